@@ -17,13 +17,14 @@ import pyarrow as pa
 
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.model.posterior import normalize
 from probclass_core.spec.model_spec import category_text
 
 
-@dataclass(frozen=True)
-class BayesTable:
+@dataclass(frozen=True, repr=False)
+class BayesTable(Report):
     """The result of Bayes' rule.
 
     Attributes:
@@ -36,6 +37,11 @@ class BayesTable:
     table: ArrowTable
     log_likelihood: FloatArray
     log_evidence: float
+
+    def _report(self) -> list[Part]:
+        """The hypotheses with their probabilities."""
+        title = f"Bayes' rule; log evidence {self.log_evidence:.4f} nats"
+        return [title, TablePart(self.table.to_pydict())]
 
     @property
     def posterior(self) -> dict[str, float]:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.arrow.display import Part, TablePart, as_html, as_text
+from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import DataError, NotSupportedError, SpecError, expect, one_of
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
@@ -46,8 +46,8 @@ _MAX_LOG_PRIOR_ODDS = 600.0
 """Larger log prior odds would give a prior of 0 in float64."""
 
 
-@dataclass(frozen=True)
-class ModelOdds:
+@dataclass(frozen=True, repr=False)
+class ModelOdds(ShortRepr):
     """The odds of one model against another.
 
     Attributes:
@@ -67,8 +67,8 @@ class ModelOdds:
     reading: str
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Report):
     """Models of the same rows and columns, compared by their evidence.
 
     Attributes:
@@ -94,15 +94,8 @@ class Comparison:
             if row["log_evidence"] < row["baseline_log_evidence"] - _ROUNDING
         ]
 
-    def __str__(self) -> str:
-        """The table, and what evidence does not tell."""
-        return as_text(self._report())
-
-    def _repr_html_(self) -> str:
-        """The same for notebooks."""
-        return as_html(self._report())
-
     def _report(self) -> list[Part]:
+        """The table, and what evidence does not tell."""
         names = ("model", "log_evidence", "baseline_log_evidence", "posterior", "odds", "reading")
         columns = {name.replace("_", " "): self.table[name].to_pylist() for name in names}
         worse = [

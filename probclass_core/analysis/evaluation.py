@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from probclass_core.arrow.arrays import (
     in_slices,
     label_codes,
 )
-from probclass_core.arrow.display import MOST_ROWS, Part, TablePart, as_html, as_text
+from probclass_core.arrow.display import MOST_ROWS, Part, Report, TablePart, as_html, as_text
 from probclass_core.errors import DataError, MissingLabelsError, one_of
 from probclass_core.estimation.statistics import MAX_CLASSES
 from probclass_core.execution.engine import Engine
@@ -54,8 +54,8 @@ _ADDED = ("baseline_brier", "baseline_ece", "log_loss_error", "log_loss_gain_err
 """Fields that older records lack."""
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(Report):
     """Metrics over the labeled rows of a table.
 
     A row whose label the model never saw counts as wrong in ``accuracy`` and is left out of the
@@ -112,9 +112,9 @@ class Evaluation:
     log_loss_error: float | None
     log_loss_gain_error: float | None
     model_id: str
-    confusion: ArrowTable = field(repr=False)
-    per_class: ArrowTable = field(repr=False)
-    reliability: ArrowTable = field(repr=False)
+    confusion: ArrowTable
+    per_class: ArrowTable
+    reliability: ArrowTable
 
     @property
     def worse_than_prior(self) -> tuple[str, ...]:
@@ -139,17 +139,6 @@ class Evaluation:
         )
         return f"the model predicts these rows worse than its class prior alone: {figures}"
 
-    def __str__(self) -> str:
-        """The warning, and the metrics with those of the prior alone, as a few lines of text."""
-        metrics = [name for name in METRICS if name != "cost" or self.cost is not None]
-        lines = [f"{self.rows:,} labeled rows", *filter(None, [self.warning])]
-        lines.append(f"{'':9} {'model':>8}  prior alone")
-        for name in metrics:
-            values = getattr(self, name), getattr(self, f"baseline_{name}")
-            value, baseline = ("–" if each is None else f"{each:.4f}" for each in values)
-            lines.append(f"{name.replace('_', ' '):9} {value:>8} {baseline:>12}")
-        return "\n".join(lines)
-
     def report(self) -> str:
         """Metrics by class and of all rows as a text table, with those of the class prior.
 
@@ -157,22 +146,24 @@ class Evaluation:
         an undefined value counts as 0 in an average. Rows that the rule rejected, and rows with a
         label that the model never saw, are only counted.
         """
-        return as_text(self._report(with_averages=True))
+        columns = self._by_class
+        for name, values in self._averages().items():
+            columns[name] += values
+        return as_text([*self._report(), TablePart(columns, most=MAX_CLASSES)])
 
     def _repr_html_(self) -> str:
         """The report and the confusion matrix, for notebooks."""
-        parts = self._report(with_averages=False)
+        parts = [*self._report(), TablePart(self._by_class, most=MAX_CLASSES)]
         if len(self.confusion) <= MOST_ROWS:
             parts.append(TablePart(self.confusion.to_pydict(), "rows by true and predicted class"))
         return as_html(parts)
 
-    def _report(self, *, with_averages: bool) -> list[Part]:
-        columns = {
-            name: self.per_class[name].to_pylist() for name in (*_BY_CLASS, "support", "ece")
-        }
-        if with_averages:
-            for name, values in self._averages().items():
-                columns[name] += values
+    @property
+    def _by_class(self) -> dict[str, list[Any]]:
+        return {name: self.per_class[name].to_pylist() for name in (*_BY_CLASS, "support", "ece")}
+
+    def _report(self) -> list[Part]:
+        """The rows, the warning, and the metrics with those of the prior alone."""
         lines = [] if self.warning is None else [f"{self.warning[:1].upper()}{self.warning[1:]}."]
         names = [name for name in METRICS if name != "cost" or self.cost is not None]
         counted = [
@@ -185,7 +176,7 @@ class Evaluation:
             ),
         ]
         return [
-            f"{self.rows:,} labeled rows{''.join(f'; {text}' for text in counted)}",
+            f"Evaluation on {self.rows:,} labeled rows{''.join(f'; {one}' for one in counted)}",
             *lines,
             TablePart(
                 {
@@ -194,7 +185,6 @@ class Evaluation:
                     "prior alone": [getattr(self, f"baseline_{name}") for name in names],
                 }
             ),
-            TablePart(columns, most=MAX_CLASSES),
         ]
 
     def _averages(self) -> dict[str, list[Any]]:

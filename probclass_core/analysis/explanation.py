@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray, IntArray
-from probclass_core.arrow.display import Part, TablePart, as_html
+from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.arrow.parts import select, source_columns
 from probclass_core.errors import DataError, SpecError, expect, nearest, one_of
 from probclass_core.estimation.contract import (
@@ -71,8 +71,8 @@ _SCHEMA = pa.schema(
 _IN_UNITS = ("log_for", "log_against", "weight", "total")
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Report):
     """The ledgers of some rows: the evidence for the prediction and against its rival.
 
     Attributes:
@@ -111,8 +111,8 @@ class Explanation:
         rows = [{**row, "ledger": ledgers[row["row"]]} for row in json_values(self.rows)]
         return {"model_id": self.model_id, "units": self.units, "rows": rows}
 
-    def _repr_html_(self) -> str:
-        """The ledgers of the first rows, for notebooks."""
+    def _report(self) -> list[Part]:
+        """The ledgers of the first rows."""
         rows = self.rows.to_pylist()
         parts: list[Part] = []
         for row in rows[:_MOST_IN_HTML]:
@@ -129,7 +129,7 @@ class Explanation:
             parts.append(TablePart(columns, title, most=len(entries), bars="weight"))
         if len(rows) > _MOST_IN_HTML:
             parts.append(f"… and {len(rows) - _MOST_IN_HTML:,} more rows")
-        return as_html(parts)
+        return parts
 
     def __str__(self) -> str:
         """The ledgers as text of at most 80 columns."""

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from probclass_core.analysis.explanation import MAX_ROWS, explain
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.annotations import ArrowTable
-from probclass_core.arrow.display import TablePart, as_html
+from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.arrow.parts import source_columns
 from probclass_core.errors import DataError, SpecError, expect
 from probclass_core.io.filters import Where, parse_where
@@ -29,8 +29,8 @@ from probclass_core.model.model import LOAD_HINT, Model
 _BAR_WIDTH, _NAME_WIDTH = 30, 30
 
 
-@dataclass(frozen=True)
-class Importance:
+@dataclass(frozen=True, repr=False)
+class Importance(Report):
     """How much each column, or block of columns, contributes to the predictions of a model.
 
     Attributes:
@@ -60,12 +60,12 @@ class Importance:
             "importance": json_values(self.table),
         }
 
-    def _repr_html_(self) -> str:
-        """The items as bars, over all rows, for notebooks."""
+    def _report(self) -> list[Part]:
+        """The items as bars, over all rows."""
         lines = self.table.filter(pc.field("class").is_null())
         columns = {name: lines[name].to_pylist() for name in ("item", "size")}
         title = f"mean absolute weight of evidence in {self.units}"
-        return as_html([TablePart(columns, title, bars="size")])
+        return [TablePart(columns, title, bars="size")]
 
     def __str__(self) -> str:
         """The items as bars, over all rows, as text of at most 80 columns."""

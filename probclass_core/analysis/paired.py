@@ -29,8 +29,10 @@ from probclass_core.analysis.evaluation import (
 )
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.arrays import FloatArray, in_slices
+from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import DataError
 from probclass_core.execution.engine import Engine
+from probclass_core.io.filters import partition_text
 from probclass_core.io.table import Fragment, Plan
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
@@ -60,8 +62,8 @@ class Gain:
         return self.value / self.standard_error
 
 
-@dataclass(frozen=True)
-class PairedEvaluation:
+@dataclass(frozen=True, repr=False)
+class PairedEvaluation(Report):
     """Evaluations of a challenger and of a champion on the same rows.
 
     Attributes:
@@ -79,6 +81,43 @@ class PairedEvaluation:
     gains: Mapping[str, Gain] = field(default_factory=dict)
     window: Mapping[str, Any] | None = None
     windows: tuple[PairedEvaluation, ...] = ()
+
+    def _report(self) -> list[Part]:
+        """The metrics of both with the gains, and the log losses in each window."""
+        challenger, champion = self.challenger, self.champion
+        if champion is None:
+            return list(challenger._report())
+        metrics = [metric for metric in METRICS if metric in self.gains]
+        gains = [self.gains[metric] for metric in metrics]
+        title = (
+            f"Challenger {challenger.model_id[:12]} against champion {champion.model_id[:12]} on "
+            f"the same {challenger.rows:,} labeled rows; a gain above 0 is for the challenger"
+        )
+        parts: list[Part] = [
+            title,
+            TablePart(
+                {
+                    "": [metric.replace("_", " ") for metric in metrics],
+                    "challenger": [getattr(challenger, metric) for metric in metrics],
+                    "champion": [getattr(champion, metric) for metric in metrics],
+                    "gain": [gain.value for gain in gains],
+                    "± s.e.": [gain.standard_error for gain in gains],
+                }
+            ),
+        ]
+        if self.windows:
+            gains = [each.gains["log_loss"] for each in self.windows]
+            rivals = [each.champion for each in self.windows]
+            columns = {
+                "window": [partition_text(each.window or {}) for each in self.windows],
+                "rows": [each.challenger.rows for each in self.windows],
+                "challenger": [each.challenger.log_loss for each in self.windows],
+                "champion": [None if each is None else each.log_loss for each in rivals],
+                "gain": [gain.value for gain in gains],
+                "± s.e.": [gain.standard_error for gain in gains],
+            }
+            parts.append(TablePart(columns, "log loss by window"))
+        return parts
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; an infinite or undefined number is null.

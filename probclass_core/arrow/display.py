@@ -1,15 +1,19 @@
-"""Reports of results as text, for ``print``, and as HTML, for notebooks.
+"""Reports of results as text, for ``print``, as HTML, for notebooks, and in short, for ``repr``.
 
-A report is a list of parts, so that both forms have the same content. Values come from data and
-may be anything: control characters are escaped in both forms, and HTML contains neither scripts nor
+A report is a list of parts, so that all forms have the same content. Values come from data and
+may be anything: control characters are escaped in all forms, and HTML contains neither scripts nor
 any value as markup.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import math
+import re
+import reprlib
 import textwrap
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +28,20 @@ _HANGING: dict[str, Any] = {"subsequent_indent": "  ", "break_on_hyphens": False
 
 _LONGEST = 60
 """Number of characters of a value that a report shows."""
+
+_LONGEST_VALUE = 80
+"""Number of characters of a value in a ``repr``."""
+
+_BRIEF_LINES = 12
+"""Number of lines of a ``repr``."""
+
+_BRIEF_ROWS = 3
+"""Number of rows of each table in a ``repr``."""
+
+_BRIEF_ITEMS = 2
+"""Number of items of each list, and of lines of each paragraph, in a ``repr``."""
+
+_ID = re.compile(r"'([0-9a-f]{12})[0-9a-f]{52}'")
 
 
 @dataclass(frozen=True)
@@ -57,6 +75,46 @@ Part = str | TablePart | Sequence[str]
 """A paragraph, a table, or the items of a list."""
 
 
+class Report(ABC):
+    """Base of results that display themselves: in ``print``, in notebooks, and by ``repr``.
+
+    Dataclasses that inherit it are declared with ``repr=False``.
+    """
+
+    @abstractmethod
+    def _report(self) -> Sequence[Part]:
+        """The content of all forms, the most important part first."""
+
+    def __repr__(self) -> str:
+        """The start of the report, in at most a dozen lines."""
+        return as_brief_text(self._report())
+
+    def __str__(self) -> str:
+        """The report as text."""
+        return as_text(self._report())
+
+    def _repr_html_(self) -> str:
+        """The report as HTML, for notebooks."""
+        return as_html(self._report())
+
+
+class ShortRepr:
+    """Base of dataclasses whose ``repr`` shortens long values and leaves out defaults.
+
+    They are declared with ``repr=False``.
+    """
+
+    def __repr__(self) -> str:
+        fields = dataclasses.fields(self)  # type: ignore[arg-type] # a dataclass inherits it
+        values = [
+            f"{one.name}={_short_repr(getattr(self, one.name))}"
+            for one in fields
+            if not _is_default(one, getattr(self, one.name))
+        ]
+        text = f"{type(self).__name__}({', '.join(values)})"
+        return textwrap.fill(text, _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+
+
 def as_text(parts: Sequence[Part]) -> str:
     """A report as lines of text, with a blank line between the parts."""
     texts = []
@@ -69,6 +127,30 @@ def as_text(parts: Sequence[Part]) -> str:
             items = (textwrap.fill(f"- {_printable(item)}", _WIDTH, **_HANGING) for item in part)
             texts.append("\n".join(items))
     return "\n\n".join(texts)
+
+
+def as_brief_text(parts: Sequence[Part]) -> str:
+    """The start of each part of a report, in at most a dozen lines of at most 100 characters."""
+    lines: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            lines += textwrap.wrap(
+                _printable(part),
+                _WIDTH,
+                break_on_hyphens=False,
+                max_lines=_BRIEF_ITEMS,
+                placeholder=" …",
+            )
+        elif isinstance(part, TablePart):
+            rows = len(next(iter(part.columns.values())))
+            most = _BRIEF_ROWS if rows > _BRIEF_ROWS + 1 else rows  # as many lines as with "more"
+            lines += _table_lines(dataclasses.replace(part, most=most))
+        else:
+            lines += [f"- {_printable(item)}" for item in part[:_BRIEF_ITEMS]]
+            lines += [_more(len(part) - _BRIEF_ITEMS)] if len(part) > _BRIEF_ITEMS else []
+    if len(lines) > _BRIEF_LINES:
+        lines = [*lines[: _BRIEF_LINES - 1], "…"]
+    return "\n".join(shortened(line, _WIDTH) for line in lines)
 
 
 def as_html(parts: Sequence[Part]) -> str:
@@ -85,9 +167,43 @@ def as_html(parts: Sequence[Part]) -> str:
     return f'<div class="probclass">{"".join(texts)}</div>'
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, longest: int = _LONGEST) -> str:
     """The start of a long text."""
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 2]} …"
+    return text if len(text) <= longest else f"{text[: longest - 2].rstrip()} …"
+
+
+class _ShortRepr(reprlib.Repr):
+    """The ``repr`` of values, of collections by their first items, of tables by their columns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxtuple = 2, 3, 4
+        self.maxstring = self.maxother = _WIDTH
+
+    def repr_Table(self, table: Any, level: int) -> str:  # reprlib finds it so
+        return f"<{table.num_rows:,} rows of {', '.join(table.column_names)}>"
+
+    def repr_instance(self, value: Any, level: int) -> str:
+        if not dataclasses.is_dataclass(value):
+            return super().repr_instance(value, level)
+        return repr(value) if level == self.maxlevel else f"{type(value).__name__}(…)"
+
+
+_REPR = _ShortRepr()
+
+
+def _short_repr(value: object) -> str:
+    return shortened(_ID.sub(r"'\1…'", " ".join(_REPR.repr(value).split())), _LONGEST_VALUE)
+
+
+def _is_default(one: dataclasses.Field[Any], value: object) -> bool:
+    if one.default_factory is not dataclasses.MISSING:
+        return bool(value == one.default_factory())
+    return one.default is not dataclasses.MISSING and bool(value == one.default)
+
+
+def _more(count: int) -> str:
+    return f"… and {count:,} more"
 
 
 def _table_lines(part: TablePart) -> list[str]:
@@ -102,7 +218,7 @@ def _table_lines(part: TablePart) -> list[str]:
     lines = [] if part.title is None else [_printable(part.title)]
     lines += ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
     if part.rows_left_out:
-        lines.append(f"… and {part.rows_left_out:,} more")
+        lines.append(_more(part.rows_left_out))
     return lines
 
 
@@ -121,7 +237,7 @@ def _table_html(part: TablePart) -> str:
             cells.append(f"<td>{_bar(shares[number])}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     head += "<th></th>" if shares else ""
-    more = f"<p>… and {part.rows_left_out:,} more</p>" if part.rows_left_out else ""
+    more = f"<p>{_more(part.rows_left_out)}</p>" if part.rows_left_out else ""
     body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
     return f"<table>{title}{body}</table>{more}"
 

@@ -33,6 +33,7 @@ from probclass_core.arrow.arrays import (
     weight_vector,
 )
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
+from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.arrow.parts import (
     common_time_zones,
     feature_schema,
@@ -88,11 +89,11 @@ _MOST_BYTES = 1 << 23
 _MOST_STATISTICS = 257
 """Statistics of fragments that are merged at once, the previous result included."""
 
-Part = TypeVar("Part")
+Merged = TypeVar("Merged")
 
 
-@dataclass(frozen=True)
-class Statistics:
+@dataclass(frozen=True, repr=False)
+class Statistics(Report):
     """Sufficient statistics of some rows.
 
     Attributes:
@@ -130,6 +131,29 @@ class Statistics:
     def column_values(self) -> dict[str, dict[str, Any]] | None:
         """`columns` as JSON values: rows, nulls, min and max by feature."""
         return None if self.columns is None else profile_values(self.columns, self.features)
+
+    def _report(self) -> list[Part]:
+        """The classes and the blocks."""
+        blocks = self.spec.blocks
+        classes = self.classes.to_pydict()
+        if self.spec.weight is None:
+            del classes["count"]
+        title = (
+            f"Statistics of {self.rows:,} rows for a model of {self.spec.label!r}: "
+            f"{self.classes.num_rows:,} classes, {len(blocks):,} blocks of "
+            f"{len(self.spec.features):,} columns; {self.null_labels:,} rows without a label"
+        )
+        return [
+            title,
+            TablePart(classes),
+            TablePart(
+                {
+                    "block": [block.name for block in blocks],
+                    "estimator": [block.estimator for block in blocks],
+                    "columns": [", ".join(block.inputs) for block in blocks],
+                }
+            ),
+        ]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tables as Arrow IPC, on the way to another process."""
@@ -336,7 +360,7 @@ def _unpickle(
     return Statistics.from_tables(spec, features, read, rows, null_labels)
 
 
-class Accumulator(Generic[Part]):
+class Accumulator(Generic[Merged]):
     """Collects parts in order and merges them whenever enough have come, to bound memory.
 
     The parts alone decide which of them are merged together. Floating-point sums depend on that
@@ -352,19 +376,19 @@ class Accumulator(Generic[Part]):
 
     def __init__(
         self,
-        merge: Callable[[Sequence[Part]], Part],
-        is_due: Callable[[Sequence[Part]], bool],
+        merge: Callable[[Sequence[Merged]], Merged],
+        is_due: Callable[[Sequence[Merged]], bool],
     ) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[Merged] = []
         self._merge = merge
         self._is_due = is_due
 
-    def add(self, part: Part) -> None:
+    def add(self, part: Merged) -> None:
         self.parts.append(part)
         if self._is_due(self.parts):
             self.parts = [self.result()]
 
-    def result(self) -> Part:
+    def result(self) -> Merged:
         """All parts merged."""
         return self._merge(self.parts)
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import TableMismatchError
 from probclass_core.io.commit.records import commit_record_in
 from probclass_core.io.errors import translate_read_errors
-from probclass_core.io.filters import Where
+from probclass_core.io.filters import Where, partition_text
 from probclass_core.io.open import format_of
 from probclass_core.io.references import TableRef
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-@dataclass(frozen=True)
-class DataFile:
+@dataclass(frozen=True, repr=False)
+class DataFile(ShortRepr):
     """One Parquet file of a table.
 
     Attributes:
@@ -48,8 +49,8 @@ class DataFile:
     written: datetime | None
 
 
-@dataclass(frozen=True)
-class DataFiles:
+@dataclass(frozen=True, repr=False)
+class DataFiles(ShortRepr):
     """Files of a table, or of one partition of it, and their totals.
 
     Attributes:
@@ -124,8 +125,8 @@ class DataFiles:
         return [(dict(partition), DataFiles(files)) for partition, files in groups.items()]
 
 
-@dataclass(frozen=True)
-class TableInspection:
+@dataclass(frozen=True, repr=False)
+class TableInspection(Report):
     """What a table contains.
 
     Attributes:
@@ -147,6 +148,24 @@ class TableInspection:
     partitions: Sequence[Mapping[str, Any]]
     rows: int | None
     files: DataFiles | None
+
+    def _report(self) -> list[Part]:
+        """Sizes and columns of the table."""
+        version = "" if self.version is None else f", version {self.version}"
+        rows = "unknown" if self.rows is None else f"{self.rows:,}"
+        title = f"Table {self.uri} ({self.format}{version}): rows {rows}"
+        if self.files is not None:
+            size = "" if self.files.bytes is None else f" of {self.files.bytes:,} bytes"
+            title += f", files {len(self.files):,}{size}"
+        parts: list[Part] = [title]
+        if self.partitions:
+            first, last = (partition_text(self.partitions[i]) for i in (0, -1))
+            parts.append(f"{len(self.partitions):,} partitions from {first} to {last}")
+        types = [
+            f"{field.type}{', partition column' if field.name in self.partition_columns else ''}"
+            for field in self.schema
+        ]
+        return [*parts, TablePart({"column": self.schema.names, "type": types})]
 
 
 def inspect_table(

@@ -41,7 +41,7 @@ from probclass_core.arrow.bundle import (
     RESTORE,
     Bundle,
 )
-from probclass_core.arrow.display import Part, TablePart, as_html, as_text
+from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.arrow.parts import (
     TimeZones,
     select,
@@ -107,8 +107,8 @@ LOAD_HINT = "load one by load(path) or ModelStore(…).load"
 """How to fix a call that was given the name of a model instead of a model."""
 
 
-@dataclass(frozen=True)
-class Model:
+@dataclass(frozen=True, repr=False)
+class Model(Report):
     """A class prior times the likelihoods of its blocks.
 
     Attributes:
@@ -125,13 +125,13 @@ class Model:
     """
 
     spec: ModelSpec
-    features: pa.Schema = field(repr=False)
-    priors: ArrowTable = field(repr=False)
-    parameters: Mapping[str, ArrowTable] = field(repr=False)
+    features: pa.Schema
+    priors: ArrowTable
+    parameters: Mapping[str, ArrowTable]
     training: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    block_weights: ArrowTable | None = field(default=None, repr=False)
-    calibration: ArrowTable | None = field(default=None, repr=False)
-    density_quantiles: ArrowTable | None = field(default=None, repr=False)
+    block_weights: ArrowTable | None = None
+    calibration: ArrowTable | None = None
+    density_quantiles: ArrowTable | None = None
 
     @cached_property
     def id(self) -> str:
@@ -416,15 +416,8 @@ class Model:
 
     # Other forms of the model.
 
-    def __str__(self) -> str:
-        """Classes, blocks and notes as short tables."""
-        return as_text(self._report())
-
-    def _repr_html_(self) -> str:
-        """The same for notebooks."""
-        return as_html(self._report())
-
     def _report(self) -> list[Part]:
+        """Classes, blocks and notes."""
         spec, training = self.spec, self.training
         rows = f", fitted on {training['rows']:,} rows" if "rows" in training else ""
         counts = self.priors["count"].to_pylist()
@@ -453,6 +446,7 @@ class Model:
         )
         return [
             title,
+            *self._log_loss_text,
             TablePart(
                 {
                     "class": self.class_names,
@@ -465,6 +459,16 @@ class Model:
             TablePart(of_blocks),
             notes,
         ]
+
+    @property
+    def _log_loss_text(self) -> list[str]:
+        """A sentence about the log loss, if fitting the block weights has measured it."""
+        fitted = self.training.get("block_weights") or {}
+        if not {"rows", "log_loss", "prior_log_loss"} <= fitted.keys():
+            return []
+        values = (fitted["log_loss"], fitted["rows"], fitted["prior_log_loss"])
+        text = "Log loss {:.4f} on the {:,} training rows of the block weights; prior alone {:.4f}."
+        return [text.format(*values)]
 
     def to_sql(
         self,

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from probclass_core.analysis.health.watch import Watch, WatchOption
 from probclass_core.arrow.bundle import as_json
+from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import (
     SpecError,
     TableError,
@@ -84,8 +85,8 @@ class PartitionRange:
         return {"first": as_json(self.first), "last": as_json(self.last)}
 
 
-@dataclass(frozen=True)
-class ReconcileReport:
+@dataclass(frozen=True, repr=False)
+class ReconcileReport(Report):
     """Result of `reconcile`.
 
     Attributes:
@@ -101,7 +102,7 @@ class ReconcileReport:
     """
 
     partitions: Sequence[PartitionOutcome]
-    commits: Sequence[Mapping[str, Any]] = field(repr=False)
+    commits: Sequence[Mapping[str, Any]]
     dry_run: bool
     model_id: str
     uri: str
@@ -207,6 +208,20 @@ class ReconcileReport:
             "seconds": self.seconds,
             **self.changes.to_dict(),
         }
+
+    def _report(self) -> list[Part]:
+        """The counts of the outcomes, the warnings, and the partitions that are not unchanged."""
+        changed = [one for one in self.partitions if one.outcome != "unchanged"]
+        parts: list[Part] = [f"Reconciled {self}", self.warnings]
+        if changed:
+            columns = {
+                "partition": [str(one) for one in changed],
+                "outcome": [one.outcome for one in changed],
+                "rows": [one.rows for one in changed],
+                "reasons": [one.error or ", ".join(one.reasons) for one in changed],
+            }
+            parts.append(TablePart(columns))
+        return parts
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count:,} {name}" for name, count in self.counts.items() if count)

@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.arrow.bundle import as_json, plain_json
+from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import DataError, MissingLabelsError, SpecError, StoreError, one_of
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption
@@ -43,8 +44,8 @@ the prior alone, or ``"rollback"``, the version before if that is better than it
 Conditions = Sequence[Condition]
 
 
-@dataclass(frozen=True)
-class RunPlan:
+@dataclass(frozen=True, repr=False)
+class RunPlan(ShortRepr):
     """The partitions of one run of a scheduled model.
 
     Attributes:
@@ -139,8 +140,8 @@ def plan_run(
     )
 
 
-@dataclass(frozen=True)
-class Judgment:
+@dataclass(frozen=True, repr=False)
+class Judgment(ShortRepr):
     """What labels say about the version that scored a partition, and what was done.
 
     Attributes:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from probclass_core.analysis.health.report import Health
 from probclass_core.analysis.health.verdicts import Verdict
 from probclass_core.arrow.bundle import as_json
+from probclass_core.arrow.display import Part, Report, ShortRepr
 from probclass_core.errors import DataError, HealthError, PartitionError, TableError
 from probclass_core.io.filters import partition_text
 from probclass_core.io.table import ColumnChanges
@@ -22,8 +23,8 @@ PARTITION_FAILURES = (DataError, TableError)
 _NAMES_IN_MESSAGE = 3
 
 
-@dataclass(frozen=True)
-class PartitionOutcome:
+@dataclass(frozen=True, repr=False)
+class PartitionOutcome(ShortRepr):
     """What `score` or `reconcile` found and did for one partition.
 
     Attributes:
@@ -70,8 +71,8 @@ class PartitionOutcome:
         return plain
 
 
-@dataclass(frozen=True)
-class ScoreReport:
+@dataclass(frozen=True, repr=False)
+class ScoreReport(Report):
     """Result of `score`.
 
     Attributes:
@@ -92,14 +93,28 @@ class ScoreReport:
 
     rows: int
     partitions: Sequence[Mapping[str, Any]]
-    commits: Sequence[Mapping[str, Any]] = field(repr=False)
-    failed: Sequence[PartitionOutcome] = field(repr=False)
+    commits: Sequence[Mapping[str, Any]]
+    failed: Sequence[PartitionOutcome]
     skipped: int
     model_id: str
     uri: str
     commit_id: str
     seconds: float
     changes: ColumnChanges = field(default_factory=ColumnChanges)
+
+    def _report(self) -> list[Part]:
+        """Rows, sink and model, and the warnings."""
+        partitions = f" of {len(self.partitions):,} partitions" if self.partitions else ""
+        there = f"; {self.skipped:,} commits were there already" if self.skipped else ""
+        title = (
+            f"Scored {self.rows:,} rows{partitions} into {self.uri} by model {self.model_id[:12]} "
+            f"in {self.seconds:.1f} s{there}"
+        )
+        return [
+            title,
+            self.warnings,
+            [f"{one} failed: {one.error}" for one in self.failed],
+        ]
 
     @property
     def health(self) -> list[Health | None]:

@@ -6,6 +6,7 @@ is read, and an estimator's options by the estimator.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.plugins.manager import check_option_names
 from probclass_core.spec.files import read_values
@@ -44,6 +46,9 @@ BlockWeightsOption = Literal["fit"] | Mapping[str, float] | None
 """Weights of blocks: fitted, given by block name, or None for the product of the blocks."""
 
 _SPEC_KEYS = ("label", "blocks", "prior", "weight", "block_weights", "on_scarce")
+_MOST_BLOCKS = 200
+"""Number of blocks that the table of a spec shows."""
+
 _SCARCE_CHOICES = ("pool", "error")
 TABLE_NAMES = (
     "priors",
@@ -62,8 +67,8 @@ def category_text(value: object) -> str:
     return str(value)
 
 
-@dataclass(frozen=True, init=False)
-class Block:
+@dataclass(frozen=True, init=False, repr=False)
+class Block(ShortRepr):
     """Columns that one estimator models jointly, given the class and perhaps other columns.
 
     Attributes:
@@ -134,6 +139,18 @@ class Block:
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict(), sort_keys=True))
 
+    def _of(self, columns: tuple[str, ...]) -> Block:
+        """The same block of fewer columns; options by column keep those of the others."""
+        gone = set(self.columns) - set(columns)
+        options = {}
+        for option, value in self.options.items():
+            if isinstance(value, Mapping) and not gone.isdisjoint(value):
+                value = {key: one for key, one in value.items() if key not in gone}
+                if not value:
+                    continue
+            options[option] = value
+        return Block(self.estimator, columns, self.name, given=self.given, **options)
+
     @property
     def inputs(self) -> tuple[str, ...]:
         """The features of the block: those that it models, then those given."""
@@ -161,8 +178,8 @@ class Block:
         return cls(**{str(key): value for key, value in values.items()})
 
 
-@dataclass(frozen=True, init=False)
-class ModelSpec:
+@dataclass(frozen=True, init=False, repr=False)
+class ModelSpec(Report):
     """A class prior times blocks, the factors of the likelihood.
 
     Blocks are independent of one another given the class, except that a block may be given columns
@@ -198,7 +215,7 @@ class ModelSpec:
     weight: str | None = None
     block_weights: BlockWeightsOption = None
     on_scarce: str = "pool"
-    notes: Sequence[str] = field(default=(), compare=False, repr=False)
+    notes: Sequence[str] = field(default=(), compare=False)
 
     def __init__(
         self,
@@ -295,6 +312,90 @@ class ModelSpec:
         return tuple(
             dict.fromkeys(name if part is None else part.column for name, part in parts.items())
         )
+
+    def without(self, *columns: str) -> ModelSpec:
+        """The spec whose models do not read some columns.
+
+        A block that models other columns too keeps those, unless they are the columns of another
+        block. A block that is given one of the columns is left out, because its density would be
+        another one. Without a column, the parts of its dates, such as ``hour(pickup)``, are left
+        out as well. The notes are kept.
+
+        Args:
+            columns: features of the spec, or columns that its features are parts of.
+
+        Raises:
+            SpecError: if a column is no feature of the spec, or no block is left.
+
+        Examples:
+            >>> spec = ModelSpec("y", {"gaussian_full": ["a", "b"], "categorical": "c"})
+            >>> spec.without("b").features
+            ('a', 'c')
+        """
+        left_out: set[str] = set()
+        for column in columns:
+            found = self._features_of(column)
+            if not found:
+                raise SpecError(
+                    f"the spec has no feature {column!r}; it has {one_of(self.features)}."
+                    + nearest(str(column), self.features)
+                )
+            left_out.update(found)
+        unchanged = [block for block in self.blocks if not left_out.intersection(block.inputs)]
+        taken = {frozenset(block.columns) for block in unchanged}
+        blocks = []
+        for block in self.blocks:
+            if block not in unchanged:
+                rest = tuple(name for name in block.columns if name not in left_out)
+                if not rest or left_out.intersection(block.given) or frozenset(rest) in taken:
+                    continue
+                taken.add(frozenset(rest))
+                block = block._of(rest)
+            blocks.append(block)
+        if not blocks:
+            raise SpecError(f"no block is left without {one_of(columns)}.")
+        weights = self.block_weights
+        if isinstance(weights, Mapping):
+            names = {block.name for block in blocks}
+            weights = {name: value for name, value in weights.items() if name in names}
+        return dataclasses.replace(self, blocks=tuple(blocks), block_weights=weights)
+
+    def _features_of(self, column: str) -> list[str]:
+        """The feature of this name, or the features that are parts of the column of this name."""
+        from probclass_core.arrow.parts import part_of  # imports Arrow, which specs do not need
+
+        if column in self.features:
+            return [column]
+        parts = ((name, part_of(name)) for name in self.features)
+        return [name for name, part in parts if part is not None and part.column == column]
+
+    def _report(self) -> list[Part]:
+        """The blocks and the notes."""
+        weights = self.block_weights
+        prior = self.prior if isinstance(self.prior, str) else "given"
+        title = (
+            f"Spec of a model of {self.label!r}: {len(self.blocks):,} blocks of "
+            f"{len(self.features):,} columns; prior {prior}"
+        )
+        if self.weight is not None:
+            title += f"; rows weighted by {self.weight!r}"
+        title += "; weights of blocks fitted" if self.fits_weights else ""
+        columns: dict[str, list[Any]] = {
+            "block": [block.name for block in self.blocks],
+            "estimator": [block.estimator for block in self.blocks],
+            "columns": [", ".join(block.columns) for block in self.blocks],
+        }
+        optional: dict[str, list[Any]] = {
+            "given": [", ".join(block.given) for block in self.blocks],
+            "options": [
+                ", ".join(f"{name}={json.dumps(value)}" for name, value in block.options.items())
+                for block in self.blocks
+            ],
+        }
+        if isinstance(weights, Mapping):
+            optional["weight"] = [weights.get(str(block.name), 1.0) for block in self.blocks]
+        columns |= {name: values for name, values in optional.items() if any(values)}
+        return [title, TablePart(columns, most=_MOST_BLOCKS), self.notes]
 
     @property
     def digest(self) -> str:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from probclass_core.arrow.bundle import plain_json
+from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
 from probclass_core.store.records import encode_record, read_record, record_from, timestamp
@@ -31,8 +32,8 @@ class Evaluated(Protocol):
         """Plain JSON values; an infinite or undefined number is null."""
 
 
-@dataclass(frozen=True)
-class EvaluationRecord:
+@dataclass(frozen=True, repr=False)
+class EvaluationRecord(ShortRepr):
     """One recorded evaluation of one version.
 
     Attributes:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import DataError, SpecError, nearest, one_of
 
 LESS_IS_BETTER = {"log_loss": True, "brier": True, "ece": True, "cost": True, "accuracy": False}
@@ -23,8 +24,8 @@ TrainedOn = Literal["no", "yes", "unknown"]
 """Whether a model was trained on some of the rows that it is judged on."""
 
 
-@dataclass(frozen=True)
-class Gate:
+@dataclass(frozen=True, repr=False)
+class Gate(ShortRepr):
     """The conditions under which a challenger takes over an alias from the champion.
 
     Attributes:

@@ -19,6 +19,7 @@ from stat import S_ISDIR, S_ISREG
 from threading import Lock
 from typing import Any
 
+from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import StoreError
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import LocalLocation, Location, is_file
@@ -53,8 +54,8 @@ _Known = dict[str, tuple[_State, dict[str, Any], _Record]]
 """By path in the folder of the model: the state of the file, its values in brief, the record."""
 
 
-@dataclass(frozen=True)
-class ModelRecords:
+@dataclass(frozen=True, repr=False)
+class ModelRecords(ShortRepr):
     """All records of a model at one time.
 
     Attributes:

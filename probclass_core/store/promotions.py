@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from probclass_core.arrow.bundle import plain_json
+from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
 from probclass_core.store.records import encode_record, read_record, record_from
@@ -24,8 +25,8 @@ FOLDER = "promotions"
 Action = Literal["promoted", "refused", "rolled_back", "unchanged"]
 
 
-@dataclass(frozen=True)
-class Promotion:
+@dataclass(frozen=True, repr=False)
+class Promotion(ShortRepr):
     """A promotion, a rollback, or the refusal of a promotion.
 
     Attributes:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
+from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import StoreError
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -29,8 +30,8 @@ DEFAULT_ALIAS = "champion"
 _RULE = "up to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
 
 
-@dataclass(frozen=True)
-class ModelVersion:
+@dataclass(frozen=True, repr=False)
+class ModelVersion(ShortRepr):
     """One saved version of a model.
 
     Attributes:
@@ -51,8 +52,8 @@ class ModelVersion:
         return f"{self.model}@{self.id}"
 
 
-@dataclass(frozen=True)
-class Alias:
+@dataclass(frozen=True, repr=False)
+class Alias(ShortRepr):
     """A name that moves from version to version, such as ``champion``.
 
     Attributes:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from probclass_core.arrow.bundle import as_json, json_digest, plain_json
+from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import StoreError, hide_credentials
 from probclass_core.io.filesystem import Location
 from probclass_core.store.records import encode_record, timestamp
@@ -44,8 +45,8 @@ class Scored(Protocol):
         """For each partition its commit, with ``partition``, ``commit_id`` and ``skipped``."""
 
 
-@dataclass(frozen=True)
-class ScoringRecord:
+@dataclass(frozen=True, repr=False)
+class ScoringRecord(ShortRepr):
     """Partitions that one call scored with one version.
 
     Attributes:

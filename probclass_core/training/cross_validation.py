@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from probclass_core.analysis.evaluation import METRICS, Evaluation, EvaluationSu
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import IntArray
-from probclass_core.arrow.display import Part, TablePart, as_html, as_text
+from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.arrow.parts import select
 from probclass_core.arrow.row_sample import row_hashes
 from probclass_core.errors import DataError, ProbClassError, SpecError
@@ -46,8 +46,8 @@ _MOST_FOLDS = 1_000
 """Folds whose statistics and models fit in memory for most specs."""
 
 
-@dataclass(frozen=True)
-class CrossValidation:
+@dataclass(frozen=True, repr=False)
+class CrossValidation(Report):
     """Evaluations of the folds, each by a model of the other folds.
 
     Attributes:
@@ -58,7 +58,7 @@ class CrossValidation:
 
     evaluations: tuple[Evaluation, ...]
     spec: ModelSpec
-    notes: tuple[str, ...] = field(default=(), repr=False)
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def table(self) -> ArrowTable:
@@ -120,15 +120,8 @@ class CrossValidation:
             "notes": list(self.notes),
         }
 
-    def __str__(self) -> str:
-        """The summary, and the metrics of each fold."""
-        return as_text(self._report())
-
-    def _repr_html_(self) -> str:
-        """The same for notebooks."""
-        return as_html(self._report())
-
     def _report(self) -> list[Part]:
+        """The summary, and the metrics of each fold."""
         summary = self.summary.to_pydict()
         rows = self.table["rows"].to_pylist()
         shown = ["fold", "rows", "accuracy", "log_loss", "baseline_log_loss", "brier", "ece"]

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import SpecError
 from probclass_core.estimation.statistics import summarize_batches
 from probclass_core.io.filters import Where
@@ -63,8 +64,8 @@ class Shard:
         return plan.slice(self.first, self.stop)
 
 
-@dataclass(frozen=True)
-class ShardPlan:
+@dataclass(frozen=True, repr=False)
+class ShardPlan(ShortRepr):
     """The shards of a table.
 
     Attributes:

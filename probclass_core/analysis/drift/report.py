@@ -27,7 +27,7 @@ from probclass_core.analysis.drift.distributions import (
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.arrow.display import Part, TablePart, as_html, as_text
+from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import DataError, SpecError, one_of
 from probclass_core.estimation.families.discretized.cuts import bin_name
 from probclass_core.estimation.statistics import Statistics
@@ -56,8 +56,8 @@ _PROBABILITIES = ("probability_before", "probability_after")
 _SHARES = ("share_before", "share_after")
 
 
-@dataclass(frozen=True)
-class Drift:
+@dataclass(frozen=True, repr=False)
+class Drift(Report):
     """The differences between two models.
 
     Attributes:
@@ -88,15 +88,8 @@ class Drift:
     by_feature: ArrowTable
     uncompared: tuple[str, ...]
 
-    def __str__(self) -> str:
-        """The columns that changed most, and the classes."""
-        return as_text(self._report())
-
-    def _repr_html_(self) -> str:
-        """The same for notebooks."""
-        return as_html(self._report())
-
     def _report(self) -> list[Part]:
+        """The columns that changed most, and the classes."""
         rows = self.by_feature.to_pylist()
         columns: dict[str, list[Any]] = {
             "column": [

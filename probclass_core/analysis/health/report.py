@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from probclass_core.arrow.display import Part, TablePart, as_html, as_text
+from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
 
 
-@dataclass(frozen=True)
-class ColumnHealth:
+@dataclass(frozen=True, repr=False)
+class ColumnHealth(ShortRepr):
     """The values of one feature column.
 
     Attributes:
@@ -126,8 +126,8 @@ class Expected:
         return f"{value}; of {baseline} {self.baseline:.4f}"
 
 
-@dataclass(frozen=True)
-class Health:
+@dataclass(frozen=True, repr=False)
+class Health(Report):
     """What a scored partition contained, compared with what the model expects; without labels.
 
     Attributes:
@@ -178,14 +178,6 @@ class Health:
             log_loss=_known(Expected, values["log_loss"]),
         )
 
-    def __str__(self) -> str:
-        """The expected scores, the classes, and the columns that differ most."""
-        return as_text(self._report())
-
-    def _repr_html_(self) -> str:
-        """The same for notebooks."""
-        return as_html(self._report())
-
     def tables(self) -> list[tuple[str, dict[str, list[Any]]]]:
         """The classes, and the columns from the most unusual one, as titles and columns."""
         classes = list(self.classes.values())
@@ -210,6 +202,7 @@ class Health:
         ]
 
     def _report(self) -> list[Part]:
+        """The expected scores, the classes, and the columns that differ most."""
         density = self.log_density
         sentences = [
             f"expected accuracy: {self.accuracy.text('the most frequent class')}",

@@ -1,0 +1,206 @@
+"""What a result shows at the prompt, in ``print`` and in a notebook; a spec without a column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+
+TITANIC = Path(__file__).parents[2] / "benchmarks" / "data" / "titanic.parquet"
+MOST_LINES, MOST_CHARACTERS = 12, 100
+
+
+@pytest.fixture(scope="module")
+def rows() -> pa.Table:
+    return pq.read_table(TITANIC)
+
+
+@pytest.fixture(scope="module")
+def model(rows: pa.Table) -> pc.Model:
+    return pc.fit(rows, label="label")
+
+
+@pytest.fixture(scope="module")
+def results(
+    rows: pa.Table, model: pc.Model, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """A result of each public function, of the default model wherever there is one."""
+    folder = tmp_path_factory.mktemp("displays")
+    fast = pc.ModelSpec.auto(rows, "label", effort="fast")
+    rival = pc.fit(rows, fast)
+    lake = folder / "lake"
+    for port in ("S", "C", "Q"):
+        part = lake / f"port={port}"
+        part.mkdir(parents=True)
+        pq.write_table(rows, part / "part-0.parquet")
+    store = pc.ModelStore(folder / "store")
+    version = store.save(model, "titanic", provenance={"rows": {str(i): i for i in range(50)}})
+    store.save(rival, "titanic")
+    alias = store.promote("titanic", version, "champion", force=True, reason="the first one")
+    evaluation = pc.evaluate(model, rows)
+    record = store.record_evaluation(version, evaluation, on={"source": str(TITANIC)})
+    promotion = pc.promote_if_better(
+        store, store.versions("titanic")[1], rows, gate=pc.Gate(allow_training_rows=True)
+    )
+    scored = pc.score(model, lake, folder / "scored")
+    (scoring,) = store.record_scoring(version, scored)
+    two = {
+        name: pc.ModelSpec("label", {name: ["sibsp", "fare"]})
+        for name in ("gaussian_diagonal", "gaussian_full")
+    }
+    comparison = pc.compare(rows, two)
+    equal = {f"hypothesis {i}": 0.05 for i in range(20)}
+    return {
+        "model": model,
+        "spec": model.spec,
+        "block": max(model.spec.blocks, key=lambda block: len(str(block.to_dict()))),
+        "statistics": pc.summarize(rows, fast),
+        "evaluation": evaluation,
+        "evaluation record": record,
+        "paired evaluation": pc.evaluate_paired(model, rival, lake, windows="port"),
+        "drift": pc.drift(model, rival),
+        "health": pc.health(model, rows),
+        "importance": pc.importance(model, rows),
+        "explanation": pc.explain(model, rows.slice(0, 3)),
+        "comparison": comparison,
+        "odds": comparison.odds("gaussian_diagonal", "gaussian_full"),
+        "cross-validation": pc.cross_validate(rows, fast, folds=10),
+        "inspection": pc.inspect_table(lake),
+        "files": pc.inspect_table(lake).files,
+        "Bayes' rule": pc.bayes_rule(equal, dict.fromkeys(equal, 0.5)),
+        "version": version,
+        "alias": alias,
+        "promotion": promotion,
+        "score report": scored,
+        "scoring record": scoring,
+        "reconcile report": pc.reconcile(model, lake, folder / "other", dry_run=True),
+        "shard plan": pc.plan_shards(lake, fast, cache=store, min_rows=1),
+        "records": store.records("titanic"),
+        "gate": pc.Gate(),
+    }
+
+
+NAMES = (
+    *("model", "spec", "block", "statistics", "evaluation", "evaluation record"),
+    *("paired evaluation", "drift", "health", "importance", "explanation", "comparison", "odds"),
+    *("cross-validation", "inspection", "files", "Bayes' rule", "version", "alias", "promotion"),
+    *("score report", "scoring record", "reconcile report", "shard plan", "records", "gate"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_result_at_the_prompt_takes_at_most_a_dozen_lines(
+    results: dict[str, Any], name: str
+) -> None:
+    lines = repr(results[name]).splitlines()
+    assert 1 <= len(lines) <= MOST_LINES, repr(results[name])
+    assert max(map(len, lines)) <= MOST_CHARACTERS, repr(results[name])
+    assert all(line.isprintable() for line in lines)
+
+
+def test_a_model_shows_label_rows_classes_blocks_and_log_loss(
+    model: pc.Model, rows: pa.Table
+) -> None:
+    text = repr(model)
+    known = model.training["block_weights"]
+    for words in (
+        "'label'",
+        f"{rows.num_rows:,} rows",
+        "2 classes",
+        f"{len(model.spec.blocks)} blocks",
+        f"{known['log_loss']:.4f}",
+        f"{known['prior_log_loss']:.4f}",
+        model.id[:12],
+        *model.class_names,
+    ):
+        assert words in text
+    assert len(str(model).splitlines()) > MOST_LINES, "print shows every block"
+
+
+def test_a_spec_shows_a_row_for_each_block_and_its_notes_in_print_and_notebooks(
+    model: pc.Model,
+) -> None:
+    spec = model.spec
+    text, html = str(spec), spec._repr_html_()
+    assert html.count("<tr>") == 1 + len(spec.blocks)
+    assert html.count("<li>") == len(spec.notes)
+    for block in spec.blocks:
+        row = next(line for line in text.splitlines() if line.startswith(f"{block.name} "))
+        for words in (block.estimator, ", ".join(block.columns), ", ".join(block.given)):
+            assert words in row
+            assert words in html
+
+
+def test_a_spec_without_a_column_no_longer_reads_it(rows: pa.Table) -> None:
+    spec = pc.ModelSpec(
+        "label",
+        [
+            pc.Block("gaussian_full", ["age", "fare", "sibsp"], "numbers"),
+            pc.Block("categorical", ["sex"], "sex"),
+            pc.Block("categorical", ["class"], "class", given="sex"),
+        ],
+        notes=["a decision"],
+    )
+    fewer = spec.without("fare", "sex")
+    assert {block.name: block.columns for block in fewer.blocks} == {"numbers": ("age", "sibsp")}
+    assert fewer.notes == spec.notes
+    assert (fewer.label, fewer.prior, fewer.block_weights) == ("label", "empirical", None)
+    narrow = rows.select(["label", "age", "sibsp"])
+    np.testing.assert_array_equal(
+        pc.fit(rows, fewer).predict_proba(rows), pc.fit(narrow, fewer).predict_proba(narrow)
+    )
+
+
+def test_the_default_spec_without_a_column_trains_on_a_table_without_it(
+    model: pc.Model, rows: pa.Table
+) -> None:
+    for column in model.spec.features:
+        fewer = model.spec.without(column)
+        assert set(fewer.features) <= set(rows.schema.names) - {column}
+        assert fewer.notes == model.spec.notes
+        assert pc.fit(rows.drop_columns([column]), fewer).spec == fewer
+
+
+def test_a_block_that_is_left_with_the_columns_of_another_goes() -> None:
+    blocks = [
+        pc.Block("categorical", ["a"], "a"),
+        pc.Block("categorical_joint", ["a", "b"], "pair"),
+        pc.Block("discretized", ["c"], "c given b", given="b", cuts={"c": [1.0], "b": [2.0]}),
+    ]
+    spec = pc.ModelSpec("y", blocks, block_weights={"a": 0.5, "pair": 0.25})
+    fewer = spec.without("b")
+    assert [block.name for block in fewer.blocks] == ["a"]
+    assert fewer.block_weights == {"a": 0.5}
+
+
+def test_options_of_a_removed_column_go_and_those_of_the_others_stay() -> None:
+    cuts = {"a": [1.0], "b": [2.0, 3.0]}
+    spec = pc.ModelSpec("y", [pc.Block("discretized", ["a", "b"], cuts=cuts)])
+    assert spec.without("a").blocks[0].options == {"cuts": {"b": [2.0, 3.0]}}
+
+
+def test_a_spec_without_a_date_has_none_of_its_parts() -> None:
+    spec = pc.ModelSpec("y", {"categorical": ["hour(t)", "weekday(t)", "c"]})
+    assert spec.without("t").features == ("c",)
+    assert spec.without("hour(t)").features == ("weekday(t)", "c")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["fair"], "no feature 'fair'; it has 'c', 'fare'. Did you mean 'fare'?"),
+        (["y"], "no feature 'y'"),
+        (["fare", "c"], "no block is left without 'c', 'fare'"),
+    ],
+)
+def test_a_column_that_cannot_be_left_out_is_an_error(columns: list[str], message: str) -> None:
+    spec = pc.ModelSpec("y", {"gaussian_diagonal": "fare", "categorical": "c"})
+    with pytest.raises(pc.SpecError) as error:
+        spec.without(*columns)
+    assert message in str(error.value)
