@@ -24,7 +24,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+Expected = TypeVar("Expected")
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 """Terminal colors, which some libraries put into their messages."""
@@ -191,8 +193,8 @@ def _shown(uri: re.Match[str]) -> str:
     return f"{scheme}://{rest}"
 
 
-def expect(value: object, kind: type, fix: str) -> None:
-    """Refuse an argument of another type before it fails for a missing attribute.
+def expect(value: object, kind: type[Expected], fix: str) -> Expected:
+    """The argument; one of another type is refused before it fails for a missing attribute.
 
     Args:
         value: the argument.
@@ -204,6 +206,7 @@ def expect(value: object, kind: type, fix: str) -> None:
     """
     if not isinstance(value, kind):
         raise SpecError(f"expected a {kind.__name__}, got {type(value).__name__}; {fix}.")
+    return value
 
 
 def one_of(names: Iterable[object]) -> str:

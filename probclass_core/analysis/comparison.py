@@ -14,7 +14,7 @@ statistics with all classes merged into one.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -213,10 +213,11 @@ def _label_evidence(statistics: Statistics) -> float:
 
 
 def named_models(
-    models: Sequence[Compared] | Mapping[str, Compared],
+    models: Sequence[object] | Mapping[str, object],
     names: Sequence[str] | None,
     kind: type[Compared],
     fix: str,
+    convert: Callable[[object], object] = lambda value: value,
 ) -> dict[str, Compared]:
     """Models by name, checked.
 
@@ -225,6 +226,7 @@ def named_models(
         names: names for a list of models, by default M1, M2, …
         kind: type of the models.
         fix: how to get a value of that type.
+        convert: applied to each model, to get a value of that type.
 
     Raises:
         SpecError: if there are fewer than two models, they are of another type, or their names are
@@ -246,11 +248,10 @@ def named_models(
         named = dict(zip(map(str, chosen), models, strict=False))
         if len(named) < size or len(chosen) != size:
             raise SpecError(f"{size} models need as many different names, got {chosen!r}.")
-    for value in named.values():
-        expect(value, kind, fix)
-    if len(named) < 2:
-        raise SpecError(f"a comparison needs two models or more, got {len(named)}.")
-    return named
+    checked = {name: expect(convert(value), kind, fix) for name, value in named.items()}
+    if len(checked) < 2:
+        raise SpecError(f"a comparison needs two models or more, got {len(checked)}.")
+    return checked
 
 
 def _log_prior(names: Sequence[str], prior: Mapping[str, float] | None) -> FloatArray:

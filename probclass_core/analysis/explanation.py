@@ -28,7 +28,7 @@ from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.arrow.parts import select, source_columns
-from probclass_core.errors import DataError, SpecError, expect, nearest, one_of
+from probclass_core.errors import DataError, SpecError, nearest, one_of
 from probclass_core.estimation.contract import (
     FactorizedLikelihood,
     ItemizedLikelihood,
@@ -38,7 +38,7 @@ from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
 from probclass_core.model.block_weights import base_blocks, below_best
-from probclass_core.model.model import LOAD_HINT, Model
+from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.plugins.manager import traits_of
 from probclass_core.spec.model_spec import Block, category_text
 
@@ -142,7 +142,7 @@ class Explanation(Report):
 
 
 def explain(
-    model: Model,
+    model: ModelOption,
     source: Any,
     *,
     rows: int | Sequence[int] | None = None,
@@ -155,7 +155,7 @@ def explain(
     """Explain predictions: the evidence for the most probable class of each row against its rival.
 
     Args:
-        model: fitted model.
+        model: fitted model, or a `ProbClassifier`.
         source: as for `fit`; at most 1,000 of its rows can be explained.
         rows: number of the row to explain, or several, from 0, after partition and filter; None
             for all.
@@ -173,7 +173,7 @@ def explain(
             model.
         TableError: if the table or partition does not exist or cannot be read.
     """
-    expect(model, Model, LOAD_HINT)
+    model = as_model(model)
     scale = _scale(units)
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise SpecError(f"limit must be a whole number of at least 1, or None, got {limit!r}.")

@@ -20,11 +20,11 @@ from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.arrow.parts import source_columns
-from probclass_core.errors import DataError, SpecError, expect
+from probclass_core.errors import DataError, SpecError
 from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
-from probclass_core.model.model import LOAD_HINT, Model
+from probclass_core.model.model import ModelOption, as_model
 
 _BAR_WIDTH, _NAME_WIDTH = 30, 30
 
@@ -85,7 +85,7 @@ class Importance(Report):
 
 
 def importance(
-    model: Model,
+    model: ModelOption,
     source: Any,
     *,
     rows: int = MAX_ROWS,
@@ -96,7 +96,7 @@ def importance(
     """How much each column contributes to predictions: its mean absolute weight of evidence.
 
     Args:
-        model: fitted model.
+        model: fitted model, or a `ProbClassifier`.
         source: as for `fit`; labels are not needed.
         rows: number of rows to explain, drawn at random from those that match; the same rows are
             drawn each time. A source with fewer rows is used whole.
@@ -109,7 +109,7 @@ def importance(
         DataError: if there are no rows, or the features do not fit the model.
         TableError: if the table or partition does not exist or cannot be read.
     """
-    expect(model, Model, LOAD_HINT)
+    model = as_model(model)
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise SpecError(f"rows must be a whole number of at least 1, got {rows!r}.")
     opened = open_table(source)

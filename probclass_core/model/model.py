@@ -22,7 +22,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +57,7 @@ from probclass_core.errors import (
     ProbClassError,
     SpecError,
     StoreError,
+    expect,
     one_of,
 )
 from probclass_core.estimation.contract import Likelihood, LinearLikelihood
@@ -103,7 +104,7 @@ SEVERAL_BLOCKS = (
 )
 """Why a model has no density, unless its spec `factorizes`."""
 
-LOAD_HINT = "load one by load(path) or ModelStore(…).load"
+LOAD_HINT = "load one by load(path) or ModelStore(…).load, or pass a fitted ProbClassifier"
 """How to fix a call that was given the name of a model instead of a model."""
 
 
@@ -763,6 +764,40 @@ def _recorded_blocks(bundle: Bundle, where: str) -> dict[str, Mapping[str, Any]]
     if found != expected or not all(isinstance(name, str) for name in found.values()):
         raise StoreError(f"{where}: its blocks are not those of its spec; {RESTORE}.")
     return recorded
+
+
+class FittedClassifier(Protocol):
+    """A classifier that has a model once it is fitted, as a `ProbClassifier` has."""
+
+    @property
+    def model_(self) -> Model: ...
+
+
+ModelOption = Model | FittedClassifier
+"""What functions take as a model; see `as_model`."""
+
+
+def as_model(model: ModelOption) -> Model:
+    """A model, or that of a fitted classifier.
+
+    Raises:
+        SpecError: if it is something else, or a classifier without a model yet.
+    """
+    if not _is_classifier(model):
+        return expect(model, Model, LOAD_HINT)
+    try:
+        return model.model_
+    except AttributeError as error:
+        raise SpecError(f"the {type(model).__name__} has no model yet: {error}") from error
+
+
+def is_model(value: object) -> TypeGuard[ModelOption]:
+    """Whether a value is a model or a classifier, fitted or not."""
+    return isinstance(value, Model) or _is_classifier(value)
+
+
+def _is_classifier(value: object) -> TypeGuard[FittedClassifier]:
+    return hasattr(type(value), "model_")  # the instance has none before fit
 
 
 def finalize(statistics: Statistics, *, early: bool = False) -> Model:

@@ -8,7 +8,7 @@ from typing import Any
 
 from probclass_core.analysis.paired import PairedEvaluation, PairedEvaluator, PairedSums
 from probclass_core.arrow.bundle import as_json
-from probclass_core.errors import DataError, SpecError, expect, hide_credentials, one_of
+from probclass_core.errors import DataError, SpecError, hide_credentials, one_of
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
@@ -16,7 +16,7 @@ from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.model.decision import DecisionOption, DecisionRule
-from probclass_core.model.model import LOAD_HINT, Model
+from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.store.gate import Gate, TrainedOn
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion
@@ -30,8 +30,8 @@ _SEEN = {"yes": "was trained on", "unknown": "may have been trained on"}
 
 @draws_progress("evaluating")
 def evaluate_paired(
-    challenger: Model,
-    champion: Model | None,
+    challenger: ModelOption,
+    champion: ModelOption | None,
     source: Any,
     *,
     partition: Mapping[str, Any] | None = None,
@@ -45,7 +45,7 @@ def evaluate_paired(
     """Evaluate two models on the same labeled rows in one pass, with the gain of the first.
 
     Args:
-        challenger: model to judge.
+        challenger: model to judge, or a fitted `ProbClassifier`.
         champion: model to compare it with, or None to evaluate the challenger alone.
         source: as for `fit`, like the arguments that are not listed.
         partition: partition to read.
@@ -64,9 +64,9 @@ def evaluate_paired(
             column.
         TableError: if the table or partition does not exist or cannot be read.
     """
-    expect(challenger, Model, LOAD_HINT)
+    challenger = as_model(challenger)
     if champion is not None:
-        expect(champion, Model, LOAD_HINT)
+        champion = as_model(champion)
     evaluator = PairedEvaluator(challenger, champion, decision)
     parts = list(_windows(Selection(open_table(source), partition, where), windows))
     plans = [_plan(selection, challenger, champion) for _, selection in parts]

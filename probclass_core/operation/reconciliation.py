@@ -39,7 +39,7 @@ from probclass_core.io.table import (
     balanced_parts,
 )
 from probclass_core.model.decision import DecisionOption
-from probclass_core.model.model import Model
+from probclass_core.model.model import ModelOption
 from probclass_core.scoring.batch import PosteriorFormat
 from probclass_core.scoring.commits import commits
 from probclass_core.scoring.partition import score_partitions
@@ -230,7 +230,7 @@ class ReconcileReport(Report):
 
 @draws_progress("scoring")
 def reconcile(
-    model: Model,
+    model: ModelOption,
     source: Any,
     sink: str | Path | TableRef,
     *,
@@ -263,7 +263,7 @@ def reconcile(
     was stopped is completed by the next one.
 
     Args:
-        model: model to score with.
+        model: model to score with, or a fitted `ProbClassifier`.
         source: as for `score`, like the arguments that are not listed.
         sink: scored table.
         partitions: conditions on partition columns, or a list of partitions; all by default.
@@ -346,7 +346,7 @@ def reconcile(
             changes = one.check_sink(list(found.pending.values()))
         counter = planner.row_counter(progress, planned)
         with open_engine(engine, workers) as opened:
-            scored = score_partitions(model, planned, opened, counter, watch=checks)
+            scored = score_partitions(planner.model, planned, opened, counter, watch=checks)
             for (key, one), result in zip(pending.items(), scored, strict=True):
                 found.finish(key, one, result)
         if deleted == "remove":
@@ -355,7 +355,7 @@ def reconcile(
         partitions=[*found.outcomes.values(), *found.orphaned.values()],
         commits=found.commits,
         dry_run=dry_run,
-        model_id=model.id,
+        model_id=planner.model.id,
         uri=planner.sink.uri,
         seconds=time.monotonic() - began,
         changes=changes,

@@ -13,6 +13,7 @@ from probclass_core.execution.progress import ProgressOption, draws_progress
 from probclass_core.io.filters import Where
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
+from probclass_core.model.model import ModelOption, as_model, is_model
 from probclass_core.pipeline.training import summarize
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @draws_progress("summarizing")
 def compare(
     source: Any,
-    specs: Sequence[ModelSpec] | Mapping[str, ModelSpec] | None = None,
+    specs: Sequence[ModelSpec | ModelOption] | Mapping[str, ModelSpec | ModelOption] | None = None,
     *,
     names: Sequence[str] | None = None,
     prior: Mapping[str, float] | None = None,
@@ -43,7 +44,8 @@ def compare(
     Args:
         source: rows, as for `fit`; or, without specs, the statistics of at least two models, from
             `summarize` or `merge`: a list, or a mapping by model name.
-        specs: at least two models of these rows: a list, or a mapping by model name.
+        specs: at least two specs of models of these rows: a list, or a mapping by model name. A
+            model or a fitted classifier stands for its spec.
         names: names for a list of models, by default M1, M2, …
         prior: prior probability of each model, up to a common factor; equal by default.
         partition: partition to read, as for `fit`, like the arguments that follow.
@@ -63,7 +65,7 @@ def compare(
     """
     if specs is None:
         return compare_statistics(source, names=names, prior=prior)
-    named = named_models(specs, names, ModelSpec, SPEC_HINT)
+    named = named_models(specs, names, ModelSpec, SPEC_HINT, _spec_of)
     table = open_table(source)
     if isinstance(table, ReaderTable):
         raise DataError(
@@ -83,3 +85,8 @@ def compare(
             for name, spec in named.items()
         }
     return compare_statistics(statistics, prior=prior)
+
+
+def _spec_of(model: object) -> object:
+    """The spec of a model or fitted classifier; anything else as it is."""
+    return as_model(model).spec if is_model(model) else model

@@ -8,7 +8,7 @@ from typing import Any
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.analysis.health.report import Health
 from probclass_core.analysis.health.sums import HealthMeter
-from probclass_core.errors import DataError, expect
+from probclass_core.errors import DataError
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
@@ -17,12 +17,12 @@ from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.model.decision import DecisionOption
-from probclass_core.model.model import LOAD_HINT, Model
+from probclass_core.model.model import ModelOption, as_model
 
 
 @draws_progress("evaluating")
 def evaluate(
-    model: Model,
+    model: ModelOption,
     source: Any,
     *,
     partition: Mapping[str, Any] | None = None,
@@ -36,7 +36,7 @@ def evaluate(
     """Evaluate a model on labeled rows.
 
     Args:
-        model: model to evaluate.
+        model: model to evaluate, or a fitted `ProbClassifier`.
         source: as for `fit`, like the arguments that are not listed.
         partition: partition to read.
         where: rows to read.
@@ -54,7 +54,7 @@ def evaluate(
         NotSupportedError: if the rule needs a density that a block knows only up to a term.
         TableError: if the table or partition does not exist or cannot be read.
     """
-    expect(model, Model, LOAD_HINT)
+    model = as_model(model)
     evaluator = Evaluator(model, decision)
     selection = Selection(open_table(source), partition, where)
     plan = selection.plan((model.spec.label,), model.spec.features, missing_columns)
@@ -68,7 +68,7 @@ def evaluate(
 
 @draws_progress("measuring")
 def health(
-    model: Model,
+    model: ModelOption,
     source: Any,
     *,
     partition: Mapping[str, Any] | None = None,
@@ -82,7 +82,7 @@ def health(
     """Compare rows with what a model expects, without labels; `score` records it with each commit.
 
     Args:
-        model: model that would score the rows.
+        model: model that would score the rows, or a fitted `ProbClassifier`.
         source: as for `fit`, like the arguments that are not listed; labels are not needed.
         partition: partition to read.
         where: rows to read.
@@ -99,7 +99,7 @@ def health(
         SpecError: if the decision rule does not fit the model.
         TableError: if the table or partition does not exist or cannot be read.
     """
-    expect(model, Model, LOAD_HINT)
+    model = as_model(model)
     model.compile_rule(decision)
     selection = Selection(open_table(source), partition, where)
     plan = selection.plan((), model.spec.features, missing_columns)

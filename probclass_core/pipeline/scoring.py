@@ -19,7 +19,7 @@ from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import ColumnChanges
 from probclass_core.model.decision import DecisionOption
-from probclass_core.model.model import Model
+from probclass_core.model.model import ModelOption
 from probclass_core.scoring.batch import PosteriorFormat
 from probclass_core.scoring.partition import score_partitions
 from probclass_core.scoring.plan import (
@@ -40,7 +40,7 @@ from probclass_core.scoring.reports import (
 
 @draws_progress("scoring")
 def score(
-    model: Model,
+    model: ModelOption,
     source: Any,
     sink: str | Path | TableRef,
     *,
@@ -68,7 +68,7 @@ def score(
     failed. The next call takes up only these.
 
     Args:
-        model: model to score with.
+        model: model to score with, or a fitted `ProbClassifier`.
         source: as for `fit`.
         sink: directory or URI of the scored table, or one local ``.parquet`` or ``.csv`` file; a
             `TableRef` if its format or storage needs options.
@@ -147,7 +147,7 @@ def score(
     committed = [one for one, record in planned if record is not None]
     counter = planner.row_counter(progress, missing, committed)
     with open_engine(engine, workers) as opened:
-        results = deque(score_partitions(model, missing, opened, counter, watch=checks))
+        results = deque(score_partitions(planner.model, missing, opened, counter, watch=checks))
     scored: list[Mapping[str, Any]] = []
     commits: list[Mapping[str, Any]] = []
     for one, before in planned:
@@ -164,7 +164,7 @@ def score(
         commits=commits,
         failed=[PartitionOutcome.of_failure(*each) for each in failures],
         skipped=sum(commit["skipped"] for commit in commits),
-        model_id=model.id,
+        model_id=planner.model.id,
         uri=planner.sink.uri,
         commit_id=commit_ids[0] if len(commit_ids) == 1 else json_digest(commit_ids),
         seconds=time.monotonic() - began,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from probclass_core.arrow.bundle import as_json
@@ -32,6 +32,7 @@ def fit(
     spec: ModelSpec | None = None,
     *,
     label: str | None = None,
+    exclude: str | Iterable[str] = (),
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     engine: EngineOption = None,
@@ -50,6 +51,7 @@ def fit(
         source: path, table, frame, reader or dataset; see `open_table`.
         spec: the model.
         label: the class column, instead of a spec: the model is that of `ModelSpec.auto`.
+        exclude: with a label, column to leave out, or several; see `ModelSpec.auto`.
         partition: partition to read, such as ``{"month": "2014-01"}``; by default all.
         where: rows to read, such as ``"month >= '2013-01' and wind in NW, SE"``, or a list of
             conditions ``("month", ">=", "2013-01")``, or an Arrow expression; by default all.
@@ -65,8 +67,9 @@ def fit(
             ``model.training["cache"]`` has the number of fragments and how many were reused.
 
     Raises:
-        SpecError: if neither or both of spec and label are given, the spec does not fit the columns
-            of the table, or `cache` is `True` and no store is named.
+        SpecError: if neither or both of spec and label are given, the spec is something else, such
+            as an array of labels, or does not fit the columns of the table, or `cache` is `True`
+            and no store is named.
         DataError: if the model cannot be estimated from the rows, or another pass is needed over a
             reader, which can be read only once.
         TableError: if the table or partition does not exist or cannot be read.
@@ -76,8 +79,9 @@ def fit(
     reading: dict[str, Any] = {"partition": partition, "where": where, "cache": cache}
     table = open_table(source)
     with open_engine(engine, workers) as opened:
-        spec = spec_or_auto(spec, label, table, engine=opened, progress=progress, **reading)
-        return train(table, spec, engine=opened, progress=progress, **reading)[0]
+        reading |= {"engine": opened, "progress": progress}
+        spec = spec_or_auto(spec, label, table, exclude=exclude, **reading)
+        return train(table, spec, **reading)[0]
 
 
 def train(

@@ -22,7 +22,6 @@ from probclass_core.errors import (
     SpecError,
     TableError,
     TableMismatchError,
-    expect,
     one_of,
 )
 from probclass_core.execution.engine import Engine
@@ -48,7 +47,7 @@ from probclass_core.io.table import (
     TypedPartition,
 )
 from probclass_core.model.decision import DecisionOption, DecisionRule
-from probclass_core.model.model import LOAD_HINT, Model
+from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
 
 log = logging.getLogger(__name__)
@@ -96,7 +95,12 @@ class ScoringPlanner:
 
     @classmethod
     def open(
-        cls, model: Model, source: Any, sink: str | Path | TableRef, where: Where, **options: Any
+        cls,
+        model: ModelOption,
+        source: Any,
+        sink: str | Path | TableRef,
+        where: Where,
+        **options: Any,
     ) -> Self:
         """Open the source and check the arguments, before any row is read.
 
@@ -111,7 +115,7 @@ class ScoringPlanner:
             SpecError: if an argument is not one of its choices.
             TableError: if the source cannot be read, or the sink is inside it or the reverse.
         """
-        expect(model, Model, LOAD_HINT)
+        model = as_model(model)
         table, target = open_table(source), TableRef.parse(sink)
         planner = cls(model, table, target, parse_where(where), **options)
         if planner.overwrite not in get_args(Overwrite):

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.bundle import as_json, json_digest
-from probclass_core.errors import DataError, SpecError, TableError, TableMismatchError, expect
+from probclass_core.errors import DataError, SpecError, TableError, TableMismatchError
 from probclass_core.io.filters import Where, partition_text, typed_conditions
 from probclass_core.model.decision import DecisionOption, DecisionRule
-from probclass_core.model.model import LOAD_HINT, Model
+from probclass_core.model.model import ModelOption, as_model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
 from probclass_core.scoring.reports import ScoreReport
 from probclass_core.sql.connections import Database, database_of
@@ -32,7 +32,7 @@ _Name = str | Sequence[str]
 
 
 def score_sql(
-    model: Model,
+    model: ModelOption,
     connection: Any,
     source: _Name,
     sink: _Name,
@@ -87,7 +87,7 @@ def score_sql(
         TableError: if there are no rows, the connection has an open transaction, or a statement
             fails; nothing is written.
     """
-    expect(model, Model, LOAD_HINT)
+    model = as_model(model)
     began = time.monotonic()
     database = database_of(connection)
     dialect = database.dialect

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import EllipsisType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -29,7 +29,7 @@ from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.filesystem import ARROW_SCHEMES, Location, open_location
 from probclass_core.io.inspection import scored_by
 from probclass_core.io.references import ABANDONED, TableRef
-from probclass_core.model.model import Model
+from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.store.evaluations import FOLDER as EVALUATIONS
 from probclass_core.store.evaluations import (
     Evaluated,
@@ -95,6 +95,7 @@ class Judged(Protocol):
         """Plain JSON values; an infinite or undefined number is null."""
 
 
+@runtime_checkable
 class Bundled(Protocol):
     """Anything that can be written as a bundle."""
 
@@ -136,12 +137,16 @@ class ModelStore:
     # Saving and loading
 
     def save(
-        self, model: Bundled, name: str, *, provenance: Mapping[str, Any] | None = None
+        self,
+        model: Bundled | ModelOption,
+        name: str,
+        *,
+        provenance: Mapping[str, Any] | None = None,
     ) -> ModelVersion:
         """Save a model; if an equal one is stored already, return that version unchanged.
 
         Args:
-            model: model to save.
+            model: model to save, or a fitted `ProbClassifier`.
             name: name of the model; its versions share it.
             provenance: plain JSON values to record in addition to those of the fit, such as a run
                 id.
@@ -151,7 +156,7 @@ class ModelStore:
                 stored version is damaged.
         """
         check_model_name(name)
-        bundle = model.to_bundle()
+        bundle = (model if isinstance(model, Bundled) else as_model(model)).to_bundle()
         if bundle.kind != "model":
             raise StoreError(f"cannot save {bundle.kind} as a model; finalize it first.")
         recorded = {**bundle.provenance, **plain_json(provenance or {}, "provenance")}

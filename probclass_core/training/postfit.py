@@ -18,7 +18,7 @@ import pyarrow as pa
 from probclass_core.analysis.evaluation import true_classes
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.arrays import MISSING, FloatArray, weight_vector
-from probclass_core.errors import DataError, SpecError, expect, one_of
+from probclass_core.errors import DataError, SpecError, one_of
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.execution.threads import ordered_map
 from probclass_core.io.filters import Where
@@ -33,7 +33,7 @@ from probclass_core.model.calibration import (
     fit_calibration,
 )
 from probclass_core.model.density_quantiles import LogDensities
-from probclass_core.model.model import LOAD_HINT, Model
+from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.model.posterior import Posterior
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 @draws_progress("measuring")
 def with_density_quantiles(
-    model: Model,
+    model: ModelOption,
     source: Any,
     *,
     partition: Mapping[str, Any] | None = None,
@@ -54,7 +54,7 @@ def with_density_quantiles(
     """Measure quantiles of log p(x) over a table, so that a `DecisionRule` can reject unusual rows.
 
     Args:
-        model: fitted model.
+        model: fitted model, or a `ProbClassifier`.
         source: as for `fit`; usually the table that the model was fitted on. Rows count by their
             weight if the model has weights, whether or not they have a label.
         partition: partition to read, or None for all.
@@ -70,7 +70,7 @@ def with_density_quantiles(
         DataError: if a column is missing or has unsuitable values, or there are no rows.
         TableError: if the table or partition does not exist or cannot be read.
     """
-    expect(model, Model, LOAD_HINT)
+    model = as_model(model)
     model.check_normalized()
 
     def measure(batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray]:
@@ -93,7 +93,7 @@ def with_density_quantiles(
 
 @draws_progress("calibrating")
 def calibrate(
-    model: Model,
+    model: ModelOption,
     source: Any,
     method: str = "temperature_and_bias",
     *,
@@ -115,7 +115,7 @@ def calibrate(
     the ``mean_posterior`` of each class, from which a `Health` measures a shift of the classes.
 
     Args:
-        model: fitted model.
+        model: fitted model, or a `ProbClassifier`.
         source: labeled rows, as for `fit`. Rows that the model was trained on hide its errors and
             give a poor calibration.
         method: ``"temperature_and_bias"``, ``"temperature"``, which does not change the most
@@ -133,7 +133,7 @@ def calibrate(
         DataError: if a column is missing, or no row has a label of one of the model's classes.
         TableError: if the table or partition does not exist or cannot be read.
     """
-    expect(model, Model, LOAD_HINT)
+    model = as_model(model)
     if method not in METHODS:
         raise SpecError(f"calibration method {method!r} is unknown; use {one_of(METHODS)}.")
     raw = dataclasses.replace(model, calibration=None)

@@ -261,7 +261,12 @@ def _open_cache(cache: CacheOption) -> StatisticsCache | None:
 
 
 def spec_or_auto(
-    spec: ModelSpec | None, label: str | None, table: Table, **reading: Any
+    spec: ModelSpec | None,
+    label: str | None,
+    table: Table,
+    *,
+    exclude: str | Iterable[str] = (),
+    **reading: Any,
 ) -> ModelSpec:
     """The spec of a training: the one given, or that of `ModelSpec.auto` for a label.
 
@@ -269,23 +274,45 @@ def spec_or_auto(
         spec: the model, or None.
         label: the class column, or None.
         table: table to derive the spec from.
+        exclude: columns that the derived spec leaves out.
         reading: further arguments of `ModelSpec.auto`.
 
     Raises:
-        SpecError: if neither or both of spec and label are given, or the spec is something else.
+        SpecError: if neither or both of spec and label are given, columns are excluded from a given
+            spec, or the spec is something else.
     """
+    _check_spec(spec)
     if (spec is None) == (label is None):
         given = "both a spec and a label" if spec is not None else "neither a spec nor a label"
         raise SpecError(
             f"expected a spec, or label= for a spec that is derived from the rows; got {given}."
         )
     if label is not None:
-        return ModelSpec.auto(table, label, **reading)
+        return ModelSpec.auto(table, label, exclude=exclude, **reading)
+    assert spec is not None
+    if exclude:
+        raise SpecError(
+            "exclude= is for a spec that is derived from the rows, with label=; this spec reads "
+            "the columns of its blocks: leave them out there."
+        )
+    return spec
+
+
+def _check_spec(spec: object) -> None:
+    """Refuse labels, names and paths in the place of a spec.
+
+    Raises:
+        SpecError: if it is neither a spec nor None.
+    """
     if isinstance(spec, str):
         raise SpecError(
             f"expected a ModelSpec, got str; {SPEC_HINT}, or write label={spec!r} if it is the "
             "class column."
         )
-    expect(spec, ModelSpec, SPEC_HINT)
-    assert spec is not None
-    return spec
+    if hasattr(spec, "__len__") and not isinstance(spec, Mapping):  # y of scikit-learn's fit(X, y)
+        raise SpecError(
+            f"expected a ModelSpec, got {type(spec).__name__}; if it is the labels, put them into "
+            'the table: fit(X.assign(label=y), label="label") for a pandas X.'
+        )
+    if spec is not None:
+        expect(spec, ModelSpec, SPEC_HINT)

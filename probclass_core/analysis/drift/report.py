@@ -31,7 +31,7 @@ from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import DataError, SpecError, one_of
 from probclass_core.estimation.families.discretized.cuts import bin_name
 from probclass_core.estimation.statistics import Statistics
-from probclass_core.model.model import Model, finalize
+from probclass_core.model.model import Model, ModelOption, as_model, finalize
 
 _NUMBERS = (
     "divergence",
@@ -117,19 +117,21 @@ class Drift(Report):
         return dict(json_values(vars(self)))
 
 
-def drift(before: Model | Statistics, after: Model | Statistics) -> Drift:
+def drift(before: ModelOption | Statistics, after: ModelOption | Statistics) -> Drift:
     """Compare two models by their parameters alone; no rows are read.
 
     Args:
-        before: earlier model, or its statistics.
-        after: later model, or its statistics.
+        before: earlier model or fitted `ProbClassifier`, or its statistics.
+        after: later one, likewise.
 
     Raises:
         SpecError: if the models have different labels.
         DataError: if they have no class in common, or statistics cannot be finalized.
     """
-    old = before if isinstance(before, Model) else finalize(before)
-    new = after if isinstance(after, Model) else finalize(after)
+    old, new = (
+        finalize(each) if isinstance(each, Statistics) else as_model(each)
+        for each in (before, after)
+    )
     if old.spec.label != new.spec.label:
         raise SpecError(
             f"models of different labels cannot be compared: {old.spec.label!r} and "
