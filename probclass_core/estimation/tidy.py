@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import MISSING, BoolArray, FloatArray, label_codes
+
+Cell = TypeVar("Cell", str, str | None)
 
 _METADATA_KEY = b"probclass"
 
@@ -110,13 +112,14 @@ def by_feature(table: pa.Table, features: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def masses_by_class(
-    table: pa.Table, cells: Sequence[str], classes: pa.Array
-) -> tuple[list[str], FloatArray]:
+    table: pa.Table, cells: Sequence[Cell], classes: pa.Array
+) -> tuple[list[Cell], FloatArray]:
     """Probabilities by cell and class, from rows with a log_probability.
 
     Args:
         table: a parameters table.
-        cells: name of the cell of each row; rows with the same cell and class are added up.
+        cells: name of the cell of each row, None for null; rows with the same cell and class are
+            added up.
         classes: ``k`` labels.
 
     Returns:

@@ -547,7 +547,7 @@ class Model(Report):
 
     @property
     def plot(self) -> ModelPlots:
-        """Plots of the model, such as ``model.plot.class_densities("x")``; see `ModelPlots`.
+        """Plots of the model, such as ``model.plot.effect("x")``; see `ModelPlots`.
 
         They need matplotlib: ``pip install 'probclass[plots]'``.
         """

@@ -4,17 +4,20 @@ matplotlib is needed here only: ``pip install 'probclass[plots]'``. It is import
 drawn, so importing this package is cheap.
 
 planes      two columns: contours of the classes, the ball of the nearest neighbors
-columns     one column: densities of numbers, probabilities of categories
+columns     one column: its distribution in each class, and each class given its value
 evaluation  an evaluation: reliability and confusion
 over_time   a scored table day by day
 weights     block weights: importance of each block
-marginals   the model seen in a few columns, and the rows to plot with it
+blocks      the blocks of a model that read a column
+levels      the probabilities of categories and bins of a column
+marginals   the density of a few columns, and the rows to plot with it
 regions     the region in which a class has most of its density
 methods     the plots of a model and of an evaluation as methods
 style       colors, markers and lines of classes; axes with units
+figure      a figure that shows itself in a notebook
 """
 
-from probclass_core.plots.columns import category_masses, class_densities
+from probclass_core.plots.columns import effect
 from probclass_core.plots.evaluation import confusion, reliability
 from probclass_core.plots.over_time import posterior_over_time
 from probclass_core.plots.planes import class_contours, neighbor_ball
@@ -22,10 +25,9 @@ from probclass_core.plots.weights import block_weights
 
 __all__ = [
     "block_weights",
-    "category_masses",
     "class_contours",
-    "class_densities",
     "confusion",
+    "effect",
     "neighbor_ball",
     "posterior_over_time",
     "reliability",

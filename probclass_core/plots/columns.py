@@ -1,23 +1,21 @@
-"""One column of a model, class by class: densities of numbers, probabilities of categories."""
+"""The effect of one column: its distribution in each class, and each class given its value."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
-from probclass_core.errors import SpecError
+from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.model.model import Model
-from probclass_core.plots.marginals import (
-    Marginal,
-    block_of,
-    category_probabilities,
-    rows_by_class,
-)
+from probclass_core.plots.levels import Bins, Levels, column_levels
+from probclass_core.plots.marginals import Marginal, rows_by_class
 from probclass_core.plots.regions import find_region
 from probclass_core.plots.style import (
     GREY,
+    INK,
     axis_label,
     blank_figure,
     class_style,
@@ -36,138 +34,199 @@ _LEVEL = 1e-3
 _UNBOUNDED = 300.0
 """Log densities above this, as at a value that K points share, count as infinite; in nats."""
 _MIN_BARS, _MAX_BARS = 10, 60
+_MARGIN = 0.02
+_LOWEST_STEP = 0.01
+_MISSING = "missing"
 
 
-def class_densities(
-    model: Model, column: str, *, data: Any = None, prior_weighted: bool = False
-) -> Figure:
-    """Plot p(x | class) of one numeric column: one curve per class, over histograms of data.
+def effect(model: Model, column: str, *, data: Any = None, most: int = 15) -> Figure:
+    """Plot what a column says about the class: p(x | class), and P(class | x) next to it.
 
-    The model's other columns are marginalized. A class with a single value (a point mass) is a
-    vertical line, and an infinite density (neighbors that coincide) is a gap.
+    P(class | x) is Bayes' rule for this column alone, P(class) p(x | class) divided by the sum over
+    the classes: what the model knows of the class after it has seen x and no other column. Dotted
+    lines are the prior P(class). Block weights, a calibration and other columns are left out.
+
+    p(x | class) is read from the block that models the column by itself if there is one, otherwise
+    from a joint block, whose other columns are summed out. It has the form that the block gives it:
+
+    - numbers with a density are curves, over the range of the training rows; counts are
+      probabilities of whole numbers. A class with a single value (a point mass) is a vertical line,
+      and an infinite density (neighbors that coincide) is a gap.
+    - numbers in bins are steps of height P(bin | class) divided by the width of the bin; bars of
+      P(bin | class) if some bins are so narrow that the steps of the others could not be seen.
+    - categories, terms of a text, presence and absence are bars.
+    - null is a level of its own, ``missing``, if the model has it as one.
+
+    A column that other columns are given and that no block models has the frequencies of its values
+    in the training rows of each class.
 
     Args:
         model: fitted model.
-        column: numeric column.
+        column: column that the model reads, or a part of a date, such as ``"hour(pickup)"``.
         data: table or frame to show as histograms on the scale of the curves, one per class, or a
-            single one if it has no label column; see `arrays.as_table`.
-        prior_weighted: plot p(x | class) P(class) instead, whose sum over the classes is p(x).
+            single one if it has no label column; for a column of numbers.
+        most: maximum number of categories to plot, those that contribute most to the mutual
+            information of column and class; the others are summed.
 
     Returns:
         A matplotlib figure.
 
     Raises:
-        SpecError: if the model has no such column, or it has categories or bins.
+        SpecError: if the model does not read the column, or `most` is less than 1.
         DataError: if the data's column is missing, not numeric or infinite.
-        NotSupportedError: if matplotlib is not installed, or a density does not decrease anywhere.
+        NotSupportedError: if matplotlib is not installed, or a density does not decrease anywhere
+            and the range of the training rows is unknown.
     """
-    figure = blank_figure(7.5, 4.2)
-    marginal = Marginal(model, [column])
-    axes = figure.subplots()
-    if data is not None:
-        (values,), codes = rows_by_class(model, data, [column])
-        _draw_histograms(axes, model, values, codes, prior_weighted)
-    scale = np.exp(model.log_prior) if prior_weighted else np.ones(len(model.classes))
-    means = marginal.means()
-    for position, name in enumerate(model.class_names):
-        style = class_style(position)
-        line: dict[str, Any] = {"color": style.color, "ls": style.dashes, "label": short(name)}
-        region = find_region(marginal, position, _LEVEL, _GRID)
-        if region is not None and len(region.axes[0]) > 1:
-            density = np.exp(region.log_density) * scale[position]
-            density[region.log_density > _UNBOUNDED] = np.nan
-            marker = style.marker if marginal.whole[0] else ""
-            axes.plot(region.axes[0], density, marker=marker, markersize=4, **line)
-        elif means is not None:
-            axes.axvline(means[position, 0], **line)
-    axes.set_ylim(bottom=0.0)
-    axes.set_xlabel(axis_label(column))
-    quantity = "probability" if marginal.whole[0] else "density"
-    formula = "p(x | class) P(class)" if prior_weighted else "p(x | class)"
-    axes.set_ylabel(f"{quantity}, {formula}")
-    histograms = "" if data is None else "; filled: the data"
-    plain_axes(axes, f"Lines: the model{histograms}")
-    legend_beside(figure, axes, short(axis_label(model.spec.label)))
-    return figure
-
-
-def category_masses(model: Model, column: str, *, most: int = 12) -> Figure:
-    """Plot P(value | class) of each category of a column, one bar per class.
-
-    Categories are also the bins of a discretized number, the terms of a text, and presence or
-    absence: everything with a probability in the block's parameters.
-
-    If there are many categories, the most informative ones are plotted: those that contribute most
-    to the mutual information of column and class, Σ_c P(c) P(v | c) log(P(v | c) / P(v)), in
-    decreasing order. The title says how many are left out.
-
-    Args:
-        model: fitted model.
-        column: column of categories.
-        most: maximum number of categories to plot.
-
-    Returns:
-        A matplotlib figure.
-
-    Raises:
-        SpecError: if the model has no such column, it has a density, or `most` is less than 1.
-        NotSupportedError: if matplotlib is not installed.
-    """
-    categories = category_probabilities(model, column)
-    if categories is None:
-        block = block_of(model, column)
-        raise SpecError(
-            f"column {column!r} has a density in block {block.name!r}, not categories; "
-            "use class_densities (probclass plot densities)."
-        )
     if most < 1:
         raise SpecError(f"most must be at least 1, got {most!r}.")
-    names, probability = categories
-    order = np.arange(len(names))
-    title = f"P({axis_label(column)} | class)"
-    if len(names) > most:
-        information = _information(probability, np.exp(model.log_prior))
-        order = np.argsort(-information, kind="stable")[:most]
-        title += f"\n{most} most informative of {len(names)} values, {len(names) - most} left out"
-    classes = len(model.class_names)
-    figure = blank_figure(7.5, 1.2 + len(order) * (0.12 + np.clip(0.11 * classes, 0.2, 1.1)))
-    axes = figure.subplots()
-    height = 0.8 / classes
-    for position, name in enumerate(model.class_names):
-        style = class_style(position)
-        axes.barh(
-            np.arange(len(order)) - 0.4 + (position + 0.5) * height,
-            probability[order, position],
-            height,
-            color=style.color,
-            hatch=style.hatch,
-            edgecolor="white",
-            linewidth=0.5,
-            label=short(name),
-        )
-    axes.set_yticks(range(len(order)), [short(names[index]) for index in order])
-    axes.set_ylim(len(order) - 0.5, -0.5)
-    axes.set_xlabel("probability")
-    axes.set_ylabel(axis_label(column))
-    axes.tick_params(axis="y", length=0)
-    plain_axes(axes, title)
-    legend_beside(figure, axes, short(axis_label(model.spec.label)))
+    levels, missing = column_levels(model, column)
+    bins = None
+    if levels is not None and levels.cuts is not None and len(levels.names) > 1:
+        bins = Bins.of(model, column, levels)
+    if levels is None or (bins is not None and (data is not None or _is_legible(bins))):
+        return _draw_numbers(model, column, bins, missing, data)
+    if data is not None:
+        raise SpecError(f"column {column!r} has categories; data is for a column of numbers.")
+    return _draw_categories(model, column, levels, missing, most)
+
+
+# Numbers: curves or steps over a common axis, the classes in front of each other.
+
+
+def _draw_numbers(
+    model: Model, column: str, bins: Bins | None, missing: FloatArray | None, data: Any
+) -> Figure:
+    widths = [1.0] if missing is None else [1.0, 0.09]
+    figure = blank_figure(8.0, 5.6)
+    grid = figure.subplots(2, len(widths), sharex="col", squeeze=False, width_ratios=widths)
+    upper, lower = grid[:, 0]
+    present = 1.0 if missing is None else 1.0 - missing
+    shown = _training_range(model, column)
+    if data is not None:
+        (values,), codes = rows_by_class(model, data, [column])
+        shown = [*shown, values.min(), values.max()]
+        _draw_histograms(upper, model, values, codes)
+    quantity = "density"
+    if bins is not None:
+        _draw_steps(upper, lower, model, bins, present)
+    else:
+        marginal = Marginal(model, [column])
+        if marginal.whole[0]:
+            quantity = "probability"
+        _draw_curves(upper, lower, model, marginal, present, shown)
+    if shown and min(shown) < max(shown):
+        margin = _MARGIN * (max(shown) - min(shown))
+        lower.set_xlim(min(shown) - margin, max(shown) + margin)
+    if missing is not None:
+        _draw_missing(grid[0, 1], grid[1, 1], model, missing)
+    upper.set_ylim(bottom=0.0)
+    upper.set_ylabel(quantity)
+    lower.set_ylim(0.0, 1.0)
+    lower.set_ylabel("probability")
+    lower.set_xlabel(axis_label(column))
+    for position, prior in enumerate(np.exp(model.log_prior)):
+        color = class_style(position).color
+        lower.axhline(prior, color=color, lw=1.0, ls=":", label="_prior")
+    symbol = "P" if quantity == "probability" else "p"
+    note = "" if data is None else "; filled: the data"
+    _finish(figure, upper, lower, model, column, symbol, note)
     return figure
 
 
-def _information(probability: FloatArray, prior: FloatArray) -> FloatArray:
-    """The contribution of each category to the mutual information with the class, in nats."""
-    joint = probability * prior
-    marginal = joint.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(joint > 0.0, joint * np.log(probability / marginal), 0.0)
-    information: FloatArray = terms.sum(axis=1)
-    return information
+def _training_range(model: Model, column: str) -> list[float]:
+    """The least and the largest value of the training rows; empty if it is unknown."""
+    seen = (model.training.get("columns") or {}).get(column, {})
+    ends = [seen.get("min"), seen.get("max")]
+    return [float(end) for end in ends if end is not None]
 
 
-def _draw_histograms(
-    axes: Axes, model: Model, values: FloatArray, codes: IntArray, prior_weighted: bool
+def _is_legible(bins: Bins) -> bool:
+    """Whether the lowest bin can be seen next to the highest one, on one scale."""
+    heights = bins.density.max(axis=1)
+    return bool(heights.min() > _LOWEST_STEP * heights.max())
+
+
+def _draw_curves(
+    upper: Axes,
+    lower: Axes,
+    model: Model,
+    marginal: Marginal,
+    present: FloatArray | float,
+    shown: list[float],
 ) -> None:
+    points = np.linspace(min(shown), max(shown), _GRID) if shown else np.empty(0)
+    means = marginal.means()
+    present = np.broadcast_to(present, len(model.classes))
+    for position, name in enumerate(model.class_names):
+        line = _line(position, name)
+        curve = _curve(marginal, position, points)
+        if curve is not None and len(curve[0]) > 1:
+            density = np.exp(curve[1]) * present[position]
+            density[curve[1] > _UNBOUNDED] = np.nan
+            marker = class_style(position).marker if marginal.whole[0] else ""
+            upper.plot(curve[0], density, marker=marker, markersize=4, **line)
+        elif means is not None:
+            upper.axvline(means[position, 0], **line)
+        if curve is not None:
+            points = np.union1d(points, curve[0])
+    points = np.unique(np.round(points)) if marginal.whole[0] else points
+    with np.errstate(divide="ignore"):
+        joint = marginal(points[:, None]) + model.log_prior + np.log(present)
+    for position, share in enumerate(_posterior(joint).T):
+        lower.plot(points, share, **_line(position))
+
+
+def _curve(
+    marginal: Marginal, position: int, points: FloatArray
+) -> tuple[FloatArray, FloatArray] | None:
+    """Points of one class and log densities there; None if it has no density, as a point mass.
+
+    The points are the region in which the class has most of its density; those given if there is
+    none, as the density repeats.
+    """
+    try:
+        region = find_region(marginal, position, _LEVEL, _GRID)
+    except NotSupportedError:
+        if not len(points):
+            raise
+        return points, marginal(points[:, None])[:, position]
+    return None if region is None else (region.axes[0], region.log_density)
+
+
+def _draw_steps(
+    upper: Axes, lower: Axes, model: Model, bins: Bins, present: FloatArray | float
+) -> None:
+    corners = np.repeat(bins.edges, 2)[1:-1]
+    with np.errstate(divide="ignore"):
+        joint = np.log(bins.probability * present) + model.log_prior
+    shares = _posterior(joint)
+    for position, name in enumerate(model.class_names):
+        density = (bins.density * present)[:, position]
+        upper.plot(corners, np.repeat(density, 2), **_line(position, name))
+        lower.plot(corners, np.repeat(shares[:, position], 2), **_line(position))
+
+
+def _draw_missing(upper: Axes, lower: Axes, model: Model, missing: FloatArray) -> None:
+    """Draw null as a group of bars at the right of an axis of numbers."""
+    with np.errstate(divide="ignore"):
+        shares = _posterior(np.log(missing)[None] + model.log_prior)[0]
+    for axes, heights in ((upper, missing), (lower, shares)):
+        for position, height in enumerate(heights):
+            style = class_style(position)
+            axes.bar(position, height, 0.8, color=style.color, hatch=style.hatch, edgecolor="white")
+        axes.set_xticks([(len(missing) - 1) / 2], [_MISSING])
+        axes.tick_params(axis="x", length=0)
+        axes.yaxis.tick_right()
+        axes.spines[["top", "left"]].set_visible(False)
+        axes.spines["right"].set_visible(True)
+        axes.set_xlim(-0.8, len(missing) - 0.2)
+    upper.set_ylim(0.0, max(1.15 * missing.max(), 1e-9))
+    lower.set_ylim(0.0, 1.0)
+    lower.set_yticks([])
+    lower.spines["right"].set_visible(False)
+
+
+def _draw_histograms(axes: Axes, model: Model, values: FloatArray, codes: IntArray) -> None:
     edges = _bar_edges(values)
     labeled = codes != MISSING
     if not labeled.any():
@@ -176,11 +235,9 @@ def _draw_histograms(
         return
     for position in range(len(model.class_names)):
         class_values = values[codes == position]
-        if not len(class_values):
-            continue
-        total = labeled.sum() if prior_weighted else len(class_values)
-        heights = np.histogram(class_values, edges)[0] / (total * np.diff(edges))
-        axes.stairs(heights, edges, fill=True, color=class_style(position).color, alpha=0.25)
+        if len(class_values):
+            heights = np.histogram(class_values, edges, density=True)[0]
+            axes.stairs(heights, edges, fill=True, color=class_style(position).color, alpha=0.25)
 
 
 def _bar_edges(values: FloatArray) -> FloatArray:
@@ -194,3 +251,121 @@ def _bar_edges(values: FloatArray) -> FloatArray:
         step = max(1.0, np.ceil((high - low + 1.0) / bars))
         return np.arange(low - 0.5, high + step, step)
     return np.linspace(low, high, bars + 1)
+
+
+# Categories: bars side by side in each class, and stacked bars of the classes.
+
+
+def _draw_categories(
+    model: Model, column: str, levels: Levels, missing: FloatArray | None, most: int
+) -> Figure:
+    names, probability = _chosen_levels(model, column, levels, missing, most)
+    classes = len(model.classes)
+    with np.errstate(divide="ignore"):
+        shares = _posterior(np.log(probability) + model.log_prior)
+    figure = blank_figure(9.0, 1.3 + len(names) * (0.14 + np.clip(0.11 * classes, 0.2, 1.1)))
+    left, right = figure.subplots(1, 2, sharey=True)
+    place = np.arange(len(names))
+    height = 0.8 / classes
+    start = np.zeros(len(names))
+    for position, name in enumerate(model.class_names):
+        style = class_style(position)
+        bar: dict[str, Any] = {"color": style.color, "hatch": style.hatch, "edgecolor": "white"}
+        bar["linewidth"] = 0.5
+        y = place - 0.4 + (position + 0.5) * height
+        left.barh(y, probability[:, position], height, label=short(name), **bar)
+        width = np.nan_to_num(shares[:, position])
+        right.barh(place, width, 0.8, left=start, **bar)
+        start = start + width
+    for edge in np.cumsum(np.exp(model.log_prior))[:-1]:
+        right.axvline(edge, color=INK, lw=1.2, ls=":")
+    left.set_yticks(place, names)
+    left.set_ylim(len(names) - 0.5, -0.5)
+    left.set_xlim(left=0.0)
+    right.set_xlim(0.0, 1.0)
+    for axes in (left, right):
+        axes.set_xlabel("probability")
+        axes.tick_params(axis="y", length=0)
+        axes.locator_params(axis="x", nbins=5)
+    left.set_ylabel(axis_label(column))
+    _finish(figure, left, right, model, column, "P")
+    return figure
+
+
+def _chosen_levels(
+    model: Model, column: str, levels: Levels, missing: FloatArray | None, most: int
+) -> tuple[list[str], FloatArray]:
+    """Names and P(value | class) of the levels to draw: the others are summed, null comes last."""
+    names = [short(_level_name(name)) for name in levels.names if name is not None]
+    probability = levels.probability
+    if pa.types.is_integer(model.features.field(column).type) and levels.cuts is None:
+        order = np.argsort([_number(name) for name in levels.names], kind="stable")
+        names, probability = [names[index] for index in order], probability[order]
+    if missing is not None:
+        probability = probability * (1.0 - missing)
+    if len(names) > most:
+        information = _information(probability, np.exp(model.log_prior))
+        chosen = np.sort(np.argsort(-information, kind="stable")[:most])
+        others = np.delete(np.arange(len(names)), chosen)
+        rest = probability[others].sum(axis=0, keepdims=True)
+        names = [*(names[index] for index in chosen), f"{len(others):,} others"]
+        probability = np.concatenate([probability[chosen], rest])
+    if missing is not None:
+        names, probability = [*names, _MISSING], np.concatenate([probability, missing[None]])
+    return names, probability
+
+
+def _level_name(name: str) -> str:
+    """A level as text; the only bin of a column of numbers is every number."""
+    return "any number" if name == "any" else name
+
+
+def _number(name: str | None) -> float:
+    try:
+        return float(name or "nan")
+    except ValueError:
+        return np.inf
+
+
+def _information(probability: FloatArray, prior: FloatArray) -> FloatArray:
+    """The contribution of each category to the mutual information with the class, in nats."""
+    joint = probability * prior
+    marginal = joint.sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(joint > 0.0, joint * np.log(probability / marginal), 0.0)
+    information: FloatArray = terms.sum(axis=1)
+    return information
+
+
+def _posterior(joint: FloatArray) -> FloatArray:
+    """P(class | x) from log p(x, class), ``(n, k)``; NaN where every class is impossible."""
+    best = joint.max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        shares = np.exp(joint - best)
+    posterior: FloatArray = shares / shares.sum(axis=1, keepdims=True)
+    return posterior
+
+
+def _line(position: int, name: str | None = None) -> dict[str, Any]:
+    """The line of a class, with its name for the legend."""
+    style = class_style(position)
+    label = "_class" if name is None else short(name)
+    return {"color": style.color, "ls": style.dashes, "label": label}
+
+
+def _finish(
+    figure: Figure,
+    of_values: Axes,
+    of_classes: Axes,
+    model: Model,
+    column: str,
+    symbol: str,
+    note: str = "",
+) -> None:
+    from matplotlib.lines import Line2D
+
+    name, label = short(column), short(model.spec.label)
+    plain_axes(of_values, f"In each class: {symbol}({name} | {label}){note}")
+    plain_axes(of_classes, f"For each value: P({label} | {name})")
+    prior = Line2D([], [], color=INK, ls=":", lw=1.2, label="prior")
+    legend_beside(figure, of_values, short(axis_label(model.spec.label)), prior)

@@ -1,12 +1,8 @@
-"""A model seen in a few of its columns, every other column marginalized; and the rows to plot.
-
-Plots ask a model for log-likelihoods only, so every estimator can be plotted, also those of
-plugins: the other columns are null, and therefore marginalized.
-"""
+"""The density of a few numeric columns, every other column marginalized; and the rows to plot."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,131 +15,50 @@ from probclass_core.arrow.arrays import (
     IntArray,
     as_table,
     category_codes,
-    category_values,
     check_columns,
     is_numeric_type,
     label_codes,
     numeric_column,
 )
 from probclass_core.arrow.parts import select, source_columns
-from probclass_core.errors import DataError, SpecError, nearest, one_of
-from probclass_core.estimation.contract import FactorizedLikelihood
-from probclass_core.estimation.families.categorical.independent import complete_cells
-from probclass_core.estimation.families.discretized.cuts import bin_name
+from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.families.knn.density import KnnDensityLikelihood
-from probclass_core.estimation.tidy import masses_by_class
 from probclass_core.model.model import Model
+from probclass_core.plots.blocks import blocks_of, marginal_log_likelihood
+from probclass_core.plots.levels import Bins, column_levels, levels_of
 from probclass_core.spec.model_spec import Block
 
 _LARGEST_COUNT = 2.0**53
 _LARGEST_NUMBER = 1e30
 
 
-def block_of(model: Model, column: str) -> Block:
-    """The block that models a column, if possible one that is given no others.
+def _density_blocks(model: Model, column: str) -> list[Block]:
+    """The blocks in which a column of numbers has a density."""
+    blocks = blocks_of(model, column)
+    if not is_numeric_type(model.features.field(column).type):
+        return []
+    return [block for block in blocks if levels_of(model, block, column) is None]
+
+
+def _bins(model: Model, column: str) -> Bins:
+    """The bins of a column that has no density.
 
     Raises:
-        SpecError: if the model has no such column.
+        SpecError: if it has categories.
     """
-    for block in sorted(model.spec.blocks, key=lambda block: bool(block.given)):
-        if column in block.columns:
-            return block
-    known = model.features.names
-    raise SpecError(
-        f"the model has no column {column!r}; it has {one_of(known)}." + nearest(column, known)
-    )
-
-
-def marginal_log_likelihood(
-    model: Model, values: Mapping[str, FloatArray | pa.Array]
-) -> FloatArray:
-    """Log-likelihoods of some columns, every other column marginalized.
-
-    Args:
-        model: model of ``k`` classes.
-        values: values by column, ``(n,)``: numbers, where NaN means null, or an Arrow array.
-
-    Returns:
-        log p(values | c), ``(n, k)``, in nats.
-
-    Raises:
-        SpecError: if the model has no such column.
-        DataError: if the estimator refuses the values.
-    """
-    rows = len(next(iter(values.values())))
-    total = np.zeros((rows, len(model.classes)))
-    for block in dict.fromkeys(block_of(model, column) for column in values):
-        arrays = []
-        for column in block.inputs:
-            kind = model.features.field(column).type
-            array = values.get(column)
-            if array is None:
-                arrays.append(pa.nulls(rows, kind))
-            elif isinstance(array, np.ndarray):
-                arrays.append(pa.array(array, from_pandas=True))  # NaN is null
-            else:
-                arrays.append(array.cast(kind))
-        batch = pa.record_batch(arrays, names=list(block.inputs))
-        likelihood = model.likelihoods[str(block.name)]
-        if isinstance(likelihood, FactorizedLikelihood):
-            for column, factor in zip(block.columns, likelihood.log_factors(batch), strict=True):
-                if column in values:
-                    total += factor
-        else:
-            total += likelihood.log_likelihood(batch)
-    return total
-
-
-def category_probabilities(model: Model, column: str) -> tuple[list[str], FloatArray] | None:
-    """The categories of a column and their probabilities in each class.
-
-    Categories are also the bins of a number, the terms of a text, and presence or absence.
-
-    Returns:
-        ``m`` names in the order of the parameters, integers ascending, and P(category | c),
-        ``(m, k)``; or None if the column has a density.
-
-    Raises:
-        SpecError: if the model has no such column.
-    """
-    block = block_of(model, column)
-    parameters = complete_cells(model.parameters[str(block.name)])
-    fields = set(parameters.column_names)
-    if {column, "log_probability"} <= fields:
-        names = _texts(pc.unique(parameters[column]))
-        values = pa.array(names, pa.string())
-        return names, np.exp(marginal_log_likelihood(model, {column: values}))
-    if not {"feature", "log_probability"} <= fields:
-        return None
-    if block.estimator == "multinomial" or pa.types.is_nested(model.features.field(column).type):
-        # The terms of a text, or columns of counts that share one total: each is a category.
-        return masses_by_class(parameters, _texts(parameters["feature"]), model.classes)
-    rows = parameters.filter(pc.equal(parameters["feature"], column))
-    if "value" in fields:
-        if "depth" in fields:  # given other columns: the probabilities without them
-            rows = rows.filter(pc.equal(rows["depth"], 0))
-        elif pa.types.is_integer(model.features.field(column).type):
-            rows = rows.take(pc.sort_indices(rows["value"].cast(pa.int64())))
-        names = ["missing" if name is None else name for name in rows["value"].to_pylist()]
-        return masses_by_class(rows, names, model.classes)
-    if {"lower", "upper"} <= fields:
-        bounds = zip(rows["lower"].to_pylist(), rows["upper"].to_pylist(), strict=True)
-        names = [bin_name(lower, upper) for lower, upper in bounds]
-        return masses_by_class(rows, names, model.classes)
-    if block.estimator == "bernoulli":
-        _, present = masses_by_class(rows, ["present"] * rows.num_rows, model.classes)
-        return ["present", "absent"], np.concatenate([present, 1.0 - present])
-    return None
-
-
-def _texts(values: pa.Array | pa.ChunkedArray) -> list[str]:
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    return [text for text in category_values(values) if text is not None]
+    levels, _ = column_levels(model, column)
+    if levels is None or levels.cuts is None:
+        raise SpecError(
+            f"column {column!r} has categories, not numbers; use effect (probclass plot effect)."
+        )
+    return Bins.of(model, column, levels)
 
 
 class Marginal:
     """log p(x_columns | c) of numeric columns, every other column marginalized.
+
+    A block that models all of the columns gives their joint density, otherwise their densities are
+    multiplied. A column that has bins only has a constant density in each.
 
     Args:
         model: model to plot.
@@ -155,20 +70,25 @@ class Marginal:
         highest: largest value at which each column is plotted.
 
     Raises:
-        SpecError: if the model has no such column, or it has categories.
+        SpecError: if the model does not read a column, or it has categories.
     """
 
     def __init__(self, model: Model, columns: Sequence[str]) -> None:
         self.model = model
         self.columns = list(columns)
+        self._bins: dict[str, Bins] = {}
+        self._blocks: dict[str, Block] = {}
+        densities = {column: _density_blocks(model, column) for column in columns}
+        joint = [
+            block
+            for block in densities[columns[0]]
+            if all(block in densities[column] for column in columns)
+        ]
         for column in columns:
-            block = block_of(model, column)
-            numeric = is_numeric_type(model.features.field(column).type)
-            if not numeric or category_probabilities(model, column) is not None:
-                raise SpecError(
-                    f"column {column!r} has categories or bins in block {block.name!r}, "
-                    "not a density; use category_masses (probclass plot masses)."
-                )
+            if joint or densities[column]:
+                self._blocks[column] = (joint or densities[column])[0]
+            else:
+                self._bins[column] = _bins(model, column)
         # Estimators of counts refuse fractions and negative numbers.
         self.whole = [not self._accepts(column, 0.5) for column in columns]
         self.lowest = [-np.inf if self._accepts(column, -1.0) else 0.0 for column in columns]
@@ -177,20 +97,26 @@ class Marginal:
     def __call__(self, points: FloatArray) -> FloatArray:
         """Log-likelihoods of points, ``(n, d)`` to ``(n, k)``; a NaN is marginalized as well."""
         values = dict(zip(self.columns, points.T, strict=True))
-        return marginal_log_likelihood(self.model, values)
+        modeled = {column: values[column] for column in self._blocks}
+        total = np.zeros((len(points), len(self.model.classes)))
+        if modeled:
+            total += marginal_log_likelihood(self.model, modeled, self._blocks)
+        for column, bins in self._bins.items():
+            total += bins.log_density(values[column])
+        return total
 
     def means(self) -> FloatArray | None:
         """The class means ``(k, d)``, or None if the parameters do not contain them."""
-        means = [_class_means(self.model, column) for column in self.columns]
+        means = [_class_means(self.model, block, column) for column, block in self._blocks.items()]
         known = [mean for mean in means if mean is not None]
-        return np.stack(known, axis=1) if len(known) == len(means) else None
+        return np.stack(known, axis=1) if len(known) == len(self.columns) else None
 
     def points_of(self, position: int) -> list[FloatArray] | None:
         """Training values of one class by column; None unless all blocks consist of points."""
         values = []
         for column in self.columns:
-            block = block_of(self.model, column)
-            likelihood = self.model.likelihoods[str(block.name)]
+            block = self._blocks.get(column)
+            likelihood = None if block is None else self.model.likelihoods[str(block.name)]
             if not isinstance(likelihood, KnnDensityLikelihood):
                 return None
             rows = likelihood.classes == position
@@ -200,19 +126,26 @@ class Marginal:
             values.append(points[~np.isnan(points)])
         return values
 
+    def range(self, axis: int) -> tuple[float, float] | None:
+        """The range outside of which the density of a column is 0, if it is known."""
+        bins = self._bins.get(self.columns[axis])
+        return None if bins is None else (float(bins.edges[0]), float(bins.edges[-1]))
+
     def _accepts(self, column: str, value: float) -> bool:
+        if column in self._bins:
+            return True
+        block = {column: self._blocks[column]}
         try:
-            marginal_log_likelihood(self.model, {column: np.array([value])})
+            marginal_log_likelihood(self.model, {column: np.array([value])}, block)
         except DataError:
             return False
         return True
 
 
-def _class_means(model: Model, column: str) -> FloatArray | None:
+def _class_means(model: Model, block: Block, column: str) -> FloatArray | None:
     """The class means of one column, ``(k,)``, from the parameters or the training points."""
-    block = block_of(model, column)
     likelihood = model.likelihoods[str(block.name)]
-    position = list(block.columns).index(column)
+    position = list(block.inputs).index(column)
     if isinstance(likelihood, KnnDensityLikelihood):
         if column not in likelihood.features:
             return None  # training saw no value

@@ -1,4 +1,4 @@
-"""The plots of a model and of an evaluation as methods: ``model.plot.class_densities("x")``."""
+"""The plots of a model and of an evaluation as methods: ``model.plot.effect("x")``."""
 
 from __future__ import annotations
 
@@ -35,10 +35,8 @@ class ModelPlots:
     _subject: Model
 
     block_weights = _Plot(weights.block_weights)
-    category_masses = _Plot(columns.category_masses)
     class_contours = _Plot(planes.class_contours)
-    class_densities = _Plot(columns.class_densities)
-    neighbor_ball = _Plot(planes.neighbor_ball)
+    effect = _Plot(columns.effect)
 
 
 @dataclass(frozen=True)

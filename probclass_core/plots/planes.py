@@ -16,7 +16,8 @@ from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import NotSupportedError, SpecError, one_of
 from probclass_core.estimation.families.knn.density import KnnDensityLikelihood
 from probclass_core.model.model import Model
-from probclass_core.plots.marginals import Marginal, block_of, rows_by_class
+from probclass_core.plots.blocks import blocks_of
+from probclass_core.plots.marginals import Marginal, rows_by_class
 from probclass_core.plots.regions import Region, find_region
 from probclass_core.plots.style import (
     GREY,
@@ -177,13 +178,16 @@ def neighbor_ball(model: Model, x: str, y: str, point: Sequence[float]) -> Figur
 
 
 def _neighbors_block(model: Model, x: str, y: str) -> tuple[Block, KnnDensityLikelihood]:
-    first, second = block_of(model, x), block_of(model, y)
-    likelihood = model.likelihoods[str(first.name)]
-    if first.name == second.name and isinstance(likelihood, KnnDensityLikelihood):
-        if {x, y} <= set(likelihood.features):
-            return first, likelihood
-        empty = x if x not in likelihood.features else y
-        raise SpecError(f"column {empty!r} had no value in training, and the block leaves it out.")
+    common = [block for block in blocks_of(model, x) if block in blocks_of(model, y)]
+    for block in common:
+        likelihood = model.likelihoods[str(block.name)]
+        if isinstance(likelihood, KnnDensityLikelihood):
+            if {x, y} <= set(likelihood.features):
+                return block, likelihood
+            empty = x if x not in likelihood.features else y
+            raise SpecError(
+                f"column {empty!r} had no value in training, and the block leaves it out."
+            )
     blocks = [f"{block.name} of {', '.join(block.columns)}" for block in model.spec.blocks]
     raise SpecError(
         f"no knn_density block has both {x!r} and {y!r}; the model's blocks are {one_of(blocks)}."
@@ -321,7 +325,7 @@ def _metric_name(norm: float) -> str:
 
 def _check_pair(x: str, y: str) -> None:
     if x == y:
-        raise SpecError(f"x and y are both {x!r}; name two columns, or use class_densities.")
+        raise SpecError(f"x and y are both {x!r}; name two columns, or use effect.")
 
 
 def _checked_point(point: Sequence[float]) -> FloatArray:

@@ -86,6 +86,8 @@ def _first_window(marginal: Marginal, position: int, level: float) -> FloatArray
     window = np.empty((len(center), 2))
     for axis in range(len(center)):
         scan = np.concatenate([-_SCAN[::-1], [0.0], _SCAN])
+        if (ends := marginal.range(axis)) is not None:
+            scan = np.linspace(*ends, len(scan))
         scan = scan[(scan >= marginal.lowest[axis]) & (scan <= marginal.highest[axis])]
         if marginal.whole[axis]:
             scan = np.unique(np.round(scan))
@@ -147,9 +149,15 @@ def _refine_peak(
 
 
 def _highest(axes: tuple[FloatArray, ...], values: FloatArray) -> tuple[float, FloatArray]:
-    best = np.unravel_index(int(np.argmax(values)), values.shape)
-    at = np.array([axis[index] for axis, index in zip(axes, best, strict=True)])
-    return float(values[best]), at
+    best = values.max()
+    # The middle of a bin, whose density is constant.
+    at = np.array(
+        [
+            axis[int(np.median(place))]
+            for axis, place in zip(axes, np.nonzero(values == best), strict=True)
+        ]
+    )
+    return float(best), at
 
 
 def _axes(marginal: Marginal, window: FloatArray, size: int) -> tuple[FloatArray, ...]:

@@ -13,6 +13,7 @@ from probclass_core.arrow.arrays import IntArray
 from probclass_core.errors import NotSupportedError
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -85,13 +86,13 @@ def class_style(position: int) -> ClassStyle:
 
 
 def blank_figure(width: float, height: float) -> Figure:
-    """An empty figure with constrained layout; width and height in inches.
+    """An empty figure with constrained layout that shows itself; width and height in inches.
 
     Raises:
         NotSupportedError: if matplotlib is not installed.
     """
     try:
-        from matplotlib.figure import Figure
+        from probclass_core.plots.figure import Figure
     except ImportError as error:
         raise NotSupportedError("plots need matplotlib: pip install 'probclass[plots]'.") from error
     return Figure(figsize=(width, height), layout="constrained")
@@ -103,11 +104,12 @@ def plain_axes(axes: Axes, title: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def legend_beside(figure: Figure, axes: Axes, title: str | None = None) -> None:
-    """Add the legend of the axes at their right."""
+def legend_beside(figure: Figure, axes: Axes, title: str | None = None, *others: Artist) -> None:
+    """Add the legend of the axes at their right, followed by other artists with labels."""
     handles, names = axes.get_legend_handles_labels()
+    names += [str(other.get_label()) for other in others]
     figure.legend(
-        handles,
+        [*handles, *others],
         names,
         loc="outside right upper",
         frameon=False,

@@ -19,16 +19,14 @@ PLOTS = {
         *("--point", "6.75,4.25", "--level", "0.05"),
     ),
     "ball": ("ball", "near", *AXES, "--point", "6.75,4.25"),
-    "densities": ("densities", "full", "--column", L),
-    "densities of data": (
-        *("densities", "full", "--column", L, "--data", "iris.parquet", "--prior-weighted"),
-    ),
-    "masses": ("masses", "full", "--column", "size", "--limit", "2"),
+    "effect": ("effect", "full", "--column", L),
+    "effect of data": ("effect", "full", "--column", L, "--data", "iris.parquet"),
+    "effect of categories": ("effect", "full", "--column", "size", "--limit", "2"),
     "weights": ("weights", "weighted"),
     "reliability": ("reliability", "full", "iris.parquet", "--class", "iris-setosa"),
     "confusion": ("confusion", "full", "iris.parquet"),
 }
-ROWS = {"contours of data": 150, "densities of data": 150, "reliability": 150, "confusion": 150}
+ROWS = {"contours of data": 150, "effect of data": 150, "reliability": 150, "confusion": 150}
 
 
 @pytest.fixture
@@ -70,7 +68,7 @@ def test_conditions_select_the_plotted_rows(probclass: Any, models: dict[str, st
     ("arguments", "message"),
     [
         (("contours", "full", "--x", L, "--y", "sepal_widht"), "Did you mean 'sepal_width'?"),
-        (("contours", "full", "--x", L, "--y", "size"), "'size' has categories or bins"),
+        (("contours", "full", "--x", L, "--y", "size"), "'size' has categories, not numbers"),
         ((*PLOTS["contours"], "--point", "6.75"), "--point '6.75': write X,Y"),
         ((*PLOTS["contours"], "--point", "6.75;4.25"), "--point '6.75;4.25': write X,Y"),
         ((*PLOTS["contours"], "--point", "nan,1"), "must be two finite numbers"),
@@ -78,9 +76,8 @@ def test_conditions_select_the_plotted_rows(probclass: Any, models: dict[str, st
         ((*PLOTS["contours"], "--where", "x < 1"), "select rows of --data; add --data SOURCE"),
         ((*PLOTS["contours"], "--data", "nothing.parquet"), "nothing.parquet"),
         (("ball", "full", *AXES, "--point", "1,2"), "no knn_density block has both"),
-        (("densities", "full", "--column", "size"), "use category_masses (probclass plot masses)"),
-        (("masses", "full", "--column", L), "use class_densities (probclass plot densities)"),
-        (("masses", "full", "--column", "size", "--limit", "0"), "'--limit'"),
+        (("effect", "full", "--column", "sizes"), "Did you mean 'size'?"),
+        (("effect", "full", "--column", "size", "--limit", "0"), "'--limit'"),
         (("reliability", "full", "iris.parquet", "--class", "setosa"), "no class 'setosa'"),
         (("confusion", "ful", "iris.parquet"), "'full'"),
     ],

@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 import probclass_core as pc
 from probclass_core.arrow.parts import PARTS, parts_of_type, select
 from probclass_core.cli.app import app
-from probclass_core.plots import category_masses, class_densities
+from probclass_core.plots import effect
 from probclass_core.sklearn import ProbClassifier
 
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -297,8 +297,8 @@ def test_drift_and_plots_name_the_parts(table: pa.Table) -> None:
     )
     models = [pc.fit(table.slice(start, 300), spec) for start in (0, 300)]
     assert set(pc.drift(*models).features["feature"].to_pylist()) == {FEATURES[0], FEATURES[2]}
-    assert category_masses(models[0], "hour(pickup)").axes
-    assert class_densities(models[0], "time_of_day(pickup)", data=table).axes
+    assert effect(models[0], "hour(pickup)").axes
+    assert effect(models[0], "time_of_day(pickup)", data=table).axes
 
 
 def test_a_column_with_the_name_of_a_part_comes_first(table: pa.Table) -> None:

@@ -15,7 +15,7 @@ from scipy.stats import norm, poisson
 from sklearn.metrics import mutual_info_score
 
 import probclass_core as pc
-from probclass_core.plots import category_masses, class_densities
+from probclass_core.plots import effect
 
 SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
 
@@ -43,52 +43,38 @@ def bars(axes: Axes) -> dict[str, dict[str, float]]:
 
 
 def test_a_curve_is_the_density_of_its_class(penguin_model: pc.Model, penguins: pa.Table) -> None:
-    figure = class_densities(penguin_model, "flipper_length_mm")
-    (axes,) = figure.axes
-    assert legend(figure) == SPECIES
+    figure = effect(penguin_model, "flipper_length_mm")
+    axes, *_ = figure.axes
+    assert legend(figure) == [*SPECIES, "prior"]
     for name, curve in labeled(axes).items():
         rows = penguins.filter(pa.compute.equal(penguins["species"], name))
         values = rows["flipper_length_mm"].drop_null().to_numpy()
         expected = norm(values.mean(), values.std()).pdf(curve[:, 0])
         assert curve[:, 1] == pytest.approx(expected, rel=1e-6)
         assert np.trapezoid(curve[:, 1], curve[:, 0]) == pytest.approx(1.0, abs=1e-3)
-    assert axes.get_xlabel() == "flipper length (mm)"
+    assert figure.axes[1].get_xlabel() == "flipper length (mm)"
     assert fits(figure)
 
 
-def test_prior_weighted_curves_integrate_to_the_prior(penguin_model: pc.Model) -> None:
-    (axes,) = class_densities(penguin_model, "flipper_length_mm", prior_weighted=True).axes
-    masses = [np.trapezoid(curve[:, 1], curve[:, 0]) for curve in labeled(axes).values()]
-    assert masses == pytest.approx(penguin_model.priors["prior"].to_pylist(), abs=1e-3)
-
-
-@pytest.mark.parametrize("prior_weighted", [False, True])
 def test_histograms_have_the_scale_of_the_curves(
-    penguin_model: pc.Model, penguins: pa.Table, prior_weighted: bool
+    penguin_model: pc.Model, penguins: pa.Table
 ) -> None:
-    figure = class_densities(
-        penguin_model, "flipper_length_mm", data=penguins, prior_weighted=prior_weighted
-    )
+    figure = effect(penguin_model, "flipper_length_mm", data=penguins)
     steps = [each for each in figure.axes[0].patches if isinstance(each, StepPatch)]
     areas = [float(np.diff(step.get_data().edges) @ step.get_data().values) for step in steps]
-    known = penguins.filter(pa.compute.is_valid(penguins["flipper_length_mm"]))
-    counts = [known["species"].to_pylist().count(name) for name in SPECIES]
-    expected = np.array(counts) / sum(counts) if prior_weighted else np.ones(3)
-    assert areas == pytest.approx(expected)
+    assert areas == pytest.approx(np.ones(3))
 
 
 def test_rows_without_a_label_have_one_grey_histogram(penguin_model: pc.Model) -> None:
-    figure = class_densities(
-        penguin_model, "body_mass_g", data={"body_mass_g": [4000.5, None, 5000.0]}
-    )
-    assert legend(figure) == [*SPECIES, "all rows"] or legend(figure) == ["all rows", *SPECIES]
+    figure = effect(penguin_model, "body_mass_g", data={"body_mass_g": [4000.5, None, 5000.0]})
+    assert set(legend(figure)) == {*SPECIES, "all rows", "prior"}
 
 
 def test_counts_have_probabilities_at_whole_numbers() -> None:
     rows = {"n": [0, 1, 1, 2, 7, 9, 8, 12], "c": [*"aaaabbbb"]}
     model = fit(rows, "poisson", "n")
     rates = model.parameters["poisson"]["rate"].to_pylist()
-    (axes,) = class_densities(model, "n").axes
+    axes, *_ = effect(model, "n").axes
     for rate, curve in zip(rates, labeled(axes).values(), strict=True):
         assert curve[:, 0].tolist() == list(np.arange(curve[0, 0], curve[-1, 0] + 1))
         assert curve[:, 1] == pytest.approx(poisson(rate).pmf(curve[:, 0]))
@@ -97,40 +83,40 @@ def test_counts_have_probabilities_at_whole_numbers() -> None:
 
 def test_a_point_mass_is_a_vertical_line() -> None:
     rows = {"age": [25, 25, 20, 45], "c": [*"LLHH"]}
-    (axes,) = class_densities(fit(rows, "gaussian_diagonal", "age", variance_floor=0), "age").axes
+    axes, *_ = effect(fit(rows, "gaussian_diagonal", "age", variance_floor=0), "age").axes
     assert labeled(axes)["L"][:, 0].tolist() == [25.0, 25.0]
 
 
 def test_an_infinite_density_is_a_gap() -> None:
     rows = {"x": [0.0, 1.0, 1.0, 1.0, 2.0, 3.0], "c": [*"aaaabb"]}
-    (axes,) = class_densities(fit(rows, "knn_density", "x", k=2), "x").axes
+    axes, *_ = effect(fit(rows, "knn_density", "x", k=2), "x").axes
     heights = np.concatenate(lines(axes))[:, 1]
     assert np.nanmax(heights) < 1e6
     assert axes.get_ylim()[1] < 1e6
 
 
 def test_a_bar_is_the_probability_of_its_category(penguin_model: pc.Model) -> None:
-    figure = category_masses(penguin_model, "island")
+    figure = effect(penguin_model, "island")
     drawn = bars(figure.axes[0])
     cells = penguin_model.parameters["categorical"].to_pylist()
     for cell in (cell for cell in cells if cell["feature"] == "island"):
         expected = np.exp(cell["log_probability"])
         assert drawn[cell["class"]][cell["value"]] == pytest.approx(expected)
     assert list(drawn["Adelie"]) == ["Biscoe", "Dream", "Torgersen"]
-    assert list(drawn) == legend(figure) == SPECIES
+    assert [*drawn, "prior"] == legend(figure)
     assert fits(figure)
 
 
 def test_integer_categories_are_in_ascending_order() -> None:
     rows = {"hour": [2, 10, 9, 1], "c": [*"aabb"]}
-    drawn = bars(category_masses(fit(rows, "categorical", "hour"), "hour").axes[0])
+    drawn = bars(effect(fit(rows, "categorical", "hour"), "hour").axes[0])
     assert list(drawn["a"]) == ["1", "2", "9", "10"]
 
 
 def test_other_columns_of_a_joint_table_are_summed_out() -> None:
     rows = {"u": [*"xxyyxy"], "v": [*"ppqqqp"], "c": [*"aaaabb"]}
     block = pc.Block("categorical_joint", ["u", "v"], pseudo_count=0)
-    drawn = bars(category_masses(pc.fit(rows, pc.ModelSpec("c", [block])), "u").axes[0])
+    drawn = bars(effect(pc.fit(rows, pc.ModelSpec("c", [block])), "u").axes[0])
     assert drawn["a"] == pytest.approx({"x": 0.5, "y": 0.5})
     assert drawn["b"] == pytest.approx({"x": 0.5, "y": 0.5})
 
@@ -138,9 +124,8 @@ def test_other_columns_of_a_joint_table_are_summed_out() -> None:
 def test_the_most_informative_categories_are_drawn(adult: tuple[pa.Table, pa.Table]) -> None:
     rows, _ = adult
     spec = pc.ModelSpec("income", [pc.Block("categorical", ["education"], pseudo_count=0)])
-    figure = category_masses(pc.fit(rows, spec), "education", most=5)
-    (axes,) = figure.axes
-    assert axes.get_title(loc="left").endswith("5 most informative of 16 values, 11 left out")
+    figure = effect(pc.fit(rows, spec), "education", most=5)
+    axes, *_ = figure.axes
     table = rows.select(["education", "income"]).to_pandas()
     expected = mutual_info_score(table["education"], table["income"])
 
@@ -157,22 +142,26 @@ def test_the_most_informative_categories_are_drawn(adult: tuple[pa.Table, pa.Tab
     terms = {value: term(value) for value in table["education"].unique()}
     assert sum(terms.values()) == pytest.approx(expected)
     ranked = sorted(terms, key=lambda value: -terms[value])
-    assert [text.get_text() for text in axes.get_yticklabels()] == ranked[:5]
+    drawn = bars(axes)
+    for by_level in drawn.values():
+        assert list(by_level) == [*sorted(ranked[:5]), "11 others"]
+        assert sum(by_level.values()) == pytest.approx(1.0)
 
 
 def test_bins_terms_and_presence_are_categories() -> None:
     rows = {"x": [1.0, 2.0, 3.0, 7.0, 8.0, 9.0], "c": [*"aaabbb"]}
     binned = fit(rows, "discretized", "x", method="width", bins=2, pseudo_count=0)
-    drawn = bars(category_masses(binned, "x").axes[0])
-    assert drawn["a"] == pytest.approx({"below 5": 1.0, "from 5": 0.0})
+    upper = effect(binned, "x").axes[0]
+    steps = {name: line.tolist() for name, line in labeled(upper).items()}
+    assert steps["a"] == [[1.0, 0.25], [5.0, 0.25], [5.0, 0.0], [9.0, 0.0]]  # 1 / (5 - 1)
 
     seen = fit({"n": [0, 1, 2, 1], "c": [*"aabb"]}, "bernoulli", "n", pseudo_count=0)
-    drawn = bars(category_masses(seen, "n").axes[0])
+    drawn = bars(effect(seen, "n").axes[0])
     assert drawn["a"] == pytest.approx({"present": 0.5, "absent": 0.5})
     assert drawn["b"] == pytest.approx({"present": 1.0, "absent": 0.0})
 
     texts = {"w": [["no", "no"], ["yes", "no"], ["yes"], ["yes"]], "c": [*"aabb"]}
-    drawn = bars(category_masses(fit(texts, "multinomial", "w", pseudo_count=0), "w").axes[0])
+    drawn = bars(effect(fit(texts, "multinomial", "w", pseudo_count=0), "w").axes[0])
     assert drawn["a"] == pytest.approx({"no": 0.75, "yes": 0.25})
 
 
@@ -182,15 +171,15 @@ def test_long_names_and_many_classes_fit_in_the_figure() -> None:
         "u": names * 10,
         "c": [f"class of a long name {position % 10}" for position in range(140)],
     }
-    figure = category_masses(fit(rows, "categorical", "u"), "u")
-    assert len(legend(figure)) == 10
+    figure = effect(fit(rows, "categorical", "u"), "u")
+    assert len(legend(figure)) == 11
     assert fits(figure)
 
 
 def test_a_constant_column_has_one_bar() -> None:
     rows = {"x": [2.5, 2.5, 2.5, 4.0], "c": [*"aabb"]}
     model = fit(rows, "gaussian_diagonal", "x")
-    figure = class_densities(model, "x", data={"x": [2.5, 2.5], "c": ["a", "a"]})
+    figure = effect(model, "x", data={"x": [2.5, 2.5], "c": ["a", "a"]})
     (bar,) = [each for each in figure.axes[0].patches if isinstance(each, StepPatch)]
     assert bar.get_data().edges.mean() == 2.5
 
@@ -199,18 +188,15 @@ def test_a_constant_column_has_one_bar() -> None:
 def test_classes_of_any_position_and_scale_are_found(scale: float, offset: float) -> None:
     values = np.array([-1.0, 1.0, 0.5, 1.5]) * scale + offset
     model = fit({"x": values, "c": [*"aabb"]}, "gaussian_diagonal", "x")
-    for curve in labeled(class_densities(model, "x").axes[0]).values():
+    for curve in labeled(effect(model, "x").axes[0]).values():
         assert np.trapezoid(curve[:, 1], curve[:, 0]) == pytest.approx(1.0, abs=1e-3)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m: class_densities(m, "iland"), "no column 'iland'.*Did you mean 'island'"),
-        (lambda m: class_densities(m, "island"), "'island' has categories.*use category_masses"),
-        (lambda m: category_masses(m, "body_mass_g"), "has a density.*use class_densities"),
-        (lambda m: category_masses(m, "iland"), "Did you mean 'island'"),
-        (lambda m: category_masses(m, "island", most=0), "most must be at least 1"),
+        (lambda m: effect(m, "iland"), "no column 'iland'.*Did you mean 'island'"),
+        (lambda m: effect(m, "island", most=0), "most must be at least 1"),
     ],
 )
 def test_invalid_arguments_are_refused(penguin_model: pc.Model, call: Any, message: str) -> None:
@@ -222,11 +208,11 @@ def test_dollar_signs_are_escaped() -> None:
     values = [1.0, 2.0, 3.0, 4.0]
     table = {"in_$x$": values, "c": ["$\\frac{$", "$\\frac{$", "a$b", "a$b"]}
     model = pc.fit(table, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["in_$x$"])]))
-    figure = class_densities(model, "in_$x$")
+    figure = effect(model, "in_$x$")
     assert fits(figure)  # drawing succeeds: no text is parsed as a formula
-    assert [text.replace("\\$", "$") for text in legend(figure)] == ["$\\frac{$", "a$b"]
+    assert [text.replace("\\$", "$") for text in legend(figure)] == ["$\\frac{$", "a$b", "prior"]
 
 
 def test_a_table_without_the_column_is_refused(penguin_model: pc.Model) -> None:
     with pytest.raises(pc.DataError, match="no column 'body_mass_g'"):
-        class_densities(penguin_model, "body_mass_g", data={"species": ["Adelie"]})
+        effect(penguin_model, "body_mass_g", data={"species": ["Adelie"]})

@@ -162,8 +162,8 @@ quality = pc.evaluate(model, rows)
 for draw in (
     lambda: plots.class_contours(model, "x", "y"),
     lambda: plots.neighbor_ball(model, "x", "y", (0, 0)),
-    lambda: plots.class_densities(model, "x"),
-    lambda: plots.category_masses(model, "u"),
+    lambda: plots.effect(model, "x"),
+    lambda: plots.effect(model, "u"),
     lambda: plots.reliability(quality),
     lambda: plots.confusion(quality),
 ):

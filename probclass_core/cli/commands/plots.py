@@ -158,34 +158,9 @@ def ball(
     output.save(plots.neighbor_ball(loaded, x, y, center), model=version)
 
 
-@plot.command("densities")
+@plot.command("effect")
 @with_groups
-def densities(
-    model: ModelOptions,
-    column: Column,
-    output: PlotOptions,
-    *,
-    prior_weighted: Annotated[
-        bool,
-        typer.Option("--prior-weighted", help="Multiply each density by the prior of its class."),
-    ] = False,
-    data: DataOptions,
-) -> None:
-    """Plot the density of a numeric column in each class, with histograms of --data.
-
-    Example: probclass plot densities air --column pressure --data lake --out pressure.png
-    """
-    from probclass_core import plots
-
-    loaded, version = model.load()
-    rows = data.read(loaded, [column])
-    figure = plots.class_densities(loaded, column, data=rows, prior_weighted=prior_weighted)
-    output.save(figure, rows=None if rows is None else rows.num_rows, model=version)
-
-
-@plot.command("masses")
-@with_groups
-def masses(
+def effect(
     model: ModelOptions,
     column: Column,
     output: PlotOptions,
@@ -193,16 +168,19 @@ def masses(
     limit: Annotated[
         int,
         typer.Option("--limit", metavar="N", min=1, help="Largest number of categories to plot."),
-    ] = 12,
+    ] = 15,
+    data: DataOptions,
 ) -> None:
-    """Plot the probability of each category of a column in each class.
+    """Plot the distribution of a column in each class, and each class given its value.
 
-    Example: probclass plot masses air --column wind_direction --out wind.png
+    Example: probclass plot effect air --column pressure --data lake --out pressure.png
     """
     from probclass_core import plots
 
     loaded, version = model.load()
-    output.save(plots.category_masses(loaded, column, most=limit), model=version)
+    rows = data.read(loaded, [column])
+    figure = plots.effect(loaded, column, data=rows, most=limit)
+    output.save(figure, rows=None if rows is None else rows.num_rows, model=version)
 
 
 @plot.command("weights")

@@ -444,7 +444,7 @@ def column_plot(
 ) -> Response:
     """One column of a model in each class."""
     ref = _version_with_columns(shown, name, version, column)
-    return _svg(plots.densities(shown, ref, column, theme == "dark"))
+    return _svg(plots.effect(shown, ref, column, theme == "dark"))
 
 
 def plane_plot(

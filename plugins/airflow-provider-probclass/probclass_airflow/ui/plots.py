@@ -36,8 +36,8 @@ _DARK_COLORS = {
 """Colors for a dark page; the colors of classes that are not listed are legible on both."""
 
 
-def densities(shown: ShownStore, ref: str, column: str, dark: bool) -> str:
-    """The density of a number, or the probabilities of categories, in each class.
+def effect(shown: ShownStore, ref: str, column: str, dark: bool) -> str:
+    """The distribution of a column in each class, and each class given its value.
 
     Raises:
         SpecError: if the model has no such column.
@@ -47,7 +47,7 @@ def densities(shown: ShownStore, ref: str, column: str, dark: bool) -> str:
 
 
 def contours(shown: ShownStore, ref: str, x: str, y: str, dark: bool) -> str:
-    """Contours of each class's density in the plane of two columns; raises as `densities`."""
+    """Contours of each class's density in the plane of two columns; raises as `effect`."""
     return _plot_of_model(shown.uri, ref, dark, (x, y))
 
 
@@ -67,10 +67,7 @@ def _plot_of_model(uri: str, ref: str, dark: bool, columns: tuple[str, ...]) -> 
     def draw() -> Figure:
         if len(columns) > 1:
             return plots.class_contours(model, *columns)
-        try:
-            return plots.class_densities(model, columns[0])
-        except pc.SpecError:
-            return plots.category_masses(model, columns[0])
+        return plots.effect(model, columns[0])
 
     return _svg(draw, dark)
 

@@ -1,0 +1,117 @@
+"""Plots of a default model, and of a notebook without a magic command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import probclass_core as pc
+
+ROOT = Path(__file__).parents[2]
+CLASSES = ["0", "1"]
+
+
+@pytest.fixture(scope="module")
+def titanic() -> pa.Table:
+    return pq.read_table(ROOT / "benchmarks" / "data" / "titanic.parquet")
+
+
+@pytest.fixture(scope="module")
+def model(titanic: pa.Table) -> pc.Model:
+    return pc.fit(titanic, pc.ModelSpec.auto(titanic, "label"))
+
+
+def levels(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.get_yticklabels()]
+
+
+def test_every_column_of_the_default_model_has_an_effect(model: pc.Model) -> None:
+    for column in model.features.names:
+        figure = model.plot.effect(column)
+        assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_an_effect_has_real_levels_and_null_is_one(model: pc.Model) -> None:
+    left, _ = model.plot.effect("deck").axes
+    assert levels(left) == [*"ABCDEFG", "missing"]
+
+
+def test_a_number_is_a_curve_and_its_nulls_are_bars(model: pc.Model, titanic: pa.Table) -> None:
+    upper, missing, _, labels_of_null = model.plot.effect("age").axes
+    assert len(upper.lines[0].get_xdata()) > 100
+    assert [text.get_text() for text in labels_of_null.get_xticklabels()] == ["missing"]
+    heights = [bar.get_height() for bar in missing.patches]
+    labels = np.array(titanic["label"].to_pylist())
+    nulls = titanic["age"].is_null().to_numpy()
+    observed = [nulls[labels == name].mean() for name in CLASSES]
+    assert heights == pytest.approx(observed, abs=0.01)  # up to the pseudo-count
+
+
+def test_the_lower_panel_is_bayes_rule(model: pc.Model) -> None:
+    left, right = model.plot.effect("deck").axes
+    inside = np.array([[bar.get_width() for bar in group] for group in left.containers])
+    joint = inside * np.array(model.priors["prior"].to_pylist())[:, None]
+    shown = np.array([[bar.get_width() for bar in group] for group in right.containers])
+    assert shown == pytest.approx(joint / joint.sum(axis=0))
+
+
+def test_a_column_that_is_only_a_condition_has_its_frequencies(titanic: pa.Table) -> None:
+    spec = pc.ModelSpec("label", [pc.Block("categorical", ["pclass"], given=["who"])])
+    left, _ = pc.fit(titanic, spec).plot.effect("who").axes
+    assert levels(left) == ["child", "man", "woman"]
+    frame = titanic.to_pandas()
+    for name, group in zip(CLASSES, left.containers, strict=True):
+        shares = frame[frame["label"] == name]["who"].value_counts(normalize=True).sort_index()
+        assert [bar.get_width() for bar in group] == pytest.approx(shares.tolist())
+
+
+def test_a_column_named_class_has_its_own_levels(model: pc.Model) -> None:
+    left, _ = model.plot.effect("class").axes
+    assert levels(left) == ["First", "Second", "Third"]
+
+
+def test_bins_that_are_too_narrow_to_see_are_bars() -> None:
+    rows = {"x": [0.0, 1.0, 2.0, 3.0, 900.0, 2000.0], "c": [*"aaabbb"]}
+    block = pc.Block("discretized", ["x"], cuts={"x": [1.5, 2.5]}, pseudo_count=0)
+    left, _ = pc.fit(rows, pc.ModelSpec("c", [block])).plot.effect("x").axes
+    assert levels(left) == ["below 1.5", "1.5 to 2.5", "from 2.5"]
+
+
+def test_contours_are_drawn_for_columns_that_have_bins_as_well(model: pc.Model) -> None:
+    (axes,) = model.plot.class_contours("age", "fare").axes
+    assert len(axes.collections) == 2
+
+
+def test_contours_are_drawn_for_columns_that_have_only_bins(penguins: pa.Table) -> None:
+    columns = ["bill_length_mm", "body_mass_g"]
+    spec = pc.ModelSpec("species", [pc.Block("discretized", columns)])
+    (axes,) = pc.fit(penguins, spec).plot.class_contours(*columns).axes
+    assert len(axes.collections) == 3
+
+
+def test_an_unknown_column_is_an_error_that_lists_the_columns(model: pc.Model) -> None:
+    with pytest.raises(pc.SpecError, match=r"no column 'agee'; it reads .*'age'.*Did you mean"):
+        model.plot.effect("agee")
+
+
+def displayed(figure: Figure) -> dict[str, Any]:
+    """What a notebook shows of the value of a cell."""
+    from IPython.core.formatters import DisplayFormatter
+
+    data, _ = DisplayFormatter().format(figure)
+    return dict(data)
+
+
+def test_a_plot_shows_itself_once_and_pyplot_holds_no_figure(model: pc.Model) -> None:
+    figure = model.plot.effect("age")
+    assert displayed(figure)["image/png"].startswith(b"\x89PNG")
+    assert isinstance(figure, Figure)
+    assert pyplot.get_fignums() == []
