@@ -58,18 +58,19 @@ _ADDED = ("baseline_brier", "baseline_ece", "log_loss_error", "log_loss_gain_err
 class Evaluation(Report):
     """Metrics over the labeled rows of a table.
 
-    A row whose label the model never saw counts as wrong in ``accuracy`` and is left out of the
-    other metrics; ``unseen_labels`` counts these rows. ``accuracy``, ``cost``, their baselines and
+    A row whose class training never saw is left out of all metrics, the baselines too:
+    ``unseen_labels`` counts these rows. A model cannot predict such a class, so its log loss would
+    be infinite, however good the model is. ``accuracy``, ``cost``, their baselines and
     ``confusion`` cover the rows that the decision rule did not reject; ``log_loss``, ``brier``,
     ``ece`` and ``reliability`` evaluate the posterior and cover all rows.
 
     Attributes:
-        rows: number of labeled rows.
+        rows: number of rows whose label is a class of the model.
         null_labels: number of rows left out because their label is null.
-        unseen_labels: number of rows whose label is not a class of the model.
-        decided: number of labeled rows that the rule did not reject.
-        rejected: number of rejected labeled rows by reason.
-        rejected_share: share of the labeled rows that were rejected.
+        unseen_labels: number of rows left out because their label is not a class of the model.
+        decided: number of rows that the rule did not reject.
+        rejected: number of rejected rows by reason.
+        rejected_share: share of the rows that were rejected.
         accuracy: share of the decided rows predicted correctly; None if all were rejected.
         cost: mean cost of a decided row; None if the rule has no costs or rejected all rows.
         log_loss: mean −log P(true class | x) in nats; infinite if a true class got probability 0.
@@ -128,6 +129,15 @@ class Evaluation(Report):
         )
 
     @property
+    def left_out(self) -> str | None:
+        """How many rows are left out of all metrics, and why; None if there are none."""
+        counts = {
+            "without a label": self.null_labels,
+            "of a class that training never saw": self.unseen_labels,
+        }
+        return ", ".join(f"{rows:,} {why}" for why, rows in counts.items() if rows) or None
+
+    @property
     def warning(self) -> str | None:
         """A line if the prior alone predicts better by a metric; None otherwise."""
         if not self.worse_than_prior:
@@ -143,8 +153,8 @@ class Evaluation(Report):
         """Metrics by class and of all rows as a text table, with those of the class prior.
 
         Precision, recall and their averages are those of scikit-learn's ``classification_report``:
-        an undefined value counts as 0 in an average. Rows that the rule rejected, and rows with a
-        label that the model never saw, are only counted.
+        an undefined value counts as 0 in an average. Rows that the rule rejected, and rows of a
+        class that training never saw, are only counted.
         """
         columns = self._by_class
         for name, values in self._averages().items():
@@ -167,8 +177,7 @@ class Evaluation(Report):
         lines = [] if self.warning is None else [f"{self.warning[:1].upper()}{self.warning[1:]}."]
         names = [name for name in METRICS if name != "cost" or self.cost is not None]
         counted = [
-            *([f"{self.null_labels:,} rows without a label"] if self.null_labels else []),
-            *([f"{self.unseen_labels:,} with a label of no class"] if self.unseen_labels else []),
+            *([f"left out: {self.left_out}"] if self.left_out else []),
             *(
                 f"{rows:,} rejected for {reason.replace('_', ' ')}"
                 for reason, rows in self.rejected.items()
@@ -267,13 +276,14 @@ class EvaluationSums:
     """Sums over rows from which an `Evaluation` is computed; those of batches add up.
 
     Attributes:
-        outcomes: rows by true class (the last row: unseen labels) and by predicted class, then
-            rejection reason, ``(k + 1, k + reasons)``.
+        outcomes: rows by true class and by predicted class, then rejection reason,
+            ``(k, k + reasons)``.
         losses: sums of log loss and Brier score, ``(2,)``.
         spread: of the log losses, and of their differences from that of the prior: number of rows,
             mean, and sum of squared deviations from it, ``(2, 3)``.
         bins: see `reliability.bin_sums`, ``(1 + k, BINS, 3)``.
         null_labels: number of rows without a label.
+        unseen_labels: number of rows with a label that is not a class of the model.
     """
 
     outcomes: np.ndarray
@@ -281,11 +291,12 @@ class EvaluationSums:
     spread: FloatArray
     bins: FloatArray
     null_labels: int
+    unseen_labels: int
 
     @property
     def rows(self) -> int:
-        """Number of rows, with and without a label."""
-        return int(self.outcomes.sum()) + self.null_labels
+        """Number of rows, those that are left out included."""
+        return int(self.outcomes.sum()) + self.null_labels + self.unseen_labels
 
     def __add__(self, other: EvaluationSums) -> EvaluationSums:
         """The sums over the rows of both."""
@@ -295,6 +306,7 @@ class EvaluationSums:
             _merge_spreads(self.spread, other.spread),
             self.bins + other.bins,
             self.null_labels + other.null_labels,
+            self.unseen_labels + other.unseen_labels,
         )
 
 
@@ -303,8 +315,7 @@ class RowScores:
     """The terms of the metrics of an `Evaluation` for each row of a batch.
 
     Attributes:
-        labeled: whether the row has a label, ``(n,)``.
-        known: whether its label is a class of the model, ``(n,)``.
+        known: whether the row has a label that is a class of the model, ``(n,)``.
         decided: whether the decision rule did not reject it, ``(n,)``.
         correct: whether the predicted class is the label, ``(n,)``.
         log_loss: −log P(true class | x) in nats of each known row.
@@ -312,7 +323,6 @@ class RowScores:
         cost: cost of the predicted class of each known row; None if the rule has no costs.
     """
 
-    labeled: BoolArray
     known: BoolArray
     decided: BoolArray
     correct: BoolArray
@@ -336,9 +346,9 @@ class Evaluator:
         self.model = model
         self.compiled_rule = model.compile_rule(decision)
         size = len(model.classes)
-        outcomes = np.zeros((size + 1, size + len(REJECTION_REASONS)), dtype=np.int64)
+        outcomes = np.zeros((size, size + len(REJECTION_REASONS)), dtype=np.int64)
         self.sums = EvaluationSums(
-            outcomes, np.zeros(2), np.zeros((2, 3)), np.zeros((1 + size, BINS, 3)), 0
+            outcomes, np.zeros(2), np.zeros((2, 3)), np.zeros((1 + size, BINS, 3)), 0, 0
         )
 
     def measure_plan(self, plan: Plan, engine: Engine) -> Iterator[EvaluationSums]:
@@ -365,15 +375,15 @@ class Evaluator:
         with np.errstate(invalid="ignore"):  # a class with the prior 0: ∞ − ∞
             gain = log_loss + self.model.log_prior[truth[known]]
         sums = EvaluationSums(
-            outcomes=self._outcomes(truth[labeled], decisions, labeled),
+            outcomes=self._outcomes(truth[known], decisions, known),
             losses=np.array([log_loss.sum(), squared.sum()]),
             spread=_spread(np.stack([log_loss, gain])),
             bins=bin_sums(probability, truth[known]),
             null_labels=int(np.count_nonzero(~labeled)),
+            unseen_labels=int(np.count_nonzero(labeled)) - len(known),
         )
         costs = self.compiled_rule.costs
         scores = RowScores(
-            labeled=labeled,
             known=truth != MISSING,
             decided=decisions.rejected == MISSING,
             correct=(decisions.choice == truth) & (truth != MISSING),
@@ -383,12 +393,12 @@ class Evaluator:
         )
         return sums, scores
 
-    def _outcomes(self, truth: IntArray, decisions: Decisions, labeled: BoolArray) -> np.ndarray:
-        rows, columns = self.sums.outcomes.shape
-        reason = decisions.rejected[labeled]
-        outcome = np.where(reason == MISSING, decisions.choice[labeled], rows - 1 + reason)
-        cells = np.where(truth == MISSING, rows - 1, truth) * columns + outcome
-        return np.bincount(cells, minlength=rows * columns).reshape(rows, columns)
+    def _outcomes(self, truth: IntArray, decisions: Decisions, known: IntArray) -> np.ndarray:
+        size, columns = self.sums.outcomes.shape
+        reason = decisions.rejected[known]
+        outcome = np.where(reason == MISSING, decisions.choice[known], size + reason)
+        cells = np.bincount(truth * columns + outcome, minlength=size * columns)
+        return cells.reshape(size, columns)
 
     def add(self, sums: EvaluationSums) -> None:
         """Add the sums of one batch, as `measure` returns them."""
@@ -402,25 +412,25 @@ class Evaluator:
             DataError: if no row had a label that the model knows.
         """
         outcomes, size = self.sums.outcomes, len(self.model.classes)
-        rows, unseen = int(outcomes.sum()), int(outcomes[size].sum())
-        if rows == 0 and self.sums.null_labels:
+        rows, unseen = int(outcomes.sum()), self.sums.unseen_labels
+        if not rows and not unseen and self.sums.null_labels:
             raise MissingLabelsError(
                 f"nothing to evaluate: none of {self.sums.null_labels:,} rows has a label "
                 f"{self.model.spec.label!r} yet; evaluate when labels have arrived."
             )
-        if rows == unseen:
+        if not rows:
             raise DataError(
                 f"nothing to evaluate: {self.sums.null_labels} rows have a null label "
                 f"{self.model.spec.label!r} and {unseen} have one that the model never saw; "
                 f"it knows {one_of(self.model.class_names)}."
             )
-        confusion = outcomes[:size, :size]
-        decided = int(outcomes[:, :size].sum())
+        confusion = outcomes[:, :size]
+        decided = int(confusion.sum())
         rejected = outcomes[:, size:].sum(axis=0).tolist()
         most_frequent = int(np.argmax(self.model.log_prior))
         cost, baseline_cost = self._costs(confusion)
-        log_loss, brier = (float(loss) / (rows - unseen) for loss in self.sums.losses)
-        baselines = _prior_metrics(self.model.log_prior, outcomes[:size].sum(axis=1))
+        log_loss, brier = (float(loss) / rows for loss in self.sums.losses)
+        baselines = _prior_metrics(self.model.log_prior, outcomes.sum(axis=1))
         errors = _standard_errors(self.sums.spread)
         ece, *class_errors = calibration_errors(self.sums.bins)
         return Evaluation(

@@ -70,8 +70,9 @@ class PairedEvaluation(Report):
         challenger: evaluation of the challenger.
         champion: evaluation of the champion, or None if there is no champion.
         gains: `Gain` by metric: log_loss, brier, accuracy, ece, and cost if the decision rule has
-            costs; empty without a champion. Rows whose label one of the two was not trained on are
-            left out of those of log_loss, brier and cost.
+            costs; empty without a champion. Rows of a class that only one of the two was trained on
+            are wrong for the other in that of accuracy, and left out of the others, which would be
+            infinite or undefined; rows of a class that neither was trained on are left out of all.
         window: values of partition columns that all rows have, or None for all rows.
         windows: the same for each window, in order; empty if the rows were not divided.
     """
@@ -108,7 +109,7 @@ class PairedEvaluation(Report):
         if self.windows:
             gains = [each.gains["log_loss"] for each in self.windows]
             rivals = [each.champion for each in self.windows]
-            columns = {
+            columns: dict[str, list[Any]] = {
                 "window": [partition_text(each.window or {}) for each in self.windows],
                 "rows": [each.challenger.rows for each in self.windows],
                 "challenger": [each.challenger.log_loss for each in self.windows],
@@ -360,7 +361,7 @@ def _moments(challenger: RowScores, champion: RowScores) -> Iterator[tuple[str, 
     for metric in ("log_loss", "brier"):
         scores = -getattr(challenger, metric)[own], -getattr(champion, metric)[other]
         yield metric, _paired(*scores, every, every)
-    rows = challenger.labeled & champion.labeled
+    rows = challenger.known | champion.known
     correct = (each.correct[rows].astype(np.float64) for each in (challenger, champion))
     decided = (each.decided[rows].astype(np.float64) for each in (challenger, champion))
     yield "accuracy", _paired(*correct, *decided)

@@ -214,7 +214,7 @@ class ReconcileReport(Report):
         changed = [one for one in self.partitions if one.outcome != "unchanged"]
         parts: list[Part] = [f"Reconciled {self}", self.warnings]
         if changed:
-            columns = {
+            columns: dict[str, list[Any]] = {
                 "partition": [str(one) for one in changed],
                 "outcome": [one.outcome for one in changed],
                 "rows": [one.rows for one in changed],

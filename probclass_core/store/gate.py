@@ -175,13 +175,14 @@ class Gate(ShortRepr):
         better: int,
     ) -> tuple[bool, str]:
         rows, windows = own["rows"], numbers["windows"]
-        if rows != other["rows"]:
+        labeled, expected = (each["rows"] + each["unseen_labels"] for each in (own, other))
+        if labeled != expected:
             raise DataError(
-                f"the challenger was evaluated on {rows:,} rows and the champion on "
-                f"{other['rows']:,}; evaluate both on the same rows, unchanged in between."
+                f"the challenger was evaluated on {labeled:,} rows and the champion on "
+                f"{expected:,}; evaluate both on the same rows, unchanged in between."
             )
         if self.metric != "accuracy" and own["unseen_labels"] != other["unseen_labels"]:
-            # The metric leaves such rows out, which would favor the model with fewer classes.
+            # The gain leaves such rows out, which would favor the model with fewer classes.
             reason = (
                 f"{own['unseen_labels']:,} rows have a class that it was not trained on, against "
                 f"{other['unseen_labels']:,}"
@@ -189,10 +190,13 @@ class Gate(ShortRepr):
             fewer = own["unseen_labels"] < other["unseen_labels"]
             return self.metric == "log_loss" and fewer, reason
         new, old = own[self.metric], other[self.metric]
+        of_challenger = f" on {rows:,} rows" if rows != other["rows"] else ""
         compared = (
-            f"{self.metric} {_text(self.metric, new)} against {_text(self.metric, old)} on "
-            f"{rows:,} rows"
+            f"{self.metric} {_text(self.metric, new)}{of_challenger} against "
+            f"{_text(self.metric, old)} on {other['rows']:,} rows"
         )
+        if of_challenger:
+            compared += ", with the other rows, of classes that training never saw, as wrong,"
         if old is None and new is not None:  # infinite, or all rows rejected
             return True, compared
         gain = numbers["gain"]

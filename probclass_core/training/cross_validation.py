@@ -64,13 +64,16 @@ class CrossValidation(Report):
     def table(self) -> ArrowTable:
         """One row per fold: fold (from 0), rows, and each metric with that of the prior alone.
 
-        The columns are named as in `Evaluation`: ``log_loss``, ``baseline_log_loss`` and so on.
+        Rows without a label are left out, and so are rows of a class that no other fold has:
+        ``unseen_labels`` counts these. The columns are named as in `Evaluation`: ``log_loss``,
+        ``baseline_log_loss`` and so on.
         """
         names = [name for metric in self._metrics for name in (metric, f"baseline_{metric}")]
         table: ArrowTable = pa.table(
             {
                 "fold": range(len(self.evaluations)),
                 "rows": [one.rows for one in self.evaluations],
+                "unseen_labels": [one.unseen_labels for one in self.evaluations],
                 **{
                     name: pa.array([getattr(one, name) for one in self.evaluations], pa.float64())
                     for name in names
@@ -125,8 +128,14 @@ class CrossValidation(Report):
         summary = self.summary.to_pydict()
         rows = self.table["rows"].to_pylist()
         shown = ["fold", "rows", "accuracy", "log_loss", "baseline_log_loss", "brier", "ece"]
+        unseen = sum(self.table["unseen_labels"].to_pylist())
+        title = (
+            f"{len(rows):,} folds of {sum(rows):,} labeled rows, evaluated by models of the others"
+        )
+        if unseen:
+            title += f"; left out: {unseen:,} of a class that no other fold has"
         return [
-            f"{len(rows):,} folds of {sum(rows):,} labeled rows, evaluated by models of the others",
+            title,
             TablePart(
                 {
                     "": [name.replace("_", " ") for name in summary["metric"]],

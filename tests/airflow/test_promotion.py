@@ -182,6 +182,8 @@ def test_a_model_without_a_class_cannot_win_by_leaving_its_rows_out(
     for metric in ("log_loss", "brier"):
         refused = promote(fields, model="air@blind", metric=metric, floor=None)
         assert "rows have a class that it was not trained on" in refused["reason"]
+    refused = promote(fields, model="air@blind", metric="accuracy", floor=None)
+    assert "of classes that training never saw, as wrong, is not better" in refused["reason"]
     store.promote("air", "air@blind", alias="champion")
     assert promote(fields, model="air@good")["promoted"]
 

@@ -106,8 +106,9 @@ def _table_read(
     input_facets: dict[str, InputDatasetFacet] = {}
     rows, nulls = summary.get("rows"), summary.get("null_labels")
     if rows is not None:
-        # An evaluation counts labeled rows, a training all rows.
-        rows += (nulls or 0) if "unseen_labels" in summary else 0
+        # An evaluation counts the rows that it does not leave out, a training all rows.
+        if "unseen_labels" in summary:
+            rows += (nulls or 0) + summary["unseen_labels"]
         input_facets["inputStatistics"] = (
             input_statistics_input_dataset.InputStatisticsInputDatasetFacet(rowCount=rows)
         )

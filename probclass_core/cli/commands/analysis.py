@@ -103,15 +103,12 @@ def evaluate(
 def _show_evaluation(
     evaluation: Evaluation, version: ModelVersion, sentences: Sequence[str]
 ) -> None:
-    unseen = f"{evaluation.unseen_labels:,} with a label the model never saw: counted as wrong"
-    left_out = f"{evaluation.null_labels:,} without a label"
     show(
         key_values(
             {
                 "model": version.ref,
                 "rows": f"{evaluation.rows:,} labeled",
-                "left out": left_out if evaluation.null_labels else None,
-                "unseen": unseen if evaluation.unseen_labels else None,
+                "left out": evaluation.left_out,
                 "rejected": _rejected(evaluation),
                 "warning": evaluation.warning,
                 "checks": " ".join(sentences) or None,
