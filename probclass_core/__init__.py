@@ -21,7 +21,7 @@ The public API, loaded lazily. The packages follow the pipeline::
     operation/   keep scored tables up to date, judge, promote and replace versions
     structure/   from a table to a spec: roles of columns, blocks that help
     authoring    helpers for authors of estimators
-    cli/  plots/  sklearn/  testing/  demo/
+    cli/  plots/  report/  sklearn/  testing/  demo/
 """
 
 import lazy_loader

@@ -107,6 +107,7 @@ for command in (
     analysis.compare,
     analysis.drift,
     models.inspect,
+    analysis.report,
     sql.sql,
     promotions.promote,
     promotions.rollback,

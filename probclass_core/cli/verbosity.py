@@ -114,20 +114,20 @@ def with_verbosity(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def progress(task: str) -> Iterator[Progress]:
+def progress(task: str, unit: str = "rows") -> Iterator[Progress]:
     """A function to report progress to: drawn as a bar, unless the command is quiet, and logged."""
-    rows = 0
+    count = 0
     started = time.monotonic()
     log.info("%s", task)
-    with progress_bar(task) if not _is_quiet() else _nothing() as draw:
+    with progress_bar(task, unit) if not _is_quiet() else _nothing() as draw:
 
         def report(done: int, total: int | None) -> None:
-            nonlocal rows
-            rows = done
+            nonlocal count
+            count = done
             draw(done, total)
 
         yield report
-    log.info("%s: %s rows in %.2f s", task, f"{rows:,}", time.monotonic() - started)
+    log.info("%s: %s %s in %.2f s", task, f"{count:,}", unit, time.monotonic() - started)
 
 
 def _is_quiet() -> bool:

@@ -65,12 +65,13 @@ class RowCounter:
 
 
 def draws_progress(
-    task: str,
+    task: str, unit: str = "rows"
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
     """Let a function with the keyword ``progress`` take a `ProgressOption`, and pass it a function.
 
     Args:
         task: what the function does, for the line of the bar.
+        unit: what is counted.
     """
 
     def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -78,7 +79,7 @@ def draws_progress(
         def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
             progress = kwargs.get("progress")
             if progress is True:
-                with progress_bar(task) as report:
+                with progress_bar(task, unit) as report:
                     kwargs["progress"] = report
                     return function(*args, **kwargs)
             if not (callable(progress) or progress is None or progress is False):
@@ -94,22 +95,23 @@ def draws_progress(
 
 
 @contextmanager
-def progress_bar(task: str) -> Iterator[Progress]:
+def progress_bar(task: str, unit: str = "rows") -> Iterator[Progress]:
     """A `Progress` that draws: a bar in a notebook or on a terminal, else lines on stderr.
 
     Args:
         task: what is done, such as ``"training"``.
+        unit: what is counted.
     """
     if _in_notebook():
-        yield _Throttled(_notebook_bar(task))
+        yield _Throttled(_notebook_bar(task, unit))
     elif not sys.stderr.isatty():
-        yield _Lines(task)
+        yield _Lines(task, unit)
     else:
         try:
             import rich.progress as rich
             from rich.console import Console
         except ImportError:
-            bar = _PlainBar(task)
+            bar = _PlainBar(task, unit)
             try:
                 yield _Throttled(bar.draw)
             finally:
@@ -118,7 +120,7 @@ def progress_bar(task: str) -> Iterator[Progress]:
         columns = (
             rich.TextColumn("{task.description}"),
             rich.BarColumn(),
-            rich.TextColumn("{task.completed:,.0f} rows"),
+            rich.TextColumn(f"{{task.completed:,.0f}} {unit}"),
             rich.TimeElapsedColumn(),
         )
         with rich.Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
@@ -143,30 +145,30 @@ class _Throttled:
 class _Lines:
     """Progress for a log: one line every few seconds."""
 
-    def __init__(self, task: str) -> None:
-        self._task = task
+    def __init__(self, task: str, unit: str) -> None:
+        self._task, self._unit = task, unit
         self._last = time.monotonic()
 
     def __call__(self, done: int, total: int | None) -> None:
         now = time.monotonic()
         if now - self._last >= _SECONDS_BETWEEN_LINES:
             self._last = now
-            sys.stderr.write(f"{self._task}: {_rows_text(done, total)}\n")
+            sys.stderr.write(f"{self._task}: {_count_text(done, total, self._unit)}\n")
             sys.stderr.flush()
 
 
 class _PlainBar:
     """A bar on a terminal without rich."""
 
-    def __init__(self, task: str) -> None:
-        self._task = task
+    def __init__(self, task: str, unit: str) -> None:
+        self._task, self._unit = task, unit
         self._width = 0
 
     def draw(self, done: int, total: int | None) -> None:
         """Draw the bar over the one before."""
         filled = round(_BAR_WIDTH * min(done / total, 1.0)) if total else 0
         bar = f"[{'#' * filled:{_BAR_WIDTH}}] " if total else ""
-        line = f"{self._task} {bar}{_rows_text(done, total)}"
+        line = f"{self._task} {bar}{_count_text(done, total, self._unit)}"
         self._write(f"{line:{self._width}}")
         self._width = len(line)
 
@@ -179,8 +181,8 @@ class _PlainBar:
         sys.stderr.flush()
 
 
-def _rows_text(done: int, total: int | None) -> str:
-    return f"{done:,} rows" if total is None else f"{done:,} of {total:,} rows"
+def _count_text(done: int, total: int | None, unit: str) -> str:
+    return f"{done:,} {unit}" if total is None else f"{done:,} of {total:,} {unit}"
 
 
 def _in_notebook() -> bool:
@@ -189,14 +191,14 @@ def _in_notebook() -> bool:
     return hasattr(shell, "kernel")
 
 
-def _notebook_bar(task: str) -> Progress:
+def _notebook_bar(task: str, unit: str) -> Progress:
     """A bar that replaces itself in the output of a cell."""
     ipython: Any = importlib.import_module("IPython.display")
 
     def bar(done: int, total: int | None) -> Any:
         limits = f' value="{done}" max="{total}"' if total else ""
-        text = f"{html.escape(task)} <progress{limits}></progress> {_rows_text(done, total)}"
-        return ipython.HTML(text)
+        count = _count_text(done, total, unit)
+        return ipython.HTML(f"{html.escape(task)} <progress{limits}></progress> {count}")
 
     handle = ipython.display(bar(0, None), display_id=True)
     return lambda done, total: handle.update(bar(done, total))

@@ -90,8 +90,12 @@ from probclass_core.plugins.manager import check_reader, find_estimator, origins
 from probclass_core.spec.model_spec import Block, ModelSpec, Prior, category_text
 
 if TYPE_CHECKING:
+    from probclass_core.analysis.evaluation import Evaluation
+    from probclass_core.execution.progress import ProgressOption
+    from probclass_core.io.filters import Where
     from probclass_core.plots.methods import ModelPlots
     from probclass_core.scoring.batch import PosteriorFormat
+    from probclass_core.store.evaluations import EvaluationRecord
 
 _POSTFIT_TABLES = ("calibration", "density_quantiles")
 """Optional tables of a model, measured after it was fitted."""
@@ -554,6 +558,52 @@ class Model(Report):
         from probclass_core.plots.methods import ModelPlots
 
         return ModelPlots(self)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        source: Any = None,
+        partition: Mapping[str, Any] | None = None,
+        where: Where = None,
+        evaluation: Evaluation | EvaluationRecord | None = None,
+        title: str | None = None,
+        progress: ProgressOption = None,
+    ) -> None:
+        """Write the report of the model: one HTML page that loads nothing from anywhere.
+
+        It says how good the model is next to its class prior, which columns matter, what each of
+        them does, and what the model is: classes, blocks, training, the reference of its health.
+        Without an evaluation, it has what the training recorded. Plots need matplotlib
+        (``pip install 'probclass[plots]'``); without it, the rest is written.
+
+        Args:
+            path: file to write, such as ``"air.html"``.
+            source: labeled rows to evaluate the model on, and to measure the importance of its
+                columns with; as for `pipeline.evaluate`. Rows that training has not seen, best.
+            partition: partition of the source to read.
+            where: rows of the source to read.
+            evaluation: evaluation of the model to show, also one that a store recorded.
+            title: title of the page; by default the label.
+            progress: True for bars while rows are evaluated and plots are drawn, or a function that
+                the numbers of rows, and then of plots, are reported to.
+
+        Raises:
+            SpecError: if the evaluation is of another model, or rows are selected without a source.
+            DataError, TableError: as `pipeline.evaluate`; also if the file cannot be written.
+        """
+        from probclass_core.plots.methods import write_report
+
+        write_report(
+            self,
+            path,
+            source=source,
+            partition=partition,
+            where=where,
+            evaluation=evaluation,
+            title=title,
+            progress=progress,
+        )
 
     def save(
         self, path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None

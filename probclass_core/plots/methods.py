@@ -1,4 +1,7 @@
-"""The plots of a model and of an evaluation as methods: ``model.plot.effect("x")``."""
+"""The plots of a model and of an evaluation as methods: ``model.plot.effect("x")``.
+
+`Model.report` imports its function from here as well, like all that is built on plots.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.model.model import Model
 from probclass_core.plots import columns, evaluation, planes, weights
+from probclass_core.report.page import write_report as write_report
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -267,6 +267,26 @@ def test_every_record_is_reachable(history: History) -> None:
         history.get(f"air/-/partitions?{wrong}", status=422)
 
 
+def sections_of(page: str) -> dict[str, str]:
+    """The sections of a page by id, without its pictures and without white space."""
+    text = re.sub(r"<img [^>]*>|\s+", "", page)
+    return dict(re.findall(r'<sectionid="(\w+)">(.*?)</section>', text))
+
+
+def test_a_card_has_the_sections_of_the_report(history: History, tmp_path: Path) -> None:
+    version = history.store.save(history.models[0], "air")
+    model = history.store.load(version.ref)
+    rows = pa.table({"c": ["a", "b", "b"], "x": [1.5, 3.0, 2.0]})
+    history.store.record_evaluation(version, pc.evaluate(model, rows), on={"source": "april"})
+    (record,) = history.store.evaluations(version)
+    model.report(tmp_path / "air.html", evaluation=record)
+    report = sections_of((tmp_path / "air.html").read_text(encoding="utf-8"))
+    card = sections_of(history.get(f"air/{version.id}"))
+    assert report.items() <= card.items()
+    assert card.keys() - report.keys() == {"drift"}
+    assert {"evaluation", "effects", "classes", "blocks", "training", "health"} <= report.keys()
+
+
 def test_home_shows_the_champion_and_what_needs_attention_first(operated: History) -> None:
     store = operated.store
     bad = store.save(operated.models[3], "zinc")

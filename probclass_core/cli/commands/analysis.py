@@ -26,7 +26,7 @@ from probclass_core.cli.verbosity import progress
 from probclass_core.errors import SpecError, one_of
 
 if TYPE_CHECKING:
-    from probclass_core import Evaluation, ModelOdds, ModelVersion
+    from probclass_core import Evaluation, EvaluationRecord, ModelOdds, ModelVersion
     from probclass_core.io.missing_columns import MissingColumns
 
 Units = Annotated[
@@ -243,6 +243,60 @@ def importance(
         show_json({"model": version.ref, **result.to_dict()})
     else:
         show(str(result))
+
+
+def report(
+    model: ModelOptions,
+    *,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source",
+            metavar="SOURCE",
+            help="Table of labeled rows to evaluate the model on, and to measure the importance of "
+            "columns with; by default the newest evaluation in the store is shown.",
+        ),
+    ] = None,
+    rows: RowOptions,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE.html", help="Page to write."),
+    ] = Path("report.html"),
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page: how good a model is, what matters, and what it is.
+
+    The page loads nothing and can be sent by mail. Its plots need probclass[plots].
+
+    Example: probclass report air@champion --source lake --partition month=2014-01
+    """
+    import probclass_core as pc
+
+    selection = rows.arguments()
+    if source is None and (rows.partition or rows.where):
+        raise SpecError("--partition and --where select rows of --source; add --source TABLE.")
+    store, version = model.resolve()
+    loaded = store.load(version.ref)
+    evaluation: Evaluation | EvaluationRecord | None = None
+    if source is None:
+        recorded = store.evaluations(version)
+        evaluation = recorded[-1] if recorded else None
+    else:
+        with progress("evaluating") as done:
+            evaluation = pc.evaluate(loaded, source, progress=done, **selection)
+    with progress("drawing", "plots") as done:
+        loaded.report(
+            output,
+            source=source,
+            evaluation=evaluation,
+            title=version.model,
+            progress=done,
+            **selection,
+        )
+    if as_json:
+        show_json({"model": version.ref, "output": str(output)})
+    else:
+        show(f"Wrote the report of {version.ref} to {output}.")
 
 
 def compare(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlencode
 
 import jinja2
@@ -43,7 +43,7 @@ from probclass_airflow.ui.comparison import (
     version_named,
 )
 from probclass_airflow.ui.listing import Wanted, listing
-from probclass_airflow.ui.model_card import metrics, model_card
+from probclass_airflow.ui.model_card import model_card
 from probclass_airflow.ui.rows import (
     EvaluationRow,
     ModelRow,
@@ -79,6 +79,7 @@ from probclass_airflow.ui.stores import (
     load_model,
 )
 from probclass_airflow.ui.timeline import Axis, timeline, words_of
+from probclass_core.report import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -94,7 +95,7 @@ HEADERS = {
 }
 NOT_FOUND = "There is no such page."
 
-Theme = Annotated[str, Query(pattern="^(light|dark)$")]
+Theme = Annotated[Literal["light", "dark"], Query()]
 
 
 def visible_stores(user: GetUserDep) -> list[ShownStore]:
@@ -390,7 +391,7 @@ def card_page(
     aliases = shown.records(name).aliases
     if version in aliases:
         return RedirectResponse(f"{_root(request)}/stores/{key}/{name}/{aliases[version].id}")
-    card = model_card(shown, name, version, against, page)
+    card = model_card(shown, name, version, _root(request), against, page)
     return _page(request, "card.html", card=card, shown=shown, name=name, page=page)
 
 
@@ -444,7 +445,7 @@ def column_plot(
 ) -> Response:
     """One column of a model in each class."""
     ref = _version_with_columns(shown, name, version, column)
-    return _svg(plots.effect(shown, ref, column, theme == "dark"))
+    return _svg(plots.effect(shown, ref, column, theme))
 
 
 def plane_plot(
@@ -452,7 +453,7 @@ def plane_plot(
 ) -> Response:
     """Two columns of a model in each class."""
     ref = _version_with_columns(shown, name, version, x, y)
-    return _svg(plots.contours(shown, ref, x, y, theme == "dark"))
+    return _svg(plots.contours(shown, ref, x, y, theme))
 
 
 def reliability_plot(
@@ -464,7 +465,7 @@ def reliability_plot(
         raise NotFound("There is no such evaluation.")
     recorded = shown.store.evaluation(shown.version(name, version), record)
     try:
-        text = plots.reliability(pc.Evaluation.from_dict(recorded.result), theme == "dark")
+        text = plots.reliability(pc.Evaluation.from_dict(recorded.result), theme)
     except pc.NotSupportedError:
         raise
     except Exception as error:  # the tables of a record may contain anything
@@ -516,7 +517,7 @@ def _home(request: Request) -> str:
     return _root(request).removesuffix(f"/{ROUTE}")
 
 
-_STATIC = StaticFiles(directory=FOLDER / "static")
+_STATIC = StaticFiles(directory=FOLDER / "static", packages=[("probclass_core.report", "static")])
 _TEMPLATES = Jinja2Templates(
     env=jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER / "templates"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,7 @@ class Grid:
     more: str = ""
 
 
-def grids(block: dict[str, Any], table: pa.Table, classes: Sequence[Any]) -> list[Grid]:
+def grids(block: Mapping[str, Any], table: pa.Table, classes: Sequence[Any]) -> list[Grid]:
     """The parameters of a block, laid out by the columns of their table.
 
     Args:
@@ -82,7 +82,7 @@ def _normal(mean: float, variance: float) -> Cell:
 
 
 def _covariances(
-    block: dict[str, Any], table: pa.Table, classes: Sequence[Any], more: str
+    block: Mapping[str, Any], table: pa.Table, classes: Sequence[Any], more: str
 ) -> list[Grid]:
     columns = block["columns"]
     tensors = table["covariance"].combine_chunks().to_numpy_ndarray()

@@ -1,0 +1,144 @@
+"""A report as a file: the model measured if rows are given, its plots drawn, one page written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.analysis.importance import Importance, importance
+from probclass_core.errors import DataError, SpecError, TableError
+from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
+from probclass_core.io.filters import Where
+from probclass_core.io.open import open_table
+from probclass_core.io.selection import Selection
+from probclass_core.model.model import Model
+from probclass_core.pipeline.evaluation import evaluate
+from probclass_core.report.html import Html, joined, text
+from probclass_core.report.pictures import EmbeddedPictures
+from probclass_core.report.sections import Measured, Section, headline, sections
+from probclass_core.store.evaluations import EvaluationRecord
+
+_STYLE = Path(__file__).parent / "static" / "report.css"
+
+
+def write_report(
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    source: Any = None,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    evaluation: Evaluation | EvaluationRecord | None = None,
+    title: str | None = None,
+    progress: ProgressOption = None,
+) -> None:
+    """Write the report of a model; see `Model.report`."""
+    measured, important = _given(model, evaluation), None
+    if source is not None:
+        rows: dict[str, Any] = {"partition": partition, "where": where}
+        table = open_table(source)
+        selection = Selection(table, partition, where)
+        if measured is None:
+            measured = Measured(evaluate(model, table, **rows, progress=progress).to_dict())
+        if not measured.on:
+            on = selection.provenance(selection.plan([model.spec.label]))
+            measured = Measured(measured.result, {"source": "a table in memory", **on})
+        important = importance(model, table, **rows)
+    elif partition is not None or where is not None:
+        raise SpecError("partition and where select rows of source: give a source as well.")
+    content = _page(model, measured, important, title, progress=progress)
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise TableError(f"cannot write the report to {str(path)!r}: {error.strerror}.") from error
+
+
+def _given(model: Model, evaluation: Evaluation | EvaluationRecord | None) -> Measured | None:
+    """An evaluation as plain values.
+
+    Raises:
+        SpecError: if it is of another model.
+    """
+    if evaluation is None:
+        return None
+    if isinstance(evaluation, EvaluationRecord):
+        measured = Measured(evaluation.result, evaluation.on)
+    else:
+        measured = Measured(evaluation.to_dict())
+    evaluated = str(measured.result.get("model_id"))
+    if evaluated != model.id:
+        raise SpecError(
+            f"the evaluation is of model {evaluated[:12]}, and the report of {model.id[:12]}; "
+            "evaluate this model."
+        )
+    return measured
+
+
+@draws_progress("drawing", "plots")
+def _page(
+    model: Model,
+    measured: Measured | None,
+    importance: Importance | None,
+    title: str | None,
+    *,
+    progress: ProgressOption,
+) -> str:
+    bundle = model.to_bundle()
+    counter = RowCounter(progress, None)
+    pictures = EmbeddedPictures(model, _drawable(measured), lambda: counter.add(1))
+    has_matplotlib = find_spec("matplotlib") is not None
+    found = sections(
+        bundle,
+        picture=pictures if has_matplotlib else None,
+        measured=measured,
+        importance=importance,
+        notes=model.spec.notes,
+    )
+    name = title or f"Model of {model.spec.label}"
+    return page(name, model.id, headline(bundle, measured), found)
+
+
+def _drawable(measured: Measured | None) -> Evaluation | None:
+    """The evaluation, if it has its tables."""
+    try:
+        return None if measured is None else Evaluation.from_dict(measured.result)
+    except DataError:
+        return None
+
+
+def page(title: str, model_id: str, headline: Html, sections: Sequence[Section]) -> str:
+    """A whole page, with its style and without anything to load.
+
+    Args:
+        title: title of the page.
+        model_id: content id of the model.
+        headline: what stands above the sections.
+        sections: the sections.
+    """
+    links = joined(Html(f'<a href="#{section.id}">{section.title}</a>') for section in sections)
+    body = joined(section.__html__() for section in sections)
+    return f"""<!doctype html>
+<html lang="en" data-theme="system">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{text(title)[5:-6]}</title>
+<style>
+{_STYLE.read_text(encoding="utf-8")}</style>
+</head>
+<body>
+<main>
+<h1>{text(title)} <code>{model_id[:12]}</code></h1>
+{headline}
+<nav class="contents" aria-label="Sections">
+{links}
+</nav>
+{body}
+</main>
+</body>
+</html>
+"""

@@ -1,0 +1,513 @@
+"""What the report of a model says, section by section.
+
+The sections are made from the tables and plain values of a model, its `Bundle`, so that its
+estimators need not be installed; only pictures need them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.compute as pac
+
+from probclass_core.analysis.health.watch import Watch
+from probclass_core.analysis.importance import Importance
+from probclass_core.arrow.bundle import Bundle
+from probclass_core.arrow.types import schema_from_names
+from probclass_core.model.block_weights import ranked_blocks
+from probclass_core.report.formatting import as_text, finite, number, percent, words
+from probclass_core.report.html import (
+    Column,
+    Html,
+    confusion,
+    details,
+    figure,
+    group,
+    joined,
+    lines,
+    pairs,
+    paragraph,
+    table,
+    tiles,
+)
+from probclass_core.store.display import described_rows
+
+Picture = Callable[[str, Mapping[str, str], str], Html]
+"""The image of a plot, from its kind, its columns and its alternative text.
+
+The kinds are ``"column"`` of a ``column``, ``"plane"`` of the columns ``x`` and ``y``, and
+``"reliability"`` of the evaluation.
+"""
+
+_MAX_CLASSES = 50
+_MAX_CONFUSION_CLASSES = 12
+_MAX_ITEMS = 15
+"""Largest number of columns, or of blocks, in the list of what matters."""
+_BLOCKS_AT_ONCE = 12
+"""Largest number of blocks that are unfolded."""
+_MAX_PLOTS, _PLOTS_AT_ONCE = 60, 8
+"""Largest number of plots, and of those that are unfolded."""
+
+METRICS = {
+    "log_loss": ("Log loss", "baseline_log_loss", number),
+    "accuracy": ("Accuracy", "baseline_accuracy", percent),
+    "brier": ("Brier score", "baseline_brier", number),
+    "ece": ("Calibration error", "baseline_ece", number),
+    "cost": ("Mean cost", "baseline_cost", number),
+}
+"""Title, baseline and format of each metric of an evaluation."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a report.
+
+    Attributes:
+        id: its anchor.
+        title: its title.
+        body: its content as HTML.
+    """
+
+    id: str
+    title: str
+    body: Html
+
+    def __html__(self) -> Html:
+        """The section as HTML, for templates as well."""
+        return Html(f'<section id="{self.id}">\n<h2>{self.title}</h2>\n{self.body}\n</section>')
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An evaluation as plain values, and the rows that it was made on.
+
+    Attributes:
+        result: `Evaluation.to_dict`; records of evaluations may lack its tables.
+        on: description of the rows, see `described_rows`.
+    """
+
+    result: Mapping[str, Any]
+    on: Mapping[str, Any] = field(default_factory=dict)
+
+
+def metrics(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Title, value and baseline of each metric of an evaluation.
+
+    Args:
+        result: the evaluation as a dict, in which an infinite log loss is None.
+    """
+    shown = []
+    for key, (title, baseline_key, form) in METRICS.items():
+        if key == "log_loss" and key in result and result[key] is None:
+            shown.append((title, "∞", ""))
+        elif (value := finite(result.get(key))) is not None:
+            baseline = finite(result.get(baseline_key))
+            shown.append((title, form(value), "" if baseline is None else form(baseline)))
+    return shown
+
+
+def headline(bundle: Bundle, measured: Measured | None) -> Html:
+    """The figures that matter most: how good the model is next to its prior, and its size."""
+    provenance, spec = bundle.provenance, bundle.content["spec"]
+    fitted = _fitted_weights(bundle)
+    if measured is not None:
+        quality = metrics(measured.result)[:2]
+    elif fitted:
+        quality = [("Log loss", number(fitted["log_loss"]), number(fitted["prior_log_loss"]))]
+    else:
+        quality = []
+    items = [(title, value, _prior_alone(baseline)) for title, value, baseline in quality]
+    label = as_text(spec["label"])
+    items += [
+        ("Label", label, _count(bundle.tables["priors"].num_rows, "class", "classes")),
+        (
+            "Columns",
+            number(len(bundle.content["features"])),
+            _count(len(spec["blocks"]), "block", "blocks"),
+        ),
+        ("Training rows", as_text(provenance.get("rows")), described_rows(provenance)),
+    ]
+    return tiles(items)
+
+
+def sections(
+    bundle: Bundle,
+    *,
+    picture: Picture | None,
+    measured: Measured | None = None,
+    importance: Importance | None = None,
+    notes: Sequence[str] = (),
+) -> list[Section]:
+    """The sections of a report.
+
+    Args:
+        bundle: the model.
+        picture: gives the image of a plot; None if there is no matplotlib to draw it.
+        measured: an evaluation of the model, or None for what its training recorded.
+        importance: importance of the columns for some rows, or None.
+        notes: notes of the spec, which a stored model does not have.
+    """
+    found = [
+        Section("evaluation", "How good it is", _quality(bundle, measured, picture)),
+        Section("importance", "What matters", _importance(bundle, importance)),
+        Section("effects", "Effects of columns", _effects(bundle, importance, picture)),
+        Section("classes", "Classes", _classes(bundle)),
+        Section("blocks", "Blocks", _blocks(bundle)),
+        Section("training", "Training", _training(bundle)),
+        Section("health", "Health reference", _health(bundle)),
+        Section("notes", "Notes", _notes(bundle, notes)),
+    ]
+    return [section for section in found if section.body]
+
+
+def _prior_alone(baseline: str) -> str:
+    return f"prior alone {baseline}" if baseline else ""
+
+
+def _quality(bundle: Bundle, measured: Measured | None, picture: Picture | None) -> Html:
+    if measured is None:
+        return _quality_of_training(bundle)
+    result, rows = measured.result, described_rows(measured.on)
+    counted = f"Measured on {number(result.get('rows'))} labeled rows"
+    counted += f" of {rows}." if rows else "."
+    parts = [paragraph(counted, "under")]
+    trained_on = described_rows(bundle.provenance)
+    if rows and rows == trained_on:
+        parts.append(
+            paragraph(
+                "These are the rows of the training: on rows that it has not seen, expect the "
+                "model to be worse.",
+                "line warned",
+            )
+        )
+    worse = result.get("worse_than_prior")
+    if isinstance(worse, list) and worse:
+        names = ", ".join(words(str(name)) for name in worse)
+        parts.append(paragraph(f"Worse than the class prior alone: {names}", "line problem"))
+    figures = metrics(result)
+    parts.append(tiles((title, value, _prior_alone(prior)) for title, value, prior in figures))
+    left_out = [
+        f"{number(count)} rows {reason}"
+        for key, reason in {
+            "null_labels": "have no label and are left out.",
+            "unseen_labels": "have a label that the training never saw.",
+        }.items()
+        if isinstance(count := result.get(key), int) and count
+    ]
+    if left_out:
+        parts.append(lines(left_out))
+    return joined([*parts, _tables(result, picture)])
+
+
+def _quality_of_training(bundle: Bundle) -> Html:
+    fitted = _fitted_weights(bundle)
+    if not fitted:
+        weights = bundle.tables.get("block_weights")
+        if weights is not None and not any(weights["value"].to_pylist()):
+            return paragraph("The posterior is the class prior for every row: all weights are 0.")
+        return paragraph(
+            "Not measured: no evaluation of this model is recorded. "
+            "model.report(…, source=…) or probclass report --source measures it on labeled rows."
+        )
+    saved = 1.0 - fitted["log_loss"] / fitted["prior_log_loss"] if fitted["prior_log_loss"] else 0.0
+    return joined(
+        [
+            paragraph(
+                f"Measured in the training on {number(fitted['rows'])} of its distinct rows: the "
+                "blocks predict each row without having seen it (five folds); the weights of the "
+                "blocks were fitted on the same rows. An evaluation on rows of a later time is a "
+                "harder test.",
+                "under",
+            ),
+            tiles(
+                [
+                    (
+                        "Log loss",
+                        number(fitted["log_loss"]),
+                        _prior_alone(number(fitted["prior_log_loss"])),
+                    ),
+                    ("Below the prior", percent(saved), "of its log loss"),
+                ]
+            ),
+        ]
+    )
+
+
+def _fitted_weights(bundle: Bundle) -> Mapping[str, Any]:
+    """What fitting the block weights recorded; empty for other models."""
+    found = bundle.provenance.get("block_weights")
+    keys = ("rows", "log_loss", "prior_log_loss")
+    if not isinstance(found, Mapping) or any(finite(found.get(key)) is None for key in keys):
+        return {}
+    return found
+
+
+def _tables(result: Mapping[str, Any], picture: Picture | None) -> Html:
+    """Confusion matrix, metrics by class and reliability diagram, of a complete record."""
+    if not (result.get("reliability") and result.get("confusion")):
+        return Html("")
+    try:
+        names = [str(row["class"]) for row in result["confusion"]]
+        counts = [[int(row[f"predicted_{name}"]) for name in names] for row in result["confusion"]]
+        by_class = _by_class(result["per_class"])
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        return Html("")  # a record may contain anything
+    matrix = [confusion(names, counts)] if len(names) <= _MAX_CONFUSION_CLASSES else []
+    parts = [group("", [*matrix, by_class])]
+    if picture is None:
+        return group("columns", parts)
+    diagram = figure(
+        picture(
+            "reliability", {}, "Observed frequency against predicted probability, with the diagonal"
+        ),
+        "How often predictions of each probability come true. On the diagonal, probabilities mean "
+        "what they say.",
+    )
+    return group("columns", [*parts, diagram])
+
+
+def _by_class(rows: Sequence[Mapping[str, Any]]) -> Html:
+    shown = rows[:_MAX_CLASSES]
+    columns = [Column("Class", [as_text(row["class"]) for row in shown])]
+    columns += [
+        Column(title, [form(row[key]) for row in shown], is_number=True)
+        for key, title, form in (
+            ("support", "Rows", number),
+            ("precision", "Precision", percent),
+            ("recall", "Recall", percent),
+            ("f1", "F1", percent),
+        )
+    ]
+    return table(columns, more=_more(len(rows) - len(shown), "classes"))
+
+
+def _importance(bundle: Bundle, importance: Importance | None) -> Html:
+    """The columns by their weight of evidence if rows were explained, else the blocks."""
+    if importance is not None:
+        rows = importance.table.filter(pac.field("class").is_null()).to_pylist()
+        if not rows:
+            return paragraph("No column contributes: the model is its class prior.")
+        said = (
+            f"How far each column moves the log odds of a prediction, in {importance.units}: the "
+            f"mean of its absolute weight of evidence over {rows[0]['rows']:,} rows."
+        )
+        return _ranking(said, "Column", "Weight of evidence", "item", "size", rows)
+    blocks = [row for row in _ranked(bundle) if row["importance"] is not None]
+    said = "How much the log loss rises without a block, in nats, on rows that it did not see."
+    return _ranking(said, "Block", "Importance", "block", "importance", blocks)
+
+
+def _ranking(
+    said: str, title: str, measure: str, name: str, key: str, rows: Sequence[Mapping[str, Any]]
+) -> Html:
+    """Bars of the largest values of a key, under a sentence about it; empty without rows."""
+    if not rows:
+        return Html("")
+    sizes = [row[key] for row in rows[:_MAX_ITEMS]]
+    ranking = table(
+        [
+            Column(title, [as_text(row[name]) for row in rows[:_MAX_ITEMS]]),
+            Column(measure, [number(size) for size in sizes], is_number=True),
+        ],
+        bars=_shares(sizes),
+        more=_more(len(rows) - len(sizes), f"{title.lower()}s"),
+        css="narrow",
+    )
+    return joined([paragraph(said, "under"), ranking])
+
+
+def _effects(bundle: Bundle, importance: Importance | None, picture: Picture | None) -> Html:
+    """A plot of each column, the most important ones first, and of each joint normal."""
+    if picture is None:
+        return paragraph("Plots need matplotlib: pip install 'probclass[plots]'.")
+    columns = _columns_by_importance(bundle, importance)
+    shown = columns[:_MAX_PLOTS]
+    plots = [picture("column", {"column": name}, f"Effect of {name}") for name in shown]
+    plots += [
+        picture("plane", {"x": x, "y": y}, f"Density of each class over {x} and {y}")
+        for x, y in _planes(bundle)
+    ]
+    figures = [figure(plot) for plot in plots]
+    parts = [group("plots", figures[:_PLOTS_AT_ONCE])]
+    if rest := figures[_PLOTS_AT_ONCE:]:
+        parts.append(details(f"{len(rest)} more plots", group("plots", rest)))
+    if len(columns) > len(shown):
+        more = f"{len(columns) - len(shown):,} less important columns are not drawn."
+        parts.append(paragraph(more, "faint small"))
+    return joined(parts)
+
+
+def _columns_by_importance(bundle: Bundle, importance: Importance | None) -> list[str]:
+    known = dict(bundle.content["features"])
+    names = [] if importance is None else importance.table["item"].to_pylist()
+    for block in ordered_blocks(bundle):
+        names += block["columns"]
+    return list(dict.fromkeys([*(name for name in names if name in known), *known]))
+
+
+def _planes(bundle: Bundle) -> list[tuple[str, str]]:
+    """The first two numbers of each block that has a joint normal of several."""
+    types = dict(bundle.content["features"])
+    planes = []
+    for block in bundle.content["spec"]["blocks"]:
+        if {"mean", "covariance"} <= set(bundle.tables[block["name"]].column_names):
+            numbers = [name for name in block["columns"] if types[name] in ("double", "int64")]
+            planes += [(numbers[0], numbers[1])] if len(numbers) > 1 else []
+    return planes
+
+
+def _classes(bundle: Bundle) -> Html:
+    priors = sorted(bundle.tables["priors"].to_pylist(), key=lambda row: -row["count"])
+    shown = priors[:_MAX_CLASSES]
+    spec = bundle.content["spec"]
+    return table(
+        [
+            Column("Class", [as_text(row["class"]) for row in shown]),
+            Column(
+                "Weight" if spec.get("weight") else "Rows",
+                [number(row["count"]) for row in shown],
+                is_number=True,
+            ),
+            Column("Prior", [percent(row["prior"]) for row in shown], is_number=True),
+        ],
+        bars=[row["prior"] for row in shown],
+        more=_more(len(priors) - len(shown), "classes"),
+        css="narrow",
+    )
+
+
+def ordered_blocks(bundle: Bundle) -> list[Mapping[str, Any]]:
+    """The blocks of the spec as plain values, the most important first if they have weights."""
+    order = {row["block"]: position for position, row in enumerate(_ranked(bundle))}
+    return sorted(bundle.content["spec"]["blocks"], key=lambda block: order.get(block["name"], 0))
+
+
+def _blocks(bundle: Bundle) -> Html:
+    blocks = ordered_blocks(bundle)
+    ranked = {row["block"]: row for row in _ranked(bundle)}
+    shown, rest = blocks[:_BLOCKS_AT_ONCE], blocks[_BLOCKS_AT_ONCE:]
+    parts = [_block_table(shown, ranked)]
+    if rest:
+        parts.append(details(f"{len(rest):,} more blocks", _block_table(rest, ranked)))
+    return joined(parts)
+
+
+def _block_table(
+    blocks: Sequence[Mapping[str, Any]], ranked: Mapping[str, Mapping[str, Any]]
+) -> Html:
+    columns = [Column("Block", [block["name"] for block in blocks])]
+    columns += [
+        Column(title, [number(ranked[block["name"]][key]) for block in blocks], is_number=True)
+        for title, key in (("Weight", "weight"), ("Importance", "importance"))
+        if any(row[key] is not None for row in ranked.values())
+    ]
+    columns += [
+        Column("Estimator", [block["estimator"] for block in blocks]),
+        Column("Columns", [_columns(block) for block in blocks], longest=200),
+    ]
+    return table(columns)
+
+
+def _columns(block: Mapping[str, Any]) -> str:
+    columns = ", ".join(block["columns"])
+    return f"{columns} given {', '.join(block['given'])}" if block.get("given") else columns
+
+
+def _training(bundle: Bundle) -> Html:
+    provenance = bundle.provenance
+    rows = described_rows(provenance)
+    prior = bundle.content["spec"]["prior"]
+    facts = [("trained on", rows)] if rows else []
+    facts += [
+        (words(key), as_text(value))
+        for key, value in provenance.items()
+        if key not in ("source", "partition", "where", "airflow", "columns", "notes")
+    ]
+    facts += [
+        ("prior", prior if isinstance(prior, str) else as_text(prior)),
+        *([("weight", weight)] if (weight := bundle.content["spec"].get("weight")) else []),
+        ("content id", bundle.content_id),
+    ]
+    return pairs(facts)
+
+
+def _health(bundle: Bundle) -> Html:
+    """What `score` and `health` compare later partitions with, and from which difference on."""
+    watch = Watch()
+    parts = [
+        paragraph(
+            "What later partitions are compared with, besides the shares of the classes. By "
+            "default a column is reported above "
+            f"{_whole_percent(watch.nulls)} more nulls, "
+            f"{_whole_percent(watch.unseen)} values that the training never saw, "
+            f"{_whole_percent(watch.outside)} numbers outside of the range, or a drift of "
+            f"{watch.drift} bits.",
+            "under",
+        )
+    ]
+    profile = bundle.provenance.get("columns")
+    if isinstance(profile, Mapping) and profile:
+        kinds = schema_from_names(bundle.content["features"])
+        rows = list(profile.items())
+        ranges = [[number(row.get(key)) for _, row in rows] for key in ("min", "max")]
+        parts.append(
+            table(
+                [
+                    Column("Column", [name for name, _ in rows]),
+                    Column("Type", [str(kinds.field(name).type) for name, _ in rows]),
+                    Column("Rows", [number(row.get("rows")) for _, row in rows], is_number=True),
+                    Column("Nulls", [_nulls(row) for _, row in rows], is_number=True),
+                    Column("Smallest", ranges[0], is_number=True),
+                    Column("Largest", ranges[1], is_number=True),
+                ]
+            )
+        )
+    else:
+        parts.append(paragraph("The model does not record the range of its columns."))
+    quantiles = bundle.tables.get("density_quantiles")
+    if quantiles is not None:
+        low = dict(zip(*(column.to_pylist() for column in quantiles.columns), strict=True))
+        parts.append(
+            paragraph(
+                "Rare rows: 1 % of the training rows have a log density below "
+                f"{number(low.get(0.01, math.nan))}."
+            )
+        )
+    return joined(parts)
+
+
+def _whole_percent(share: float | None) -> str:
+    return f"{share or 0.0:.0%}"
+
+
+def _nulls(profile: Mapping[str, Any]) -> str:
+    return percent(profile["nulls"] / profile["rows"]) if profile.get("rows") else "–"
+
+
+def _notes(bundle: Bundle, notes: Sequence[str]) -> Html:
+    recorded = bundle.provenance.get("notes")
+    sentences = [*notes, *(recorded if isinstance(recorded, list) else ())]
+    return lines(map(str, sentences)) if sentences else Html("")
+
+
+def _ranked(bundle: Bundle) -> list[dict[str, Any]]:
+    """Blocks with their weight and importance, the most important first; empty without weights."""
+    weights = bundle.tables.get("block_weights")
+    found: list[dict[str, Any]] = [] if weights is None else ranked_blocks(weights).to_pylist()
+    return found
+
+
+def _shares(sizes: Sequence[float]) -> list[float]:
+    largest = max((size for size in sizes if math.isfinite(size)), default=0.0) or 1.0
+    return [size / largest for size in sizes]
+
+
+def _count(count: int, one: str, several: str) -> str:
+    return f"{count:,} {one if count == 1 else several}"
+
+
+def _more(count: int, noun: str) -> str:
+    return f"{count:,} more {noun} are not listed." if count > 0 else ""

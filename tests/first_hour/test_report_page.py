@@ -1,0 +1,333 @@
+"""The report of a model: one page of HTML with the numbers of the model, safe to open."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pac
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import probclass_core as pc
+from probclass_core.cli.app import app
+
+TITANIC = Path(__file__).parents[2] / "benchmarks" / "data" / "titanic.parquet"
+SCRIPT = "<script>alert('owned')</script>"
+VOID = {"meta", "img", "link", "rect", "br"}
+
+
+class ReadPage(HTMLParser):
+    """The texts of a page by section, its tags, its pictures by alternative text, its addresses."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.addresses: list[str] = []
+        self.pictures: dict[str, str] = {}
+        self.sections: dict[str, str] = {}
+        self._section = "headline"
+        self.feed(content)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.tags.add(tag)
+        self.attributes |= values.keys()
+        self.addresses += [values[name] for name in ("src", "href") if name in values]
+        if tag == "section":
+            self._section = values["id"]
+        if tag == "img":
+            self.pictures[values["alt"]] = values["src"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+        if tag == "section":
+            self._section = ""
+
+    def handle_data(self, data: str) -> None:
+        text = " ".join(data.split())
+        if text and self.open[-1] not in ("style", "title"):
+            self.sections[self._section] = f"{self.sections.get(self._section, '')} {text}"
+
+
+def svg(address: str) -> str:
+    """The SVG of an embedded picture."""
+    kind, data = address.split(";base64,")
+    assert kind == "data:image/svg+xml"
+    return base64.b64decode(data).decode()
+
+
+def four_digits(value: float) -> str:
+    """A number between 0.1 and 10 as the page writes it."""
+    return f"{value:.{4 if value < 1.0 else 3}f}"
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+@pytest.fixture(scope="module")
+def rows() -> pa.Table:
+    columns = ["sex", "fare", "embarked", "deck", "label"]
+    return pq.read_table(TITANIC, columns=columns)
+
+
+@pytest.fixture(scope="module")
+def held_out(rows: pa.Table) -> pa.Table:
+    return rows.slice(600)
+
+
+@pytest.fixture(scope="module")
+def model(rows: pa.Table) -> pc.Model:
+    """The default model of Titanic."""
+    train = rows.slice(0, 600)
+    return pc.fit(train, pc.ModelSpec.auto(train, label="label"))
+
+
+@pytest.fixture(scope="module")
+def content(model: pc.Model, held_out: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("report") / "titanic.html"
+    model.report(path, source=held_out)
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(content: str) -> ReadPage:
+    return ReadPage(content)
+
+
+def written(model: pc.Model, path: Path, **options: Any) -> ReadPage:
+    model.report(path, **options)
+    return ReadPage(path.read_text(encoding="utf-8"))
+
+
+def test_the_page_loads_nothing_and_is_small(content: str, page: ReadPage) -> None:
+    within = ("#", "data:image/svg+xml;base64,")
+    assert all(address.startswith(within) for address in page.addresses)
+    assert not page.tags & {"script", "link", "iframe", "object", "form"}
+    assert not {name for name in page.attributes if name.startswith("on") or name == "style"}
+    assert "url(" not in content
+    assert "@import" not in content
+    assert len(content) < 1_000_000
+    anchors = [address[1:] for address in page.addresses if address.startswith("#")]
+    assert anchors == [name for name in page.sections if name not in ("headline", "")]
+    assert anchors == [
+        *("evaluation", "importance", "effects", "classes", "blocks", "training"),
+        *("health", "notes"),
+    ]
+
+
+def test_a_phone_and_a_dark_scheme_are_provided_for(content: str, page: ReadPage) -> None:
+    assert 'name="viewport" content="width=device-width, initial-scale=1"' in content
+    assert "@media (prefers-color-scheme: dark)" in content
+    assert "@media (max-width: 640px)" in content
+    assert all("prefers-color-scheme: dark" in svg(one) for one in page.pictures.values())
+
+
+def test_quality_is_that_of_an_evaluation_next_to_the_prior(
+    model: pc.Model, held_out: pa.Table, page: ReadPage
+) -> None:
+    found = pc.evaluate(model, held_out)
+    assert found.accuracy is not None
+    assert found.baseline_accuracy is not None
+    text = page.sections["evaluation"]
+    assert f"Measured on {found.rows:,} labeled rows of a table in memory." in text
+    for section in ("headline", "evaluation"):
+        assert (
+            f"Log loss {four_digits(found.log_loss)} "
+            f"prior alone {four_digits(found.baseline_log_loss)} "
+            f"Accuracy {percent(found.accuracy)} prior alone {percent(found.baseline_accuracy)}"
+        ) in page.sections[section]
+    assert f"Calibration error {found.ece:.5f}" in text or f"error {found.ece:.4f}" in text
+    for row in found.per_class.to_pylist():
+        shares = [percent(row[name]) for name in ("precision", "recall", "f1")]
+        assert " ".join([row["class"], str(row["support"]), *shares]) in text
+    for row in found.confusion.to_pylist():
+        assert (
+            f"{row['predicted_0']} {percent(row['predicted_0'] / sum(list(row.values())[1:]))}"
+            in text
+        )
+    assert any("Observed frequency" in alt for alt in page.pictures)
+
+
+def test_columns_are_ranked_by_their_importance_on_the_rows(
+    model: pc.Model, held_out: pa.Table, page: ReadPage
+) -> None:
+    table = pc.importance(model, held_out).table
+    overall = table.filter(pac.field("class").is_null()).to_pylist()
+    places = [page.sections["importance"].index(f" {row['item']} ") for row in overall]
+    assert places == sorted(places)
+    assert overall[0]["item"] == "sex"
+
+
+def test_every_column_has_its_effect_drawn(model: pc.Model, page: ReadPage) -> None:
+    effects = [alt for alt in page.pictures if alt.startswith("Effect of ")]
+    assert sorted(effects) == sorted(f"Effect of {name}" for name in model.features.names)
+    assert all(alt for alt in page.pictures)
+
+
+def test_the_page_says_what_the_model_is(model: pc.Model, page: ReadPage) -> None:
+    for row in model.priors.to_pylist():
+        line = f" {row['class']} {row['count']:.0f} {percent(row['prior'])}"
+        assert line in page.sections["classes"]
+    assert model.weights is not None
+    for block in model.spec.blocks:
+        weight = model.weights.by_block[str(block.name)]
+        shown = re.search(rf" {re.escape(str(block.name))} ([\d.e−-]+) ", page.sections["blocks"])
+        assert shown is not None
+        assert float(shown[1].replace("−", "-")) == pytest.approx(weight, rel=1e-3)
+    assert "Training rows 600" in page.sections["headline"]
+    assert model.id in page.sections["training"]
+    for note in [*model.spec.notes, *model.training.get("notes", [])]:
+        assert note in page.sections["notes"]
+
+
+def test_the_reference_of_health_is_what_the_training_saw(rows: pa.Table, page: ReadPage) -> None:
+    fares = rows["fare"].slice(0, 600)
+    largest = f"{pac.max(fares).as_py():.1f}"
+    assert f" fare double 600 0.0 % 0 {largest} " in f"{page.sections['health']} "
+    nulls = percent(rows["deck"].slice(0, 600).null_count / 600)
+    assert f" deck string 600 {nulls} – –" in page.sections["health"]
+
+
+def test_without_rows_the_page_has_what_the_training_measured(
+    model: pc.Model, tmp_path: Path
+) -> None:
+    page = written(model, tmp_path / "model.html")
+    measured = model.training["block_weights"]
+    text = page.sections["evaluation"]
+    assert f"Measured in the training on {measured['rows']:,} of its distinct rows" in text
+    for section in ("headline", "evaluation"):
+        assert (
+            f"Log loss {four_digits(measured['log_loss'])} "
+            f"prior alone {four_digits(measured['prior_log_loss'])}"
+        ) in page.sections[section]
+    assert "Accuracy" not in text
+    first = pc.Model.from_bundle(model.to_bundle())  # as loaded from a store
+    assert first.report(tmp_path / "loaded.html") is None
+    assert "Notes" not in ReadPage((tmp_path / "loaded.html").read_text()).sections
+
+
+def test_an_evaluation_on_the_rows_of_the_training_is_called_that(tmp_path: Path) -> None:
+    lake = tmp_path / "lake.parquet"
+    pq.write_table(pa.table({"c": ["a", "b"] * 20, "x": np.arange(40.0)}), lake)
+    model = pc.fit(lake, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])]))
+    same = written(model, tmp_path / "same.html", source=lake)
+    assert "These are the rows of the training" in same.sections["evaluation"]
+    part = written(model, tmp_path / "part.html", source=lake, where="x < 10")
+    assert "These are the rows of the training" not in part.sections["evaluation"]
+    assert f"10 labeled rows of {lake}, x < 10" in part.sections["evaluation"]
+
+
+def test_names_and_values_are_text_and_never_markup(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    truth = random.integers(0, 2, 200)
+    table = pa.table(
+        {
+            SCRIPT: [f"{SCRIPT} {k}" for k in truth],
+            f"{SCRIPT} x": truth + random.normal(size=200),
+            '" onerror="alert(1)': [f"{SCRIPT} {k}" for k in random.integers(0, 3, 200)],
+        }
+    )
+    blocks = [pc.Block("gaussian_diagonal", [f"{SCRIPT} x"], name="<b>number")]
+    blocks += [pc.Block("categorical", ['" onerror="alert(1)'], name="<b>values")]
+    model = pc.fit(table, pc.ModelSpec(SCRIPT, blocks, block_weights="fit", notes=["<i>note</i>"]))
+    page = written(model, tmp_path / "hostile.html", source=table, title="<u>title</u>")
+    assert not page.tags & {"script", "b", "i", "u"}
+    assert not {name for name in page.attributes if name.startswith("on")}
+    for section in ("headline", "evaluation", "classes", "blocks"):
+        assert SCRIPT in page.sections[section]
+    assert "<i>note</i>" in page.sections["notes"]
+    assert len(page.pictures) == 3
+    for address in page.pictures.values():
+        elements = list(ElementTree.fromstring(svg(address)).iter())
+        tags = {element.tag.rpartition("}")[2] for element in elements}
+        assert not tags & {"script", "foreignObject", "image", "a"}
+        assert not {name for one in elements for name in one.attrib if name.startswith("on")}
+
+
+def test_a_model_that_is_its_prior_says_so(model: pc.Model, tmp_path: Path) -> None:
+    page = written(model.prior_only(), tmp_path / "prior.html")
+    assert "The posterior is the class prior for every row" in page.sections["evaluation"]
+
+
+def test_a_model_of_words_has_a_report(tmp_path: Path) -> None:
+    table = pa.table({"words": [["good", "film"], ["bad", "film"]] * 20, "c": ["yes", "no"] * 20})
+    model = pc.fit(table, pc.ModelSpec("c", [pc.Block("multinomial", ["words"])]))
+    page = written(model, tmp_path / "words.html", source=table)
+    assert "Effect of words" in page.pictures
+    assert "list<item: string>" in page.sections["health"]
+
+
+def test_without_matplotlib_the_rest_is_written(
+    model: pc.Model, held_out: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    page = written(model, tmp_path / "plain.html", source=held_out)
+    assert page.pictures == {}
+    assert page.sections["effects"].endswith(
+        "Plots need matplotlib: pip install 'probclass[plots]'."
+    )
+
+
+def test_progress_counts_the_plots(model: pc.Model, tmp_path: Path) -> None:
+    counts: list[int] = []
+    model.report(tmp_path / "model.html", progress=lambda done, total: counts.append(done))
+    assert counts == list(range(1, len(counts) + 1))
+    assert len(counts) >= len(model.features)
+
+
+def test_what_does_not_fit_is_refused(model: pc.Model, held_out: pa.Table, tmp_path: Path) -> None:
+    other = pc.evaluate(model.prior_only(), held_out)
+    with pytest.raises(pc.SpecError, match=r"the evaluation is of model .* evaluate this model"):
+        model.report(tmp_path / "model.html", evaluation=other)
+    with pytest.raises(pc.SpecError, match="give a source as well"):
+        model.report(tmp_path / "model.html", where="fare < 3")
+    with pytest.raises(pc.TableError, match=r"cannot write the report to .*No such file"):
+        model.report(tmp_path / "nowhere" / "model.html", evaluation=pc.evaluate(model, held_out))
+
+
+def test_the_command_writes_the_page_of_a_stored_model(
+    model: pc.Model, held_out: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = pc.ModelStore("models")
+    version = store.save(model, "titanic")
+    found = pc.evaluate(model, held_out)
+    store.record_evaluation(version, found, on={"source": "april"})
+
+    def report(*options: str) -> tuple[int, str]:
+        arguments = ["report", "titanic", "--store", "models", *options]
+        result = CliRunner().invoke(app, arguments, prog_name="probclass")
+        return result.exit_code, (result.stdout or result.stderr).strip()
+
+    code, said = report()
+    assert (code, said) == (0, f"Wrote the report of {version.ref} to report.html.")
+    page = ReadPage(Path("report.html").read_text())
+    assert page.sections["headline"].startswith(f" titanic {model.id[:12]}")
+    assert f"Measured on {found.rows:,} labeled rows of april." in page.sections["evaluation"]
+    assert four_digits(found.log_loss) in page.sections["headline"]
+    pq.write_table(held_out, "may.parquet")
+    code, _ = report("--source", "may.parquet", "--where", "fare < 30", "-o", "may.html")
+    assert code == 0
+    page = ReadPage(Path("may.html").read_text())
+    assert "labeled rows of may.parquet, fare < 30." in page.sections["evaluation"]
+    code, said = report("--where", "fare < 30")
+    assert code == 2
+    assert "--partition and --where select rows of --source" in said
