@@ -4,6 +4,7 @@ from .analysis.bayes_rule import BayesTable as BayesTable, bayes_rule as bayes_r
 from .analysis.comparison import Comparison as Comparison, ModelOdds as ModelOdds
 from .training.cross_validation import (
     CrossValidation as CrossValidation,
+    CrossValidations as CrossValidations,
     cross_validate as cross_validate,
 )
 from .arrow.sparse_counts import counts_column as counts_column

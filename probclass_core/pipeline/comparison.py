@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from probclass_core.analysis.comparison import Comparison, compare_statistics, named_models
+from probclass_core.analysis.comparison import (
+    Comparison,
+    check_same_columns,
+    compare_statistics,
+    named_models,
+)
 from probclass_core.errors import DataError
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
@@ -66,6 +71,7 @@ def compare(
     if specs is None:
         return compare_statistics(source, names=names, prior=prior)
     named = named_models(specs, names, ModelSpec, SPEC_HINT, _spec_of)
+    check_same_columns(named)
     table = open_table(source)
     if isinstance(table, ReaderTable):
         raise DataError(

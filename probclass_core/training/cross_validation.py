@@ -2,21 +2,25 @@
 
 The statistics of each fold are computed once and merged without those of the fold that is held out,
 so the rows are read twice, once to summarize and once to evaluate, however many folds there are:
-``finalize(merge(statistics of the other folds))`` instead of a fit for each fold.
+``finalize(merge(statistics of the other folds))`` instead of a fit for each fold. Several specs are
+compared on the same folds: the differences of their metrics, fold by fold, vary less than the
+metrics, because the same folds are hard for all of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from itertools import chain
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probclass_core.analysis.comparison import named_models
 from probclass_core.analysis.evaluation import METRICS, Evaluation, EvaluationSums, Evaluator
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.annotations import ArrowTable
@@ -37,10 +41,13 @@ from probclass_core.io.selection import Selection
 from probclass_core.io.table import Fragment, Plan, Table
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model, finalize
-from probclass_core.spec.model_spec import ModelSpec
+from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
 from probclass_core.training.rows import spec_or_auto
 
 Result = TypeVar("Result")
+
+_COMPARED = ("log_loss", "accuracy")
+"""Metrics by which several specs are compared."""
 
 _MOST_FOLDS = 1_000
 """Folds whose statistics and models fit in memory for most specs."""
@@ -114,6 +121,13 @@ class CrossValidation(Report):
     def _metrics(self) -> list[str]:
         return [name for name in METRICS if name != "cost" or self.evaluations[0].cost is not None]
 
+    @property
+    def _folds(self) -> str:
+        """The number of folds, of their rows, and of rows that are left out."""
+        rows, unseen = (sum(self.table[name].to_pylist()) for name in ("rows", "unseen_labels"))
+        left_out = f"; left out: {unseen:,} of a class that no other fold has" if unseen else ""
+        return f"{len(self.evaluations):,} folds of {rows:,} labeled rows{left_out}"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: the summary, and the evaluation of each fold."""
         return {
@@ -126,16 +140,9 @@ class CrossValidation(Report):
     def _report(self) -> list[Part]:
         """The summary, and the metrics of each fold."""
         summary = self.summary.to_pydict()
-        rows = self.table["rows"].to_pylist()
         shown = ["fold", "rows", "accuracy", "log_loss", "baseline_log_loss", "brier", "ece"]
-        unseen = sum(self.table["unseen_labels"].to_pylist())
-        title = (
-            f"{len(rows):,} folds of {sum(rows):,} labeled rows, evaluated by models of the others"
-        )
-        if unseen:
-            title += f"; left out: {unseen:,} of a class that no other fold has"
         return [
-            title,
+            f"Each fold evaluated by a model of the others: {self._folds}",
             TablePart(
                 {
                     "": [name.replace("_", " ") for name in summary["metric"]],
@@ -157,7 +164,97 @@ class CrossValidation(Report):
         ]
 
 
-@draws_progress("cross-validating")
+@dataclass(frozen=True, repr=False)
+class CrossValidations(Report):
+    """Cross-validations of several specs on the same folds, compared.
+
+    Attributes:
+        validations: the cross-validation of each spec, by name of the model.
+    """
+
+    validations: Mapping[str, CrossValidation]
+
+    @cached_property
+    def table(self) -> ArrowTable:
+        """One row per model, the smallest log loss first.
+
+        Columns: model; log_loss and accuracy, means over the folds, each followed by its standard
+        error, as in `CrossValidation.summary`, and by the same of the prior alone; and, for all
+        models but the first, the mean difference from the first, with the standard error of the
+        differences fold by fold: model, log_loss, log_loss_error, baseline_log_loss,
+        log_loss_difference, log_loss_difference_error, accuracy, accuracy_error,
+        baseline_accuracy, accuracy_difference, accuracy_difference_error. Errors are None if they
+        are unknown, as of an infinite log loss.
+        """
+        losses = {
+            name: float(validation.table["log_loss"].to_numpy().mean())
+            for name, validation in self.validations.items()
+        }
+        names = sorted(losses, key=losses.__getitem__)
+        best = self.validations[names[0]].table
+        rows = []
+        for name in names:
+            own = self.validations[name].table
+            row: dict[str, Any] = {"model": name}
+            for metric in _COMPARED:
+                row[metric], row[f"{metric}_error"] = _mean_and_error(own[metric])
+                row[f"baseline_{metric}"] = _mean_and_error(own[f"baseline_{metric}"])[0]
+                difference, error = _mean_and_error(_differences(own[metric], best[metric]))
+                first = name == names[0]
+                row[f"{metric}_difference"] = None if first else difference
+                row[f"{metric}_difference_error"] = None if first else error
+            rows.append(row)
+        kinds = [(name, pa.float64()) for name in rows[0] if name != "model"]
+        schema = pa.schema([("model", pa.string()), *kinds])
+        table: ArrowTable = pa.Table.from_pylist(rows, schema=schema)
+        return table
+
+    @property
+    def best(self) -> str:
+        """The model with the smallest log loss; ties go to the first."""
+        return str(self.table["model"][0].as_py())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values: the best model, the table, and each cross-validation by name."""
+        return {
+            "best": self.best,
+            "models": json_values(self.table),
+            "validations": {name: one.to_dict() for name, one in self.validations.items()},
+        }
+
+    def _report(self) -> list[Part]:
+        """The models, the smallest log loss first, and what a difference means."""
+        columns = self.table.to_pydict()
+        tables = [
+            TablePart(
+                {
+                    "model": columns["model"],
+                    metric.replace("_", " "): columns[metric],
+                    "± s.e.": columns[f"{metric}_error"],
+                    "prior alone": columns[f"baseline_{metric}"],
+                    "difference": columns[f"{metric}_difference"],
+                    "± s.e. ": columns[f"{metric}_difference_error"],
+                }
+            )
+            for metric in _COMPARED
+        ]
+        title = (
+            f"{len(columns['model']):,} models, the smallest log loss first, on the same "
+            f"{self.validations[self.best]._folds}"
+        )
+        meaning = (
+            f"Differences are from {self.best!r}, fold by fold; one of less than about two "
+            "standard errors may be chance."
+        )
+        return [
+            title,
+            *tables,
+            meaning,
+            [f"{name}: {note}" for name, one in self.validations.items() for note in one.notes],
+        ]
+
+
+@overload
 def cross_validate(
     source: Any,
     spec: ModelSpec | None = None,
@@ -172,8 +269,43 @@ def cross_validate(
     engine: EngineOption = None,
     workers: int | None = None,
     progress: ProgressOption = None,
-) -> CrossValidation:
-    """Evaluate a spec on rows that its models did not see, fold by fold.
+) -> CrossValidation: ...
+
+
+@overload
+def cross_validate(
+    source: Any,
+    spec: Mapping[str, ModelSpec] | Sequence[ModelSpec],
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    groups: str | None = None,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    decision: DecisionOption = "map",
+    engine: EngineOption = None,
+    workers: int | None = None,
+    progress: ProgressOption = None,
+) -> CrossValidations: ...
+
+
+@draws_progress("cross-validating")
+def cross_validate(
+    source: Any,
+    spec: ModelSpec | Mapping[str, ModelSpec] | Sequence[ModelSpec] | None = None,
+    *,
+    label: str | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    groups: str | None = None,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    decision: DecisionOption = "map",
+    engine: EngineOption = None,
+    workers: int | None = None,
+    progress: ProgressOption = None,
+) -> CrossValidation | CrossValidations:
+    """Evaluate specs on rows that their models did not see, fold by fold.
 
     In each batch of rows that is read, the rows of each class are dealt out to the folds in turn,
     in the order of a hash of their values. So every fold has the same share of each class, equal
@@ -184,11 +316,14 @@ def cross_validate(
     other, and a model that has seen some of them looks better than it will be on new days and
     patients. With ``groups``, all rows of a day or patient are in one fold.
 
+    Several specs are evaluated on the same folds, which depend on the values of all their columns.
+
     Args:
-        source: path, table, frame or dataset, as for `fit`; it is read twice, and once more for
-            each further pass of an estimator.
-        spec: the model. Its blocks are those of every fold: if `ModelSpec.auto` chose them on the
-            same rows, the result is slightly optimistic.
+        source: path, table, frame or dataset, as for `fit`; it is read twice for each spec, and
+            once more for each further pass of an estimator.
+        spec: the model; or several to compare, of any columns and one label: a mapping by model
+            name, or a list of models M1, M2, …. Its blocks are those of every fold: if
+            `ModelSpec.auto` chose them on the same rows, the result is slightly optimistic.
         label: the class column, instead of a spec: the spec is that of `ModelSpec.auto`.
         folds: number of folds, from 2 to 1,000.
         seed: number that the folds depend on.
@@ -202,9 +337,13 @@ def cross_validate(
         workers: number of workers of the engine.
         progress: True for a bar, or a function that progress is reported to.
 
+    Returns:
+        A `CrossValidation`, or `CrossValidations` of several specs.
+
     Raises:
-        SpecError: if neither or both of spec and label are given, the spec does not fit the
-            columns, ``folds`` or ``seed`` is not such a number, or ``groups`` is the label.
+        SpecError: if neither or both of spec and label are given, several specs have different
+            labels, a spec does not fit the columns, ``folds`` or ``seed`` is not such a number, or
+            ``groups`` is the label.
         DataError: if there are fewer labeled rows or groups than folds, a model cannot be estimated
             from the other folds, or the source is a reader, which can be read only once.
         TableError: if the table or partition does not exist or cannot be read.
@@ -220,27 +359,70 @@ def cross_validate(
         )
     reading: dict[str, Any] = {"partition": partition, "where": where}
     with open_engine(engine, workers) as opened:
-        spec = spec_or_auto(spec, label, table, engine=opened, progress=progress, **reading)
+        if isinstance(spec, (Mapping, Sequence)) and not isinstance(spec, str):
+            if label is not None:
+                raise SpecError("expected specs or label=, got both; the specs have the label.")
+            specs = named_models(spec, None, ModelSpec, SPEC_HINT)
+        else:
+            derived = spec_or_auto(spec, label, table, engine=opened, progress=progress, **reading)
+            specs = {"": derived}
+        target = _common_label(specs)
         grouped = None
         if groups is not None:
-            grouped = _GroupedRows.of(table, spec, groups, folds, seed, reading)
-        columns = [*spec.label_and_weight, *([] if groups is None else [groups])]
-        plan = Selection(table, **reading).plan(columns, spec.features)
-        dealer = _Dealer(spec, folds, seed, grouped)
-        counter = RowCounter(progress, None if plan.rows is None else 2 * plan.rows)
-        models = _models(plan, spec, dealer, opened, counter.add)
-        evaluators = [_in_fold(i, partial(Evaluator, m, decision)) for i, m in enumerate(models)]
-        measure = _MeasureFolds(dealer, tuple(models), decision)
-        for measured in opened.map(measure, plan.fragments):
-            for evaluator, sums in zip(evaluators, measured, strict=True):
-                evaluator.add(sums)
-            counter.add(sum(sums.rows for sums in measured))
+            grouped = _GroupedRows.of(table, target, groups, folds, seed, reading)
+        features = _union(one.features for one in specs.values())
+        columns = _union(one.label_and_weight for one in specs.values())
+        dealt_by = () if groups is None else (groups,)
+        plan = Selection(table, **reading).plan([*columns, *dealt_by], features)
+        dealer = _Dealer(target, features, folds, seed, grouped)
+        passes = 2 * len(specs)
+        counter = RowCounter(progress, None if plan.rows is None else passes * plan.rows)
+        validations = {
+            name: _named(
+                f"model {name!r}" if name else "",
+                partial(_validate, plan, one, dealer, decision, opened, counter.add),
+            )
+            for name, one in specs.items()
+        }
+    return CrossValidations(validations) if len(validations) > 1 else validations[""]
+
+
+def _validate(
+    plan: Plan,
+    spec: ModelSpec,
+    dealer: _Dealer,
+    decision: DecisionOption,
+    engine: Engine,
+    on_rows: Callable[[int], None],
+) -> CrossValidation:
+    """Evaluate a spec on the folds."""
+    models = _models(plan, spec, dealer, engine, on_rows)
+    evaluators = [_in_fold(i, partial(Evaluator, m, decision)) for i, m in enumerate(models)]
+    for measured in engine.map(_MeasureFolds(dealer, tuple(models), decision), plan.fragments):
+        for evaluator, sums in zip(evaluators, measured, strict=True):
+            evaluator.add(sums)
+        on_rows(sum(sums.rows for sums in measured))
     notes = [note for model in models for note in model.training.get("notes", ())]
     return CrossValidation(
         tuple(_in_fold(i, evaluator.result) for i, evaluator in enumerate(evaluators)),
         spec,
         tuple(dict.fromkeys(notes)),
     )
+
+
+def _common_label(specs: Mapping[str, ModelSpec]) -> str:
+    (first, label), *others = ((name, spec.label) for name, spec in specs.items())
+    for name, other in others:
+        if other != label:
+            raise SpecError(
+                f"model {name!r} predicts {other!r} and {first!r} predicts {label!r}; only models "
+                "of the same label can be compared."
+            )
+    return label
+
+
+def _union(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(names)))
 
 
 def _models(
@@ -256,7 +438,7 @@ def _models(
     empty = summarize_batches(spec, plan.schema, ())
     for part in inside:
         part.add(empty)
-    for statistics in engine.map(_SummarizeFolds(dealer, plan.schema), plan.fragments):
+    for statistics in engine.map(_SummarizeFolds(dealer, spec, plan.schema), plan.fragments):
         for part, of_fold in zip(inside, statistics, strict=True):
             part.add(of_fold)
         on_rows(sum(of_fold.rows for of_fold in statistics))
@@ -306,14 +488,14 @@ class _GroupedRows:
     def of(
         cls,
         table: Table,
-        spec: ModelSpec,
+        label: str,
         column: str,
         folds: int,
         seed: int,
         reading: Mapping[str, Any],
     ) -> _GroupedRows:
         """Read the column, and put each group in the fold that has the fewest rows so far."""
-        if column == spec.label:
+        if column == label:
             raise SpecError(
                 f"groups is the label {column!r}: a fold would have all rows of a class."
             )
@@ -347,13 +529,15 @@ class _Dealer:
     """Deals out the rows of batches to folds.
 
     Attributes:
-        spec: model, whose label and features decide the fold of a row.
+        label: class column, which decides the fold of a row together with the features.
+        features: features of all models.
         folds: number of folds.
         seed: number that the folds depend on.
         grouped: folds of groups of rows, or None if each row is dealt out by itself.
     """
 
-    spec: ModelSpec
+    label: str
+    features: tuple[str, ...]
     folds: int
     seed: int
     grouped: _GroupedRows | None = None
@@ -364,9 +548,9 @@ class _Dealer:
             return np.empty(0, dtype=np.intp)
         if self.grouped is not None:
             return self.grouped.deal(batch)
-        rows = select(batch, list(dict.fromkeys((self.spec.label, *self.spec.features))))
+        rows = select(batch, list(dict.fromkeys((self.label, *self.features))))
         hashes = row_hashes(rows, self.seed)
-        order = np.lexsort((hashes, row_hashes(batch.select([self.spec.label]))))
+        order = np.lexsort((hashes, row_hashes(batch.select([self.label]))))
         fold = np.empty(len(order), dtype=np.intp)
         # The first fold differs from batch to batch, or the last ones would get fewer rows.
         fold[order] = (
@@ -380,13 +564,14 @@ class _SummarizeFolds:
     """The work of an engine in the first pass: the statistics of each fold of a fragment."""
 
     dealer: _Dealer
+    spec: ModelSpec
     schema: pa.Schema
 
     def __call__(self, fragment: Fragment) -> list[Statistics]:
         dealt = [(batch, self.dealer.deal(batch)) for batch in fragment.read()]
         return [
             summarize_batches(
-                self.dealer.spec,
+                self.spec,
                 self.schema,
                 (batch.filter(pa.array(folds == fold)) for batch, folds in dealt),
             )
@@ -444,10 +629,23 @@ class _MeasureFolds:
 
 def _in_fold(fold: int, compute: Callable[[], Result]) -> Result:
     """A result of one fold; errors say which fold they are about."""
+    return _named(f"fold {fold}", compute)
+
+
+def _named(name: str, compute: Callable[[], Result]) -> Result:
+    """A result of a part; errors begin with its name, if it has one."""
     try:
         return compute()
     except ProbClassError as error:
-        raise type(error)(f"fold {fold}: {error}") from error
+        if not name:
+            raise
+        raise type(error)(f"{name}: {error}") from error
+
+
+def _differences(own: pa.ChunkedArray, best: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Differences fold by fold; null where they are undefined, as between infinite losses."""
+    difference = pc.subtract(own, best)
+    return pc.if_else(pc.is_nan(difference), None, difference)
 
 
 def _mean_and_error(values: pa.ChunkedArray) -> tuple[float | None, float | None]:

@@ -231,3 +231,22 @@ def test_health_prints_the_scores_to_expect_and_the_columns(probclass: Any, bird
     values = probclass.ok("health", "birds", birds, "--where", "island = Dream", "--json").json
     del values["model"]
     assert pc.Health.from_dict(values) == pc.health(model, birds, where="island = Dream")
+
+
+def test_compare_with_folds_is_cross_validation(probclass: Any, iris: pa.Table) -> None:
+    source = probclass.table("iris.parquet", iris)
+    columns = {"one": SEPALS[:1], "two": SEPALS}
+    paths = [
+        spec_file(probclass.folder, name, "gaussian_full", listed)
+        for name, listed in columns.items()
+    ]
+    arguments = ("compare", source, *paths)
+    specs = {path.stem: pc.ModelSpec.from_file(path) for path in paths}
+    expected = pc.cross_validate(source, specs, folds=4)
+    assert probclass(*arguments, "--folds", "4", "--json").json == expected.to_dict()
+    shown = probclass.ok(*arguments, "--folds", "4").out
+    assert "2 models, the smallest log loss first, on the same 4 folds" in shown
+    assert f"Differences are from '{expected.best}'" in shown
+    assert "compare --folds 5" in probclass.error(*arguments)
+    assert "remove --odds" in probclass.error(*arguments, "--folds", "4", "--odds", "one=2")
+    assert "write --folds N" in probclass.error(*arguments, "--groups", "species")

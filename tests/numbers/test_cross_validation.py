@@ -33,7 +33,7 @@ METRICS = ("rows", "accuracy", "log_loss", "brier", "ece", "baseline_log_loss")
 
 def dealt(rows: pa.Table, spec: pc.ModelSpec, folds: int, seed: int = 0) -> np.ndarray:
     (batch,) = rows.combine_chunks().to_batches()
-    return _Dealer(spec, folds, seed).deal(batch)
+    return _Dealer(spec.label, spec.features, folds, seed).deal(batch)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_a_group_is_in_one_fold(tmp_path: Path) -> None:
         sizes = by_day.table["rows"].to_numpy()
         assert sizes.sum() == len(rows)
         assert np.ptp(sizes) < 25
-    grouped = _GroupedRows.of(pc.open_table(rows), spec, "day", 4, 0, {})
+    grouped = _GroupedRows.of(pc.open_table(rows), "label", "day", 4, 0, {})
     (batch,) = rows.to_batches()
     folds = grouped.deal(batch)
     x, splits = rows["x"].to_numpy()[:, None], PredefinedSplit(folds)

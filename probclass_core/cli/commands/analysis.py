@@ -317,12 +317,30 @@ def compare(
             help="Prior odds of a model, by default 1; may be repeated.",
         ),
     ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            "--folds",
+            metavar="N",
+            min=2,
+            help="Compare predictions by cross-validation on N folds instead; the models may have "
+            "different columns.",
+        ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            "--groups",
+            metavar="COLUMN",
+            help="With --folds: column whose rows with the same value are in one fold.",
+        ),
+    ] = None,
     rows: EngineOptions,
     as_json: Json = False,
 ) -> None:
-    """Compare models by their evidence: which one the rows support, and how strongly.
+    """Compare models by their evidence, which one the rows support, or by cross-validation.
 
-    The models must have the same label and the same columns. Nothing is saved.
+    The models must have the same label and, without --folds, the same columns. Nothing is saved.
 
     Example: probclass compare lake full.toml naive.toml --where "month < 2014-01"
     """
@@ -332,8 +350,22 @@ def compare(
     paths = {path.stem: path for path in specs}
     if len(paths) < len(specs):
         raise SpecError("the file name of a spec names its model, and two files have one name.")
-    prior = dict.fromkeys(paths, 1.0) | _prior_odds(odds or (), paths)
+    if groups is not None and folds is None:
+        raise SpecError("--groups is an option of cross-validation; write --folds N as well.")
+    if odds and folds is not None:
+        raise SpecError("--odds is about evidence, and cross-validation has none; remove --odds.")
     models = {name: pc.ModelSpec.from_file(path) for name, path in paths.items()}
+    if folds is not None:
+        with progress("cross-validating") as report:
+            result = pc.cross_validate(
+                source, models, folds=folds, groups=groups, progress=report, **reading
+            )
+        if as_json:
+            show_json(result.to_dict())
+        else:
+            show(str(result))
+        return
+    prior = dict.fromkeys(paths, 1.0) | _prior_odds(odds or (), paths)
     with progress("summarizing") as report:
         statistics = {
             name: pc.summarize(source, spec, progress=report, **reading)

@@ -1,0 +1,148 @@
+"""Several specs cross-validated on the same folds, with paired differences and their errors."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import probclass_core as pc
+from probclass_core.training.cross_validation import _Dealer
+
+BODY = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
+SPECS = {
+    "one": pc.ModelSpec("species", {"gaussian_diagonal": BODY[:1]}),
+    "body": pc.ModelSpec("species", {"gaussian_diagonal": BODY, "categorical": ["island", "sex"]}),
+    "categories": pc.ModelSpec("species", {"categorical": ["island", "sex"]}),
+}
+
+
+@pytest.fixture(scope="module")
+def known(penguins: pa.Table) -> pa.Table:
+    return penguins.drop_null()
+
+
+@pytest.fixture(scope="module")
+def result(known: pa.Table) -> Any:
+    return pc.cross_validate(known, SPECS, folds=4)
+
+
+def test_all_models_are_fitted_and_evaluated_on_the_same_folds(
+    result: pc.CrossValidations, known: pa.Table
+) -> None:
+    (batch,) = known.combine_chunks().to_batches()
+    features = tuple(dict.fromkeys(name for spec in SPECS.values() for name in spec.features))
+    folds = _Dealer("species", features, 4, 0).deal(batch)
+    for name, spec in SPECS.items():
+        for fold, evaluation in enumerate(result.validations[name].evaluations):
+            model = pc.fit(known.filter(pa.array(folds != fold)), spec)
+            expected = pc.evaluate(model, known.filter(pa.array(folds == fold)))
+            assert evaluation.rows == expected.rows
+            assert evaluation.log_loss == pytest.approx(expected.log_loss, rel=1e-9)
+            assert evaluation.accuracy == expected.accuracy
+
+
+def test_differences_are_paired_by_fold_and_the_smallest_log_loss_comes_first(
+    result: pc.CrossValidations,
+) -> None:
+    folds = {
+        name: {metric: one.table[metric].to_numpy() for metric in ("log_loss", "accuracy")}
+        for name, one in result.validations.items()
+    }
+    rows = result.table.to_pylist()
+    assert [row["model"] for row in rows] == ["body", "one", "categories"]
+    assert result.best == "body"
+    for row in rows:
+        for metric in ("log_loss", "accuracy"):
+            own, best = folds[row["model"]][metric], folds["body"][metric]
+            assert row[metric] == pytest.approx(own.mean())
+            assert row[f"{metric}_error"] == pytest.approx(own.std(ddof=1) / math.sqrt(4))
+            difference, error = row[f"{metric}_difference"], row[f"{metric}_difference_error"]
+            if row["model"] == "body":
+                assert (difference, error) == (None, None)
+            else:
+                assert difference == pytest.approx((own - best).mean())
+                assert error == pytest.approx((own - best).std(ddof=1) / math.sqrt(4))
+
+
+def test_a_model_of_the_same_columns_has_the_folds_and_metrics_of_its_own_cross_validation(
+    known: pa.Table,
+) -> None:
+    pair = {"diagonal": SPECS["one"], "bins": pc.ModelSpec("species", {"discretized": BODY[:1]})}
+    together = pc.cross_validate(known, pair, folds=3, groups="island")
+    for name, spec in pair.items():
+        alone = pc.cross_validate(known, spec, folds=3, groups="island")
+        assert together.validations[name].to_dict() == alone.to_dict()
+
+
+def test_text_html_and_json_have_every_model_with_the_prior(result: pc.CrossValidations) -> None:
+    text, html = str(result), result._repr_html_()
+    assert "3 models, the smallest log loss first, on the same 4 folds of 333 labeled rows" in text
+    for row in result.table.to_pylist():
+        numbers = [row["log_loss"], row["accuracy"], row["baseline_log_loss"]]
+        for words in (row["model"], *(f"{number:.4f}" for number in numbers)):
+            assert words in text
+            assert words in html
+    values = json.loads(json.dumps(result.to_dict()))
+    assert values["best"] == "body"
+    assert values["models"] == result.table.to_pylist()
+    assert list(values["validations"]) == list(SPECS)
+    assert len(repr(result).splitlines()) <= 12
+
+
+def test_an_impossible_row_makes_the_difference_infinite_and_its_error_unknown() -> None:
+    rows = pa.table({"y": ["a", "b"] * 20, "u": ["p", "q"] * 19 + ["q", "p"], "x": [0.0, 1.0] * 20})
+    sure = pc.ModelSpec("y", [pc.Block("categorical", ["u"], pseudo_count=0)])
+    result = pc.cross_validate(rows, {"sure": sure, "x": SPECS_OF_X})
+    first, second = result.table.to_pylist()
+    assert (first["model"], second["model"]) == ("x", "sure")
+    assert second["log_loss_difference"] == math.inf
+    assert second["log_loss_difference_error"] is None
+    assert json.loads(json.dumps(result.to_dict()))["models"][1]["log_loss"] is None
+
+
+SPECS_OF_X = pc.ModelSpec("y", {"discretized": "x"})
+
+
+def test_a_list_names_its_models_and_progress_covers_all_of_them(known: pa.Table) -> None:
+    reported: list[tuple[int, int | None]] = []
+    result = pc.cross_validate(
+        known, list(SPECS.values()), progress=lambda *done: reported.append(done)
+    )
+    assert set(result.validations) == {"M1", "M2", "M3"}
+    assert reported[-1] == (6 * known.num_rows, 6 * known.num_rows)
+    assert np.all(np.diff([done for done, _ in reported]) >= 0)
+
+
+@pytest.mark.parametrize(
+    ("specs", "options", "message"),
+    [
+        ({"a": SPECS["one"]}, {}, "a comparison needs two models or more, got 1"),
+        (SPECS | {"x": SPECS_OF_X}, {}, "model 'x' predicts 'y' and 'one' predicts 'species'"),
+        (SPECS | {"x": "categorical"}, {}, "expected a ModelSpec, got str"),
+        (SPECS, {"label": "species"}, "expected specs or label=, got both"),
+        (
+            SPECS | {"odd": pc.ModelSpec("species", {"gaussian_diagonal": "island"})},
+            {},
+            "model 'odd': .*'island'",
+        ),
+    ],
+)
+def test_specs_that_cannot_be_compared_are_refused(
+    known: pa.Table, specs: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(pc.SpecError, match=message):
+        pc.cross_validate(known, specs, **options)
+
+
+def test_evidence_of_different_columns_is_refused_before_any_row_and_points_here(
+    tmp_path: Path,
+) -> None:
+    for source in (tmp_path / "no table", pa.table({"species": ["a"]})):
+        with pytest.raises(pc.SpecError, match=r"by cross_validate\(source, \{name: spec, …\}\)"):
+            pc.compare(source, SPECS)
