@@ -81,13 +81,14 @@ class Explanation(Report):
         table: the entries of each row: the prior first, then by decreasing size of weight:
 
             - row: number of the row in the source, from 0.
-            - entry: ``prior``; ``feature``, one feature of a block that factorizes or has a single
-              column; ``item``, such as a word of a text; ``block``, a block that cannot be divided;
-              ``bias``, what a model with block weights adds to each class; ``rest``, the sum of
-              the entries beyond the limit; ``calibration``, the difference that a calibrated model
-              adds.
-            - block, item, value: origin of the entry; item is the feature or term, value its text.
-            - block_weight: fitted or given weight of the block, null without block weights.
+            - entry: ``prior``; ``feature``, one feature; ``item``, such as a word of a text;
+              ``columns``, columns that contribute together, and by block ``block``, as it cannot be
+              divided; ``bias``, what a model with block weights adds to each class; ``rest``, the
+              sum of the entries beyond the limit; ``calibration``, the difference that a calibrated
+              model adds.
+            - block, item, value: origin of the entry; the block is null if there are several, item
+              is the feature, term or columns, value its text.
+            - block_weight: fitted or given weight of the block; by block only.
             - log_for, log_against: log p(x_j | c) of prediction and rival, times the block weight;
               for the prior, log P(c). A block that the cap of block weights limits is one entry,
               relative to its best class.
@@ -117,16 +118,15 @@ class Explanation(Report):
         parts: list[Part] = []
         for row in rows[:_MOST_IN_HTML]:
             entries = self.table.filter(pc.field("row") == row["row"]).to_pylist()
-            probability = f"{row['prediction']} {_probability_text(row['probability'])}"
-            rival = f"{row['against']} {_probability_text(row['probability_against'])}"
             columns = {
-                "entry": [one["item"] or one["block"] or one["entry"] for one in entries],
-                "value": [one["value"] for one in entries],
-                "weight": [one["weight"] for one in entries],
-                "total": [one["total"] for one in entries],
+                "entry": [_label(entry) for entry in entries],
+                "value": [_value(entry) for entry in entries],
+                self.units: [entry["weight"] for entry in entries],
+                "total": [entry["total"] for entry in entries],
             }
-            title = f"row {row['row']}: {probability}, {rival}; weights of evidence in {self.units}"
-            parts.append(TablePart(columns, title, most=len(entries), bars="weight"))
+            parts.append(TablePart(columns, _title(row), most=len(entries), bars=self.units))
+            name = row["prediction"]
+            parts.append(f"{_outcome(row)}. Blue bars are for {name}, red bars against it.")
         if len(rows) > _MOST_IN_HTML:
             parts.append(f"… and {len(rows) - _MOST_IN_HTML:,} more rows")
         return parts
@@ -150,7 +150,8 @@ def explain(
     where: Where = None,
     against: object = None,
     units: str = "nats",
-    limit: int | None = 20,
+    by: str = "column",
+    limit: int | None = 10,
 ) -> Explanation:
     """Explain predictions: the evidence for the most probable class of each row against its rival.
 
@@ -164,17 +165,22 @@ def explain(
         against: the rival class; by default, and if it is the prediction itself, the class with the
             second largest posterior.
         units: ``"nats"``, ``"bits"`` or ``"decibans"``.
-        limit: number of features, items and blocks to list per row, the largest ones; the others
-            are added up in one entry. None lists all.
+        by: ``"column"``: one entry for each column, the sum over all blocks that model it; columns
+            that a block can only model together have one entry. ``"block"``: an entry for each
+            block and column, with the weight of the block.
+        limit: number of entries to list per row, the largest ones; the others are added up in one
+            entry. None lists all.
 
     Raises:
-        SpecError: if a class or unit is unknown, or a limit or row number is invalid.
+        SpecError: if a class, unit or `by` is unknown, or a limit or row number is invalid.
         DataError: if there are too many rows, a row does not exist, or the features do not fit the
             model.
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
     scale = _scale(units)
+    if by not in ("column", "block"):
+        raise SpecError(f"by must be 'column' or 'block', got {by!r}.")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise SpecError(f"limit must be a whole number of at least 1, or None, got {limit!r}.")
     rival = None if against is None else _class_position(model, against)
@@ -186,10 +192,17 @@ def explain(
     blocks = [
         list(_block_entries(model, block, batch, pairs.classes)) for block in model.spec.blocks
     ]
+    cells = _texts(select(batch, model.spec.features, model.time_zones))
     ledgers: list[dict[str, Any]] = []
     for index, number in enumerate(numbers):
         entries = [entry for block in blocks for entry in block[index]]
-        ledgers += ({"row": number, **line} for line in _ledger(pairs, index, entries, limit))
+        if by == "column":
+            entries = list(_by_column(model, entries, cells[index]))
+        words = any(entry.entry == "item" for entry in entries)
+        others = "others" if by == "block" or words else "other columns"
+        ledgers += (
+            {"row": number, **line} for line in _ledger(pairs, index, entries, limit, others)
+        )
     table = pa.Table.from_pylist(ledgers, schema=_SCHEMA)
     for name in _IN_UNITS:
         column = table.column_names.index(name)
@@ -272,15 +285,47 @@ class _ClassPairs:
         )
 
 
+def _by_column(
+    model: Model, entries: Sequence[_Entry], cells: Mapping[str, str | None]
+) -> Iterator[_Entry]:
+    """The entries of one row, those of the same column or columns added up.
+
+    Args:
+        model: the model.
+        entries: entries of all blocks.
+        cells: the value of each feature as text.
+    """
+    columns = {str(block.name): block.columns for block in model.spec.blocks}
+    groups: dict[tuple[str, ...], list[_Entry]] = {}
+    terms = []
+    for entry in entries:
+        if entry.item is None:
+            groups.setdefault(columns[str(entry.block)], []).append(entry)
+        elif entry.item in columns[str(entry.block)]:
+            groups.setdefault((entry.item,), []).append(entry)
+        else:
+            terms.append(replace(entry, block_weight=None))
+    for names, parts in groups.items():
+        logs = sum(part.log_for for part in parts), sum(part.log_against for part in parts)
+        block = parts[0].block if len(parts) == 1 else None
+        if len(names) == 1:
+            value = parts[0].value if len(parts) == 1 else cells[names[0]]
+            yield _Entry("feature", block, names[0], value, *logs)
+        else:
+            value = _known_values({name: cells[name] for name in names})
+            yield _Entry("columns", block, ", ".join(names), value, *logs)
+    yield from terms
+
+
 def _ledger(
-    pairs: _ClassPairs, index: int, entries: list[_Entry], limit: int | None
+    pairs: _ClassPairs, index: int, entries: list[_Entry], limit: int | None, others: str
 ) -> Iterator[dict[str, Any]]:
     """The ledger of one row: prior, entries by decreasing size, calibration."""
     entries = sorted(entries, key=lambda entry: -entry.size)
     if limit is not None and len(entries) > limit:
         entries, rest = entries[:limit], entries[limit:]
         logs = sum(entry.log_for for entry in rest), sum(entry.log_against for entry in rest)
-        entries.append(_Entry("rest", None, None, f"{len(rest)} smaller", *logs))
+        entries.append(_Entry("rest", None, None, f"{len(rest)} {others}", *logs))
     log_prior = pairs.model.log_prior[pairs.classes[index]].tolist()
     first = [_Entry("prior", None, None, None, *log_prior)]
     if pairs.model.weights is not None:
@@ -301,7 +346,7 @@ def _block_entries(
     """The entries of a block for each row, weighted if the model is."""
     name = str(block.name)
     likelihood, batch = model.likelihoods[name], select(batch, block.inputs, model.time_zones)
-    texts = _texts(block, batch)
+    texts = _block_texts(block, batch)
     if model.weights is None:
         yield from _unweighted_entries(likelihood, block, batch, texts, classes)
         return
@@ -381,12 +426,17 @@ def _known_values(cells: Mapping[str, str | None]) -> str | None:
     return ", ".join(known) or None
 
 
-def _texts(block: Block, batch: pa.RecordBatch) -> list[dict[str, str | None]]:
-    """The values that a block models, by row and column, with the values that it is given."""
+def _texts(batch: pa.RecordBatch) -> list[dict[str, str | None]]:
+    """The values of a batch as text, by row and column."""
     values = [[_value_text(value) for value in column.to_pylist()] for column in batch.columns]
+    names = batch.schema.names
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _block_texts(block: Block, batch: pa.RecordBatch) -> list[dict[str, str | None]]:
+    """The values that a block models, by row and column, with the values that it is given."""
     texts = []
-    for row in zip(*values, strict=True):
-        cells = dict(zip(block.inputs, row, strict=True))
+    for cells in _texts(batch):
         known = [f"{name}={cells[name]}" for name in block.given if cells[name] is not None]
         given = f" given {', '.join(known)}" if known else ""
         texts.append(
@@ -505,42 +555,63 @@ def _value_text(value: Any) -> str | None:
 # A ledger as text: aligned columns and a bar for each entry, at most 80 characters wide.
 
 _LABEL_WIDTH, _VALUE_WIDTH, _NUMBER_WIDTH, _BAR_WIDTH = 18, 24, 9, 7
-_PLACEHOLDERS = {"feature": "missing", "block": "missing", "item": "in {block}"}
+_PLACEHOLDERS = {
+    **dict.fromkeys(("feature", "columns", "block"), "missing"),
+    "item": "in {block}",
+}
 _MAX_VALUE_LENGTH = 120
 """Maximum number of characters shown of a value, which can be a long text."""
 
 
 def _ledger_text(row: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], units: str) -> str:
     """One row of `Explanation.rows` and its entries as text."""
-    prediction, against = row["prediction"], row["against"]
     sizes = [abs(entry["weight"]) for entry in entries if entry["weight"] is not None]
     largest = max((size for size in sizes if math.isfinite(size)), default=0.0)
     left = f"{units:>{_LABEL_WIDTH + _VALUE_WIDTH + _NUMBER_WIDTH + 2}} {'total':>{_NUMBER_WIDTH}}"
     lines = [line for entry in entries for line in _entry_lines(entry, largest)]
-    posterior = f"{prediction} {_probability_text(row['probability'])}"
-    rival = f"{against} {_probability_text(row['probability_against'])}"
-    return "\n".join(
-        [
-            f"row {row['row']}: {prediction} rather than {against}",
-            f"{left}  {'against':>{_BAR_WIDTH}} for",
-            *lines,
-            f"posterior: {posterior}, {rival}; log odds {_number_text(row['log_odds'])}",
-        ]
-    )
+    head = f"{left}  {'against':>{_BAR_WIDTH}} for"
+    return "\n".join([_title(row), head, *lines, _outcome(row)])
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    """What a row of `Explanation.rows` is an explanation of."""
+    return f"row {row['row']}: {row['prediction']} rather than {row['against']}"
+
+
+def _outcome(row: Mapping[str, Any]) -> str:
+    """The posterior of a row of `Explanation.rows`."""
+    posterior = f"{row['prediction']} {_probability_text(row['probability'])}"
+    rival = f"{row['against']} {_probability_text(row['probability_against'])}"
+    return f"posterior: {posterior}, {rival}; log odds {_number_text(row['log_odds'])}"
+
+
+def _label(entry: Mapping[str, Any]) -> str:
+    """The name of an entry, with the weight of its block."""
+    kind = entry["entry"]
+    if kind in ("columns", "rest"):
+        return "columns together" if kind == "columns" else str(entry["value"])
+    label: str = entry["item"] or entry["block"] or kind
+    return label if entry["block_weight"] is None else f"{label} ×{entry['block_weight']:.2f}"
+
+
+def _value(entry: Mapping[str, Any]) -> str:
+    """The value of an entry."""
+    if entry["entry"] == "rest":
+        return ""
+    if entry["value"] is None:
+        return _PLACEHOLDERS.get(entry["entry"], "").format(**entry)
+    return str(entry["value"])
 
 
 def _entry_lines(entry: Mapping[str, Any], largest: float) -> Iterator[str]:
-    label = entry["item"] or entry["block"] or entry["entry"]
-    if entry["block_weight"] is not None:
-        label += f" ×{entry['block_weight']:.2f}"
-    value = entry["value"]
-    if value is None:
-        value = _PLACEHOLDERS.get(entry["entry"], "").format(**entry)
+    value = _value(entry)
     if len(value) > _MAX_VALUE_LENGTH:
         value = value[: _MAX_VALUE_LENGTH - 2] + " …"
-    # Each feature of a block starts on a new line.
-    features = value.split(", ") if entry["entry"] == "block" else [value]
-    labels = _wrap(label, _LABEL_WIDTH)
+    # Each of several features starts on a new line.
+    features = value.split(", ") if entry["entry"] in ("columns", "block") else [value]
+    if len(features) > 1 and value.endswith(" …"):
+        features[-1] = "…"
+    labels = _wrap(_label(entry), _LABEL_WIDTH)
     values = [line for feature in features for line in _wrap(feature, _VALUE_WIDTH)]
     weight, total = _number_text(entry["weight"]), _number_text(entry["total"])
     numbers = f"{weight:>{_NUMBER_WIDTH}} {total:>{_NUMBER_WIDTH}}"

@@ -120,7 +120,9 @@ def importance(
         raise DataError("there are no rows to explain: the source is empty.")
     weights, predictions = [], []
     for start in range(0, drawn.num_rows, MAX_ROWS):
-        explanation = explain(model, drawn.slice(start, MAX_ROWS), units=units, limit=None)
+        explanation = explain(
+            model, drawn.slice(start, MAX_ROWS), units=units, by="block", limit=None
+        )
         weights.append(_weight_by_row(explanation.table, start))
         predictions.append(explanation.rows["prediction"])
     prediction = pa.chunked_array([chunk for column in predictions for chunk in column.chunks])

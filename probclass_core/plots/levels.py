@@ -178,9 +178,8 @@ def _conditional_levels(
         np.add.at(counts, (value, label_codes(cells["class"], model.classes)), cells["count"])
         totals = counts.sum(axis=0)
         probability = np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0.0)
-    names: Sequence[str | None] = levels.values
+    names: list[str | None] = list(levels.values)
     if levels.cuts is not None:
         edges = [-np.inf, *levels.cuts.tolist(), np.inf]
-        names = [bin_name(*pair) for pair in pairwise(edges)]
-        names += [None] * (len(levels.values) - len(names))
+        names[: len(edges) - 1] = [bin_name(*pair) for pair in pairwise(edges)]
     return Levels(names, probability, levels.cuts)

@@ -40,11 +40,11 @@ def test_explain_prints_a_ledger_with_bars(probclass: Any, birds: Path) -> None:
     result = probclass.ok("explain", "birds", birds, "--row", 152)
     lines = result.out.splitlines()
     assert lines[0] == "row 152: Chinstrap rather than Adelie"
-    assert lines[1].split() == ["decibans", "total", "against", "for"]
+    assert lines[1].split() == ["nats", "total", "against", "for"]
     assert [line.split()[0] for line in lines[2:]] == [
         "prior",
-        "gaussian_full",
-        "bill_depth_mm=17.9",  # second line of the block
+        "columns",
+        "bill_depth_mm=17.9",  # second line of the columns
         "island",
         "sex",
         "posterior:",
@@ -52,22 +52,22 @@ def test_explain_prints_a_ledger_with_bars(probclass: Any, birds: Path) -> None:
     assert "█" in lines[3]
     assert max(map(len, lines)) <= 80
     model = pc.ModelStore("models").load("birds")
-    explanation = pc.explain(model, birds, rows=[152], units="decibans")
+    explanation = pc.explain(model, birds, rows=[152])
     assert result.out == f"{explanation}\n"
     assert f"log odds {explanation.rows['log_odds'][0].as_py():+.2f}" in lines[-1]
 
 
 def test_explain_takes_rows_a_rival_units_and_a_limit(probclass: Any, birds: Path) -> None:
     chosen = ("--row", 1, "--row", 0, "--where", "island in Dream", "--against", "Gentoo")
-    result = probclass.ok("explain", "birds", birds, *chosen, "--units", "nats", "--limit", 1)
+    result = probclass.ok("explain", "birds", birds, *chosen, "--units", "bits", "--limit", 1)
     ledgers = result.out.split("\n\n")
     assert [ledger.splitlines()[0] for ledger in ledgers] == [
         "row 0: Adelie rather than Gentoo",
         "row 1: Adelie rather than Gentoo",
     ]
     for ledger in ledgers:
-        assert ledger.splitlines()[1].split()[0] == "nats"
-        assert "2 smaller" in ledger
+        assert ledger.splitlines()[1].split()[0] == "bits"
+        assert "2 other columns" in ledger
 
 
 def test_explain_json_equals_the_library(probclass: Any, birds: Path) -> None:
@@ -75,7 +75,7 @@ def test_explain_json_equals_the_library(probclass: Any, birds: Path) -> None:
     model = pc.ModelStore("models").load("birds")
     assert list(document) == ["model", "model_id", "units", "rows"]
     assert document["model"] == f"birds@{model.id}"
-    expected = pc.explain(model, birds, rows=[3, 7], units="decibans")
+    expected = pc.explain(model, birds, rows=[3, 7])
     assert {key: document[key] for key in list(document)[1:]} == expected.to_dict()
     first = document["rows"][0]
     weights = [entry["weight"] for entry in first["ledger"]]
@@ -209,11 +209,9 @@ def test_drift_of_an_unknown_version_is_an_error(probclass: Any, birds: Path) ->
 
 def test_importance_prints_a_bar_for_each_column(probclass: Any, birds: Path) -> None:
     text = probclass.ok("importance", "birds", birds, "--rows", 100).out
-    assert "weight of evidence of 100 rows, in decibans" in text
+    assert "weight of evidence of 100 rows, in nats" in text
     document = probclass("importance", "birds", birds, "--rows", 100, "--json").json
-    expected = pc.importance(
-        pc.ModelStore("models").load("birds"), birds, rows=100, units="decibans"
-    )
+    expected = pc.importance(pc.ModelStore("models").load("birds"), birds, rows=100)
     assert document["importance"] == expected.to_dict()["importance"]
     assert expected.table["item"][0].as_py() in text
 

@@ -194,7 +194,7 @@ def test_the_ledger_sums_to_the_log_odds() -> None:
         A, COLOR, pc.Block("gaussian_full", ["a", "copy"], "both"), pc.Block("discretized", ["a"])
     )
     model = pc.fit(table, spec)
-    explanation = pc.explain(model, table, limit=None)
+    explanation = pc.explain(model, table, by="block", limit=None)
     bias = dict(zip(model.class_names, model.weights.bias, strict=True))
     for row in explanation.rows.to_pylist():
         ledger = explanation.table.filter(pac.field("row") == row["row"]).to_pylist()

@@ -15,7 +15,7 @@ from probclass_core.estimation.contract import LeaveOneOut
 from probclass_core.estimation.families.conditional import chain
 from probclass_core.estimation.statistics import bind
 from probclass_core.estimation.tidy import notes_of
-from probclass_core.plots.marginals import category_probabilities
+from probclass_core.plots.levels import column_levels
 from probclass_core.sklearn import ProbClassifier
 
 
@@ -305,11 +305,12 @@ def test_drift_leaves_out_columns_that_are_only_modeled_given_others() -> None:
 
 def test_a_plot_shows_a_column_without_what_it_is_given() -> None:
     table, spec = network()
-    names, probability = category_probabilities(pc.fit(table, spec), "w")
     alone = pc.fit(table, pc.ModelSpec("label", [pc.Block("categorical", ["w"])]))
-    expected_names, expected = category_probabilities(alone, "w")
-    order = [names.index(name) for name in expected_names]
-    np.testing.assert_allclose(probability[order], expected)
+    (levels, _), (expected, _) = (column_levels(m, "w") for m in (pc.fit(table, spec), alone))
+    assert levels is not None
+    assert expected is not None
+    order = [levels.names.index(name) for name in expected.names]
+    np.testing.assert_allclose(levels.probability[order], expected.probability)
 
 
 def test_scikit_learn_takes_blocks_given_other_columns() -> None:

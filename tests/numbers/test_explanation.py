@@ -122,7 +122,10 @@ def test_fields_of_the_entries(mixed: pc.Model, penguins: pa.Table) -> None:
     kinds = {name: (entry["entry"], entry["value"]) for name, entry in entries.items()}
     assert kinds == {
         "prior": ("prior", None),
-        "gaussian_full": ("block", "bill_length_mm=39.1, bill_depth_mm=18.7"),
+        "bill_length_mm, bill_depth_mm": (
+            "columns",
+            "bill_length_mm=39.1, bill_depth_mm=18.7",
+        ),
         "flipper_length_mm": ("feature", "181"),
         "body_mass_g": ("feature", "3750"),
         "island": ("feature", "Torgersen"),
@@ -136,7 +139,7 @@ def test_fields_of_the_entries(mixed: pc.Model, penguins: pa.Table) -> None:
 
 def test_missing_values_have_weight_0(mixed: pc.Model, penguins: pa.Table) -> None:
     entries = ledger(pc.explain(mixed, penguins, rows=[3]), 3)  # only its island is known
-    for name in ("gaussian_full", "flipper_length_mm", "body_mass_g", "sex"):
+    for name in (", ".join(NUMBERS[:2]), "flipper_length_mm", "body_mass_g", "sex"):
         assert (entries[name]["weight"], entries[name]["value"]) == (0.0, None)
 
 
@@ -146,7 +149,7 @@ def test_entries_beyond_the_limit_are_added_up(mixed: pc.Model, penguins: pa.Tab
     for row in (0, 152):
         shown, all_entries = ledger(limited, row), ledger(complete, row)
         assert list(shown) == [*list(all_entries)[:3], "rest"]
-        assert shown["rest"]["value"] == "3 smaller"
+        assert shown["rest"]["value"] == "3 other columns"
         rest = list(all_entries.values())[3:]
         assert shown["rest"]["log_for"] == pytest.approx(sum(entry["log_for"] for entry in rest))
 
@@ -258,8 +261,8 @@ def test_a_text_is_explained_word_by_word(block: pc.Block) -> None:
         assert entries[word]["weight"] == pytest.approx(by_hand)
         assert (entries[word]["entry"], entries[word]["block"]) == ("item", "text")
     assert ledger(explanation, 3)["words"]["value"] is None  # the word, not the column
-    missing = ledger(explanation, 4)["text"]
-    assert (missing["entry"], missing["value"], missing["weight"]) == ("block", None, 0.0)
+    missing = ledger(explanation, 4)["words"]
+    assert (missing["entry"], missing["value"], missing["weight"]) == ("feature", None, 0.0)
     limited = pc.explain(model, MAILS, limit=1)
     np.testing.assert_allclose(sums(limited), sums(explanation), atol=1e-9)
     assert list(ledger(limited, 0)) == ["prior", "hour", "rest"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -184,7 +184,13 @@ def explain(
             help="Class to compare the prediction with; by default the runner-up.",
         ),
     ] = None,
-    units: Units = "decibans",
+    units: Units = "nats",
+    by: Annotated[
+        Literal["column", "block"],
+        typer.Option(
+            "--by", help="One entry for each column, or for each block and column with its weight."
+        ),
+    ] = "column",
     limit: Annotated[
         int,
         typer.Option(
@@ -193,7 +199,7 @@ def explain(
             min=1,
             help="Number of entries to show per row, largest first; the others are summed up.",
         ),
-    ] = 20,
+    ] = 10,
     as_json: Json = False,
 ) -> None:
     """Explain why a model predicts a class: what each column adds to the log odds.
@@ -205,7 +211,14 @@ def explain(
     selection = rows.arguments()
     loaded, version = model.load()
     explanation = pc.explain(
-        loaded, source, rows=row or None, against=against, units=units, limit=limit, **selection
+        loaded,
+        source,
+        rows=row or None,
+        against=against,
+        units=units,
+        by=by,
+        limit=limit,
+        **selection,
     )
     if as_json:
         show_json({"model": version.ref, **explanation.to_dict()})
@@ -227,7 +240,7 @@ def importance(
             help="Number of rows to explain, drawn at random; the same ones each time.",
         ),
     ] = 1_000,
-    units: Units = "decibans",
+    units: Units = "nats",
     as_json: Json = False,
 ) -> None:
     """Show what each column contributes to predictions, on average over rows.

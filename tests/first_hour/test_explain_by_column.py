@@ -1,0 +1,112 @@
+"""A row explained column by column, although a default model has many blocks of each column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pac
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import probclass_core as pc
+from probclass_core.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def titanic() -> pa.Table:
+    return pq.read_table(ROOT / "benchmarks" / "data" / "titanic.parquet")
+
+
+@pytest.fixture(scope="module")
+def model(titanic: pa.Table) -> pc.Model:
+    return pc.fit(titanic, pc.ModelSpec.auto(titanic, "label"))
+
+
+def weights(explanation: pc.Explanation, row: int) -> dict[str, float]:
+    """The weight of each column, or columns together, of a row."""
+    entries = explanation.table.filter(pac.field("row") == row).to_pylist()
+    return {one["item"]: one["weight"] for one in entries if one["item"] is not None}
+
+
+def test_a_column_has_one_line_however_many_blocks_model_it(
+    model: pc.Model, titanic: pa.Table
+) -> None:
+    rows = titanic.slice(0, 20)
+    by_column = pc.explain(model, rows, limit=None)
+    by_block = pc.explain(model, rows, by="block", limit=None)
+    for row in range(20):
+        entries = by_block.table.filter(pac.field("row") == row).to_pylist()
+        shown = by_column.table.filter(pac.field("row") == row).to_pylist()
+        items = [one["item"] for one in shown if one["item"] is not None]
+        assert len(items) == len(set(items))
+        assert len(shown) <= len(entries)
+        for column, weight in weights(by_column, row).items():
+            if column in titanic.column_names:
+                parts = [one["weight"] for one in entries if one["item"] == column]
+                assert weight == pytest.approx(sum(parts))
+        total = sum(one["weight"] for one in shown)
+        assert total == pytest.approx(by_column.rows["log_odds"][row].as_py(), abs=1e-9)
+
+
+def test_two_joint_blocks_of_the_same_columns_are_one_line(penguins: pa.Table) -> None:
+    numbers = ["bill_length_mm", "body_mass_g"]
+    blocks = [pc.Block("gaussian_full", numbers), pc.Block("gaussian_shared", numbers)]
+    model = pc.fit(penguins, pc.ModelSpec("species", blocks, block_weights="fit"))
+    explanation = pc.explain(model, penguins, rows=[0])
+    assert list(weights(explanation, 0)) == ["bill_length_mm, body_mass_g"]
+    assert "columns together" in str(explanation)
+
+
+def test_the_others_are_one_line_and_all_are_shown_on_request(
+    model: pc.Model, titanic: pa.Table
+) -> None:
+    short, whole = (pc.explain(model, titanic, rows=[1], limit=limit) for limit in (3, None))
+    others = len(weights(whole, 1)) - 3
+    assert f"\n{others} other columns" in str(short)
+    assert list(weights(short, 1)) == list(weights(whole, 1))[:3]
+    assert "other columns" not in str(whole)
+
+
+def test_text_and_html_say_the_same(model: pc.Model, titanic: pa.Table) -> None:
+    for by in ("column", "block"):
+        explanation = pc.explain(model, titanic, rows=[1], by=by)
+        text, html = str(explanation), explanation._repr_html_()
+        assert "row 1: 1 rather than 0" in text
+        assert "row 1: 1 rather than 0" in html
+        (outcome,) = [line for line in text.splitlines() if line.startswith("posterior:")]
+        assert outcome in html
+        assert "Blue bars are for 1, red bars against it." in html
+        assert (" ×0." in text) == (" ×0." in html) == (by == "block")
+
+
+def test_the_command_line_explains_as_python_does(
+    model: pc.Model, titanic: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(titanic, "titanic.parquet")
+    pc.ModelStore("models").save(model, "titanic")
+    command = ["explain", "titanic", "titanic.parquet", "--row", "1", "--store", "models"]
+    for options, arguments in (((), {}), (("--by", "block"), {"by": "block"})):
+        shown = CliRunner().invoke(app, [*command, *options]).output
+        assert shown == f"{pc.explain(model, titanic, rows=1, **arguments)}\n"
+
+
+def test_an_unknown_way_to_add_up_is_refused(model: pc.Model, titanic: pa.Table) -> None:
+    with pytest.raises(pc.SpecError, match="by must be 'column' or 'block', got 'columns'"):
+        pc.explain(model, titanic, rows=1, by="columns")
+
+
+def test_values_of_a_column_of_several_blocks_are_shown_once(
+    model: pc.Model, titanic: pa.Table
+) -> None:
+    entries = pc.explain(model, titanic, rows=[1], limit=None).table.to_pylist()
+    values = {one["item"]: one["value"] for one in entries if one["entry"] == "feature"}
+    row = titanic.slice(1, 1).to_pylist()[0]
+    for column in ("pclass", "sex", "deck"):
+        assert values[column] == row[column]
+    assert np.isclose(float(values["age"]), row["age"])
