@@ -239,11 +239,12 @@ def _table_html(part: TablePart) -> str:
     head += "<th></th>" if shares else ""
     more = f"<p>{_more(part.rows_left_out)}</p>" if part.rows_left_out else ""
     body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f"<table>{title}{body}</table>{more}"
+    return f'<div style="overflow-x:auto"><table>{title}{body}</table></div>{more}'
 
 
 def _alignment(values: Sequence[Any]) -> str:
-    return ' style="text-align:right"' if _are_numbers(values) else ' style="text-align:left"'
+    side = "right" if _are_numbers(values) else "left"
+    return f' style="text-align:{side};padding:0.1em 0.6em"'
 
 
 def _shares(part: TablePart) -> list[float]:

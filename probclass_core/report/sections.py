@@ -193,7 +193,7 @@ def _quality(bundle: Bundle, measured: Measured | None, picture: Picture | None)
         f"{number(count)} rows {reason}"
         for key, reason in {
             "null_labels": "have no label and are left out.",
-            "unseen_labels": "have a label that the training never saw.",
+            "unseen_labels": "are of a class that training never saw and are left out.",
         }.items()
         if isinstance(count := result.get(key), int) and count
     ]
