@@ -47,7 +47,7 @@ SHARED = (
 _PATHS = ("store", "source", "sink", "spec", "cache_store", "costs", "data", "out", "watch")
 """Keys whose values may be paths."""
 
-_AUTO = ("label", "exclude", "weight", "effort")
+_AUTO = ("label", "exclude", "weight", "effort", "max_classes")
 """Keys from which a spec is derived if no spec file is given."""
 
 _KEYS = {"ref": "model", "json": "", "verbose": "", "quiet": ""}

@@ -72,7 +72,13 @@ from probclass_core.plugins.manager import find_conditional, find_estimator, tra
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text
 
 MAX_CLASSES = 10_000
-"""A label with more distinct values is refused: it is a key or a measurement, not a class."""
+"""Largest number of classes, unless the spec has another one; see `most_classes`."""
+
+_FEW_CLASSES, _LEAST_ROWS = 100, 5
+"""For more classes, average number of rows of a class; an id has fewer."""
+
+_FEW_INTEGERS, _LEAST_ROWS_OF_INTEGER = 1000, 50
+"""The same for integers, which may be a measurement."""
 
 LARGEST_ROW_WEIGHT = 100.0
 """Largest average weight that counts as a number of rows; see `Statistics.row_weight`."""
@@ -118,13 +124,18 @@ class Statistics(Report):
     columns: ArrowTable | None = None
 
     @property
+    def labeled_rows(self) -> int:
+        """Number of rows with a label and a weight above 0."""
+        return int(self.classes["rows"].to_numpy().sum())
+
+    @property
     def row_weight(self) -> float:
         """Average weight of a row if weights are too large to be numbers of rows, else 1.
 
         A weight of 2 counts as two rows. But an average weight above `LARGEST_ROW_WEIGHT` is a
         scale, as in a survey whose weights sum to the population, and no evidence for fine models.
         """
-        rows, count = (float(self.classes[name].to_numpy().sum()) for name in ("rows", "count"))
+        rows, count = self.labeled_rows, float(self.classes["count"].to_numpy().sum())
         return count / rows if count > LARGEST_ROW_WEIGHT * rows else 1.0
 
     @property
@@ -398,6 +409,7 @@ def summarize_batches(
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
     on_rows: Callable[[int], None] = lambda rows: None,
+    most_rows: int | None = None,
 ) -> Statistics:
     """Statistics of a stream of batches, in bounded memory (see `Traits.state_grows`).
 
@@ -406,9 +418,12 @@ def summarize_batches(
         schema: schema of the batches: label, weight if any, and the columns of the features.
         batches: read once, in order.
         on_rows: called after each batch with its number of rows; an exception stops the summary.
+        most_rows: largest number of rows that the training can have, or None if unknown; see
+            `check_classes`.
 
     Raises:
-        DataError: if a column is missing or contains an invalid value.
+        DataError: if a column is missing or contains an invalid value, or there are too many
+            classes.
         SpecError: if an estimator refuses a column's type, an option or given columns, or a column
             does not have the part that a feature is.
         PluginError: if an estimator is unknown.
@@ -417,7 +432,7 @@ def summarize_batches(
     features = feature_schema(schema, spec.features)
     estimators = bind(spec, features)
     label_type = class_type(value_type(schema.field(spec.label).type))
-    classes = Accumulator(partial(_merge_classes, label_type), _is_many)
+    classes = Accumulator(partial(_merge_classes, spec, label_type), _is_many)
     running = {
         name: None if spec.weight else estimator.running() for name, estimator in estimators.items()
     }
@@ -446,6 +461,7 @@ def summarize_batches(
             weights = None if weights is None else weights[mask]
         if batch.num_rows:
             classes.add(_class_counts(labels, weights))
+            check_classes(classes.parts[-1], spec, most_rows)  # before any work on the features
             with shared_conversions():
                 for block in spec.blocks:
                     name, columns = str(block.name), select(batch, block.inputs)
@@ -529,7 +545,7 @@ def summarize_parts(
         of_columns = profile_parts(select(batch, spec.features), labeled[present])
         profiles = dict(zip(present.tolist(), of_columns, strict=True))
     split = {name: _split(table, classes, len(parts)) for name, table in tables.items()}
-    none = _merge_classes(class_type(value_type(schema.field(spec.label).type)), [])
+    none = _merge_classes(spec, class_type(value_type(schema.field(spec.label).type)), [])
     statistics = []
     for part in range(len(parts)):
         profile = profiles.get(part, empty_profile(spec.features))
@@ -586,7 +602,7 @@ def statistics_of_classes(
         DataError: if there are too many classes.
     """
     table = pa.table({"class": classes, "rows": class_rows, "count": class_counts})
-    merged = _merge_classes(classes.type, [table])
+    merged = _merge_classes(spec, classes.type, [table])
     return Statistics(spec, features, merged, blocks, rows, null_labels, columns=columns)
 
 
@@ -654,7 +670,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         spec=spec,
         features=features,
         classes=_merge_classes(
-            label_type, [part.classes for part in parts if part.classes.num_rows]
+            spec, label_type, [part.classes for part in parts if part.classes.num_rows]
         ),
         blocks=blocks,
         rows=sum(part.rows for part in parts),
@@ -793,17 +809,18 @@ def _class_counts(labels: pa.DictionaryArray, weights: FloatArray | None) -> pa.
     rows = np.bincount(codes, minlength=size)
     counts = rows if weights is None else np.bincount(codes, weights, minlength=size)
     present = np.flatnonzero(rows)
-    classes = pa.table(
+    return pa.table(
         {
             "class": labels.dictionary.take(pa.array(present)),
             "rows": rows[present],
             "count": counts[present].astype(np.float64),
         }
     )
-    return _check_number_of_classes(classes)
 
 
-def _merge_classes(label_type: pa.DataType, tables: Sequence[pa.Table]) -> pa.Table:
+def _merge_classes(
+    spec: ModelSpec, label_type: pa.DataType, tables: Sequence[pa.Table]
+) -> pa.Table:
     schema = pa.schema([("class", label_type), ("rows", pa.int64()), ("count", pa.float64())])
     if not tables:
         return schema.empty_table()
@@ -813,18 +830,55 @@ def _merge_classes(label_type: pa.DataType, tables: Sequence[pa.Table]) -> pa.Ta
     rows = sums_by_group(codes, len(labels), parts["rows"].to_numpy()).astype(np.int64)
     count = sums_by_group(codes, len(labels), parts["count"].to_numpy())
     classes = pa.table([labels, rows, count], names=schema.names).cast(schema)
-    return _check_number_of_classes(classes)
-
-
-def _check_number_of_classes(classes: pa.Table) -> pa.Table:
-    """Refuse too many classes before an estimator allocates memory for each of them."""
-    if classes.num_rows > MAX_CLASSES:
-        some = ", ".join(repr(category_text(value.as_py())) for value in classes["class"][:3])
-        raise DataError(
-            f"the label has more than {MAX_CLASSES:,} distinct values ({some}, …), too many for "
-            "classes; bin or group them first."
-        )
+    check_classes(classes, spec, None)
     return classes
+
+
+def check_classes(classes: ArrowTable, spec: ModelSpec, rows: int | None) -> None:
+    """Refuse a label that is a measurement or an id, before an estimator works on its values.
+
+    Args:
+        classes: the classes, or those of the first rows.
+        spec: the model.
+        rows: number of rows of the training, or more; None if unknown.
+
+    Raises:
+        DataError: if there are more than `most_classes`.
+    """
+    is_integer = pa.types.is_integer(classes.schema.field("class").type)
+    if classes.num_rows <= most_classes(spec, is_integer=is_integer, rows=rows):
+        return
+    found = f"label {spec.label!r} has at least {classes.num_rows:,} different values"
+    if spec.max_classes is not None:
+        raise DataError(f"{found}, and the spec allows max_classes = {spec.max_classes:,}.")
+    values = ", ".join(category_text(value.as_py()) for value in classes["class"][:3])
+    of_rows = "" if rows is None else f" in {rows:,} rows"
+    raise DataError(
+        f"{found}{of_rows} ({values}, …), as a measurement or an id has: too many for classes. Bin "
+        "or group them first; if they are the classes, set max_classes in the ModelSpec or its "
+        "file, or as an argument of fit and ModelSpec.auto (--max-classes)."
+    )
+
+
+def most_classes(spec: ModelSpec, *, is_integer: bool, rows: int | None) -> int:
+    """Largest number of classes: that of the spec, or else one that leaves each enough rows.
+
+    By default it is `MAX_CLASSES`. More than 100 classes need 5 rows each, on average; more than
+    1,000 that are integers need 50.
+
+    Args:
+        spec: the model.
+        is_integer: whether the label is integers.
+        rows: number of rows of the training, or None if unknown.
+    """
+    if spec.max_classes is not None:
+        return spec.max_classes
+    if rows is None:
+        return MAX_CLASSES
+    most = min(MAX_CLASSES, max(_FEW_CLASSES, rows // _LEAST_ROWS))
+    if is_integer:
+        most = min(most, max(_FEW_INTEGERS, rows // _LEAST_ROWS_OF_INTEGER))
+    return most
 
 
 def _never(tables: Sequence[pa.Table]) -> bool:

@@ -61,7 +61,7 @@ from probclass_core.errors import (
     one_of,
 )
 from probclass_core.estimation.contract import Likelihood, LinearLikelihood
-from probclass_core.estimation.statistics import Statistics, bind, refine
+from probclass_core.estimation.statistics import Statistics, bind, check_classes, refine
 from probclass_core.estimation.tidy import notes_of, tidy_table
 from probclass_core.model.block_weights import (
     BlockWeights,
@@ -878,6 +878,7 @@ def finalize(statistics: Statistics, *, early: bool = False) -> Model:
             f"there is nothing to train on: label {label!r} is null (or its weight 0) in all "
             f"{statistics.rows} rows."
         )
+    check_classes(statistics.classes, statistics.spec, statistics.labeled_rows)
     notes = _notes_on_rows(statistics, classes)
     counts = statistics.classes["count"].to_numpy()
     estimators = bind(statistics.spec, statistics.features, statistics.row_weight)
@@ -945,10 +946,9 @@ def _notes_on_rows(statistics: Statistics, classes: pa.Array) -> list[str]:
         DataError: if there is only one class, and the spec's ``on_scarce`` is ``"error"``.
     """
     notes, spec = [], statistics.spec
-    rows = int(statistics.classes["rows"].to_numpy().sum())
     if len(classes) == 1:
         found = f"label {spec.label!r} has one class only, {classes[0].as_py()!r}"
-        without_weight = statistics.rows - statistics.null_labels - rows
+        without_weight = statistics.rows - statistics.null_labels - statistics.labeled_rows
         if without_weight:
             found += (
                 f", in rows with a weight {spec.weight!r} above 0 (it is 0 in {without_weight})"

@@ -33,6 +33,7 @@ def fit(
     *,
     label: str | None = None,
     exclude: str | Iterable[str] = (),
+    max_classes: int | None = None,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     engine: EngineOption = None,
@@ -52,6 +53,7 @@ def fit(
         spec: the model.
         label: the class column, instead of a spec: the model is that of `ModelSpec.auto`.
         exclude: with a label, column to leave out, or several; see `ModelSpec.auto`.
+        max_classes: with a label, largest number of classes; see `ModelSpec`.
         partition: partition to read, such as ``{"month": "2014-01"}``; by default all.
         where: rows to read, such as ``"month >= '2013-01' and wind in NW, SE"``, or a list of
             conditions ``("month", ">=", "2013-01")``, or an Arrow expression; by default all.
@@ -80,7 +82,8 @@ def fit(
     table = open_table(source)
     with open_engine(engine, workers) as opened:
         reading |= {"engine": opened, "progress": progress}
-        spec = spec_or_auto(spec, label, table, exclude=exclude, **reading)
+        derived = {"exclude": exclude, "max_classes": max_classes}
+        spec = spec_or_auto(spec, label, table, derived, **reading)
         return train(table, spec, **reading)[0]
 
 
@@ -99,7 +102,7 @@ def train(
 
     Args and errors are those of `fit`.
     """
-    rows = TrainingRows(source, spec, partition=partition, where=where, cache=cache)
+    rows = TrainingRows(source, spec, partition=partition, where=where, cache=cache, complete=True)
     with open_engine(engine, workers) as opened:
         statistics = rows.summarize(spec, opened, progress)
         while (refined := refine(statistics, passes=rows.passes)) is not None:

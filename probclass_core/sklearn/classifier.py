@@ -102,6 +102,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
             weights of the `ModelSpec` or of the derived blocks, and else the product of the blocks.
         on_scarce: ``"pool"`` or ``"error"``; see `ModelSpec`. None means that of the `ModelSpec`,
             or ``"pool"`` without one.
+        max_classes: largest number of classes; see `ModelSpec`. None means that of the `ModelSpec`.
 
     Attributes:
         classes_: the ``k`` labels, ascending, with the type of ``y``.
@@ -127,12 +128,14 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         prior: Prior | None = None,
         block_weights: BlockWeightsOption = None,
         on_scarce: str | None = None,
+        max_classes: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.options = options
         self.prior = prior
         self.block_weights = block_weights
         self.on_scarce = on_scarce
+        self.max_classes = max_classes
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; if ``deep``, also the options, as ``<block>__<option>``."""
@@ -350,6 +353,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
             effort=effort,
             weight=weight,
             on_scarce=self.on_scarce or "pool",
+            max_classes=self.max_classes,
             workers=1,
         )
         return self._with_parameters(spec, table.schema, label)
@@ -364,7 +368,14 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
     def _with_parameters(self, estimator: Blocks, schema: pa.Schema, label: str) -> ModelSpec:
         """The spec of blocks with the other parameters of the classifier."""
         return model_spec(
-            estimator, self.options, self.prior, self.block_weights, self.on_scarce, schema, label
+            estimator,
+            self.options,
+            self.prior,
+            self.block_weights,
+            self.on_scarce,
+            self.max_classes,
+            schema,
+            label,
         )
 
     def _features(self, X: Any) -> pa.Table:

@@ -29,6 +29,7 @@ def model_spec(
     prior: Prior | None,
     block_weights: BlockWeightsOption,
     on_scarce: str | None,
+    max_classes: int | None,
     schema: pa.Schema,
     label: str,
 ) -> ModelSpec:
@@ -40,6 +41,7 @@ def model_spec(
         prior: prior that overrides that of a `ModelSpec`, or None.
         block_weights: block weights that override those of a `ModelSpec`, or None.
         on_scarce: choice that overrides that of a `ModelSpec`, or None.
+        max_classes: number that overrides that of a `ModelSpec`, or None.
         schema: schema of the features.
         label: name of the label, unless `estimator` is a `ModelSpec`.
 
@@ -53,6 +55,7 @@ def model_spec(
         weight=None,
         block_weights=spec.block_weights if block_weights is None else block_weights,
         on_scarce=spec.on_scarce if on_scarce is None else on_scarce,
+        max_classes=spec.max_classes if max_classes is None else max_classes,
         blocks=tuple(_with_options(spec.blocks, options)),
     )
 

@@ -45,7 +45,7 @@ _NAMED_PRIORS = ("empirical", "uniform")
 BlockWeightsOption = Literal["fit"] | Mapping[str, float] | None
 """Weights of blocks: fitted, given by block name, or None for the product of the blocks."""
 
-_SPEC_KEYS = ("label", "blocks", "prior", "weight", "block_weights", "on_scarce")
+_SPEC_KEYS = ("label", "blocks", "prior", "weight", "block_weights", "on_scarce", "max_classes")
 _MOST_BLOCKS = 200
 """Number of blocks that the table of a spec shows."""
 
@@ -199,14 +199,17 @@ class ModelSpec(Report):
         on_scarce: what to do if the rows do not suffice for an estimate, because a class has no
             value of a column, say: ``"pool"`` takes the estimate of all classes together, and
             records it in ``model.training["notes"]``; ``"error"`` refuses to fit.
+        max_classes: largest number of classes. A label with more values is refused, because it is a
+            measurement or an id. By default it is 10,000; but more than 100 classes need 5 rows
+            each, on average, and more than 1,000 that are integers need 50.
         notes: decisions of `auto`, as sentences; they are not part of the spec's identity, and
             `to_dict` leaves them out.
 
     Raises:
         SpecError: if two blocks model one column without block weights, two blocks have one name,
             blocks are given each other's columns in a cycle without block weights, the prior is not
-            a probability distribution, or a block weight is not a number of at least 0 or names no
-            block.
+            a probability distribution, a block weight is not a number of at least 0 or names no
+            block, or `max_classes` is not a whole number of at least 1.
     """
 
     label: str
@@ -215,6 +218,7 @@ class ModelSpec(Report):
     weight: str | None = None
     block_weights: BlockWeightsOption = None
     on_scarce: str = "pool"
+    max_classes: int | None = None
     notes: Sequence[str] = field(default=(), compare=False)
 
     def __init__(
@@ -225,6 +229,7 @@ class ModelSpec(Report):
         weight: str | None = None,
         block_weights: BlockWeightsOption = None,
         on_scarce: str = "pool",
+        max_classes: int | None = None,
         notes: Sequence[str] = (),
     ) -> None:
         if not isinstance(label, str) or not label:
@@ -235,6 +240,11 @@ class ModelSpec(Report):
             raise SpecError(
                 f"on_scarce must be one of {one_of(_SCARCE_CHOICES)}, got {on_scarce!r}."
             )
+        is_whole = isinstance(max_classes, int) and not isinstance(max_classes, bool)
+        if max_classes is not None and not (is_whole and max_classes > 0):
+            raise SpecError(
+                f"max_classes must be a whole number of at least 1, or None, got {max_classes!r}."
+            )
         named = _name_blocks(_blocks(blocks))
         values = {
             "label": label,
@@ -243,6 +253,7 @@ class ModelSpec(Report):
             "weight": weight,
             "block_weights": _check_block_weights(block_weights, named),
             "on_scarce": on_scarce,
+            "max_classes": max_classes,
             "notes": notes,
         }
         for name, value in values.items():
@@ -412,10 +423,11 @@ class ModelSpec(Report):
             weights["block_weights"] = dict(self.block_weights)
         elif self.block_weights is not None:
             weights["block_weights"] = self.block_weights
-        # Left out by default, so that specs from before this option keep their digests.
+        # Left out by default, so that specs from before these options keep their digests.
         scarce = {"on_scarce": self.on_scarce} if self.on_scarce != "pool" else {}
+        most = {"max_classes": self.max_classes} if self.max_classes is not None else {}
         blocks = [block.to_dict() for block in self.blocks]
-        named = {"label": self.label, "prior": prior, **weight, **weights, **scarce}
+        named = {"label": self.label, "prior": prior, **weight, **weights, **scarce, **most}
         return {**named, "blocks": blocks}
 
     @classmethod
@@ -459,6 +471,7 @@ class ModelSpec(Report):
         exclude: str | Iterable[str] = (),
         prior: Prior = "empirical",
         on_scarce: str = "pool",
+        max_classes: int | None = None,
         like: ModelSpec | None = None,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
@@ -496,6 +509,7 @@ class ModelSpec(Report):
             prior: as for `ModelSpec`.
             on_scarce: as for `ModelSpec`. With ``"error"``, joint densities that the sample does
                 not suffice for are left out.
+            max_classes: as for `ModelSpec`.
             like: an earlier spec, such as that of yesterday's model. Its blocks are kept, cuts of
                 pairs included, if their log loss on the sample is at most 1 % above that of the
                 blocks found now; then a fit with the same `cache` reads new fragments only.
@@ -510,7 +524,7 @@ class ModelSpec(Report):
             SpecError: if a named column is missing, no column is left to model, `effort` is
                 unknown, a schema has a column of a type that no estimator models by default, or
                 `like` is not a spec for this label.
-            DataError: if a column contains an invalid value.
+            DataError: if a column contains an invalid value, or the label too many values.
             TableError: if the table or partition does not exist or cannot be read.
         """
         # Specs are the lowest layer, and a spec for data needs the highest: it is imported here.
@@ -524,6 +538,7 @@ class ModelSpec(Report):
             exclude=exclude,
             prior=prior,
             on_scarce=on_scarce,
+            max_classes=max_classes,
             like=like,
             partition=partition,
             where=where,

@@ -23,8 +23,15 @@ from probclass_core.arrow.parts import part_of
 from probclass_core.arrow.row_sample import COUNT, HASH, SAMPLE_ROWS
 from probclass_core.errors import DataError, SpecError, nearest, one_of
 from probclass_core.estimation.families.strength import LEAVE_ONE_OUT
-from probclass_core.estimation.statistics import Statistics, bind, summarize_batches
+from probclass_core.estimation.statistics import (
+    MAX_CLASSES,
+    Statistics,
+    bind,
+    check_classes,
+    summarize_batches,
+)
 from probclass_core.execution.engine import EngineOption
+from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, draws_progress
 from probclass_core.io.filters import Where
 from probclass_core.io.memory import ReaderTable
@@ -33,7 +40,6 @@ from probclass_core.io.selection import Selection
 from probclass_core.io.table import Table
 from probclass_core.model.block_weights import base_blocks
 from probclass_core.model.model import finalize
-from probclass_core.pipeline.training import summarize
 from probclass_core.spec.model_spec import TABLE_NAMES, Block, Effort, ModelSpec, Prior
 from probclass_core.structure.columns import (
     ENOUGH_ROWS,
@@ -54,6 +60,7 @@ from probclass_core.structure.dates import (
 )
 from probclass_core.structure.groups import GroupSearch
 from probclass_core.structure.pairs import dependent_pairs
+from probclass_core.training.rows import TrainingRows
 
 if TYPE_CHECKING:
     from probclass_core.store.statistics_cache import CacheOption
@@ -110,6 +117,7 @@ def auto_spec(
     exclude: Iterable[str],
     prior: Prior,
     on_scarce: str,
+    max_classes: int | None,
     like: ModelSpec | None,
     partition: Mapping[str, Any] | None,
     where: Where,
@@ -124,7 +132,13 @@ def auto_spec(
     _check_like(like, label)
     exclude = (exclude,) if isinstance(exclude, str) else tuple(exclude)
     spec_of = partial(
-        ModelSpec, label, prior=prior, weight=weight, block_weights="fit", on_scarce=on_scarce
+        ModelSpec,
+        label,
+        prior=prior,
+        weight=weight,
+        block_weights="fit",
+        on_scarce=on_scarce,
+        max_classes=max_classes,
     )
     if isinstance(source, pa.Schema):
         columns = _named_columns(source, label, weight, exclude)
@@ -139,16 +153,11 @@ def auto_spec(
     columns = columns.without(dict.fromkeys(keys, "the table is partitioned by them"))
     columns = _without_keys(columns, table, partition, where)
     candidates = candidate_parts(columns)
-    statistics = summarize(
-        table,
-        _one_block_each(spec_of, candidates, label),
-        partition=partition,
-        where=where,
-        engine=engine,
-        workers=workers,
-        progress=progress,
-        cache=cache,
-    )
+    spec = _one_block_each(spec_of, candidates, label)
+    rows = TrainingRows(table, spec, partition=partition, where=where, cache=cache, complete=True)
+    with open_engine(engine, workers) as opened:
+        statistics = rows.summarize(spec, opened, progress)
+    check_classes(statistics.classes, spec, statistics.labeled_rows)
     if statistics.sample is None or statistics.classes.num_rows < 2:
         return _spec_by_types(spec_of, columns, label, like)
     return _Structure.of(candidates, statistics, effort).spec(spec_of, like)
@@ -447,7 +456,14 @@ class _Structure:
     def _summarize(self, blocks: Sequence[Block]) -> Statistics:
         """Statistics of the sample under other blocks; a row counts as often as it occurs."""
         spec, rows = self.statistics.spec, self.sample.drop_columns(HASH)
-        candidate = ModelSpec(spec.label, blocks, spec.prior, COUNT, block_weights="fit")
+        candidate = ModelSpec(
+            spec.label,
+            blocks,
+            spec.prior,
+            COUNT,
+            block_weights="fit",
+            max_classes=spec.max_classes or MAX_CLASSES,  # a sample has fewer rows of each
+        )
         return summarize_batches(candidate, rows.schema, rows.to_batches())
 
     def _notes_on_giveaways(self) -> Iterator[str]:

@@ -443,7 +443,7 @@ def _models(
             part.add(of_fold)
         on_rows(sum(of_fold.rows for of_fold in statistics))
     of_folds = [part.result() for part in inside]
-    labeled = sum(int(one.classes["rows"].to_numpy().sum()) for one in of_folds)
+    labeled = sum(one.labeled_rows for one in of_folds)
     if labeled < dealer.folds:
         raise DataError(
             f"{dealer.folds} folds need as many labeled rows, and there are {labeled}; use fewer "

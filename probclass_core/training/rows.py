@@ -60,6 +60,8 @@ class TrainingRows:
         partition: partition to read, or None for all.
         where: rows to read, or None for all.
         cache: where statistics of fragments are cached; see `fit`.
+        complete: whether the training has no other rows, so that their number says whether the
+            label can be classes before all are read.
 
     Attributes:
         plan: fragments to read.
@@ -76,6 +78,7 @@ class TrainingRows:
         partition: Mapping[str, Any] | None,
         where: Where,
         cache: CacheOption,
+        complete: bool = False,
     ) -> None:
         self._cache = _open_cache(cache)
         self.cached = self._cached_statistics(spec)
@@ -85,6 +88,7 @@ class TrainingRows:
         self._selection = Selection(table, partition, where)
         self.plan = self._selection.plan(spec.label_and_weight, spec.features)
         self.passes = 0
+        self._most_rows = self.plan.rows if complete else None
 
     def summarize(self, spec: ModelSpec, engine: Engine, progress: ProgressOption) -> Statistics:
         """Summarize all rows in one pass.
@@ -106,7 +110,8 @@ class TrainingRows:
             self.cached = self._cached_statistics(spec)
         self.passes += 1
         counter = RowCounter(progress, self.plan.rows)
-        return summarize_plan(self.plan, spec, engine, self.cached, counter.add)
+        work = SummarizeFragment(spec, self.plan.schema, self._most_rows)
+        return summarize_plan(self.plan, work, engine, self.cached, counter.add)
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -125,7 +130,7 @@ class TrainingRows:
 
 def summarize_plan(
     plan: Plan,
-    spec: ModelSpec,
+    work: SummarizeFragment,
     engine: Engine,
     cached: CachedStatistics | None,
     on_rows: Callable[[int], None],
@@ -134,7 +139,7 @@ def summarize_plan(
 
     Args:
         plan: fragments to read.
-        spec: the model.
+        work: summarizes a fragment.
         engine: engine that runs the work.
         cached: cached statistics of fragments, or None for no cache.
         on_rows: called with numbers of rows as they are done.
@@ -143,11 +148,11 @@ def summarize_plan(
         DataError, SpecError, PluginError: as `summarize_batches`.
         TableError: if a fragment cannot be read.
     """
-    parts = _summarize_fragments(plan, spec, engine, cached, on_rows)
+    parts = _summarize_fragments(plan, work, engine, cached, on_rows)
     if len(plan.fragments) == 1 and engine.in_process and cached is None:
         return merge_all(parts)
     # The statistics of no rows: an empty table still has columns that must fit the spec.
-    return merge_all(chain([summarize_batches(spec, plan.schema, ())], parts))
+    return merge_all(chain([summarize_batches(work.spec, plan.schema, ())], parts))
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,7 @@ class SummarizeFragment:
 
     spec: ModelSpec
     schema: pa.Schema
+    most_rows: int | None = None
 
     def __call__(
         self, fragment: Fragment, on_rows: Callable[[int], None] = lambda rows: None
@@ -165,7 +171,7 @@ class SummarizeFragment:
             if statistics is not None:
                 on_rows(statistics.rows)
                 return statistics
-        return summarize_batches(self.spec, self.schema, fragment.read(), on_rows)
+        return summarize_batches(self.spec, self.schema, fragment.read(), on_rows, self.most_rows)
 
     def each(
         self,
@@ -193,12 +199,12 @@ class SummarizeFragment:
         lists = small_together(plan, enumerate(plan.fragments), _ROWS_TOGETHER)
         batches = chain.from_iterable(map(batches_of, lists))
         rows = joined(chain.from_iterable(batches), read_rows(self.schema))
-        return summarize_batches(self.spec, self.schema, rows, on_rows)
+        return summarize_batches(self.spec, self.schema, rows, on_rows, self.most_rows)
 
 
 def _summarize_fragments(
     plan: Plan,
-    spec: ModelSpec,
+    summarize: SummarizeFragment,
     engine: Engine,
     cached: CachedStatistics | None,
     on_rows: Callable[[int], None],
@@ -207,7 +213,7 @@ def _summarize_fragments(
 
     With a cache they are those of each fragment; without one, small fragments may be one part.
     """
-    summarize = SummarizeFragment(spec, plan.schema)
+    spec = summarize.spec
 
     def summarized(fragments: Iterable[tuple[int, Fragment]]) -> Iterator[Statistics]:
         if engine.in_process:
@@ -264,8 +270,7 @@ def spec_or_auto(
     spec: ModelSpec | None,
     label: str | None,
     table: Table,
-    *,
-    exclude: str | Iterable[str] = (),
+    derived: Mapping[str, Any] | None = None,
     **reading: Any,
 ) -> ModelSpec:
     """The spec of a training: the one given, or that of `ModelSpec.auto` for a label.
@@ -274,12 +279,12 @@ def spec_or_auto(
         spec: the model, or None.
         label: the class column, or None.
         table: table to derive the spec from.
-        exclude: columns that the derived spec leaves out.
-        reading: further arguments of `ModelSpec.auto`.
+        derived: arguments of `ModelSpec.auto` that are part of the spec.
+        reading: its other arguments: which rows to read, and how.
 
     Raises:
-        SpecError: if neither or both of spec and label are given, columns are excluded from a given
-            spec, or the spec is something else.
+        SpecError: if neither or both of spec and label are given, or a spec and other arguments of
+            a derived one, or the spec is something else.
     """
     _check_spec(spec)
     if (spec is None) == (label is None):
@@ -288,12 +293,12 @@ def spec_or_auto(
             f"expected a spec, or label= for a spec that is derived from the rows; got {given}."
         )
     if label is not None:
-        return ModelSpec.auto(table, label, exclude=exclude, **reading)
+        return ModelSpec.auto(table, label, **(derived or {}), **reading)
     assert spec is not None
-    if exclude:
+    if given := [name for name, value in (derived or {}).items() if value]:
         raise SpecError(
-            "exclude= is for a spec that is derived from the rows, with label=; this spec reads "
-            "the columns of its blocks: leave them out there."
+            f"{given[0]}= is for a spec that is derived from the rows, with label=; got a spec as "
+            "well: change the spec itself."
         )
     return spec
 

@@ -96,7 +96,7 @@ def test_fit_leaves_out_columns_as_the_derived_spec_does(exclude: Any) -> None:
 
 
 def test_columns_cannot_be_excluded_from_a_given_spec() -> None:
-    with pytest.raises(pc.SpecError, match="exclude= is for a spec that is derived"):
+    with pytest.raises(pc.SpecError, match="exclude= is for a spec that is derived from the rows"):
         pc.fit(ROWS, FITTED.model_.spec, exclude="b")
     with pytest.raises(pc.SpecError, match="both a spec and a label"):
         pc.fit(ROWS, FITTED.model_.spec, label="level")

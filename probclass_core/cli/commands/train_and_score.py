@@ -100,6 +100,10 @@ class SpecOptions:
         str | None,
         typer.Option("--weight", metavar="COLUMN", help="With --auto: column of row weights."),
     ] = None
+    max_classes: Annotated[
+        int | None,
+        typer.Option("--max-classes", metavar="N", help="With --auto: largest number of classes."),
+    ] = None
 
     def read(self, source: str, **reading: Any) -> ModelSpec:
         """The spec for a table, whose rows ``--auto`` reads; see `ModelSpec.auto`."""
@@ -108,8 +112,8 @@ class SpecOptions:
         if self.auto == (self.spec is not None):
             raise SpecError("fit needs either --spec FILE or --auto --label COLUMN.")
         if self.spec is not None:
-            for option in ("label", "effort", "exclude", "weight"):
-                if getattr(self, option):
+            for option in ("label", "effort", "exclude", "weight", "max-classes"):
+                if getattr(self, option.replace("-", "_")):
                     raise SpecError(f"--{option} needs --auto; with --spec, set it in the file.")
             return ModelSpec.from_file(self.spec)
         excluded = parse_names("exclude", self.exclude or ()) or ()
@@ -122,6 +126,7 @@ class SpecOptions:
                 effort=cast("Effort", self.effort or "default"),
                 weight=self.weight,
                 exclude=excluded,
+                max_classes=self.max_classes,
                 progress=report,
                 **reading,
             )
