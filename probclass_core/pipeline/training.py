@@ -17,7 +17,7 @@ from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.open import open_table
 from probclass_core.model.model import Model, finalize
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
-from probclass_core.training.rows import TrainingRows, spec_or_auto
+from probclass_core.training.rows import TrainingRows, check_spec, spec_or_auto
 from probclass_core.training.shards import Shard
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def fit(
         PluginError: if an estimator or engine is unknown.
         StoreError: if the cache cannot be opened.
     """
+    check_spec(spec)  # before the table, since the X of fit(X, y) may be an array
     reading: dict[str, Any] = {"partition": partition, "where": where, "cache": cache}
     table = open_table(source)
     with open_engine(engine, workers) as opened:

@@ -286,7 +286,7 @@ def spec_or_auto(
         SpecError: if neither or both of spec and label are given, or a spec and other arguments of
             a derived one, or the spec is something else.
     """
-    _check_spec(spec)
+    check_spec(spec)
     if (spec is None) == (label is None):
         given = "both a spec and a label" if spec is not None else "neither a spec nor a label"
         raise SpecError(
@@ -295,15 +295,15 @@ def spec_or_auto(
     if label is not None:
         return ModelSpec.auto(table, label, **(derived or {}), **reading)
     assert spec is not None
-    if given := [name for name, value in (derived or {}).items() if value]:
+    if extra := [name for name, value in (derived or {}).items() if value]:
         raise SpecError(
-            f"{given[0]}= is for a spec that is derived from the rows, with label=; got a spec as "
+            f"{extra[0]}= is for a spec that is derived from the rows, with label=; got a spec as "
             "well: change the spec itself."
         )
     return spec
 
 
-def _check_spec(spec: object) -> None:
+def check_spec(spec: object) -> None:
     """Refuse labels, names and paths in the place of a spec.
 
     Raises:
@@ -317,7 +317,7 @@ def _check_spec(spec: object) -> None:
     if hasattr(spec, "__len__") and not isinstance(spec, Mapping):  # y of scikit-learn's fit(X, y)
         raise SpecError(
             f"expected a ModelSpec, got {type(spec).__name__}; if it is the labels, put them into "
-            'the table: fit(X.assign(label=y), label="label") for a pandas X.'
+            'the table: fit(pandas.DataFrame(X).assign(label=y), label="label").'
         )
     if spec is not None:
         expect(spec, ModelSpec, SPEC_HINT)

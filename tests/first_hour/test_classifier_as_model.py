@@ -73,14 +73,16 @@ def test_models_and_classifiers_are_compared_by_their_specs() -> None:
     ids=["series", "array", "list", "tuple", "polars", "arrow", "frame"],
 )
 def test_labels_beside_the_table_are_refused_with_the_call_to_write(labels: Any) -> None:
-    with pytest.raises(pc.SpecError, match=r'fit\(X\.assign\(label=y\), label="label"\)'):
+    with pytest.raises(pc.SpecError, match=r"fit\(pandas\.DataFrame\(X\)\.assign\("):
         pc.fit(X, labels)
+    with pytest.raises(pc.SpecError, match=r"put them into the table"):
+        pc.fit(X.to_numpy(), labels)
     with pytest.raises(pc.SpecError, match="put them into the table"):
         pc.fit(X, labels, label="level")
 
 
 def test_the_call_to_write_works() -> None:
-    assert pc.fit(X.assign(label=Y), label="label").spec.label == "label"
+    assert pc.fit(pd.DataFrame(X).assign(label=Y), label="label").spec.label == "label"
 
 
 def test_a_label_as_spec_is_refused_with_the_argument_to_write() -> None:

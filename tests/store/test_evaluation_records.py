@@ -100,7 +100,8 @@ def test_an_infinite_loss_stays_infinite(store: pc.ModelStore, iris: pa.Table) -
 def test_an_evaluation_of_many_classes_is_stored_without_its_tables(store: pc.ModelStore) -> None:
     names = [f"class {number:03}" for number in range(400)]
     table = pa.table({"c": names * 2, "x": [float(at) for at in range(800)]})
-    model = pc.fit(table, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])]))
+    spec = pc.ModelSpec("c", {"gaussian_diagonal": "x"}, max_classes=400)
+    model = pc.fit(table, spec)
     store.save(model, "m")
     record = store.record_evaluation("m", pc.evaluate(model, table))
     assert record.result["rows"] == 800

@@ -487,7 +487,8 @@ def test_batches_are_at_most_32_mb(tmp_path: Path, columns: int) -> None:
 def test_batches_for_many_classes_have_few_rows() -> None:
     size, classes = 6_000, 1_500
     table = pa.table({"c": [f"{row % classes}" for row in range(size)], "x": np.arange(size) % 7.0})
-    fitted = pc.fit(table, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])]))
+    spec = pc.ModelSpec("c", {"gaussian_diagonal": "x"}, max_classes=classes)
+    fitted = pc.fit(table, spec)
     plan = pc.open_table(table).plan(["x"])
     sizes = [batch.num_rows for batch in plan.batches(fitted.batch_rows)]
     assert sum(sizes) == size

@@ -139,7 +139,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a key as label": (
         refused({"x": np.arange(10_001.0), "y": np.arange(10_001)}),
-        rr"at least 10,001 different values in 10,001 rows \(0, 1, 2, …\), as .* an id",
+        r"at least 10,001 different values in 10,001 rows \(0, 1, 2, …\), as .* an id",
     ),
     "weights below 0": (
         refused({"x": X, "y": Y, "w": [1.0, -1.0, 1.0, 1.0, None, 1.0]}, weight="w"),
