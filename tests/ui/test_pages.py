@@ -147,7 +147,7 @@ def test_a_card_has_light_and_dark_plots(page: Page, site: Site) -> None:
     shown = page.eval_on_selector_all(
         "img", "images => images.filter(image => image.offsetParent).map(image => image.src)"
     )
-    assert len(shown) == 7  # two evaluations, contours, three densities, categories
+    assert len(shown) == 6  # an evaluation, effects of four columns, contours
     assert all(address.endswith("theme=dark") for address in shown)
     page.evaluate("localStorage.removeItem('theme')")
 
@@ -161,7 +161,7 @@ def test_a_card_lists_block_weights_and_shows_the_most_important_blocks(
     terms = [term for term in model.block_weights.to_pylist() if term["term"] == "block"]
     first = max(terms, key=lambda term: (term["importance"], term["value"]))
     page.goto(f"{site.url}/probclass/stores/{site.key}/weighted/{version.id}")
-    rows = page.locator("#weights tbody tr")
+    rows = page.locator("#blocks tbody tr")
     expect(rows).to_have_count(14)
     expect(rows.first).to_contain_text(first["name"])
     expect(page.locator("section.block")).to_have_count(12)
