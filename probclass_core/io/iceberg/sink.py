@@ -41,13 +41,14 @@ from probclass_core.errors import ProbClassError, TableError, TableMismatchError
 from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile, partition_key
 from probclass_core.io.commit.records import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
-from probclass_core.io.iceberg.files import FIELD_ID, arrow_schema, locate, partition_scalar
+from probclass_core.io.iceberg.files import arrow_schema, locate
 from probclass_core.io.iceberg.table import (
     all_of,
     catalog_and_name,
     predicate,
     translate_iceberg_errors,
 )
+from probclass_core.io.parquet.adapted import FIELD_ID, typed_scalar
 
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 
@@ -89,7 +90,7 @@ class IcebergSink(LogSink[Table]):
                 for number, field in enumerate(specs[task.file.spec_id].fields):
                     name = str(schema.find_column_name(field.source_id))
                     stored = task.file.partition[number]
-                    values[name] = partition_scalar(stored, columns.field(name).type).as_py()
+                    values[name] = typed_scalar(stored, columns.field(name).type).as_py()
                 tasks.setdefault(partition_key(values), []).append(task)
         return {key: _file_names(some) for key, some in tasks.items()}
 

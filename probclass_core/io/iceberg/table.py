@@ -44,8 +44,8 @@ class IcebergTable:
 
     A plan reads only the files that the manifests do not rule out: by partition values, and by the
     bounds of columns for conditions given as a list. Columns are matched by id, so a renamed column
-    is found in older files, and an added one is null there. Rows removed by position deletes are
-    left out.
+    is found in older files, and an added one has its initial default there, or null. Rows
+    removed by position deletes are left out.
 
     Args:
         ref: the table.
