@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 Expected = TypeVar("Expected")
 
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
+_STACK = re.compile(r"\n\s*0: .*", re.DOTALL)  # of a library in Rust
 """Terminal colors, which some libraries put into their messages."""
 
 _URI = re.compile(r"([A-Za-z][\w+.-]{0,39})://([^\s'\"<>]+)")
@@ -236,6 +237,7 @@ def unknown_option(estimator: str, option: str, declared: Iterable[str]) -> Spec
 
 
 def one_line(error: BaseException) -> str:
-    """Another library's message as the end of one line: shortened, without colors or a period."""
-    text = " ".join(_COLORS.sub("", str(error)).split()).rstrip(".") or type(error).__name__
+    """Another library's message as the end of one line: without colors, stack or period."""
+    words = _STACK.sub("", _COLORS.sub("", str(error))).split()
+    text = " ".join(words).rstrip(".") or type(error).__name__
     return text if len(text) <= _MAX_REASON else f"{text[:_MAX_REASON]} …"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -78,67 +75,6 @@ def test_compacted_rows_are_not_appended_again(
     DeltaLake(tmp_path).replace("scored", backend.read("scored").slice(0, 1), "2014-01")
     assert append(model, first, sink, partition=JANUARY).skipped == 0
     assert backend.read("scored").num_rows == 41
-
-
-def write_with_log(lake: DeltaLake, name: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """Write a table of January and change the actions in its first log entry."""
-    lake.write(name, rows("2014-01").drop_columns("month"), [])
-    entry = lake.root / name / "_delta_log" / "00000000000000000000.json"
-    actions = [json.loads(line) for line in entry.read_text().splitlines()]
-    for action in actions:
-        change(action)
-    entry.write_text("\n".join(map(json.dumps, actions)))
-
-
-def require(feature: str) -> Callable[[dict[str, Any]], None]:
-    def change(action: dict[str, Any]) -> None:
-        if "protocol" in action:
-            features = {"readerFeatures": [feature], "writerFeatures": [feature]}
-            action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
-
-    return change
-
-
-def map_columns(action: dict[str, Any]) -> None:
-    """Map columns as tables without a feature list do, by protocol version 2."""
-    if "protocol" in action:
-        action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
-    if "metaData" in action:
-        schema = json.loads(action["metaData"]["schemaString"])
-        for number, column in enumerate(schema["fields"], start=1):
-            column["metadata"] = {
-                "delta.columnMapping.id": number,
-                "delta.columnMapping.physicalName": f"column-{number}",
-            }
-        action["metaData"]["schemaString"] = json.dumps(schema)
-        action["metaData"]["configuration"] = {"delta.columnMapping.mode": "name"}
-
-
-@pytest.mark.parametrize(
-    ("change", "feature"),
-    [
-        (require("deletionVectors"), "'deletionVectors'"),
-        (require("typeWidening"), "'typeWidening'"),
-        (map_columns, "'columnMapping'"),
-    ],
-    ids=["deletion vectors", "type widening", "column mapping"],
-)
-def test_a_table_with_an_unsupported_feature_is_neither_read_nor_written(
-    lake: DeltaLake, change: Callable[[dict[str, Any]], None], feature: str
-) -> None:
-    write_with_log(lake, "odd", change)
-    model = pc.fit(rows("2014-01"), spec())
-    source = lake.ref("lake", version=0)
-    message = f"uses {feature}, which probclass cannot read or write"
-    for action in (
-        lambda: pc.fit(lake.ref("odd"), spec()),
-        lambda: pc.score(model, lake.ref("odd"), lake.ref("scored")),
-        lambda: pc.score(model, source, lake.ref("odd"), overwrite="append"),
-        lambda: pc.score(model, source, lake.ref("odd")),
-    ):
-        with pytest.raises(pc.TableError, match=message):
-            action()
-    assert len(lake.files("odd")) == 1
 
 
 def test_an_append_only_table_and_constraints_are_respected(lake: DeltaLake) -> None:

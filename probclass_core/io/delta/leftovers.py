@@ -14,7 +14,7 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from probclass_core.io.commit.leftovers import DATA_FILE, file_leftovers
-from probclass_core.io.delta.table import open_delta, translate_delta_errors
+from probclass_core.io.delta.table import check_writable, open_delta, translate_delta_errors
 from probclass_core.io.filesystem import Location, is_file
 from probclass_core.io.references import Leftover, TableRef
 
@@ -36,6 +36,7 @@ def delta_leftovers(ref: TableRef) -> list[Leftover]:
     """
     with translate_delta_errors(ref):
         table = open_delta(ref)
+        check_writable(ref, table)
         location = Location(_filesystem(ref), "", ref.uri.rstrip("/"), remote="://" in ref.uri)
         # Files first and the log after them, or a commit in between would look like a leftover.
         files = location.entries("", recursive=True)

@@ -24,7 +24,7 @@ from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile, pa
 from probclass_core.io.commit.records import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
 from probclass_core.io.delta.statistics import file_statistics, indexed_columns
-from probclass_core.io.delta.table import check_supported, open_delta, translate_delta_errors
+from probclass_core.io.delta.table import check_writable, open_delta, translate_delta_errors
 from probclass_core.io.parquet.partitions import hive_folder
 from probclass_core.io.references import TableRef
 from probclass_core.spec.model_spec import category_text
@@ -67,6 +67,7 @@ class DeltaSink(LogSink[DeltaTable]):
                 table = open_delta(self.ref)
             except TableNotFoundError:
                 return None
+            check_writable(self.ref, table)
         self._check_constraints(table)
         return table
 
@@ -79,7 +80,7 @@ class DeltaSink(LogSink[DeltaTable]):
         else:
             with translate_delta_errors(self.ref):
                 seen.table.update_incremental()
-                check_supported(self.ref, seen.table)
+                check_writable(self.ref, seen.table)
             self._check_constraints(seen.table)
         seen.entry = None if seen.table is None else self._log_entry(seen.table)
         return seen.table

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import repeat
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -12,28 +15,50 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
 from deltalake.table import MAX_SUPPORTED_READER_VERSION, SUPPORTED_READER_FEATURES
+from pyarrow.fs import PyFileSystem
 
 from probclass_core.errors import TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.filesystem import Location
-from probclass_core.io.parquet.dataset import DatasetTable
+from probclass_core.io.parquet.adapted import AdaptedFiles, ColumnMatch, StoredColumn, field_id
 from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.references import TableRef
 
+READ_FEATURES = SUPPORTED_READER_FEATURES | (
+    {"columnMapping", "deletionVectors", "v2Checkpoint", "vacuumProtocolCheck"}
+    if hasattr(DeltaTable, "deletion_vectors")  # not in older versions of deltalake
+    else set()
+)
+"""Features of tables that can be read; those of `SUPPORTED_READER_FEATURES` can be written, too."""
 
-def delta_table(ref: TableRef) -> DatasetTable:
+
+def delta_table(ref: TableRef) -> DeltaFiles:
     """Open the table at the version that the reference names, or at its newest.
 
-    Files of a Delta table never change, so their paths identify the state of the input.
-
     Raises:
-        TableError: if there is no such table or version, or it uses a feature that cannot be read,
-            such as deletion vectors.
+        TableError: if there is no such table or version, or it uses a feature that cannot be read.
     """
     with translate_delta_errors(ref):
-        table = open_delta(ref)
-        dataset = _dataset(table)
-        return DatasetTable(
+        return DeltaFiles(open_delta(ref), ref)
+
+
+class DeltaFiles(AdaptedFiles):
+    """The files of a Delta table at one version.
+
+    Files never change, so their paths and their deleted rows identify the state of the input.
+
+    Args:
+        table: the table at that version.
+        ref: reference to it.
+    """
+
+    def __init__(self, table: DeltaTable, ref: TableRef) -> None:
+        self._fields = _schema(table)
+        self._mapping = _column_mapping(table)
+        self._deleted = _deleted_rows(table, ref)
+        dataset = _dataset(table, ref)
+        super().__init__(
             dataset,
             uri=ref.uri,
             location=Location(dataset.filesystem, "", ref.uri, remote="://" in ref.uri),
@@ -41,26 +66,129 @@ def delta_table(ref: TableRef) -> DatasetTable:
             version=table.version(),
         )
 
+    def _match(self, file_schema: pa.Schema) -> tuple[StoredColumn, ...]:
+        mode = self._mapping
+        if mode == "id" and all(field_id(field) is None for field in file_schema):
+            mode = "name"  # as delta-rs reads files without ids
+        return _MATCHES[mode].columns(self._fields, file_schema)
 
-def _dataset(table: DeltaTable) -> ds.Dataset:
-    """Return deltalake's dataset, whose files are pruned by the statistics in the log.
+    def _deleted_positions(self, path: str) -> pa.Int64Array:
+        return self._deleted.get(path, _NO_ROWS)
 
-    A file may have no minimum of a column: the column was added later, or its writer left the
-    minimum out. The dataset would skip such a file for any condition on the column, so the file
-    is pruned by its partition alone.
+    def _deletions(self, path: str) -> Sequence[str]:
+        positions = self._deleted.get(path)
+        return [] if positions is None else [hashlib.sha256(positions.to_numpy()).hexdigest()]
+
+
+def _mapped_name(field: pa.Field) -> str:
+    return str(field.metadata[b"delta.columnMapping.physicalName"], "utf-8")
+
+
+def _mapped_id(field: pa.Field) -> int:
+    return int(field.metadata[b"delta.columnMapping.id"])
+
+
+_MATCHES = {
+    "none": ColumnMatch(lambda field: field.name, lambda field, path: field.name),
+    "name": ColumnMatch(_mapped_name, lambda field, path: field.name),
+    "id": ColumnMatch(_mapped_id, lambda field, path: field_id(field)),
+}
+"""How columns are found in files, by the mode of column mapping."""
+
+_NO_ROWS = pa.array([], pa.int64())
+
+
+def _schema(table: DeltaTable) -> pa.Schema:
+    """Return the columns of a table; the metadata of the fields has their column mapping."""
+    return pa.schema(table.schema().to_arrow())
+
+
+def _column_mapping(table: DeltaTable) -> str:
+    return table.metadata().configuration.get("delta.columnMapping.mode", "none")
+
+
+def _reader_features(table: DeltaTable) -> set[str]:
+    """Return the features that a reader must know; column mapping has none in older tables."""
+    protocol = table.protocol()
+    features = {*(protocol.reader_features or ())}
+    if protocol.min_reader_version > MAX_SUPPORTED_READER_VERSION:
+        features.add(f"reader version {protocol.min_reader_version}")
+    return features | ({"columnMapping"} if _column_mapping(table) != "none" else set())
+
+
+def _deleted_rows(table: DeltaTable, ref: TableRef) -> dict[str, pa.Int64Array]:
+    """Return the positions of the deleted rows of each file that has any, by path.
+
+    Raises:
+        TableError: if the file of a deletion vector cannot be told.
     """
-    dataset = table.to_pyarrow_dataset()
+    if "deletionVectors" not in _reader_features(table):
+        return {}
+    paths = set(_paths(table))
+    deleted: dict[str, pa.Int64Array] = {}
+    for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
+        for uri, kept in zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True):
+            path = unquote(uri.removeprefix(table.table_uri))
+            if path not in paths:
+                raise TableMismatchError(
+                    f"{ref.uri} has deleted rows in {uri}, which is outside its folder, so it "
+                    "cannot be read; purge the deleted rows (REORG TABLE … APPLY (PURGE))."
+                )
+            deleted[path] = pc.indices_nonzero(pc.invert(kept.values)).cast(pa.int64())
+    return deleted
+
+
+def _paths(table: DeltaTable) -> list[str]:
+    """Return the paths of the files of a table, which the log encodes as in URIs."""
+    return [unquote(path) for path in pa.table(table.get_add_actions())["path"].to_pylist()]
+
+
+def _dataset(table: DeltaTable, ref: TableRef) -> ds.Dataset:
+    """Return the files of a table as a dataset, each with conditions that all of its rows meet.
+
+    The conditions of deltalake's own dataset are the partition and the statistics in the log. A
+    file may have no minimum of a column: the column was added later, or its writer left the
+    minimum out. That dataset would skip such a file for any condition on the column, so the file
+    is pruned by its partition alone. So are all files of a table with features for which deltalake
+    has no dataset, and of one partitioned by decimals, whose dataset cannot be negative.
+    """
+    schema, partition_columns = _schema(table), table.metadata().partition_columns
+    has_decimals = any(pa.types.is_decimal(schema.field(name).type) for name in partition_columns)
+    if has_decimals or _reader_features(table) - SUPPORTED_READER_FEATURES:
+        return _dataset_by_partition(table, ref)
+    dataset = table.to_pyarrow_dataset(parquet_read_options=_READ_OPTIONS)
     without_minima = _without_minima(pa.table(table.get_add_actions(flatten=True)), dataset.schema)
     if not without_minima:
         return dataset
-    partition_columns = table.metadata().partition_columns
     fragments = []
     for fragment in dataset.get_fragments():
-        if unquote(fragment.path) in without_minima:
-            condition = _partition_condition(fragment, partition_columns, dataset.schema)
+        if {fragment.path, unquote(fragment.path)} & without_minima:
+            keys = partition_of(fragment)
+            partition = {name: keys[name] for name in partition_columns}
+            condition = _condition(partition, dataset.schema)
             fragment = dataset.format.make_fragment(fragment.path, fragment.filesystem, condition)
         fragments.append(fragment)
     return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
+
+
+_READ_OPTIONS = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
+"""Reads times that Spark wrote as the table has them; nanoseconds end in the year 2262."""
+
+
+def _dataset_by_partition(table: DeltaTable, ref: TableRef) -> ds.Dataset:
+    """Return the files of a table as a dataset, each with the condition of its partition."""
+    actions = pa.table(table.get_add_actions())
+    schema = pa.schema([field.remove_metadata() for field in _schema(table)])
+    handler = DeltaStorageHandler(table.table_uri, dict(ref.options) or None)
+    parquet, filesystem = ds.ParquetFileFormat(_READ_OPTIONS), PyFileSystem(handler)
+    partitions = (
+        actions["partition"].to_pylist() if "partition" in actions.column_names else repeat({})
+    )
+    fragments = [
+        parquet.make_fragment(path, filesystem, _condition(partition, schema))
+        for path, partition in zip(_paths(table), partitions, strict=False)
+    ]
+    return ds.FileSystemDataset(fragments, schema, parquet, filesystem)
 
 
 def _without_minima(actions: pa.Table, schema: pa.Schema) -> set[str]:
@@ -77,14 +205,11 @@ def _without_minima(actions: pa.Table, schema: pa.Schema) -> set[str]:
     return {unquote(path) for path in actions["path"].filter(mask).to_pylist()}
 
 
-def _partition_condition(
-    fragment: ds.Fragment, names: Sequence[str], schema: pa.Schema
-) -> pc.Expression:
+def _condition(partition: Mapping[str, Any], schema: pa.Schema) -> pc.Expression:
     """Return the condition that all rows of a file meet by its partition."""
-    keys = partition_of(fragment)
     condition = pc.scalar(value=True)
-    for name in names:
-        value = pa.scalar(keys[name], schema.field(name).type)
+    for name, value in partition.items():
+        value = pa.scalar(value, schema.field(name).type)
         condition &= pc.field(name) == value if value.is_valid else pc.field(name).is_null()
     return condition
 
@@ -93,31 +218,31 @@ def open_delta(ref: TableRef) -> DeltaTable:
     """Open the table with its own library; call it within `translate_delta_errors`.
 
     Raises:
-        TableError: if it uses a feature that cannot be read, and so not written either.
+        TableError: if it uses a feature that cannot be read.
     """
     table = DeltaTable(ref.uri, version=ref.version, storage_options=dict(ref.options) or None)
     if ref.timestamp is not None:
         table.load_as_version(ref.timestamp)
-    check_supported(ref, table)
+    _check_features(ref, table, READ_FEATURES, "read or write")
     return table
 
 
-def check_supported(ref: TableRef, table: DeltaTable) -> None:
-    """Check that a table uses no feature that cannot be read; call it as `open_delta`.
+def check_writable(ref: TableRef, table: DeltaTable) -> None:
+    """Check that a table uses no feature that cannot be written; call it as `open_delta`.
 
     Raises:
         TableError: if it does.
     """
-    protocol = table.protocol()
-    unsupported = {*(protocol.reader_features or ())} - SUPPORTED_READER_FEATURES
-    if protocol.min_reader_version > MAX_SUPPORTED_READER_VERSION:
-        unsupported.add(f"reader version {protocol.min_reader_version}")
-    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
-        unsupported.add("columnMapping")
-    if unsupported:
+    _check_features(ref, table, SUPPORTED_READER_FEATURES, "write")
+
+
+def _check_features(ref: TableRef, table: DeltaTable, known: Collection[str], action: str) -> None:
+    unknown = _reader_features(table).difference(known)
+    if unknown:
         raise TableMismatchError(
-            f"{ref.uri} uses {one_of(unsupported)}, which probclass cannot read or write; rewrite "
-            "the table without it (for deletion vectors: purge them, then drop the feature)."
+            f"{ref.uri} at version {table.version()} uses {one_of(unknown)}, which probclass "
+            f"cannot {action}; drop the feature with an engine that has it (in Spark, ALTER TABLE "
+            "… DROP FEATURE), or copy the rows into a table without it."
         )
 
 

@@ -87,7 +87,7 @@ class IcebergFiles(AdaptedFiles):
         match = ColumnMatch(
             table_key=field_id,
             file_key=_own_id if has_ids else self._mapped_id,
-            default=lambda field: self._columns.find_field(field_id(field)).initial_default,
+            default=lambda field: self._columns.find_field(field_id(field) or 0).initial_default,
         )
         return match.columns(self._fields, file_schema)
 

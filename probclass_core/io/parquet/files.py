@@ -78,12 +78,22 @@ def with_dictionaries(
     fragments: Sequence[ds.Fragment], columns: Sequence[str]
 ) -> list[ds.Fragment]:
     """Return the same files, with these text columns read as dictionaries."""
-    options = ds.ParquetReadOptions(dictionary_columns=list(columns))
+    if not fragments:
+        return []
+    options = ds.ParquetReadOptions(
+        dictionary_columns=list(columns),
+        coerce_int96_timestamp_unit=_unit_of_int96(fragments[0]),
+    )
     parquet = ds.ParquetFileFormat(read_options=options)
     return [
         parquet.make_fragment(fragment.path, fragment.filesystem, fragment.partition_expression)
         for fragment in fragments
     ]
+
+
+def _unit_of_int96(fragment: ds.ParquetFileFragment) -> str:
+    """Return the unit of times that a file stores as INT96, which goes beyond nanoseconds."""
+    return str(fragment.format.read_options.coerce_int96_timestamp_unit)
 
 
 def can_stream(fragment: ds.Fragment, schema: pa.Schema) -> bool:
@@ -139,6 +149,7 @@ def _opened(
         source,
         metadata=footer,
         read_dictionary=fragment.format.read_options.dictionary_columns,
+        coerce_int96_timestamp_unit=_unit_of_int96(fragment),
         pre_buffer=pre_buffer,
         buffer_size=buffer_size,
         page_checksum_verification=True,
