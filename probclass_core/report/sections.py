@@ -281,7 +281,7 @@ def _by_class(rows: Sequence[Mapping[str, Any]]) -> Html:
             ("f1", "F1", percent),
         )
     ]
-    return table(columns, more=_more(len(rows) - len(shown), "classes"))
+    return table(columns, more=_more(len(rows) - len(shown), "class", "classes"))
 
 
 def _importance(bundle: Bundle, importance: Importance | None) -> Html:
@@ -313,7 +313,7 @@ def _ranking(
             Column(measure, [number(size) for size in sizes], is_number=True),
         ],
         bars=_shares(sizes),
-        more=_more(len(rows) - len(sizes), f"{title.lower()}s"),
+        more=_more(len(rows) - len(sizes), title.lower(), f"{title.lower()}s"),
         css="narrow",
     )
     return joined([paragraph(said, "under"), ranking])
@@ -333,9 +333,9 @@ def _effects(bundle: Bundle, importance: Importance | None, picture: Picture | N
     figures = [figure(plot) for plot in plots]
     parts = [group("plots", figures[:_PLOTS_AT_ONCE])]
     if rest := figures[_PLOTS_AT_ONCE:]:
-        parts.append(details(f"{len(rest)} more plots", group("plots", rest)))
+        parts.append(details(_count(len(rest), "more plot", "more plots"), group("plots", rest)))
     if len(columns) > len(shown):
-        more = f"{len(columns) - len(shown):,} less important columns are not drawn."
+        more = f"{len(columns) - len(shown):,} of the least important columns are not drawn."
         parts.append(paragraph(more, "faint small"))
     return joined(parts)
 
@@ -374,7 +374,7 @@ def _classes(bundle: Bundle) -> Html:
             Column("Prior", [percent(row["prior"]) for row in shown], is_number=True),
         ],
         bars=[row["prior"] for row in shown],
-        more=_more(len(priors) - len(shown), "classes"),
+        more=_more(len(priors) - len(shown), "class", "classes"),
         css="narrow",
     )
 
@@ -391,7 +391,9 @@ def _blocks(bundle: Bundle) -> Html:
     shown, rest = blocks[:_BLOCKS_AT_ONCE], blocks[_BLOCKS_AT_ONCE:]
     parts = [_block_table(shown, ranked)]
     if rest:
-        parts.append(details(f"{len(rest):,} more blocks", _block_table(rest, ranked)))
+        parts.append(
+            details(_count(len(rest), "more block", "more blocks"), _block_table(rest, ranked))
+        )
     return joined(parts)
 
 
@@ -509,5 +511,8 @@ def _count(count: int, one: str, several: str) -> str:
     return f"{count:,} {one if count == 1 else several}"
 
 
-def _more(count: int, noun: str) -> str:
-    return f"{count:,} more {noun} are not listed." if count > 0 else ""
+def _more(count: int, one: str, several: str) -> str:
+    if count < 1:
+        return ""
+    more = _count(count, f"more {one}", f"more {several}")
+    return f"{more} {'is' if count == 1 else 'are'} not listed."

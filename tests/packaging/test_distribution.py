@@ -172,9 +172,8 @@ def test_the_wheel_of_probclass_registers_nothing_with_airflow(
     wheel = built("probclass").wheel
     assert packages(wheel) == {"probclass_core"}
     assert entry_point_groups(wheel) == {"console_scripts"}
-    assert {"probclass_core/py.typed", "probclass_core/demo/beijing_pm25.parquet"} <= set(
-        checksums(wheel)
-    )
+    data = {"demo/beijing_pm25.parquet", "py.typed", "report/static/report.css"}
+    assert {f"probclass_core/{name}" for name in data} <= set(checksums(wheel))
 
 
 def test_the_wheel_of_the_provider_registers_it_with_airflow(
