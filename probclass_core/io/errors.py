@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -47,7 +48,13 @@ def translate_write_errors(
         ) from shown_cause(cause)
 
 
+_ENCRYPTED = re.compile(r"encrypted metadata|cannot decrypt", re.IGNORECASE)
+"""Part of Arrow's errors for an encrypted file."""
+
+
 def _reason(cause: Exception) -> str:
+    if _ENCRYPTED.search(str(cause)):
+        return "it is encrypted; write it again without encryption"
     if isinstance(cause, OSError) and cause.filename and cause.strerror:
         return cause.strerror  # the whole text repeats the path
     return one_line(cause)

@@ -239,10 +239,12 @@ class _FileTable(Protocol):
 
 
 def _data_file(location: str, fragment: ds.Fragment, partition_columns: Sequence[str]) -> DataFile:
+    from probclass_core.io.parquet.column_chunks import check_columns
     from probclass_core.io.parquet.partitions import partition_of
 
     values = partition_of(fragment)
     with translate_read_errors(location):
+        check_columns(fragment, location)
         footer = fragment.metadata
         info = fragment.filesystem.get_file_info(fragment.path)
     return DataFile(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +20,7 @@ from probclass_core.execution.threads import prefetch
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.footers import Footer
+from probclass_core.io.parquet.column_chunks import check_columns
 from probclass_core.io.parquet.pages import page_batches
 from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.retry import read_again, retry, skip_rows
@@ -42,6 +44,11 @@ LOCAL_SCAN = ds.ParquetFragmentScanOptions(
     page_checksum_verification=True,
 )
 REMOTE_SCAN = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
+
+_MISCOUNTS_NULLS = re.compile(
+    r"parquet-cpp(-arrow)? version [0-5]\.|parquet-rs version [0-4]\.|arrow2", re.IGNORECASE
+)
+"""Writers that count the nulls in a column of dictionaries as none."""
 
 _NO_DICTIONARIES = "DictAccumulator for Delta"
 """Part of Arrow's error for text in the encodings that it cannot read as dictionaries."""
@@ -168,11 +175,20 @@ def _has_columns(stored: pa.Schema, partition: Mapping[str, Any], schema: pa.Sch
         if name not in places:
             return name in partition and not pa.types.is_dictionary(field.type)
         has_parts = any(other.startswith(f"{name}.") for other in dotted)
-        return stored.field(places[name]).type == field.type and not has_parts
+        is_same = stored.field(places[name]).type == field.type
+        return is_same and not has_parts and not _is_without_values(field.type)
 
     is_unique = len(places) == len(names) or not any(names.count(name) > 1 for name in schema.names)
     in_file = any(name in places for name in schema.names)
     return is_unique and in_file and all(map(is_as_stored, schema))
+
+
+def _is_without_values(kind: pa.DataType) -> bool:
+    """Whether a part of a nested type is a struct without fields, which an open file leaves out."""
+    if not pa.types.is_nested(kind):
+        return False
+    parts = [kind.field(number).type for number in range(kind.num_fields)]
+    return not parts or any(map(_is_without_values, parts))
 
 
 def _read(
@@ -355,10 +371,14 @@ class RowGroups:
 
         def batches() -> Iterator[pa.RecordBatch]:
             self._check_unchanged()
+            # A filter and the decoder of pages use what the footer says about the columns.
+            by_pages = self.rows > _FEW_ROWS and not self.scan_options.pre_buffer
+            if by_pages or self.row_filter is not None:
+                self._check_columns()
             return self._batches()
 
         unchanged = nullcontext() if self.version is None else self.version.unchanged()
-        with unchanged, translate_read_errors(self.location):
+        with unchanged, translate_read_errors(self.location), self._named_column():
             # Joining batches with values that are not valid might end the process.
             read = read_again(batches, remote=self.scan_options.pre_buffer)
             whole = joined(map(self._checked, read), self._batch_rows)
@@ -399,7 +419,8 @@ class RowGroups:
     def footer_counts(self, column: str) -> tuple[int, int] | None:
         """Count the rows, before any row filter, and those in which a column is not null.
 
-        None if the footer does not say: it lacks the column or the statistics.
+        None if the footer does not say: it lacks the column or the statistics, or its writer is
+        known to count wrongly.
 
         Raises:
             TableError: if the footer cannot be read.
@@ -407,7 +428,11 @@ class RowGroups:
         if not self.numbers:
             return None
         with translate_read_errors(self.location):
-            footer = retry(lambda: reopened(self.fragment).metadata)
+            fragment = reopened(self.fragment)
+            footer = retry(lambda: fragment.metadata)
+            retry(lambda: check_columns(fragment, self.location, [column]))
+        if _MISCOUNTS_NULLS.match(footer.created_by or ""):
+            return None
         names = [footer.schema.column(leaf).path for leaf in range(footer.num_columns)]
         if column not in names or max(self.numbers) >= footer.num_row_groups:
             return None
@@ -419,6 +444,22 @@ class RowGroups:
                 return None
             rows, nulls = rows + group.num_rows, nulls + statistics.null_count
         return rows, rows - nulls
+
+    @contextmanager
+    def _named_column(self) -> Iterator[None]:
+        """Name the column that Arrow cannot read, if the footer says why."""
+        try:
+            yield
+        except (pa.ArrowException, OSError):
+            self._check_columns()
+            raise
+
+    def _check_columns(self) -> None:
+        """Check what the footer says about the columns that are read and filtered."""
+        if isinstance(self.fragment, ds.ParquetFileFragment):
+            condition = str(self.row_filter)
+            used = {name for name in self.schema.names if name in condition} | {*self.columns}
+            check_columns(self.fragment, self.location, used)
 
     def _check_unchanged(self) -> None:
         """Detect a file that was replaced since the plan was made, by its number of rows."""
