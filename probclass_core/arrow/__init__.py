@@ -5,6 +5,7 @@ arrays         columns as NumPy arrays: chunks, nulls, NaN, infinities, dictiona
 compiled       the compiled loops of another distribution, if it is installed
 shared_conversions  conversions of columns that several blocks share
 parts          where batches become features; parts of dates and times such as the hour
+unreadable     why Arrow cannot convert a data frame: the column, and how to fix it
 row_sample     a sample of rows that merges: those with the smallest hashes
 sparse_counts  columns of counts, of words or of documents as sparse matrices
 row_blocks     numeric columns in blocks of rows that fit the processor's cache

@@ -28,6 +28,7 @@ from probclass_core.arrow.types import (
     is_category_type,
     value_type,
 )
+from probclass_core.arrow.unreadable import CONVERSION_ERRORS, unreadable
 from probclass_core.errors import DataError, nearest, one_of
 
 FloatArray = NDArray[np.float64]
@@ -36,6 +37,9 @@ BoolArray = NDArray[np.bool_]
 
 BATCH_ROWS = 262_144
 """Largest number of rows that are read and scored at once; see `batch_rows`."""
+
+_INDEX = "__index_level_"
+"""Beginning of the names of columns in which pandas writes an unnamed index."""
 
 _BATCH_CELLS = 16 * BATCH_ROWS
 """Cells of a batch: 32 MiB of float64."""
@@ -131,12 +135,8 @@ def as_table(data: Any) -> pa.Table:
     if hasattr(data, "__arrow_c_stream__") or isinstance(data, Mapping):
         try:
             return in_safe_types(pa.table(dict(data) if isinstance(data, Mapping) else data))
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            reason = " ".join(" ".join(str(part) for part in error.args).split())
-            raise DataError(
-                f"cannot read {type(data).__name__} as a table: {reason}; give every column one "
-                "type and all of them one length."
-            ) from error
+        except CONVERSION_ERRORS as error:
+            raise unreadable(data, error) from error
     raise DataError(
         f"cannot read {type(data).__name__} as a table; pass a pyarrow table, a pandas or polars "
         "DataFrame, or a mapping of columns."
@@ -146,6 +146,11 @@ def as_table(data: Any) -> pa.Table:
 def is_lazy_frame(data: Any) -> bool:
     """Whether data are a LazyFrame of polars, which need not be installed."""
     return type(data).__name__ == "LazyFrame" and type(data).__module__.startswith("polars")
+
+
+def names_of_columns(schema: pa.Schema) -> list[str]:
+    """Names of the columns of a table, without those in which pandas writes an unnamed index."""
+    return [name for name in schema.names if not name.startswith(_INDEX)]
 
 
 def check_columns(schema: pa.Schema, columns: Sequence[str]) -> None:

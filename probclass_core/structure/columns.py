@@ -12,7 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
+from probclass_core.arrow.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    label_codes,
+    names_of_columns,
+)
 from probclass_core.arrow.parts import Part, parts_of_type
 from probclass_core.arrow.row_sample import COUNT
 from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
@@ -54,9 +60,6 @@ _LARGEST = 1e100
 _MOST_CELLS = 65_536
 """Classes times categories up to which the estimates of classes back off to that of all classes
 together: parameters are not sparse then."""
-
-_INDEX = "__index_level_"
-"""How pandas names an index that it stores as a column."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +142,13 @@ def columns_of(schema: pa.Schema, excluded: Iterable[str]) -> Columns:
             may be parts of dates.
     """
     skipped = frozenset(excluded)
-    names = set(schema.names)
+    names, columns = set(schema.names), set(names_of_columns(schema))
     dates: dict[str, pa.DataType] = {}
     notes: list[str] = []
     used: list[Column] = []
     left_out: dict[str, list[str]] = {}
     for one in schema:
-        if one.name in skipped or one.name.startswith(_INDEX):
+        if one.name in skipped or one.name not in columns:
             continue
         if not one.name:
             left_out.setdefault("they have no name", []).append(one.name)
