@@ -16,6 +16,7 @@ from probclass_core.cli.app import app
 
 pytestmark = pytest.mark.slow
 
+SUMMARY = "log-normal waiting times"
 NEXT_TO_PYTHON = Path(sys.executable).parent
 
 
@@ -27,7 +28,7 @@ def plugin_new(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("src")
-    result = plugin_new("log_normal", "--directory", str(folder))
+    result = plugin_new("log_normal", "--directory", str(folder), "--summary", SUMMARY)
     assert result.returncode == 0, result.stderr
     assert "pip install -e '.[test]'" in result.stdout
     return folder / "probclass-log-normal"
@@ -69,6 +70,19 @@ print(pc.fit(table, spec).predict({"x": [2.0, 25.0]}).to_pylist())
 """
     result = run(project, script)
     assert result.stdout == "['a', 'b']\n", result.stderr
+
+    listing = "from probclass_core.plugins.manager import find_estimator\n"
+    listed = run(project, listing + 'print(find_estimator("log_normal").summary)')
+    assert listed.stdout == f"{SUMMARY}\n", listed.stderr
+
+
+def test_without_a_summary_the_list_says_where_to_write_it(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["plugin", "new", "gumbel", "--directory", str(tmp_path)])
+    assert result.exit_code == 0
+    module = tmp_path / "probclass-gumbel" / "probclass_gumbel" / "__init__.py"
+    text = module.read_text(encoding="utf-8")
+    assert 'summary="describe it in probclass_gumbel/__init__.py"' in text
+    assert "exponential" not in text
 
 
 def test_an_existing_folder_is_not_changed(project: Path) -> None:

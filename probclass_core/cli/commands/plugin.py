@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import keyword
 import re
 import string
@@ -37,15 +38,25 @@ def new(
         Path,
         typer.Option("--directory", metavar="DIR", help="Directory to create the project in."),
     ] = Path(),
+    summary: Annotated[
+        str | None,
+        typer.Option(
+            "--summary",
+            metavar="TEXT",
+            help="What the estimator models, in a few words, for 'probclass estimators'.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Create a project for your own estimator: module, tests and metadata.
 
     The project starts as an exponential density that passes its tests; replace it by yours.
 
-    Example: probclass plugin new log_normal --directory ~/src
+    Example: probclass plugin new log_normal --summary "log-normal waiting times"
     """
     names = _names(name)
+    text = summary or f"describe it in {names['package']}/__init__.py"
+    names["summary"] = json.dumps(text, ensure_ascii=False)  # quoted, as Python quotes text
     folder = directory / names["distribution"]
     if folder.exists():
         raise SpecError(f"{folder} already exists; choose another name or --directory.")
