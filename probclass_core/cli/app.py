@@ -37,8 +37,26 @@ _BROKEN_PIPE = 128 + 13
 """Exit code if the reader of stdout has gone, as of programs that the signal SIGPIPE ends."""
 
 
+_ELSEWHERE = {
+    "train": "'probclass fit' trains a model",
+    "predict": "'probclass score' writes predictions",
+    "watch": "checks are the option --watch of score, reconcile, evaluate and health, as the page "
+    "docs/watch.md says",
+}
+"""What commands are called here, by words that come to mind first."""
+
+
 class OneLineErrors(Group):
     """A group of commands that reports each failure as one line on stderr, with exit code 2."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of the first word; for words of other tools, say which one it is here."""
+        try:
+            return super().resolve_command(ctx, args)
+        except _UsageError as error:
+            if args[0] in _ELSEWHERE:
+                error.message = f"No such command {args[0]!r}: {_ELSEWHERE[args[0]]}."  # type: ignore[attr-defined]
+            raise
 
     def main(self, args: Any = None, *others: Any, **kwargs: Any) -> Any:
         """Run a command and end the process."""

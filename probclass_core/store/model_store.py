@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import Buffer, Bundle, plain_json
 from probclass_core.errors import (
     RollbackError,
@@ -103,6 +104,11 @@ class Bundled(Protocol):
         """Content, tables and provenance."""
 
 
+_TO_PROMOTE_AGAIN = (
+    "if that was a mistake, promote it with force and a reason (--force --reason TEXT)"
+)
+
+
 class ModelStore:
     """A folder of models: versions named by their content, and aliases that move between them.
 
@@ -120,6 +126,7 @@ class ModelStore:
         True
     """
 
+    @checks_arguments
     def __init__(
         self, uri: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None
     ) -> None:
@@ -282,7 +289,10 @@ class ModelStore:
         """
         check_alias(alias)
         if force and not (reason or "").strip():
-            raise SpecError("force needs a reason, which the ledger of promotions keeps.")
+            raise SpecError(
+                "force needs a reason (--force --reason TEXT), which the ledger of promotions "
+                "keeps."
+            )
         promoted = self._version_of(name, version)
         expected_id = expected
         if isinstance(expected, (ModelVersion, str)):
@@ -317,9 +327,7 @@ class ModelStore:
             if not force and (rolled_back := self._rollback_of(current, promoted)):
                 why = f"{alias} was rolled back from {_short(promoted)}{rolled_back}"
                 self._refuse(replace(entry, action="refused", reason=why))
-                raise RolledBackError(
-                    f"{why}; promote it with force and a reason if that was a mistake."
-                )
+                raise RolledBackError(f"{why}; {_TO_PROMOTE_AGAIN}.")
             if moved := self._move(seen, current, entry, current_id):
                 return moved
         raise self._contended(name, alias)
@@ -380,9 +388,7 @@ class ModelStore:
             return replace(entry, action="unchanged", reason=reason)
         if rolled_back := self._rollback_of(named, version):
             why = f"{alias} was rolled back from {_short(version)}{rolled_back}"
-            return self._refuse(
-                replace(entry, reason=f"{why}; promote it by force if that was a mistake")
-            )
+            return self._refuse(replace(entry, reason=f"{why}; {_TO_PROMOTE_AGAIN}"))
         judged = judge(version, champion)
         decision = gate.decide(judged if isinstance(judged, Mapping) else judged.to_dict(), alias)
         metrics = plain_json({**entry.metrics, **decision.numbers}, "metrics")
