@@ -5,6 +5,7 @@ The public API, loaded lazily. The packages follow the pipeline::
     table -> fragments -> statistics -> parameters -> log-likelihoods -> posterior -> table
 
     errors       exceptions; messages say what is wrong, where, and how to fix it
+    arguments    arguments of public functions, checked against their annotations
     spec/        Block, ModelSpec: what to model; files of specs
     plugins/     descriptors, hook specifications, and the manager that finds plugins by name
     arrow/       from Arrow to NumPy; tables as checksummed files

@@ -24,6 +24,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 Expected = TypeVar("Expected")
@@ -42,6 +43,12 @@ _SECRET_NAME = re.compile(r"secret|password|passwd|token|credential|access_?key"
 
 _MAX_REASON = 400
 """Characters of another library's message that are repeated."""
+
+_MAX_SHOWN = 80
+"""Characters of a value that are shown as they are."""
+
+_PLAIN_TYPES = (str, bytes, bool, int, float, type(None), list, tuple, set, Mapping, PurePath)
+"""Types of values that are shown as they are."""
 
 _MAX_NAMES = 20
 """Names listed in a message before the rest is counted."""
@@ -208,6 +215,19 @@ def expect(value: object, kind: type[Expected], fix: str) -> Expected:
     if not isinstance(value, kind):
         raise SpecError(f"expected a {kind.__name__}, got {type(value).__name__}; {fix}.")
     return value
+
+
+def shown(value: object) -> str:
+    """A value for a message: itself if it is short and plain, and otherwise its type.
+
+    Example: ``shown(["y"])`` is ``"['y']"``, and ``shown(frame)`` is ``"a DataFrame"``.
+    """
+    if isinstance(value, _PLAIN_TYPES) and len(text := repr(value)) <= _MAX_SHOWN:
+        return text
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__name__")):
+        return f"{'the class' if isinstance(value, type) else 'the function'} {value.__name__}"
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}"
 
 
 def one_of(names: Iterable[object]) -> str:

@@ -129,7 +129,17 @@ def test_a_fit_imports_only_what_it_needs(tmp_path: Path) -> None:
     spec = 'pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])'
     loaded = loaded_by(f"import probclass_core as pc; pc.fit({str(path)!r}, {spec})")
     packages = {name.split(".")[1] for name in loaded if name.startswith("probclass_core.")}
-    needed = {"arrow", "errors", "estimation", "execution", "io", "model", "pipeline", "plugins"}
+    needed = {
+        "arguments",
+        "arrow",
+        "errors",
+        "estimation",
+        "execution",
+        "io",
+        "model",
+        "pipeline",
+        "plugins",
+    }
     assert packages == needed | {"spec", "sql", "training"}
     assert "probclass_core.sql.source" not in loaded
     families = "probclass_core.estimation.families"

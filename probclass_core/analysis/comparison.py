@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
-from probclass_core.errors import DataError, NotSupportedError, SpecError, expect, one_of
+from probclass_core.errors import DataError, NotSupportedError, SpecError, expect, one_of, shown
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.statistics import Statistics, bind
@@ -247,7 +247,7 @@ def named_models(
             raise SpecError(f"names must be a list of {size} names, got {chosen!r}.")
         named = dict(zip(map(str, chosen), models, strict=False))
         if len(named) < size or len(chosen) != size:
-            raise SpecError(f"{size} models need as many different names, got {chosen!r}.")
+            raise SpecError(f"{size} models need as many different names, got {shown(chosen)}.")
     checked = {name: expect(convert(value), kind, fix) for name, value in named.items()}
     if len(checked) < 2:
         raise SpecError(f"a comparison needs two models or more, got {len(checked)}.")
@@ -259,7 +259,9 @@ def _log_prior(names: Sequence[str], prior: Mapping[str, float] | None) -> Float
     if prior is None:
         return np.full(len(names), -math.log(len(names)))
     if not isinstance(prior, Mapping) or sorted(map(str, prior)) != sorted(names):
-        raise SpecError(f"prior must give a number for each of {one_of(names)}, got {prior!r}.")
+        raise SpecError(
+            f"prior must give a number for each of {one_of(names)}, got {shown(prior)}."
+        )
     odds = {str(name): value for name, value in prior.items()}
     for name, value in odds.items():
         number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)

@@ -17,18 +17,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.analysis.json_values import json_values
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.arrow.parts import select, source_columns
-from probclass_core.errors import DataError, SpecError, nearest, one_of
+from probclass_core.errors import DataError, SpecError, nearest, one_of, shown
 from probclass_core.estimation.contract import (
     FactorizedLikelihood,
     ItemizedLikelihood,
@@ -45,7 +46,14 @@ from probclass_core.spec.model_spec import Block, category_text
 MAX_ROWS = 1_000
 """Explanations are for reading; more rows than this are refused."""
 
-UNITS = {"nats": 1.0, "bits": 1.0 / math.log(2.0), "decibans": 10.0 / math.log(10.0)}
+Units = Literal["nats", "bits", "decibans"]
+"""Units of weights of evidence."""
+
+UNITS: Mapping[Units, float] = {
+    "nats": 1.0,
+    "bits": 1.0 / math.log(2.0),
+    "decibans": 10.0 / math.log(10.0),
+}
 """The number of each unit in one nat. Ten decibans are a factor of ten in the odds."""
 
 _MOST_IN_HTML = 10
@@ -141,6 +149,7 @@ class Explanation(Report):
         )
 
 
+@checks_arguments
 def explain(
     model: ModelOption,
     source: Any,
@@ -149,7 +158,7 @@ def explain(
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     against: object = None,
-    units: str = "nats",
+    units: Units = "nats",
     by: str = "column",
     limit: int | None = 10,
 ) -> Explanation:
@@ -178,7 +187,7 @@ def explain(
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
-    scale = _scale(units)
+    scale = UNITS[units]
     if by not in ("column", "block"):
         raise SpecError(f"by must be 'column' or 'block', got {by!r}.")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
@@ -509,7 +518,7 @@ def _checked_rows(rows: int | Sequence[int]) -> list[int]:
     listed = list(rows) if isinstance(rows, Iterable) else []
     checked = sorted({row for row in listed if isinstance(row, (int, np.integer)) and row >= 0})
     if len(checked) < len(listed) or not checked:
-        raise SpecError(f"rows must be different numbers, counted from 0, got {rows!r}.")
+        raise SpecError(f"rows must be different numbers, counted from 0, got {shown(rows)}.")
     if len(checked) > MAX_ROWS:
         raise SpecError(f"an explanation covers at most {MAX_ROWS:,} rows, got {len(checked):,}.")
     return [int(row) for row in checked]
@@ -523,13 +532,6 @@ def _class_position(model: Model, label: object) -> int:
             + nearest(name, model.class_names)
         )
     return model.class_names.index(name)
-
-
-def _scale(units: object) -> float:
-    if not isinstance(units, str) or units not in UNITS:
-        hint = nearest(str(units), UNITS)
-        raise SpecError(f"units must be one of {one_of(UNITS)}, got {units!r}.{hint}")
-    return UNITS[units]
 
 
 def _difference(first: float, second: float) -> float | None:

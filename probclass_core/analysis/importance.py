@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.analysis.explanation import MAX_ROWS, explain
+from probclass_core.analysis.explanation import MAX_ROWS, Units, explain
 from probclass_core.analysis.json_values import json_values
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.arrow.parts import source_columns
@@ -84,6 +85,7 @@ class Importance(Report):
         return "\n".join(text)
 
 
+@checks_arguments
 def importance(
     model: ModelOption,
     source: Any,
@@ -91,7 +93,7 @@ def importance(
     rows: int = MAX_ROWS,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
-    units: str = "nats",
+    units: Units = "nats",
 ) -> Importance:
     """How much each column contributes to predictions: its mean absolute weight of evidence.
 

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import (
     BoolArray,
@@ -54,6 +55,7 @@ from probclass_core.errors import (
     ProbClassError,
     SpecError,
     StoreError,
+    expect,
     one_of,
 )
 from probclass_core.estimation.column_profile import (
@@ -82,6 +84,9 @@ _FEW_INTEGERS, _LEAST_ROWS_OF_INTEGER = 1000, 50
 
 LARGEST_ROW_WEIGHT = 100.0
 """Largest average weight that counts as a number of rows; see `Statistics.row_weight`."""
+
+STATISTICS_HINT = "compute it by summarize(source, spec)"
+"""How to fix a call that passes something else instead of statistics."""
 
 _COLUMNS = "_columns"
 """Name of the table `Statistics.columns`; no block can have it, because of the underscore."""
@@ -638,6 +643,8 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
     parts = list(parts)
     if not parts:
         raise DataError("there are no statistics to merge; give at least one.")
+    for part in parts:
+        expect(part, Statistics, STATISTICS_HINT)
     spec = parts[0].spec
     for part in parts:
         if part.spec != spec:
@@ -680,6 +687,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
     )
 
 
+@checks_arguments
 def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
     """The spec of another pass over the same rows, or None if these statistics are enough.
 
@@ -695,6 +703,7 @@ def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
         PluginError: if an estimator is unknown.
         SpecError: if an estimator refuses the options that it asked for.
     """
+    expect(statistics, Statistics, STATISTICS_HINT)
     due = {block.name for block in statistics.spec.blocks if passes < traits_of(block).passes}
     if not due:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from probclass_core.errors import SpecError, one_of
+from probclass_core.errors import SpecError, one_of, shown
 from probclass_core.execution.engine import Engine, EngineOption
 from probclass_core.plugins.manager import find_engine, registry
 
@@ -35,7 +35,7 @@ def open_engine(engine: EngineOption = None, workers: int | None = None) -> Iter
         matches = [plugin for plugin in engines.values() if plugin.recognizes(engine)]
         if not matches:
             raise SpecError(
-                f"{engine!r} is not an engine; give an executor, an object that an engine "
+                f"{shown(engine)} is not an engine; give an executor, an object that an engine "
                 f"recognizes, or one of {one_of(engines)}."
             )
         plugin, handle = matches[0], engine

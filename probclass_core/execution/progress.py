@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from probclass_core.errors import SpecError
+from probclass_core.errors import SpecError, shown
 
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Called with ``(rows done, total rows or None if unknown)`` after each batch and once more right
@@ -85,7 +85,7 @@ def draws_progress(
             if not (callable(progress) or progress is None or progress is False):
                 raise SpecError(
                     "progress must be True for a bar, or a function that is called with the number "
-                    f"of rows done and the total, got {progress!r}."
+                    f"of rows done and the total, got {shown(progress)}."
                 )
             return function(*args, **kwargs)
 

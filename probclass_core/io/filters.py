@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.types import value_type
-from probclass_core.errors import SpecError, TableMismatchError, nearest, one_of
+from probclass_core.errors import SpecError, TableMismatchError, nearest, one_of, shown
 
 Condition = Sequence[Any]
 Where: TypeAlias = str | Sequence[str | Condition] | pc.Expression | None
@@ -105,7 +105,7 @@ def parse_where(where: Where) -> Sequence[Condition] | pc.Expression | None:
     if not _is_list(where):
         raise SpecError(
             'where must be text such as "month >= 2013-01" or a list of (column, op, value), '
-            f"got {where!r}."
+            f"got {shown(where)}."
         )
     if len(where) == 3 and isinstance(where[1], str) and where[1] in _OPERATORS:
         return [where]  # a condition instead of a list of them
@@ -231,7 +231,7 @@ def typed_partition(schema: pa.Schema, partition: Mapping[str, Any] | None) -> d
     """
     if not isinstance(partition, Mapping | None):
         raise SpecError(
-            f"partition must be a table such as {{'month': '2014-01'}}, got {partition!r}."
+            f"partition must be a table such as {{'month': '2014-01'}}, got {shown(partition)}."
         )
     return {
         name: _scalar(_column_type(schema, name), value, (name, "==", value)).as_py()

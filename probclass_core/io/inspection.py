@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import TableMismatchError
 from probclass_core.io.commit.records import commit_record_in
@@ -168,6 +169,7 @@ class TableInspection(Report):
         return [*parts, TablePart({"column": self.schema.names, "type": types})]
 
 
+@checks_arguments
 def inspect_table(
     table: str | Path | TableRef,
     *,

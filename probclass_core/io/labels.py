@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow.compute as pc
 
+from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.arrays import class_labels
 from probclass_core.arrow.types import is_category_type, value_type
 from probclass_core.io.filters import Where
@@ -37,8 +38,13 @@ class LabelCounts:
         return {**asdict(self), "share": self.share}
 
 
+@checks_arguments
 def count_labels(
-    source: Any, label: str, *, partition: Mapping[str, Any] | None = None, where: Where = None
+    source: Any,
+    label: ColumnName,
+    *,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
 ) -> LabelCounts:
     """Count the rows of a table that have a label, to know whether labels have arrived.
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from probclass_core.errors import TableMismatchError, hide_credentials
+from probclass_core.arguments import check_argument
+from probclass_core.errors import TableMismatchError, hide_credentials, shown
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +44,7 @@ class TableRef:
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        check_argument("uri", self.uri, str)
         if self.version is not None and self.timestamp is not None:
             raise TableMismatchError(
                 f"{self.uri}: give a version or a timestamp to read, not both."
@@ -88,7 +90,7 @@ class TableRef:
             return table
         if not isinstance(table, (str, Path)):
             raise TableMismatchError(
-                f"{table!r} is not a path; name a table by its path or URI, as str or Path."
+                f"{shown(table)} is not a path; name a table by its path or URI, as str or Path."
             )
         if isinstance(table, Path) and re.match(r"\w[\w+.-]+:/", str(table)):
             raise TableMismatchError(

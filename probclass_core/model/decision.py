@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, as_table, check_columns
-from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.errors import SpecError, nearest, one_of, shown
 from probclass_core.model.posterior import Posterior, normalize
 from probclass_core.spec.model_spec import category_text
 
@@ -114,7 +114,7 @@ class DecisionRule:
             return cls(by=decision)
         raise SpecError(
             f"decision must be {one_of(_CRITERIA)}, a DecisionRule or a table of its keys, "
-            f"got {decision!r}."
+            f"got {shown(decision)}."
         )
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.annotations import ArrowArray, ArrowTable
 from probclass_core.arrow.arrays import (
     FloatArray,
@@ -34,6 +35,7 @@ from probclass_core.arrow.arrays import (
     batch_rows,
     check_columns,
     in_slices,
+    names_of_columns,
 )
 from probclass_core.arrow.bundle import (
     FORMAT_VERSION,
@@ -61,7 +63,13 @@ from probclass_core.errors import (
     one_of,
 )
 from probclass_core.estimation.contract import Likelihood, LinearLikelihood
-from probclass_core.estimation.statistics import Statistics, bind, check_classes, refine
+from probclass_core.estimation.statistics import (
+    STATISTICS_HINT,
+    Statistics,
+    bind,
+    check_classes,
+    refine,
+)
 from probclass_core.estimation.tidy import notes_of, tidy_table
 from probclass_core.model.block_weights import (
     BlockWeights,
@@ -379,6 +387,7 @@ class Model(Report):
         results = [compute(batch) for batch in in_slices(table.to_batches(), rows)]
         return np.concatenate(results or [compute(pa.RecordBatch.from_pylist([], table.schema))])
 
+    @checks_arguments
     def predict_table(
         self,
         data: Any,
@@ -391,7 +400,8 @@ class Model(Report):
 
         Args:
             data: table or frame with the feature columns; see `arrays.as_table`.
-            columns: column of the data to keep, or several; all by default.
+            columns: column of the data to keep, or several; by default all except an index without
+                a name of pandas.
             posterior: ``"columns"`` for one column ``p_<class>`` per class, ``"list"`` for one list
                 column ``posterior``.
             decision: decision rule; see `DecisionRule`.
@@ -409,7 +419,7 @@ class Model(Report):
 
         table = as_table(data)
         names = [columns] if isinstance(columns, str) else columns
-        kept = list(table.schema.names if names is None else names)
+        kept = names_of_columns(table.schema) if names is None else list(names)
         check_columns(table.schema, kept)
         sources = source_columns(table.schema, self.spec.features)
         table = table.select(list(dict.fromkeys([*kept, *sources])))
@@ -850,6 +860,7 @@ def _is_classifier(value: object) -> TypeGuard[FittedClassifier]:
     return hasattr(type(value), "model_")  # the instance has none before fit
 
 
+@checks_arguments
 def finalize(statistics: Statistics, *, early: bool = False) -> Model:
     """Compute the prior and the parameters of a model from statistics: the last step of training.
 
@@ -862,6 +873,7 @@ def finalize(statistics: Statistics, *, early: bool = False) -> Model:
             one class, or the rows do not suffice for the parameters of a block.
         SpecError: if a given prior does not fit the classes, or another pass is due.
     """
+    expect(statistics, Statistics, STATISTICS_HINT)
     if not early and (refined := refine(statistics)) is not None:
         pairs = zip(statistics.spec.blocks, refined.blocks, strict=True)
         due = [str(new.name) for old, new in pairs if new != old]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from probclass_core.analysis.paired import PairedEvaluation, PairedEvaluator, PairedSums
+from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import DataError, SpecError, hide_credentials, one_of
 from probclass_core.execution.engine import EngineOption
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 _SEEN = {"yes": "was trained on", "unknown": "may have been trained on"}
 
 
+@checks_arguments
 @draws_progress("evaluating")
 def evaluate_paired(
     challenger: ModelOption,
@@ -36,7 +38,7 @@ def evaluate_paired(
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
-    windows: str | None = None,
+    windows: ColumnName | None = None,
     decision: DecisionOption = "map",
     engine: EngineOption = None,
     workers: int | None = None,
@@ -129,6 +131,7 @@ def _plan(selection: Selection, challenger: Model, champion: Model | None) -> An
         raise
 
 
+@checks_arguments
 @draws_progress("evaluating")
 def promote_if_better(
     store: ModelStore,
@@ -138,7 +141,7 @@ def promote_if_better(
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
-    windows: str | None = None,
+    windows: ColumnName | None = None,
     gate: Gate | None = None,
     decision: DecisionOption = "map",
     by: str | None = None,

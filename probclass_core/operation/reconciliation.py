@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeGuard, get_args
 import pyarrow.compute as pc
 
 from probclass_core.analysis.health.watch import Watch, WatchOption
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import as_json
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import (
@@ -228,6 +229,7 @@ class ReconcileReport(Report):
         return f"{self.uri}: {counts or 'no partitions'}"
 
 
+@checks_arguments
 @draws_progress("scoring")
 def reconcile(
     model: ModelOption,
@@ -302,9 +304,6 @@ def reconcile(
         TableError: as `score`, likewise; or if partitions are gone and `deleted` is ``"fail"``.
     """
     began = time.monotonic()
-    for name, value, choices in (("deleted", deleted, Deleted), ("missing", missing, Missing)):
-        if value not in get_args(choices):
-            raise SpecError(f"{name} must be one of {one_of(get_args(choices))}, got {value!r}.")
     if limit is not None and limit < 1:
         raise SpecError(f"limit must be at least 1, got {limit}.")
     if catch_up < 0:

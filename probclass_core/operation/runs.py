@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import as_json, plain_json
 from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import DataError, MissingLabelsError, SpecError, StoreError, one_of
@@ -70,6 +71,7 @@ class RunPlan(ShortRepr):
         return plain
 
 
+@checks_arguments
 def plan_run(
     source: Any,
     partition: Mapping[str, Any],
@@ -195,6 +197,7 @@ class Judgment(ShortRepr):
         return values
 
 
+@checks_arguments
 def judge_served(
     store: ModelStore,
     name: str,
@@ -247,9 +250,6 @@ def judge_served(
         StoreError: if there is no such version, or the alias names none and there is no `prior_of`.
         TableError: if the table or partition does not exist or cannot be read.
     """
-    if fallback not in (None, *get_args(Fallback)):
-        choices = one_of(get_args(Fallback))
-        raise SpecError(f"fallback must be {choices} or None, got {fallback!r}.")
     table = open_table(source)
     on = plain_json({"source": table.uri, "partition": as_json(partition)}, "on")
     evaluations: dict[str, Evaluation] = {}

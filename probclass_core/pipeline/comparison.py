@@ -11,6 +11,7 @@ from probclass_core.analysis.comparison import (
     compare_statistics,
     named_models,
 )
+from probclass_core.arguments import checks_arguments
 from probclass_core.errors import DataError
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from probclass_core.store.statistics_cache import CacheOption
 
 
+@checks_arguments
 @draws_progress("summarizing")
 def compare(
     source: Any,

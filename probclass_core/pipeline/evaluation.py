@@ -8,6 +8,7 @@ from typing import Any
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.analysis.health.report import Health
 from probclass_core.analysis.health.sums import HealthMeter
+from probclass_core.arguments import checks_arguments
 from probclass_core.errors import DataError
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
@@ -20,6 +21,7 @@ from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import ModelOption, as_model
 
 
+@checks_arguments
 @draws_progress("evaluating")
 def evaluate(
     model: ModelOption,
@@ -66,6 +68,7 @@ def evaluate(
     return evaluator.result()
 
 
+@checks_arguments
 @draws_progress("measuring")
 def health(
     model: ModelOption,

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from probclass_core.analysis.health.watch import Watch, WatchOption
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import json_digest
-from probclass_core.errors import TableError
+from probclass_core.errors import SpecError, TableError
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, draws_progress
@@ -38,11 +39,12 @@ from probclass_core.scoring.reports import (
 )
 
 
+@checks_arguments
 @draws_progress("scoring")
 def score(
     model: ModelOption,
     source: Any,
-    sink: str | Path | TableRef,
+    sink: str | Path | TableRef | None = None,
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
@@ -71,11 +73,13 @@ def score(
         model: model to score with, or a fitted `ProbClassifier`.
         source: as for `fit`.
         sink: directory or URI of the scored table, or one local ``.parquet`` or ``.csv`` file; a
-            `TableRef` if its format or storage needs options.
+            `TableRef` if its format or storage needs options. It is required: for predictions in
+            memory, see `Model.predict_table`.
         partition: partition to read, written as this partition of the sink; by default each
             partition of the source in turn, or the whole of an unpartitioned one.
         where: rows to score; partitions without any are left as they are.
-        columns: passthrough column of the scored table, or several; all by default.
+        columns: passthrough column of the scored table, or several; by default all except an
+            index without a name that pandas wrote.
         posterior: ``"columns"`` for one column per class, ``"list"`` for one list column; see
             `BatchScorer`.
         decision: decision rule; see `DecisionRule`.
@@ -105,7 +109,7 @@ def score(
 
     Raises:
         SpecError: if a passthrough column has the name of a scored one, an argument is not one of
-            its choices, or the decision rule or the prior does not fit the model.
+            its choices, no sink is given, or the decision rule or the prior does not fit the model.
         NotSupportedError: if the rule needs a density that a block knows only up to a term.
         PartitionError: if some of several partitions failed, or all for different reasons; its
             ``report`` is the `ScoreReport`, with the failed ones.
@@ -114,6 +118,11 @@ def score(
         TableError: if source or sink cannot be read or written, the sink has other columns, or the
             source has no rows, or rows outside the partition.
     """
+    if sink is None:
+        raise SpecError(
+            "score writes its rows to a table; name it, such as score(model, source, "
+            "'scored.parquet'), or get them in memory by model.predict_table(rows)."
+        )
     began = time.monotonic()
     checks = Watch.parse(watch)
     planner = ScoringPlanner.open(
@@ -130,8 +139,8 @@ def score(
         missing_columns=missing_columns,
         schema=schema,
     )
-    partitions: Sequence[Mapping[str, Any]] = [partition or {}]
-    if not partition and planner.table.partition_columns:
+    partitions: Sequence[Mapping[str, Any]] = [{} if partition is None else partition]
+    if not partitions[0] and planner.table.partition_columns:
         partitions = planner.table.partitions(planner.where)
     planned: list[tuple[PlannedPartition, Mapping[str, Any] | None]] = []
     failures: list[tuple[Mapping[str, Any], PartitionFailure]] = []

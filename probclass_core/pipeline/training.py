@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import DataError, expect
 from probclass_core.estimation.statistics import Statistics, refine
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@checks_arguments
 @draws_progress("training")
 def fit(
     source: Any,
     spec: ModelSpec | None = None,
     *,
-    label: str | None = None,
+    label: ColumnName | None = None,
     exclude: str | Iterable[str] = (),
     max_classes: int | None = None,
     partition: Mapping[str, Any] | None = None,
@@ -117,6 +119,7 @@ def train(
     return dataclasses.replace(model, spec=spec, training=training), statistics
 
 
+@checks_arguments
 @draws_progress("summarizing")
 def summarize(
     source: Any,

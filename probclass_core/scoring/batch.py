@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from probclass_core.analysis.health.label_shift import log_ratio
 from probclass_core.analysis.health.sums import HealthMeter, HealthSums
+from probclass_core.arguments import check_argument
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.errors import DataError, SpecError
@@ -78,8 +79,7 @@ class BatchScorer:
 
     def __init__(self, model: Model, schema: pa.Schema, options: BatchOptions) -> None:
         columns, posterior = list(options.columns), options.posterior
-        if posterior not in ("columns", "list"):
-            raise SpecError(f"posterior must be 'columns' or 'list', got {posterior!r}.")
+        check_argument("posterior", posterior, PosteriorFormat)
         for name in columns:
             if columns.count(name) > 1:
                 raise SpecError(f"column {name!r} is listed twice in columns; list it once.")

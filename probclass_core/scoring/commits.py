@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from probclass_core.arguments import checks_arguments
 from probclass_core.io.filters import Where, parse_where, typed_partition
 from probclass_core.io.open import open_sink, open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import AppendableSink, PartitionedSink, Sink, TypedPartition
 
 
+@checks_arguments
 def commits(
     sink: str | Path | TableRef,
     *,

@@ -9,11 +9,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 
 from probclass_core.analysis.health.sums import HealthMeter
+from probclass_core.arrow.arrays import names_of_columns
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.types import is_text_type
@@ -22,7 +23,6 @@ from probclass_core.errors import (
     SpecError,
     TableError,
     TableMismatchError,
-    one_of,
 )
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import ProgressOption, RowCounter
@@ -118,12 +118,6 @@ class ScoringPlanner:
         model = as_model(model)
         table, target = open_table(source), TableRef.parse(sink)
         planner = cls(model, table, target, parse_where(where), **options)
-        if planner.overwrite not in get_args(Overwrite):
-            choices = one_of(get_args(Overwrite))
-            raise SpecError(f"overwrite must be one of {choices}, got {planner.overwrite!r}.")
-        if planner.schema not in get_args(SchemaPolicy):
-            choices = one_of(get_args(SchemaPolicy))
-            raise SpecError(f"schema must be one of {choices}, got {planner.schema!r}.")
         if isinstance(planner.prior, str) and planner.prior != "estimated":
             raise SpecError(
                 f"prior must be 'estimated' or a table of shares, got {planner.prior!r}."
@@ -252,7 +246,7 @@ class ScoringPlanner:
     @cached_property
     def _passthrough(self) -> list[str]:
         if self.columns is None:
-            return list(self.table.schema.names)
+            return names_of_columns(self.table.schema)
         return [self.columns] if isinstance(self.columns, str) else list(self.columns)
 
     @cached_property

@@ -55,7 +55,14 @@ from probclass_core.sklearn.parameters import (
     models_floats,
     only_categories,
 )
-from probclass_core.spec.model_spec import Block, BlockWeightsOption, Effort, ModelSpec, Prior
+from probclass_core.spec.model_spec import (
+    Block,
+    BlockWeightsOption,
+    Effort,
+    ModelSpec,
+    OnScarce,
+    Prior,
+)
 
 COUNTS = "counts"
 """Column of the model of a sparse X: maps from names of columns to counts."""
@@ -127,7 +134,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         options: Mapping[str, Any] | None = None,
         prior: Prior | None = None,
         block_weights: BlockWeightsOption = None,
-        on_scarce: str | None = None,
+        on_scarce: OnScarce | None = None,
         max_classes: int | None = None,
     ) -> None:
         self.estimator = estimator

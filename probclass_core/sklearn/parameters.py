@@ -8,9 +8,17 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
-from probclass_core.errors import PluginError, SpecError, nearest, one_of
+from probclass_core.errors import PluginError, SpecError, nearest, one_of, shown
 from probclass_core.estimation.statistics import bind_block
-from probclass_core.spec.model_spec import Block, BlockWeightsOption, Effort, ModelSpec, Prior
+from probclass_core.plugins.manager import registry
+from probclass_core.spec.model_spec import (
+    Block,
+    BlockWeightsOption,
+    Effort,
+    ModelSpec,
+    OnScarce,
+    Prior,
+)
 from probclass_core.structure.columns import columns_of
 from probclass_core.structure.dates import parts_by_types
 
@@ -28,7 +36,7 @@ def model_spec(
     options: Mapping[str, Any] | None,
     prior: Prior | None,
     block_weights: BlockWeightsOption,
-    on_scarce: str | None,
+    on_scarce: OnScarce | None,
     max_classes: int | None,
     schema: pa.Schema,
     label: str,
@@ -63,18 +71,24 @@ def model_spec(
 def _spec(estimator: Blocks, schema: pa.Schema, label: str) -> ModelSpec:
     if isinstance(estimator, ModelSpec):
         return estimator
-    if estimator == AUTO:
-        return ModelSpec(label=label, blocks=_blocks_by_types(schema))
-    if isinstance(estimator, str) and estimator in EFFORTS:
-        return ModelSpec.auto(schema.append(pa.field(label, pa.string())), label)
     if isinstance(estimator, str):
-        return ModelSpec(label=label, blocks=[Block(estimator, schema.names)])
+        return _named_spec(estimator, schema, label)
     if isinstance(estimator, (Mapping, Sequence)) and not isinstance(estimator, str):
         return ModelSpec(label=label, blocks=estimator)
     raise SpecError(
         "estimator must be 'default', 'fast', 'best' or 'auto', an estimator's name, columns by "
-        f"estimator, a list of blocks or a ModelSpec, got {estimator!r}."
+        f"estimator, a list of blocks or a ModelSpec, got {shown(estimator)}."
     )
+
+
+def _named_spec(name: str, schema: pa.Schema, label: str) -> ModelSpec:
+    if name == AUTO:
+        return ModelSpec(label=label, blocks=_blocks_by_types(schema))
+    if name in EFFORTS:
+        return ModelSpec.auto(schema.append(pa.field(label, pa.string())), label)
+    if name not in registry().estimators and (hint := nearest(name, (AUTO, *EFFORTS))):
+        raise SpecError(f"estimator {name!r} is unknown.{hint}")
+    return ModelSpec(label=label, blocks=[Block(name, schema.names)])
 
 
 def _blocks_by_types(schema: pa.Schema) -> list[Block]:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
-from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.errors import SpecError, nearest, one_of, shown
 from probclass_core.plugins.manager import check_option_names
 from probclass_core.spec.files import read_values
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 Prior = str | Mapping[str, float]
 Effort = Literal["fast", "default", "best"]
 """How much `ModelSpec.auto` tries."""
+
+OnScarce = Literal["pool", "error"]
+"""What to do if the rows do not suffice for an estimate."""
 
 Blocks: TypeAlias = (
     "Block | Iterable[Block | Mapping[str, Any]] | Mapping[str, str | Sequence[str]]"
@@ -49,7 +53,6 @@ _SPEC_KEYS = ("label", "blocks", "prior", "weight", "block_weights", "on_scarce"
 _MOST_BLOCKS = 200
 """Number of blocks that the table of a spec shows."""
 
-_SCARCE_CHOICES = ("pool", "error")
 TABLE_NAMES = (
     "priors",
     "classes",
@@ -104,17 +107,19 @@ class Block(ShortRepr):
         given: str | Sequence[str] = (),
         **options: Any,
     ) -> None:
-        where = f"block {name or estimator!r}"
+        where = f"block {shown(estimator if name is None else name)}"
         if not isinstance(estimator, str) or not estimator:
-            raise SpecError(f"{where}: estimator must be a name, got {estimator!r}.")
+            raise SpecError(f"{where}: estimator must be a name, got {shown(estimator)}.")
         if name is not None and not isinstance(name, str):
-            raise SpecError(f"{where}: name must be text, got {name!r}.")
+            raise SpecError(f"{where}: name must be text, got {shown(name)}.")
         modeled = _column_names(columns)
         if not modeled:
-            raise SpecError(f"{where}: columns must be one or more column names, got {columns!r}.")
+            raise SpecError(
+                f"{where}: columns must be one or more column names, got {shown(columns)}."
+            )
         conditions = _column_names(given)
         if conditions is None:
-            raise SpecError(f"{where}: given must be column names, got {given!r}.")
+            raise SpecError(f"{where}: given must be column names, got {shown(given)}.")
         for column in conditions:
             if column in modeled:
                 raise SpecError(
@@ -217,31 +222,23 @@ class ModelSpec(Report):
     prior: Prior = "empirical"
     weight: str | None = None
     block_weights: BlockWeightsOption = None
-    on_scarce: str = "pool"
+    on_scarce: OnScarce = "pool"
     max_classes: int | None = None
     notes: Sequence[str] = field(default=(), compare=False)
 
+    @checks_arguments
     def __init__(
         self,
-        label: str,
+        label: ColumnName,
         blocks: Blocks,
         prior: Prior = "empirical",
-        weight: str | None = None,
+        weight: ColumnName | None = None,
         block_weights: BlockWeightsOption = None,
-        on_scarce: str = "pool",
+        on_scarce: OnScarce = "pool",
         max_classes: int | None = None,
         notes: Sequence[str] = (),
     ) -> None:
-        if not isinstance(label, str) or not label:
-            raise SpecError(f"label must be a column name, got {label!r}.")
-        if weight is not None and (not isinstance(weight, str) or not weight):
-            raise SpecError(f"weight must be a column name, got {weight!r}.")
-        if on_scarce not in _SCARCE_CHOICES:
-            raise SpecError(
-                f"on_scarce must be one of {one_of(_SCARCE_CHOICES)}, got {on_scarce!r}."
-            )
-        is_whole = isinstance(max_classes, int) and not isinstance(max_classes, bool)
-        if max_classes is not None and not (is_whole and max_classes > 0):
+        if max_classes is not None and max_classes < 1:
             raise SpecError(
                 f"max_classes must be a whole number of at least 1, or None, got {max_classes!r}."
             )
@@ -450,6 +447,7 @@ class ModelSpec(Report):
         return cls(**values)
 
     @classmethod
+    @checks_arguments
     def from_file(cls, path: str | Path) -> ModelSpec:
         """Read a spec from ``.toml``, ``.json``, ``.yaml`` or ``.yml`` (YAML needs PyYAML).
 
@@ -461,16 +459,17 @@ class ModelSpec(Report):
         return cls.from_dict(read_values(Path(path), "the model spec", suffixes))
 
     @classmethod
+    @checks_arguments
     def auto(
         cls,
         source: Any,
-        label: str,
+        label: ColumnName,
         *,
         effort: Effort = "default",
-        weight: str | None = None,
+        weight: ColumnName | None = None,
         exclude: str | Iterable[str] = (),
         prior: Prior = "empirical",
-        on_scarce: str = "pool",
+        on_scarce: OnScarce = "pool",
         max_classes: int | None = None,
         like: ModelSpec | None = None,
         partition: Mapping[str, Any] | None = None,
@@ -560,7 +559,7 @@ def _blocks(listed: Blocks) -> tuple[Block, ...]:
     if isinstance(listed, str) or not isinstance(listed, Iterable):
         raise SpecError(
             "blocks must be a list of Blocks, or columns by estimator such as "
-            f"{{'gaussian_diagonal': ['x', 'y']}}, got {listed!r}."
+            f"{{'gaussian_diagonal': ['x', 'y']}}, got {shown(listed)}."
         )
     blocks = tuple(one if isinstance(one, Block) else Block.from_dict(one) for one in listed)
     if not blocks:
@@ -622,7 +621,7 @@ def _check_prior(prior: object) -> Prior:
             )
         return prior
     if not isinstance(prior, Mapping) or not prior:
-        raise SpecError(f"prior must be {one_of(_NAMED_PRIORS)} or a mapping, got {prior!r}.")
+        raise SpecError(f"prior must be {one_of(_NAMED_PRIORS)} or a mapping, got {shown(prior)}.")
     checked: dict[str, float] = {}
     for name, value in prior.items():
         number = float(value) if isinstance(value, (int, float, np.number)) else math.nan
@@ -638,11 +637,11 @@ def _check_prior(prior: object) -> Prior:
 def _check_block_weights(
     weights: BlockWeightsOption, blocks: Sequence[Block]
 ) -> BlockWeightsOption:
-    if weights is None or weights == "fit":
+    if weights is None or (isinstance(weights, str) and weights == "fit"):
         return weights
     if not isinstance(weights, Mapping):
         raise SpecError(
-            f"block_weights must be 'fit', a number for each block, or None, got {weights!r}."
+            f"block_weights must be 'fit', a number for each block, or None, got {shown(weights)}."
         )
     names = [str(block.name) for block in blocks]
     for name, value in weights.items():

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.errors import DataError, SpecError, TableError, TableMismatchError
 from probclass_core.io.filters import Where, partition_text, typed_conditions
@@ -31,6 +32,7 @@ _COLUMNS = ("sink", "partition_values", "commit_id", "model_id", "row_count", "r
 _Name = str | Sequence[str]
 
 
+@checks_arguments
 def score_sql(
     model: ModelOption,
     connection: Any,

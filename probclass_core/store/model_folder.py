@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from probclass_core.arrow.bundle import Bundle
-from probclass_core.errors import StoreError, one_of
+from probclass_core.errors import StoreError, one_of, shown
 from probclass_core.io.filesystem import Location
 from probclass_core.model.model import Model
 from probclass_core.store.model_records import MANIFEST
@@ -100,5 +100,5 @@ def _folder_in_parent(
 
 def _path_text(path: object) -> str:
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-        raise StoreError(f"expected the path of a folder, got {path!r}.")
+        raise StoreError(f"expected the path of a folder, got {shown(path)}.")
     return str(os.fspath(path))

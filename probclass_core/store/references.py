@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from probclass_core.arrow.display import ShortRepr
-from probclass_core.errors import StoreError
+from probclass_core.errors import StoreError, shown
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _ID = re.compile(r"[0-9a-f]{64}")
@@ -84,7 +84,7 @@ def check_model_name(name: str) -> str:
         StoreError: if it is not.
     """
     if not is_model_name(name):
-        raise StoreError(f"{name!r} cannot name a model; use {_RULE}.")
+        raise StoreError(f"{shown(name)} cannot name a model; use {_RULE}.")
     return name
 
 
@@ -118,7 +118,7 @@ def parse_ref(ref: str) -> tuple[str, str | None]:
         StoreError: if the reference has none of the forms above.
     """
     if not isinstance(ref, str):
-        raise StoreError(f"a reference is text such as 'name@alias', got {ref!r}.")
+        raise StoreError(f"a reference is text such as 'name@alias', got {shown(ref)}.")
     name, at, selector = ref.partition("@")
     check_model_name(name)
     if not at:

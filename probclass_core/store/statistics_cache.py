@@ -33,6 +33,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 import probclass_core
+from probclass_core.arguments import check_argument
 from probclass_core.arrow.bundle import Buffer
 from probclass_core.errors import SpecError, StoreError
 from probclass_core.estimation.statistics import Statistics, check_together
@@ -335,6 +336,7 @@ class StatisticsCache:
 
     def __init__(self, store: ModelStore | str | os.PathLike[str]) -> None:
         if not isinstance(store, ModelStore):
+            check_argument("cache", store, str | os.PathLike[str])
             store = ModelStore(store)
         self.uri = store.uri
         self._files = store.files

@@ -14,14 +14,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import label_codes
 from probclass_core.arrow.parts import part_of
 from probclass_core.arrow.row_sample import COUNT, HASH, SAMPLE_ROWS
-from probclass_core.errors import DataError, SpecError, nearest, one_of
+from probclass_core.errors import DataError, SpecError, nearest, one_of, shown
 from probclass_core.estimation.families.strength import LEAVE_ONE_OUT
 from probclass_core.estimation.statistics import (
     MAX_CLASSES,
@@ -40,7 +40,7 @@ from probclass_core.io.selection import Selection
 from probclass_core.io.table import Table
 from probclass_core.model.block_weights import base_blocks
 from probclass_core.model.model import finalize
-from probclass_core.spec.model_spec import TABLE_NAMES, Block, Effort, ModelSpec, Prior
+from probclass_core.spec.model_spec import TABLE_NAMES, Block, Effort, ModelSpec, OnScarce, Prior
 from probclass_core.structure.columns import (
     ENOUGH_ROWS,
     Column,
@@ -116,7 +116,7 @@ def auto_spec(
     weight: str | None,
     exclude: Iterable[str],
     prior: Prior,
-    on_scarce: str,
+    on_scarce: OnScarce,
     max_classes: int | None,
     like: ModelSpec | None,
     partition: Mapping[str, Any] | None,
@@ -127,8 +127,6 @@ def auto_spec(
     progress: ProgressOption,
 ) -> ModelSpec:
     """See `ModelSpec.auto`."""
-    if effort not in get_args(Effort):
-        raise SpecError(f"effort must be one of {one_of(get_args(Effort))}, got {effort!r}.")
     _check_like(like, label)
     exclude = (exclude,) if isinstance(exclude, str) else tuple(exclude)
     spec_of = partial(
@@ -168,7 +166,9 @@ def _check_like(like: ModelSpec | None, label: str) -> None:
     if like is None:
         return
     if not isinstance(like, ModelSpec):
-        raise SpecError(f"like must be a ModelSpec, got {like!r}; load a model and pass its spec.")
+        raise SpecError(
+            f"like must be a ModelSpec, got {shown(like)}; load a model and pass its spec."
+        )
     if like.label != label:
         raise SpecError(
             f"like is a spec for the label {like.label!r}, not {label!r}; pass one for this label."

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from probclass_core.analysis.comparison import named_models
 from probclass_core.analysis.evaluation import METRICS, Evaluation, EvaluationSums, Evaluator
 from probclass_core.analysis.json_values import json_values
+from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import IntArray
 from probclass_core.arrow.display import Part, Report, TablePart
@@ -259,10 +260,10 @@ def cross_validate(
     source: Any,
     spec: ModelSpec | None = None,
     *,
-    label: str | None = None,
+    label: ColumnName | None = None,
     folds: int = 5,
     seed: int = 0,
-    groups: str | None = None,
+    groups: ColumnName | None = None,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     decision: DecisionOption = "map",
@@ -289,15 +290,16 @@ def cross_validate(
 ) -> CrossValidations: ...
 
 
+@checks_arguments
 @draws_progress("cross-validating")
 def cross_validate(
     source: Any,
     spec: ModelSpec | Mapping[str, ModelSpec] | Sequence[ModelSpec] | None = None,
     *,
-    label: str | None = None,
+    label: ColumnName | None = None,
     folds: int = 5,
     seed: int = 0,
-    groups: str | None = None,
+    groups: ColumnName | None = None,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     decision: DecisionOption = "map",

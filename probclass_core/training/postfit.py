@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from probclass_core.analysis.evaluation import true_classes
 from probclass_core.analysis.json_values import json_values
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import MISSING, FloatArray, weight_vector
 from probclass_core.errors import DataError, SpecError, one_of
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
@@ -41,6 +42,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
+@checks_arguments
 @draws_progress("measuring")
 def with_density_quantiles(
     model: ModelOption,
@@ -91,6 +93,7 @@ def with_density_quantiles(
     )
 
 
+@checks_arguments
 @draws_progress("calibrating")
 def calibrate(
     model: ModelOption,

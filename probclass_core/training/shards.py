@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.display import ShortRepr
-from probclass_core.errors import SpecError
+from probclass_core.errors import SpecError, expect, shown
 from probclass_core.estimation.statistics import summarize_batches
 from probclass_core.io.filters import Where
 from probclass_core.io.table import Plan, balanced_parts
-from probclass_core.spec.model_spec import ModelSpec
+from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
 from probclass_core.training.rows import TrainingRows
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class Shard:
         match = _TEXT.fullmatch(shard) if isinstance(shard, str) else None
         if match is None:
             raise SpecError(
-                f"{shard!r} is not a shard; pass one of plan_shards(…).shards, or text such as "
-                "'0:8'."
+                f"{shown(shard)} is not a shard; pass one of plan_shards(…).shards, or text such "
+                "as '0:8'."
             )
         return cls(int(match[1]), int(match[2]))
 
@@ -82,6 +83,7 @@ class ShardPlan(ShortRepr):
     rows: int
 
 
+@checks_arguments
 def plan_shards(
     source: Any,
     spec: ModelSpec,
@@ -115,6 +117,7 @@ def plan_shards(
         PluginError: if an estimator is unknown.
         StoreError: if the cache cannot be opened.
     """
+    expect(spec, ModelSpec, SPEC_HINT)
     for name, number in (("most", most), ("min_rows", min_rows)):
         if number < 1:
             raise SpecError(f"{name} must be at least 1, got {number}.")

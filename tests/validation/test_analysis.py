@@ -132,7 +132,12 @@ EMPTY = summarize(ROWS[:0], pc.Block("gaussian_diagonal", "x"))
         ([NAIVE, HALF], {}, pc.SpecError, "'M1' and 'M2' do not model the same columns.*has 'u'"),
         ([NAIVE] * 2, {"names": ["a"]}, pc.SpecError, "2 models need as many different names"),
         ([NAIVE] * 2, {"names": ["a", "a"]}, pc.SpecError, "2 models need as many different names"),
-        ({"a": NAIVE, "b": NAIVE}, {"names": "ab"}, pc.SpecError, "names its models; leave names="),
+        (
+            {"a": NAIVE, "b": NAIVE},
+            {"names": ["a", "b"]},
+            pc.SpecError,
+            "names its models; leave names=",
+        ),
         ([NAIVE] * 2, {"prior": {"M1": 1}}, pc.SpecError, "for each of 'M1', 'M2', got {'M1': 1}"),
         ([NAIVE] * 2, {"prior": 2}, pc.SpecError, "prior must give a number for each of"),
         ([NAIVE] * 2, {"prior": {"M1": 1, "M2": 0}}, pc.SpecError, "'M2' must be .*above 0, got 0"),

@@ -28,10 +28,10 @@ from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, TablePart
-from probclass_core.errors import DataError, SpecError, one_of
+from probclass_core.errors import DataError, SpecError, one_of, shown
 from probclass_core.estimation.families.discretized.cuts import bin_name
 from probclass_core.estimation.statistics import Statistics
-from probclass_core.model.model import Model, ModelOption, as_model, finalize
+from probclass_core.model.model import Model, ModelOption, as_model, finalize, is_model
 
 _NUMBERS = (
     "divergence",
@@ -128,6 +128,12 @@ def drift(before: ModelOption | Statistics, after: ModelOption | Statistics) -> 
         SpecError: if the models have different labels.
         DataError: if they have no class in common, or statistics cannot be finalized.
     """
+    for each in (before, after):
+        if not isinstance(each, Statistics) and not is_model(each):
+            raise SpecError(
+                f"drift compares two models, got {shown(each)}; to compare rows with a model, use "
+                "health(model, rows)."
+            )
     old, new = (
         finalize(each) if isinstance(each, Statistics) else as_model(each)
         for each in (before, after)
@@ -157,14 +163,14 @@ def drift(before: ModelOption | Statistics, after: ModelOption | Statistics) -> 
     rows: list[dict[str, Any]] = []
     for key in dict.fromkeys([*new_distributions, *old_distributions]):
         feature, term = key
-        shown = feature if term is None else f"{feature} {term!r}"
+        column = feature if term is None else f"{feature} {term!r}"
         if key not in new_distributions or key not in old_distributions:
             only = "first" if key in old_distributions else "second"
-            uncompared.append(f"{shown}: only in the {only} model")
+            uncompared.append(f"{column}: only in the {only} model")
             continue
         p, (block, q) = old_distributions[key][1], new_distributions[key]
         if (reason := _incomparable(p, q)) is not None:
-            uncompared.append(f"{shown}: {reason}")
+            uncompared.append(f"{column}: {reason}")
             continue
         names = {"block": block, "feature": feature, "term": term}
         rows += [{**names, "class": c, **_change(p, q, i, j)} for c, i, j in positions]

@@ -14,7 +14,7 @@ from probclass_core.analysis.health.label_checks import LABEL_CHECKS, Scores, ju
 from probclass_core.analysis.health.report import Health
 from probclass_core.analysis.health.unlabeled_checks import CHECKS, Reference, UnlabeledChecks
 from probclass_core.analysis.health.verdicts import Action, Verdict
-from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.errors import SpecError, nearest, one_of, shown
 
 _REQUIRED = ("z", "label_z", "min_rows")
 _ACTIONS = ("ignore", "fail", "rollback")
@@ -169,7 +169,7 @@ class Watch:
             return cls()
         if isinstance(watch, Mapping):
             return cls.from_dict(watch)
-        raise SpecError(f"watch must be a Watch, a mapping, True or False, got {watch!r}.")
+        raise SpecError(f"watch must be a Watch, a mapping, True or False, got {shown(watch)}.")
 
     def check(
         self,

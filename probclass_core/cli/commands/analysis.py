@@ -27,6 +27,7 @@ from probclass_core.errors import SpecError, one_of
 
 if TYPE_CHECKING:
     from probclass_core import Evaluation, EvaluationRecord, ModelOdds, ModelVersion
+    from probclass_core.analysis.explanation import Units as WeightUnits
     from probclass_core.io.missing_columns import MissingColumns
 
 Units = Annotated[
@@ -215,7 +216,7 @@ def explain(
         source,
         rows=row or None,
         against=against,
-        units=units,
+        units=cast("WeightUnits", units),
         by=by,
         limit=limit,
         **selection,
@@ -251,7 +252,9 @@ def importance(
 
     selection = rows.arguments()
     loaded, version = model.load()
-    result = pc.importance(loaded, source, rows=explained, units=units, **selection)
+    result = pc.importance(
+        loaded, source, rows=explained, units=cast("WeightUnits", units), **selection
+    )
     if as_json:
         show_json({"model": version.ref, **result.to_dict()})
     else:

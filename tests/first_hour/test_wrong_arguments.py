@@ -1,0 +1,270 @@
+"""What a newcomer types wrong in the first hour, and the one clear line that each call answers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import probclass_core as pc
+from probclass_core.sklearn import ProbClassifier
+
+ROWS = 60
+FRAME = pd.DataFrame(
+    {
+        "size": np.sin(np.arange(ROWS)),
+        "color": ["red", "blue", "red"] * (ROWS // 3),
+        "kind": ["a", "b"] * (ROWS // 2),
+    }
+)
+SPEC = pc.ModelSpec("kind", {"gaussian_diagonal": "size", "categorical": "color"})
+MODEL = pc.fit(FRAME, SPEC)
+FEATURES, KIND = FRAME[["size", "color"]], FRAME["kind"]
+
+
+def with_column(values: Any) -> pd.DataFrame:
+    return FRAME.assign(extra=values)
+
+
+def of_two_levels() -> pd.DataFrame:
+    return FRAME.set_axis(pd.MultiIndex.from_product([["all"], FRAME.columns]), axis=1)
+
+
+def fit(label: Any, frame: pd.DataFrame = FRAME) -> Callable[[], object]:
+    return lambda: pc.fit(frame, label=label)
+
+
+MESSAGES: dict[str, tuple[Callable[[], object], list[str]]] = {
+    "label as a list": (
+        lambda: pc.ModelSpec.auto(FRAME, ["kind"]),  # type: ignore[arg-type]
+        ["label must be a column name, got ['kind']", "Pass 'kind'."],
+    ),
+    "label of a spec as a list": (
+        lambda: pc.ModelSpec(label=["kind"], blocks={"categorical": "color"}),  # type: ignore[arg-type]
+        ["label must be a column name, got ['kind']", "Pass 'kind'."],
+    ),
+    "label as a Series": (fit(KIND), ["label must be a column name", "a Series", "Pass 'kind'."]),
+    "label of two levels": (
+        fit(("all", "kind"), of_two_levels()),
+        ["label must be a column name, got ('all', 'kind')", '''pass "('all', 'kind')"'''],
+    ),
+    "label as a number": (
+        fit(2, FRAME.set_axis(range(3), axis=1)),
+        ["label must be a column name, got 2", "pass '2'"],
+    ),
+    "weight as a Series": (
+        lambda: pc.ModelSpec.auto(FRAME, "kind", weight=FRAME["size"]),  # type: ignore[arg-type]
+        ["weight must be a column name", "Pass 'size'."],
+    ),
+    "nothing to exclude": (
+        lambda: pc.ModelSpec.auto(FRAME, "kind", exclude=None),  # type: ignore[arg-type]
+        ["exclude must be text or a list of names, got None"],
+    ),
+    "misspelt effort": (
+        lambda: pc.ModelSpec.auto(FRAME, "kind", effort="defalt"),  # type: ignore[arg-type]
+        ["effort must be one of 'best', 'default', 'fast'", "Did you mean 'default'?"],
+    ),
+    "misspelt effort of a classifier": (
+        lambda: ProbClassifier("defalt").fit(FEATURES, KIND),
+        ["estimator 'defalt' is unknown", "Did you mean 'default'?"],
+    ),
+    "misspelt choice": (
+        lambda: pc.evaluate(MODEL, FRAME, missing_columns="alow"),  # type: ignore[arg-type]
+        ["missing_columns must be one of", "Did you mean 'allow'?"],
+    ),
+    "drift of rows": (
+        lambda: pc.drift(MODEL, FRAME),  # type: ignore[arg-type]
+        ["drift compares two models, got a DataFrame", "health(model, rows)"],
+    ),
+    "no sink": (
+        lambda: pc.score(MODEL, FRAME),
+        ["score writes its rows to a table", "model.predict_table(rows)"],
+    ),
+    "workers as text": (
+        lambda: pc.fit(FRAME, SPEC, workers="two"),  # type: ignore[arg-type]
+        ["workers must be a whole number, got 'two'"],
+    ),
+    "cache as a frame": (
+        lambda: pc.fit(FRAME, SPEC, cache=FRAME),  # type: ignore[arg-type]
+        ["cache must be text or a path, got a DataFrame"],
+    ),
+    "store of nothing": (
+        lambda: pc.ModelStore(None),  # type: ignore[arg-type]
+        ["uri must be text or a path, got None"],
+    ),
+    "spec file as a dict": (
+        lambda: pc.ModelSpec.from_file({"label": "kind"}),  # type: ignore[arg-type]
+        ["path must be text or a path, got {'label': 'kind'}"],
+    ),
+    "sink as a frame": (
+        lambda: pc.score(MODEL, FRAME, FRAME),  # type: ignore[arg-type]
+        ["a DataFrame is not a path"],
+    ),
+    "frame as conditions": (
+        lambda: pc.evaluate(MODEL, FRAME, where=FRAME),
+        ["where must be text such as", "got a DataFrame"],
+    ),
+    "model instead of statistics": (
+        lambda: pc.finalize(MODEL),  # type: ignore[arg-type]
+        ["expected a Statistics, got Model", "summarize(source, spec)"],
+    ),
+    "whole numbers beyond 64 bits": (
+        fit("kind", with_column([2**70] * ROWS)),
+        ["column 'extra' has whole numbers beyond 64 bits, such as 1180591620717411303424", "text"],
+    ),
+    "label beyond int64": (
+        fit("extra", with_column(np.array([2**63, 2**63 + 9] * (ROWS // 2), np.uint64))),
+        ["label 'extra' is uint64", "beyond int64", "cast it to text"],
+    ),
+    "mixed values": (
+        fit("kind", with_column([[1], "x"] * (ROWS // 2))),
+        ["column 'extra' mixes list values such as [1] and str values such as 'x'", "one type"],
+    ),
+    "objects": (
+        fit("kind", with_column([complex(1, 2)] * ROWS)),
+        ["column 'extra' has complex values", "drop it"],
+    ),
+    "duplicate columns of a frame": (
+        fit("kind", pd.concat([FRAME, FRAME[["size"]]], axis=1)),
+        ["the table has 2 columns named 'size'; rename all but one."],
+    ),
+    "one row of plain values": (
+        lambda: MODEL.predict({"size": 0.5, "color": "red"}),
+        ["column 'size' is a single value, 0.5; give a list of values, such as [0.5]."],
+    ),
+    "columns of different lengths": (
+        lambda: MODEL.predict({"size": [0.5, 1.0], "color": ["red"]}),
+        ["the columns have different lengths: {'size': 2, 'color': 1}"],
+    ),
+    "force without a reason": (
+        lambda: pc.ModelStore("models").promote("air", "x", "champion", force=True),
+        ["force needs a reason", "--force --reason TEXT"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_wrong_argument_is_answered_by_one_clear_line(name: str) -> None:
+    call, fragments = MESSAGES[name]
+    with pytest.raises(pc.ProbClassError) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 300
+    for fragment in fragments:
+        assert fragment in message
+
+
+UNUSABLE = {
+    "Series": KIND,
+    "DataFrame": FRAME,
+    "Path": Path("no/such/table"),
+    "list": ["kind"],
+    "number": 2.5,
+    "array": np.zeros((2, 2)),
+    "Model": MODEL,
+}
+CALLS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
+    "fit": (pc.fit, {"source": FRAME, "spec": SPEC}),
+    "summarize": (pc.summarize, {"source": FRAME, "spec": SPEC}),
+    "auto": (pc.ModelSpec.auto, {"source": FRAME, "label": "kind", "effort": "fast"}),
+    "evaluate": (pc.evaluate, {"model": MODEL, "source": FRAME}),
+    "health": (pc.health, {"model": MODEL, "source": FRAME}),
+    "explain": (pc.explain, {"model": MODEL, "source": FRAME, "rows": 0}),
+    "importance": (pc.importance, {"model": MODEL, "source": FRAME}),
+    "calibrate": (pc.calibrate, {"model": MODEL, "source": FRAME}),
+    "cross_validate": (pc.cross_validate, {"source": FRAME, "spec": SPEC, "folds": 2}),
+    "compare": (pc.compare, {"source": FRAME, "specs": [SPEC, SPEC]}),
+    "count_labels": (pc.count_labels, {"source": FRAME, "label": "kind"}),
+    "predict_table": (MODEL.predict_table, {"data": FRAME}),
+    "drift": (pc.drift, {"before": MODEL, "after": MODEL}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_argument_of_another_type_is_a_raw_error(name: str) -> None:
+    function, arguments = CALLS[name]
+    messages = []
+    for parameter in inspect.signature(function).parameters:
+        for kind, value in UNUSABLE.items():
+            try:
+                function(**{**arguments, parameter: value})
+            except pc.ProbClassError as error:
+                messages.append(f"{parameter} as {kind}: {error}")
+    assert len(messages) >= len(UNUSABLE)
+    assert not [message for message in messages if "\n" in message]
+
+
+def test_the_index_of_a_frame_is_no_column_of_scored_rows(tmp_path: Path) -> None:
+    named = FRAME.set_axis([f"row {number}" for number in range(ROWS)])
+    scored = tmp_path / "scored.parquet"
+    pc.score(MODEL, named, scored, watch=False)
+    assert pq.read_schema(scored).names[:4] == ["size", "color", "kind", "prediction"]
+    assert MODEL.predict_table(named).column_names[:4] == ["size", "color", "kind", "prediction"]
+
+
+def test_the_index_in_a_file_of_pandas_is_copied_only_if_it_is_named(tmp_path: Path) -> None:
+    rows, scored, asked = (tmp_path / f"{name}.parquet" for name in ("rows", "scored", "asked"))
+    FRAME.set_axis([f"row {number}" for number in range(ROWS)]).to_parquet(rows)
+    assert pq.read_schema(rows).names[-1] == "__index_level_0__"
+    pc.score(MODEL, rows, scored, watch=False)
+    assert "__index_level_0__" not in pq.read_schema(scored).names
+    pc.score(MODEL, rows, asked, columns="__index_level_0__", watch=False)
+    assert pq.read_table(asked)["__index_level_0__"][1].as_py() == "row 1"
+
+
+def test_the_index_is_no_feature_of_the_default_model(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.parquet"
+    sorted_rows = FRAME.sort_values("kind", ignore_index=True)
+    sorted_rows.set_axis(range(0, 2 * ROWS, 2)).set_axis(list(range(ROWS))).to_parquet(rows)
+    table = pq.read_table(rows).append_column("__index_level_0__", pa.array(range(ROWS)))
+    assert set(pc.ModelSpec.auto(table, "kind").features) <= {"size", "color"}
+
+
+def answer(*words: str) -> str:
+    from probclass_core.cli.app import app
+
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == 2
+    return " ".join(result.output.split())
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    FRAME.to_csv("rows.csv", index=False)
+    return tmp_path
+
+
+def test_the_command_line_suggests_the_effort_that_was_meant(shop: Path) -> None:
+    words = ("fit", "rows.csv", "--auto", "--label", "kind", "--effort", "bst", "--dry-run")
+    assert "Did you mean 'best'?" in answer(*words)
+
+
+def test_promoting_again_on_the_command_line_names_its_options(shop: Path) -> None:
+    store = pc.ModelStore("models")
+    first = store.save(MODEL, "kinds")
+    second = store.save(pc.fit(FRAME, pc.ModelSpec("kind", {"categorical": "color"})), "kinds")
+    store.promote("kinds", first, "champion")
+    store.promote("kinds", second, "champion")
+    store.rollback("kinds", reason="it was worse")
+    line = answer("promote", f"kinds@{second.id}", "champion", "--store", "models")
+    assert "promote it with force and a reason (--force --reason TEXT)" in line
+
+
+@pytest.mark.parametrize(
+    ("word", "found"), [("watch", "docs/watch.md"), ("train", "probclass fit")]
+)
+def test_words_of_other_tools_lead_to_the_command(word: str, found: str) -> None:
+    line = answer(word)
+    assert found in line
+    pages = [page for page in line.split() if page.startswith("docs/")]
+    assert all((Path(__file__).parents[2] / page).is_file() for page in pages)
