@@ -295,9 +295,9 @@ def spec_or_auto(
     if label is not None:
         return ModelSpec.auto(table, label, **(derived or {}), **reading)
     assert spec is not None
-    given = (derived or {}).items()
+    others = (derived or {}).items()
     # A value may be a column of pandas, which is neither true nor false.
-    if extra := [name for name, value in given if not isinstance(value, tuple | None) or value]:
+    if extra := [name for name, value in others if not isinstance(value, tuple | None) or value]:
         raise SpecError(
             f"{extra[0]}= is for a spec that is derived from the rows, with label=; got a spec as "
             "well: change the spec itself."
