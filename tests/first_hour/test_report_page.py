@@ -219,9 +219,6 @@ def test_without_rows_the_page_has_what_the_training_measured(
             f"prior alone {four_digits(measured['prior_log_loss'])}"
         ) in page.sections[section]
     assert "Accuracy" not in text
-    first = pc.Model.from_bundle(model.to_bundle())  # as loaded from a store
-    assert first.report(tmp_path / "loaded.html") is None
-    assert "Notes" not in ReadPage((tmp_path / "loaded.html").read_text()).sections
 
 
 def test_an_evaluation_on_the_rows_of_the_training_is_called_that(tmp_path: Path) -> None:
