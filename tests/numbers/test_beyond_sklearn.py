@@ -172,7 +172,7 @@ def test_a_class_that_is_constant_by_chance_has_no_spike() -> None:
 def test_many_narrow_classes_far_apart_are_not_widened_by_the_floor() -> None:
     """The floor follows the variance within the classes, not that over all classes."""
     random = np.random.default_rng(5)
-    y = np.repeat(np.arange(1000), 4)
+    y = np.repeat(np.arange(1000), 5)
     table = pa.table({"x": y + random.normal(0.0, 0.05, len(y)), "y": y})
     model = fitted(table, "y", pc.Block("gaussian_diagonal", ["x"]))
     assert pc.evaluate(model, table).accuracy > 0.99
