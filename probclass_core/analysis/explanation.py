@@ -208,10 +208,9 @@ def explain(
         if by == "column":
             entries = list(_by_column(model, entries, cells[index]))
         words = any(entry.entry == "item" for entry in entries)
-        others = "others" if by == "block" or words else "other columns"
-        ledgers += (
-            {"row": number, **line} for line in _ledger(pairs, index, entries, limit, others)
-        )
+        kind = "entry" if by == "block" or words else "column"
+        lines = _ledger(pairs, index, entries, limit, kind)
+        ledgers += ({"row": number, **line} for line in lines)
     table = pa.Table.from_pylist(ledgers, schema=_SCHEMA)
     for name in _IN_UNITS:
         column = table.column_names.index(name)
@@ -294,6 +293,12 @@ class _ClassPairs:
         )
 
 
+def _others(count: int, kind: str) -> str:
+    """How many entries are added up: ``3 other columns``."""
+    plural = {"entry": "entries", "column": "columns"}
+    return f"{count} other {kind if count == 1 else plural[kind]}"
+
+
 def _by_column(
     model: Model, entries: Sequence[_Entry], cells: Mapping[str, str | None]
 ) -> Iterator[_Entry]:
@@ -327,14 +332,14 @@ def _by_column(
 
 
 def _ledger(
-    pairs: _ClassPairs, index: int, entries: list[_Entry], limit: int | None, others: str
+    pairs: _ClassPairs, index: int, entries: list[_Entry], limit: int | None, kind: str
 ) -> Iterator[dict[str, Any]]:
     """The ledger of one row: prior, entries by decreasing size, calibration."""
     entries = sorted(entries, key=lambda entry: -entry.size)
     if limit is not None and len(entries) > limit:
         entries, rest = entries[:limit], entries[limit:]
         logs = sum(entry.log_for for entry in rest), sum(entry.log_against for entry in rest)
-        entries.append(_Entry("rest", None, None, f"{len(rest)} {others}", *logs))
+        entries.append(_Entry("rest", None, None, _others(len(rest), kind), *logs))
     log_prior = pairs.model.log_prior[pairs.classes[index]].tolist()
     first = [_Entry("prior", None, None, None, *log_prior)]
     if pairs.model.weights is not None:

@@ -37,7 +37,7 @@ class Importance(Report):
     Attributes:
         table: one line per item and class, the most important item first:
 
-            - item: a feature, or a block whose columns contribute jointly. What a feature
+            - item: a feature, or the columns of a block that contribute jointly. What a feature
               contributes by itself and given other columns is added up in each row. Of a block of
               words, each word is an item.
             - class: rows predicted as this class; null for all rows.
@@ -122,9 +122,7 @@ def importance(
         raise DataError("there are no rows to explain: the source is empty.")
     weights, predictions = [], []
     for start in range(0, drawn.num_rows, MAX_ROWS):
-        explanation = explain(
-            model, drawn.slice(start, MAX_ROWS), units=units, by="block", limit=None
-        )
+        explanation = explain(model, drawn.slice(start, MAX_ROWS), units=units, limit=None)
         weights.append(_weight_by_row(explanation.table, start))
         predictions.append(explanation.rows["prediction"])
     prediction = pa.chunked_array([chunk for column in predictions for chunk in column.chunks])
@@ -151,10 +149,9 @@ def _draw(plan: Plan, size: int) -> pa.Table:
 
 def _weight_by_row(entries: pa.Table, start: int) -> pa.Table:
     """The weight of each item in each row; the prior, biases and the calibration are not items."""
-    entries = entries.filter(pc.field("entry").isin(["feature", "item", "block"]))
-    item = pc.coalesce(entries["item"], entries["block"])
+    entries = entries.filter(pc.field("entry").isin(["feature", "item", "columns"]))
     row = pc.add(entries["row"], start)
-    table = pa.table({"row": row, "item": item, "weight": entries["weight"]})
+    table = pa.table({"row": row, "item": entries["item"], "weight": entries["weight"]})
     return table.group_by(["row", "item"], use_threads=False).aggregate([("weight", "sum")])
 
 

@@ -23,6 +23,15 @@ from probclass_core.spec.files import read_values
 if TYPE_CHECKING:
     from probclass_core import DecisionRule, Model, ModelStore, ModelVersion, Watch
 
+Units = Annotated[
+    str,
+    typer.Option(
+        "--units",
+        metavar="nats|bits|decibans",
+        help="Unit of the weights of evidence; ten decibans are a factor of ten.",
+    ),
+]
+
 Source = Annotated[
     str,
     typer.Argument(

@@ -8,6 +8,7 @@ columns     one column: its distribution in each class, and each class given its
 evaluation  an evaluation: reliability and confusion
 over_time   a scored table day by day
 weights     block weights: importance of each block
+evidence    what columns contribute: on average over rows, and in one row
 blocks      the blocks of a model that read a column
 levels      the probabilities of categories and bins of a column
 marginals   the density of a few columns, and the rows to plot with it
@@ -19,6 +20,7 @@ figure      a figure that shows itself in a notebook
 
 from probclass_core.plots.columns import effect
 from probclass_core.plots.evaluation import confusion, reliability
+from probclass_core.plots.evidence import importance, waterfall
 from probclass_core.plots.over_time import posterior_over_time
 from probclass_core.plots.planes import class_contours, neighbor_ball
 from probclass_core.plots.weights import block_weights
@@ -28,7 +30,9 @@ __all__ = [
     "class_contours",
     "confusion",
     "effect",
+    "importance",
     "neighbor_ball",
     "posterior_over_time",
     "reliability",
+    "waterfall",
 ]

@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.model.model import Model
-from probclass_core.plots import columns, evaluation, planes, weights
+from probclass_core.plots import columns, evaluation, evidence, planes, weights
 from probclass_core.report.page import write_report as write_report
 
 Parameters = ParamSpec("Parameters")
@@ -34,13 +34,15 @@ class _Plot(Generic[Parameters, Result]):
 
 @dataclass(frozen=True)
 class ModelPlots:
-    """Plots of a model; each is a function of `probclass_core.plots` without its first argument."""
+    """Plots of a model: those of its columns and blocks, and of what it says about rows."""
 
     _subject: Model
 
     block_weights = _Plot(weights.block_weights)
     class_contours = _Plot(planes.class_contours)
     effect = _Plot(columns.effect)
+    importance = _Plot(evidence.importance_of_model)
+    waterfall = _Plot(evidence.waterfall_of_row)
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ _UNITS = {
     "mps": "m/s",
 }
 _MAX_NAME_LENGTH, _MAX_LABEL_LENGTH, _NAMES_PER_COLUMN = 28, 60, 12
+_MAX_BAR_NAME_LENGTH = 44
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,24 @@ def blank_figure(width: float, height: float) -> Figure:
     except ImportError as error:
         raise NotSupportedError("plots need matplotlib: pip install 'probclass[plots]'.") from error
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def draw_bars(
+    axes: Axes, names: Sequence[str], sizes: Sequence[float], notes: Sequence[str]
+) -> None:
+    """Draw named horizontal bars, the first one on top, with a note at the end of each.
+
+    An infinite bar ends where the axis does.
+    """
+    finite = [size for size in sizes if np.isfinite(size)]
+    largest, smallest = max(finite, default=0.0) or 1.0, min([*finite, 0.0])
+    lengths = [min(size, 1.3 * largest) for size in sizes]
+    bars = axes.barh(range(len(names)), lengths, color=LINES[0], height=0.66)
+    axes.bar_label(bars, list(notes), padding=5, fontsize=9)
+    axes.set_yticks(range(len(names)), [short(name, _MAX_BAR_NAME_LENGTH) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlim(1.3 * smallest, 1.45 * largest)
+    axes.tick_params(axis="y", length=0)
 
 
 def plain_axes(axes: Axes, title: str) -> None:
@@ -143,6 +162,11 @@ def short(name: str, max_length: int = _MAX_NAME_LENGTH) -> str:
         half = max_length // 2
         name = f"{name[: half - 1]}…{name[-half:]}"
     return re.sub(r"\\?\$", r"\\$", name)
+
+
+def few_names(names: Sequence[str]) -> str:
+    """Names of columns on one line: ``age and 7 more``."""
+    return ", ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} more"
 
 
 def sample(rows: IntArray, size: int = MAX_POINTS) -> IntArray:

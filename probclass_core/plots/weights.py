@@ -7,47 +7,63 @@ from typing import TYPE_CHECKING
 from probclass_core.errors import SpecError
 from probclass_core.model.block_weights import ranked_blocks
 from probclass_core.model.model import Model
-from probclass_core.plots.style import INK, blank_figure, plain_axes, short
+from probclass_core.plots.style import blank_figure, draw_bars, few_names, plain_axes
+from probclass_core.spec.model_spec import Block
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_ROW_HEIGHT = 0.26
-"""Height of a bar with its margin, in inches."""
+_SMALLEST = 0.02
+"""Blocks of less than this fraction of the largest importance are summed."""
 
 
-def block_weights(model: Model, *, most: int = 30) -> Figure:
+def block_weights(model: Model, *, most: int = 12) -> Figure:
     """Plot the importance of each block, with its weight: the feature importance of the model.
 
     The importance of a block is the increase of the mean log loss, on rows that its parameters did
-    not see, if the block is left out of the posterior and nothing else changes.
+    not see, if the block is left out of the posterior and nothing else changes. Blocks of little or
+    no importance are one bar, the sum of theirs.
 
     Args:
         model: model with fitted block weights.
-        most: largest number of blocks to plot, the most important ones.
+        most: largest number of blocks to name, the most important ones.
 
     Returns:
         A matplotlib figure.
 
     Raises:
-        SpecError: if the model has no fitted block weights.
+        SpecError: if the model has no fitted block weights, or `most` is less than 1.
         NotSupportedError: if matplotlib is not installed.
     """
     if model.block_weights is None or not model.spec.fits_weights:
         raise SpecError(
             "the model has no fitted block weights; fit one with ModelSpec(…, block_weights='fit')."
         )
-    blocks = ranked_blocks(model.block_weights)
-    shown = blocks.slice(0, most).to_pylist()
-    figure = blank_figure(7.0, 1.1 + _ROW_HEIGHT * len(shown))
+    if most < 1:
+        raise SpecError(f"most must be at least 1, got {most!r}.")
+    ranked = ranked_blocks(model.block_weights).to_pylist()
+    least = _SMALLEST * ranked[0]["importance"]
+    named = [each for each in ranked[:most] if each["importance"] >= least]
+    others = ranked[len(named) :]
+    blocks = {str(block.name): block for block in model.spec.blocks}
+    names = [_block_text(blocks[each["block"]]) for each in named]
+    sizes = [each["importance"] for each in named]
+    notes = [f"{each['importance']:.3f}, weight {each['weight']:.2f}" for each in named]
+    if others:
+        rest = sum(each["importance"] for each in others)
+        names.append(f"{len(others)} other {'blocks' if len(others) > 1 else 'block'}")
+        sizes.append(rest)
+        notes.append(f"{rest:.3f}{', summed' if len(others) > 1 else ''}")
+    figure = blank_figure(8.0, 1.1 + 0.3 * len(names))
     axes = figure.subplots()
-    importance = [block["importance"] for block in shown]
-    bars = axes.barh(range(len(shown)), importance, color=INK, height=0.62)
-    axes.bar_label(bars, [f"weight {block['weight']:.2f}" for block in shown], padding=4)
-    axes.set_yticks(range(len(shown)), [short(block["block"]) for block in shown])
-    axes.invert_yaxis()
-    axes.set_xlim(0.0, 1.25 * max(importance, default=0.0) or 1.0)
+    draw_bars(axes, names, sizes, notes)
     axes.set_xlabel("increase of the log loss without the block (nats)")
-    hidden = blocks.num_rows - len(shown)
-    plain_axes(axes, "Importance of blocks" + (f", {hidden} more not shown" if hidden else ""))
+    plain_axes(axes, "Importance of blocks")
     return figure
+
+
+def _block_text(block: Block) -> str:
+    """The name of a block, with its columns if the name does not say them."""
+    columns = few_names(block.columns)
+    name = str(block.name)
+    return name if name.startswith(columns) else f"{name}: {columns}"

@@ -23,10 +23,18 @@ PLOTS = {
     "effect of data": ("effect", "full", "--column", L, "--data", "iris.parquet"),
     "effect of categories": ("effect", "full", "--column", "size", "--limit", "2"),
     "weights": ("weights", "weighted"),
+    "importance": ("importance", "full", "iris.parquet", "--limit", "1"),
+    "waterfall": ("waterfall", "full", "iris.parquet", "--row", "3", "--units", "bits"),
     "reliability": ("reliability", "full", "iris.parquet", "--class", "iris-setosa"),
     "confusion": ("confusion", "full", "iris.parquet"),
 }
-ROWS = {"contours of data": 150, "effect of data": 150, "reliability": 150, "confusion": 150}
+ROWS = {
+    "contours of data": 150,
+    "effect of data": 150,
+    "waterfall": 1,
+    "reliability": 150,
+    "confusion": 150,
+}
 
 
 @pytest.fixture
@@ -48,7 +56,7 @@ def models(probclass: Any, iris: pa.Table) -> dict[str, str]:
 def test_a_plot_is_written_and_reported(probclass: Any, models: dict[str, str], kind: str) -> None:
     plot = ("plot", *PLOTS[kind])
     rows = ROWS.get(kind)
-    subject = "the model" if rows is None else f"{rows} rows"
+    subject = "the model" if rows is None else f"{rows} row{'s' if rows > 1 else ''}"
     assert probclass.ok(*plot, "--out", "a.png").out == f"Plotted {subject} in a.png.\n"
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     expected = {"model": models[PLOTS[kind][1]], "out": "a.svg"}

@@ -19,6 +19,7 @@ from probclass_core.cli.options import (
     RowOptions,
     Source,
     Store,
+    Units,
     WatchOptions,
 )
 from probclass_core.cli.output import MAX_ROWS, Part, key_values, prose, show, show_json, table
@@ -29,15 +30,6 @@ if TYPE_CHECKING:
     from probclass_core import Evaluation, EvaluationRecord, ModelOdds, ModelVersion
     from probclass_core.analysis.explanation import Units as WeightUnits
     from probclass_core.io.missing_columns import MissingColumns
-
-Units = Annotated[
-    str,
-    typer.Option(
-        "--units",
-        metavar="nats|bits|decibans",
-        help="Unit of the weights of evidence; ten decibans are a factor of ten.",
-    ),
-]
 
 _MAX_CLASSES = 12
 """With more classes than this, the largest mistakes are shown instead of the confusion matrix."""

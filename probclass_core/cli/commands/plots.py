@@ -17,6 +17,7 @@ from probclass_core.cli.options import (
     ModelOptions,
     RowOptions,
     Source,
+    Units,
     with_groups,
 )
 from probclass_core.cli.output import show, show_json
@@ -99,7 +100,9 @@ class PlotOptions:
             values = {"model": model and model.ref, "rows": rows, "out": str(self.out)}
             show_json({key: value for key, value in values.items() if value is not None})
         else:
-            show(f"Plotted {'the model' if rows is None else f'{rows:,} rows'} in {self.out}.")
+            plural = "" if rows == 1 else "s"
+            subject = "the model" if rows is None else f"{rows:,} row{plural}"
+            show(f"Plotted {subject} in {self.out}.")
 
 
 plot = typer.Typer(
@@ -190,8 +193,8 @@ def weights(
     output: PlotOptions,
     *,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Largest number of blocks to plot.")
-    ] = 30,
+        int, typer.Option("--limit", metavar="N", min=1, help="Largest number of blocks to name.")
+    ] = 12,
 ) -> None:
     """Plot the importance of each block of a model with fitted weights.
 
@@ -201,6 +204,61 @@ def weights(
 
     loaded, version = model.load()
     output.save(plots.block_weights(loaded, most=limit), model=version)
+
+
+@plot.command("importance")
+@with_groups
+def importance(
+    model: ModelOptions,
+    source: Source,
+    output: PlotOptions,
+    *,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Largest number of columns to name.")
+    ] = 15,
+    units: Units = "nats",
+    rows: RowOptions,
+) -> None:
+    """Plot what each column contributes to predictions, on average over rows.
+
+    Example: probclass plot importance air lake --out importance.png
+    """
+    import probclass_core as pc
+    from probclass_core import plots
+
+    selection = rows.arguments()
+    loaded, version = model.load()
+    measured = pc.importance(loaded, source, units=units, **selection)
+    output.save(plots.importance(measured, most=limit), model=version)
+
+
+@plot.command("waterfall")
+@with_groups
+def waterfall(
+    model: ModelOptions,
+    source: Source,
+    output: PlotOptions,
+    *,
+    row: Annotated[
+        int, typer.Option("--row", metavar="N", help="Row to plot, counted from 0.")
+    ] = 0,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Largest number of columns to name.")
+    ] = 12,
+    units: Units = "nats",
+    rows: RowOptions,
+) -> None:
+    """Plot how the log odds of a row come about, from the prior to the posterior.
+
+    Example: probclass plot waterfall air lake --row 3 --out row.png
+    """
+    import probclass_core as pc
+    from probclass_core import plots
+
+    selection = rows.arguments()
+    loaded, version = model.load()
+    explanation = pc.explain(loaded, source, rows=row, units=units, limit=limit, **selection)
+    output.save(plots.waterfall(explanation), rows=1, model=version)
 
 
 @plot.command("reliability")

@@ -1,0 +1,236 @@
+"""What columns contribute to predictions: on average over rows, and in one row step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from probclass_core.analysis.explanation import MAX_ROWS, Explanation, explain
+from probclass_core.analysis.importance import Importance
+from probclass_core.analysis.importance import importance as measure
+from probclass_core.errors import DataError, SpecError
+from probclass_core.io.filters import Where
+from probclass_core.model.model import ModelOption
+from probclass_core.plots.style import (
+    GREY,
+    INK,
+    LINES,
+    blank_figure,
+    draw_bars,
+    few_names,
+    plain_axes,
+    short,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FOR, _AGAINST = LINES[0], LINES[1]
+_LABEL_LENGTH = 44
+
+
+def importance(importance: Importance, *, most: int = 15) -> Figure:
+    """Plot how much each column contributes to predictions, the most important ones first.
+
+    Args:
+        importance: result of `probclass_core.importance`.
+        most: largest number of columns to name; the others are summed.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        SpecError: if `most` is less than 1.
+        NotSupportedError: if matplotlib is not installed.
+    """
+    if most < 1:
+        raise SpecError(f"most must be at least 1, got {most!r}.")
+    lines = importance.table.filter(pc.field("class").is_null()).to_pylist()
+    names = [few_names(line["item"].split(", ")) for line in lines[:most]]
+    sizes = [line["size"] for line in lines[:most]]
+    if others := lines[most:]:
+        names.append(f"{len(others)} others, summed" if len(others) > 1 else others[0]["item"])
+        sizes.append(sum(line["size"] for line in others))
+    notes = [f"{size:.3f}" if math.isfinite(size) else "∞" for size in sizes]
+    figure = blank_figure(8.0, 1.1 + 0.3 * max(len(names), 1))
+    axes = figure.subplots()
+    draw_bars(axes, names, sizes, notes)
+    axes.set_xlabel(f"mean absolute weight of evidence ({importance.units})")
+    rows = f" in {lines[0]['rows']:,} rows" if lines else ""
+    plain_axes(axes, f"How far each column moves the log odds{rows}")
+    return figure
+
+
+def waterfall(explanation: Explanation, row: int | None = None) -> Figure:
+    """Plot how the log odds of one row come about, from the prior to the posterior.
+
+    Each bar begins where the one before it ends: blue bars are for the prediction, red ones are
+    against it.
+
+    Args:
+        explanation: result of `probclass_core.explain`.
+        row: number of the row; None for the first of the explanation.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        DataError: if the explanation does not have the row.
+        NotSupportedError: if matplotlib is not installed.
+    """
+    numbers = explanation.rows["row"].to_pylist()
+    if not numbers or (row is not None and row not in numbers):
+        shown = "no row" if row is None else f"no row {row}"
+        raise DataError(f"the explanation has {shown}; it has {len(numbers):,} rows.")
+    row = numbers[0] if row is None else row
+    summary = explanation.rows.slice(numbers.index(row), 1).to_pylist()[0]
+    entries = explanation.table.filter(pc.field("row") == row).to_pylist()
+    starts = [0.0, *(entry["total"] for entry in entries)]
+    ends = [*(entry["total"] for entry in entries), summary["log_odds"]]
+    finite = [abs(end) for end in ends if end is not None and math.isfinite(end)]
+    reach = 1.4 * max(finite, default=0.0) or 1.0
+    figure = blank_figure(8.0, 1.4 + 0.32 * len(ends))
+    axes = figure.subplots()
+    for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        is_last = place == len(entries)
+        left, right = (_position(value, reach) for value in (0.0 if is_last else start, end))
+        weight = end if is_last else entries[place]["weight"]
+        color = INK if is_last else _FOR if right >= left else _AGAINST
+        axes.barh(place, right - left, 0.66, left=left, color=color)
+        if not is_last:
+            axes.plot([right, right], [place - 0.33, place + 1.33], color=GREY, lw=0.8)
+        axes.annotate(
+            _weight_text(weight),
+            (max(left, right), place),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+        )
+    axes.axvline(0.0, color=INK, lw=0.8)
+    labels = [*(short(_entry_text(entry), _LABEL_LENGTH) for entry in entries), "posterior"]
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    edges = [0.0, *(_position(value, reach) for value in ends)]
+    width = max(edges) - min(edges) or 1.0
+    axes.set_xlim(min(edges) - 0.05 * width, max(edges) + 0.15 * width)
+    prediction, against = short(str(summary["prediction"])), short(str(summary["against"]))
+    axes.set_xlabel(f"log odds of {prediction} against {against} ({explanation.units})")
+    plain_axes(
+        axes,
+        f"Row {row}: {prediction} ({summary['probability']:.1%}) rather than {against} "
+        f"({summary['probability_against']:.1%})\nblue: for {prediction}, red: against it",
+    )
+    return figure
+
+
+def _position(value: float | None, reach: float) -> float:
+    """Where a total is drawn: an infinite one at the edge, one of two impossible classes at 0."""
+    return 0.0 if value is None else float(np.clip(value, -reach, reach))
+
+
+def _weight_text(weight: float | None) -> str:
+    if weight is None:
+        return "–"
+    if not math.isfinite(weight):
+        return "+∞" if weight > 0.0 else "−∞"
+    return f"{weight:+.2f}" if abs(weight) >= 0.005 else "0.00"
+
+
+def _entry_text(entry: Mapping[str, Any]) -> str:
+    """An entry of a ledger on one line: the column and its value."""
+    kind, item, value = entry["entry"], entry["item"], entry["value"]
+    if kind == "rest":
+        return str(value)
+    if kind == "columns":
+        return f"{few_names(item.split(', '))} together"
+    if kind == "feature":
+        return f"{item} = {'missing' if value is None else value}"
+    return str(item or entry["block"] or kind)
+
+
+def importance_of_model(
+    model: ModelOption,
+    source: Any,
+    *,
+    rows: int = MAX_ROWS,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    units: str = "nats",
+    most: int = 15,
+) -> Figure:
+    """Plot how much each column contributes to predictions; see `probclass_core.importance`.
+
+    Args:
+        model: fitted model, or a `ProbClassifier`.
+        source: as for `fit`; labels are not needed.
+        rows: number of rows to explain, drawn at random from those that match.
+        partition: partition to read, or None for all.
+        where: row filter, or None for all rows.
+        units: ``"nats"``, ``"bits"`` or ``"decibans"``.
+        most: largest number of columns to name, the most important ones; the others are summed.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        SpecError: if an argument is invalid.
+        DataError: if there are no rows, or the features do not fit the model.
+        NotSupportedError: if matplotlib is not installed.
+        TableError: if the table or partition does not exist or cannot be read.
+    """
+    found = measure(model, source, rows=rows, partition=partition, where=where, units=units)
+    return importance(found, most=most)
+
+
+def waterfall_of_row(
+    model: ModelOption,
+    source: Any,
+    row: int = 0,
+    *,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    against: object = None,
+    units: str = "nats",
+    most: int = 12,
+) -> Figure:
+    """Plot how the log odds of one row come about, from the prior to the posterior.
+
+    Each bar begins where the one before it ends: blue bars are for the prediction, red ones are
+    against it. The numbers are those of `probclass_core.explain`, column by column.
+
+    Args:
+        model: fitted model, or a `ProbClassifier`.
+        source: as for `fit`; labels are not needed.
+        row: number of the row, from 0, after partition and filter.
+        partition: partition to read, or None for all.
+        where: row filter, or None for all rows.
+        against: the rival class; by default the class with the second largest posterior.
+        units: ``"nats"``, ``"bits"`` or ``"decibans"``.
+        most: largest number of columns to name, those that contribute most; the others are summed.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        SpecError: if an argument is invalid.
+        DataError: if the row does not exist, or the features do not fit the model.
+        NotSupportedError: if matplotlib is not installed.
+        TableError: if the table or partition does not exist or cannot be read.
+    """
+    explanation = explain(
+        model,
+        source,
+        rows=row,
+        partition=partition,
+        where=where,
+        against=against,
+        units=units,
+        limit=most,
+    )
+    return waterfall(explanation)
