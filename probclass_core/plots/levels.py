@@ -138,9 +138,9 @@ def levels_of(model: Model, block: Block, column: str) -> Levels | None:
         return _of_cells(model, parameters, parameters["value"])
     if {"lower", "upper"} <= fields:
         bounds = zip(parameters["lower"].to_pylist(), parameters["upper"].to_pylist(), strict=True)
-        names = [None if lower is None else bin_name(lower, upper) for lower, upper in bounds]
+        bins = [None if lower is None else bin_name(lower, upper) for lower, upper in bounds]
         cuts = np.unique(parameters["lower"].drop_null().to_numpy())[1:]
-        return _of_cells(model, parameters, names, cuts)
+        return _of_cells(model, parameters, bins, cuts)
     if block.estimator == "bernoulli":
         present = _of_cells(model, parameters, ["present"] * parameters.num_rows).probability
         return Levels(["present", "absent"], np.concatenate([present, 1.0 - present]))
