@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def test_a_damaged_local_file_is_refused_without_a_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(retry.time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", pauses.append)
     path = tmp_path / "rows.parquet"
     pq.write_table(rows(), path, compression="none", use_dictionary=False)
     data, messages = path.read_bytes(), []
@@ -50,7 +51,7 @@ def test_a_damaged_local_file_is_refused_without_a_pause(
 def test_a_read_that_ends_early_is_tried_again_over_a_network_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(retry.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     batch = pa.record_batch({"x": [1, 2]})
 
     def read(*, remote: bool) -> list[pa.RecordBatch]:

@@ -13,6 +13,7 @@ read in processes that may die; the next process goes on with the next file.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import queue
@@ -171,12 +172,12 @@ def steps(path: Path, begin: Callable[[str], None]) -> Iterator[Step]:
     if whole.outcome == "refused" and len(names) > 1:
         for name in names:
             begin(f"read {name}")
-            yield step(f"read {name}", lambda name=name: compare_rows(path, theirs, [name]))
+            yield step(f"read {name}", functools.partial(compare_rows, path, theirs, [name]))
     if theirs is None:
         return
     for name in names[:3]:
         begin(f"labels {name}")
-        yield step(f"labels {name}", lambda name=name: compare_labels(path, theirs, name))
+        yield step(f"labels {name}", functools.partial(compare_labels, path, theirs, name))
     label = label_of(theirs)
     if label is not None:
         begin(f"model of {label}")
@@ -216,7 +217,8 @@ class Reader:
                 stderr=subprocess.DEVNULL,
                 text=True,
             )
-        process, found, begun = self._process, [], "start"
+        process, begun = self._process, "start"
+        found: list[Step] = []
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(f"{path}\n")

@@ -75,7 +75,7 @@ def check_columns(
 
 def _problem(chunk: dict[int, Any], leaf: pq.ColumnSchema) -> str:
     """What is wrong with the metadata of a column in a row group, or ""."""
-    kind, codec = chunk.get(_TYPE), chunk.get(_CODEC)
+    kind, codec = chunk.get(_TYPE, -1), chunk.get(_CODEC, -1)
     if kind not in range(len(_PHYSICAL_TYPES)) or _PHYSICAL_TYPES[kind][0] != leaf.physical_type:
         return f"values of type {kind} where the schema says {leaf.physical_type}"
     if codec not in _CODECS:
