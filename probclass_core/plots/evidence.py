@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
-from probclass_core.analysis.explanation import MAX_ROWS, Explanation, explain
+from probclass_core.analysis.explanation import MAX_ROWS, Explanation, Units, explain
 from probclass_core.analysis.importance import Importance
 from probclass_core.analysis.importance import importance as measure
 from probclass_core.errors import DataError, SpecError
@@ -161,7 +161,7 @@ def importance_of_model(
     rows: int = MAX_ROWS,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
-    units: str = "nats",
+    units: Units = "nats",
     most: int = 15,
 ) -> Figure:
     """Plot how much each column contributes to predictions; see `probclass_core.importance`.
@@ -196,7 +196,7 @@ def waterfall_of_row(
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     against: object = None,
-    units: str = "nats",
+    units: Units = "nats",
     most: int = 12,
 ) -> Figure:
     """Plot how the log odds of one row come about, from the prior to the posterior.

@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from probclass_core import Evaluation, Model, ModelVersion
+    from probclass_core.analysis.explanation import Units as WeightUnits
 
 _FORMATS = ("eps", "jpg", "pdf", "png", "svg", "webp")
 """Formats that matplotlib writes without other programs."""
@@ -228,7 +229,7 @@ def importance(
 
     selection = rows.arguments()
     loaded, version = model.load()
-    measured = pc.importance(loaded, source, units=units, **selection)
+    measured = pc.importance(loaded, source, units=cast("WeightUnits", units), **selection)
     output.save(plots.importance(measured, most=limit), model=version)
 
 
@@ -257,7 +258,9 @@ def waterfall(
 
     selection = rows.arguments()
     loaded, version = model.load()
-    explanation = pc.explain(loaded, source, rows=row, units=units, limit=limit, **selection)
+    explanation = pc.explain(
+        loaded, source, rows=row, units=cast("WeightUnits", units), limit=limit, **selection
+    )
     output.save(plots.waterfall(explanation), rows=1, model=version)
 
 
