@@ -24,7 +24,7 @@ a block: the increase of the mean log loss of the sample's rows, in nats, withou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -247,6 +247,38 @@ def fit_block_weights(
         loss of their labels under the prior, the product of the blocks and the weighted blocks; the
         blocks that four of five folds are too few rows for, with the reason.
     """
+    names = [str(block.name) for block in statistics.spec.blocks]
+    problem, left_out = weight_problem(statistics, parameters, classes, log_prior)
+    product = np.ones(len(names))
+    for base in base_blocks(statistics.spec.blocks).values():
+        product[names.index(base)] += 1.0
+    weights, bias = problem.solve()
+    return _table(names, weights, problem.importance(weights, bias), classes, bias), {
+        "rows": len(problem.truth),
+        "prior_log_loss": problem.log_loss(np.zeros(len(names)), np.zeros(len(classes))),
+        "product_log_loss": problem.log_loss(product, np.zeros(len(classes))),
+        "log_loss": problem.log_loss(weights, bias),
+        **({"left_out": left_out} if left_out else {}),
+    }
+
+
+def weight_problem(
+    statistics: Statistics,
+    parameters: Mapping[str, pa.Table],
+    classes: pa.Array,
+    log_prior: FloatArray,
+) -> tuple[WeightProblem, dict[str, str]]:
+    """The problem whose solution is the weights of a model.
+
+    Args:
+        statistics: statistics of all rows, with a sample.
+        parameters: parameters of all rows, by block name.
+        classes: ``k`` labels.
+        log_prior: log P(c), ``(k,)``.
+
+    Returns:
+        The problem, and the blocks that four of five folds are too few rows for, with the reason.
+    """
     spec = statistics.spec
     estimators = bind(spec, statistics.features, statistics.row_weight)
     sample = _Sample.of(statistics, classes, np.isfinite(log_prior))
@@ -265,19 +297,10 @@ def fit_block_weights(
             else:
                 np.subtract(said[others], said[reference], out=factor)
     names = [str(block.name) for block in spec.blocks]
-    product = np.ones(len(names))
     for name, base in base_blocks(spec.blocks).items():
         factors[names.index(name)] -= factors[names.index(base)]
-        product[names.index(base)] += 1.0
-    problem = _Problem(factors, log_prior, reference, sample.truth, sample.counts)
-    weights, bias = problem.solve()
-    return _table(names, weights, problem.importance(weights, bias), classes, bias), {
-        "rows": len(sample.truth),
-        "prior_log_loss": problem.log_loss(np.zeros(len(names)), np.zeros(len(classes))),
-        "product_log_loss": problem.log_loss(product, np.zeros(len(classes))),
-        "log_loss": problem.log_loss(weights, bias),
-        **({"left_out": left_out} if left_out else {}),
-    }
+    problem = WeightProblem(factors, log_prior, reference, sample.truth, sample.counts)
+    return problem, left_out
 
 
 def _table(
@@ -374,7 +397,7 @@ class _Sample:
 
 
 @dataclass(frozen=True)
-class _Problem:
+class WeightProblem:
     """The penalized log-likelihood of labels, as a function of weights and biases.
 
     Scores are relative to those of a reference class, which are 0: one class fewer to compute, half
@@ -395,12 +418,21 @@ class _Problem:
     truth: IntArray
     counts: FloatArray
 
-    def solve(self) -> tuple[FloatArray, FloatArray]:
-        """The best weights ``(blocks,)`` and biases ``(k,)``."""
+    def of(self, blocks: IntArray) -> WeightProblem:
+        """The problem of some of the blocks, by their places."""
+        return replace(self, factors=self.factors[blocks])
+
+    def solve(self, start: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """The best weights ``(blocks,)`` and biases ``(k,)``.
+
+        Args:
+            start: weights and biases to start from; the solution does not depend on them.
+        """
         from scipy.optimize import minimize
 
         size = len(self.factors)
-        start = np.concatenate([np.full(size, 0.5), np.zeros(len(self.log_prior))])
+        if start is None:
+            start = np.concatenate([np.full(size, 0.5), np.zeros(len(self.log_prior))])
         bounds = [(0.0, None)] * size + [(None, None)] * len(self.log_prior)
         best = minimize(
             self._value_and_gradient,
@@ -426,6 +458,24 @@ class _Problem:
             without = self._losses(scores - weight * factor)[0] if weight else losses
             increases.append(float((without - losses) @ self.counts / total))
         return increases
+
+    def curvature(self, weights: FloatArray, bias: FloatArray) -> FloatArray:
+        """Second derivatives of the penalized loss by the weights, the biases being the best.
+
+        Returns:
+            The Hessian without the biases, by Schur's complement, ``(blocks, blocks)``.
+        """
+        _, probability = self._losses(self._scores(weights, bias))
+        weighted = probability * self.counts
+        size = len(self.factors)
+        roots = (self.factors * np.sqrt(weighted)).reshape(size, -1)
+        means = np.einsum("bcn,cn->bn", self.factors, probability)
+        of_weights = roots @ roots.T - (means * self.counts) @ means.T
+        mixed = np.einsum("bcn,cn->bc", self.factors, weighted) - means @ weighted.T
+        of_biases = np.diag(weighted.sum(axis=1)) - weighted @ probability.T
+        of_biases += np.eye(len(probability)) - 1.0 / len(self.log_prior)  # that of ½ Σ b²
+        curvature: FloatArray = of_weights - mixed @ np.linalg.solve(of_biases, mixed.T)
+        return curvature
 
     @cached_property
     def _others(self) -> IntArray:

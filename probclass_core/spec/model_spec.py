@@ -482,7 +482,7 @@ class ModelSpec(Report):
         """A spec for a table: what each column is, and which blocks tell the classes apart.
 
         It reads the rows once and chooses blocks on a sample of at most 32,768 of them. Blocks have
-        fitted weights, see `block_weights`, and those whose weight is 0 are left out:
+        fitted weights, see `block_weights`; the fewest that predict as well as all are kept:
 
         - ``"fast"``: a block for each column. Numbers are ``discretized``, text, bools and integers
           with few values ``categorical``, lists and maps of terms ``multinomial``.

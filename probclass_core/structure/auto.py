@@ -3,9 +3,9 @@
 `auto_spec` summarizes one block per column, over all rows and with the engine and cache of a
 training. These statistics and their sample of the rows say what each column is (`columns`), which
 pairs of columns depend on each other (`pairs`), and which groups act together (`groups`). The
-candidates are then weighed against each other on the sample (`model.block_weights`); blocks whose
-weight is 0 are left out of the spec, and training fits the weights of the others on all that it
-needs.
+candidates are then weighed against each other on the sample (`model.block_weights`); the spec has
+the fewest of them that predict as well as all (`model.fewest_blocks`), and training fits their
+weights on all that it needs.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import label_codes
+from probclass_core.arrow.arrays import IntArray, label_codes
 from probclass_core.arrow.parts import part_of
 from probclass_core.arrow.row_sample import COUNT, HASH, SAMPLE_ROWS
 from probclass_core.errors import DataError, SpecError, nearest, one_of, shown
@@ -38,19 +39,21 @@ from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Table
-from probclass_core.model.block_weights import base_blocks
+from probclass_core.model.fewest_blocks import fewest_blocks
 from probclass_core.model.model import finalize
 from probclass_core.spec.model_spec import TABLE_NAMES, Block, Effort, ModelSpec, OnScarce, Prior
 from probclass_core.structure.columns import (
     ENOUGH_ROWS,
     Column,
     Columns,
+    class_losses,
     columns_by_values,
     columns_of,
     giveaways,
     keys_at_a_glance,
     level_codes,
     listed,
+    without_copies,
 )
 from probclass_core.structure.dates import (
     candidate_parts,
@@ -90,9 +93,6 @@ _FEW_NUMBERS, _MANY_ROWS = 8, 10_000
 
 _MOST_POINTS = 16_384
 """Points of a KNN density: a search takes time for each of them."""
-
-_LEAST_WEIGHT = 1e-6
-"""Smaller weights are 0 but for the precision of their optimization."""
 
 SpecOf = Callable[..., ModelSpec]
 """The spec of blocks and notes, with the label, prior and other arguments of the caller."""
@@ -276,6 +276,7 @@ class _Structure:
             place = sample.schema.get_field_index(field.name)
             sample = sample.set_column(place, field, sample[field.name].cast(field.type))
         columns = columns_by_values(parts_by_values(columns, sample), statistics, sample)
+        columns = without_copies(columns, sample)
         _require_columns(columns, spec.label)
         return cls(columns, statistics, sample, effort)
 
@@ -303,7 +304,7 @@ class _Structure:
         return replace(self, sample=rows) if counts.min() >= _COMPARED_OF_CLASS else self
 
     def _search(self, spec_of: SpecOf) -> tuple[ModelSpec, float]:
-        """The spec of the candidates that have a weight above 0, and the log loss of all."""
+        """The spec of the fewest candidates that predict as well as all, and their log loss."""
         names = _Names()
         singles = [column.block(names.of(column.name)) for column in self.columns.used]
         pairs: list[Block] = []
@@ -316,12 +317,12 @@ class _Structure:
             joint += self._neighbors(names)
         joint, failures = self._without_failures(spec_of, joint)
         candidates = [*singles, *pairs, *groups, *joint]
-        weights, log_loss = self._weights(candidates)
-        helpful = {name for name, weight in weights.items() if weight > 0.0}
-        # The weight of a column given others is about what it adds to its block alone.
-        bases = base_blocks(candidates)
-        helpful |= {base for name, base in bases.items() if name in helpful}
-        chosen = [block for block in candidates if block.name in helpful]
+        statistics = self._summarize(candidates)
+        product = finalize(replace(statistics, spec=replace(statistics.spec, block_weights={})))
+        kept, log_loss = fewest_blocks(
+            statistics, product.parameters, product.classes, product.log_prior
+        )
+        chosen = [block for block in candidates if block.name in kept]
         notes = _notes_on_columns(self.columns)
         notes += self._notes_on_giveaways()
         notes += self._notes_on_blocks(singles, pairs, groups, joint, chosen)
@@ -339,19 +340,18 @@ class _Structure:
         """
         columns = [column for column in self.columns.used if column.kind != "terms"]
         encoded = [level_codes(column, self.sample) for column in columns]
-        classes = self.statistics.classes["class"].combine_chunks()
         codes = [code for code, _ in encoded]
         levels = [size for _, size in encoded]
-        truth = label_codes(self.sample[self.statistics.spec.label], classes)
+        truth = self._truth
         counts = self.sample[COUNT].to_numpy() / self.statistics.row_weight
-        size = len(classes)
+        size = self.statistics.classes.num_rows
         most = min(_MOST_PAIRS, _MOST_PAIR_CLASSES // size)
         pairs = dependent_pairs(codes, levels, truth, counts, size, most)
         factors: dict[frozenset[int], tuple[int, ...]] = {
             frozenset((pair.child, pair.parent)): (pair.child, pair.parent) for pair in pairs
         }
         most = min(_MOST_GROUPS, _MOST_GROUP_CLASSES // size)
-        binned = [column.kind == "number" for column in columns]
+        binned = [column.kind == "number" and not column.few_values for column in columns]
         search = GroupSearch(codes, levels, binned, truth, counts, size)
         for group in search.groups(most):
             for part in (group[:end] for end in range(2, len(group) + 1)):
@@ -365,7 +365,9 @@ class _Structure:
     def _conditional(self, child: Column, parents: Sequence[Column], names: _Names) -> Block:
         """The block of a column given others."""
         every = [child, *parents]
-        cuts = {one.name: list(one.cuts) for one in every if one.kind == "number"}
+        cuts = {one.name: list(one.cuts) for one in parents if one.is_number}
+        if child.kind == "number":
+            cuts[child.name] = list(child.cuts)
         options: dict[str, Any] = dict(child.block().options)
         if child.kind == "category":
             options["strength"] = LEAVE_ONE_OUT
@@ -379,7 +381,7 @@ class _Structure:
 
     def _normals(self, names: _Names) -> Iterator[Block]:
         """Normal densities of all numbers: a covariance for each class, and one for all."""
-        numbers = self._numbers()[:_MOST_NUMBERS]
+        numbers = self._numbers(_MOST_NUMBERS)
         if len(numbers) < 2:
             return
         for estimator in ("gaussian_full", "gaussian_shared"):
@@ -402,8 +404,21 @@ class _Structure:
                     points=_MOST_POINTS,
                 )
 
-    def _numbers(self) -> list[str]:
-        return [column.name for column in self.columns.used if column.has_squares]
+    def _numbers(self, most: int | None = None) -> list[str]:
+        """Columns of joint densities: all of them, or those that tell most of the class alone."""
+        numbers = [column for column in self.columns.used if column.has_squares]
+        if most is not None and len(numbers) > most:
+            losses = class_losses(numbers, self.sample, self._truth)
+            # Rounded, so that ties are ties on every machine.
+            order = sorted(range(len(numbers)), key=lambda place: (round(losses[place], 6), place))
+            numbers = [numbers[place] for place in sorted(order[:most])]
+        return [column.name for column in numbers]
+
+    @cached_property
+    def _truth(self) -> IntArray:
+        """Class of each row of the sample, by its place."""
+        classes = self.statistics.classes["class"].combine_chunks()
+        return label_codes(self.sample[self.statistics.spec.label], classes)
 
     def _without_failures(
         self, spec_of: SpecOf, blocks: Sequence[Block]
@@ -434,24 +449,14 @@ class _Structure:
         if lost:
             return False, f"The blocks are not those of like, which reads {listed(lost)}."
         try:
-            _, before = self._weights(like.blocks)
+            fitted = finalize(self._summarize(like.blocks), early=True).training["block_weights"]
         except (DataError, SpecError) as error:
             return False, f"The blocks are not those of like: {error}"
+        before = float(fitted["log_loss"])
         losses = f"{before:.4g} in place of {log_loss:.4g} for blocks chosen anew"
         if before <= _AS_GOOD * log_loss:
             return True, f"The blocks are those of like; their log loss is {losses}."
         return False, f"The blocks are not those of like, whose log loss would be {losses}."
-
-    def _weights(self, blocks: Sequence[Block]) -> tuple[dict[str, float], float]:
-        """The weights of blocks by name, fitted together on the sample, and their log loss."""
-        model = finalize(self._summarize(blocks), early=True)
-        assert model.block_weights is not None
-        weights = {
-            row["name"]: row["value"] if row["value"] > _LEAST_WEIGHT else 0.0
-            for row in model.block_weights.to_pylist()
-            if row["term"] == "block"
-        }
-        return weights, float(model.training["block_weights"]["log_loss"])
 
     def _summarize(self, blocks: Sequence[Block]) -> Statistics:
         """Statistics of the sample under other blocks; a row counts as often as it occurs."""
@@ -464,13 +469,17 @@ class _Structure:
             block_weights="fit",
             max_classes=spec.max_classes or MAX_CLASSES,  # a sample has fewer rows of each
         )
-        return summarize_batches(candidate, rows.schema, rows.to_batches())
+        statistics = summarize_batches(candidate, rows.schema, rows.to_batches())
+        # Rules that count rows, such as those of cuts, count all that a row of the sample is for.
+        classes = statistics.classes
+        counts = np.rint(classes["count"].to_numpy() / self.statistics.row_weight).astype(np.int64)
+        place = classes.schema.get_field_index("rows")
+        return replace(statistics, classes=classes.set_column(place, "rows", pa.array(counts)))
 
     def _notes_on_giveaways(self) -> Iterator[str]:
         columns = [column for column in self.columns.used if column.kind != "terms"]
-        classes = self.statistics.classes["class"].combine_chunks()
         label = self.statistics.spec.label
-        names = giveaways(columns, self.sample, label_codes(self.sample[label], classes))
+        names = giveaways(columns, self.sample, self._truth)
         if names and self.statistics.rows >= ENOUGH_ROWS:
             gives, them = ("each give", "them") if len(names) > 1 else ("alone gives", "it")
             yield (

@@ -54,6 +54,12 @@ _GIVEAWAY = 0.02
 _MOST_INTEGERS = 50
 """Largest number of different integers that may be categories."""
 
+_FEW_VALUES = 12
+"""Largest number of whole numbers that pairs and groups tell apart, as they do categories."""
+
+_ROWS_OF_VALUE = 20.0
+"""Rows that each of them has at least, with its neighbors."""
+
 _LARGEST = 1e100
 """Numbers beyond it, or differences below its inverse, have sums of squares outside of float64."""
 
@@ -71,7 +77,10 @@ class Column:
         kind: ``"number"``, ``"category"`` or ``"terms"``.
         is_number: whether the values are numbers, which may be categories all the same.
         null_level: whether a null counts as a value of its own.
-        cuts: cut points between the bins of a number, ascending.
+        cuts: cut points between the bins of a number in pairs and groups, ascending; each value
+            of a category of numbers is a bin of its own.
+        few_values: whether it is a whole number of so few values that these bins are its values,
+            but for rare ones.
         has_squares: whether the squares of a number, which joint densities need, fit float64; not
             for parts of dates, whose last value is next to their first.
         is_part: whether it is a part of a date or time.
@@ -83,6 +92,7 @@ class Column:
     is_number: bool = False
     null_level: bool = False
     cuts: tuple[float, ...] = ()
+    few_values: bool = False
     has_squares: bool = False
     is_part: bool = False
     shares_prior: bool = False
@@ -247,7 +257,7 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
         is_integer = pa.types.is_integer(statistics.features.field(column.name).type)
         if is_integer and not cells.exact and _different(values) <= _MOST_INTEGERS:
             # Beyond 2⁵³ float64 rounds integers; as categories they are exact.
-            roles.append(replace(column, kind="category"))
+            roles.append(replace(column, kind="category", cuts=_cuts_between(cells)))
             continue
         if column.kind == "number":
             if len(cells.values) == 1 and not cells.exact:
@@ -256,9 +266,12 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
             parameters = estimators[str(block.name)].finalize(table, classes)
             lower = np.unique(parameters["lower"].to_numpy())
             column = replace(column, cuts=tuple(lower[np.isfinite(lower)].tolist()))
-            is_whole = is_integer or (nulls > 0 and _are_whole(cells))
-            if is_whole and _are_categories(cells, np.array(column.cuts)):
-                column = replace(column, kind="category")
+            is_whole = _are_whole(cells)
+            may_be_category = is_whole and (is_integer or nulls > 0)
+            if may_be_category and _are_categories(cells, np.array(column.cuts)):
+                column = replace(column, kind="category", cuts=_cuts_between(cells))
+            elif is_whole and len(cells.values) <= _FEW_VALUES:
+                column = replace(column, cuts=_cuts_between(cells, _ROWS_OF_VALUE), few_values=True)
         few = cells.counts.size <= _MOST_CELLS
         roles.append(replace(column, shares_prior=few and column.kind == "category"))
     with_roles = columns.replaced(roles)
@@ -266,6 +279,41 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
         # A model needs a column; one without values would not make any.
         reasons = {name: reason for name, reason in reasons.items() if reason == _NO_VALUES}
     return with_roles.without(reasons)
+
+
+def without_copies(columns: Columns, sample: pa.Table) -> Columns:
+    """Leave out columns that say one to one what an earlier column says, nulls included.
+
+    The first one stays, whatever its type, so that the order of a table decides.
+
+    Args:
+        columns: columns by their values.
+        sample: sample of the rows.
+    """
+    if sample.num_rows < ENOUGH_ROWS:
+        return columns
+    first: dict[bytes, str] = {}
+    reasons = {}
+    for column in columns.used:
+        if column.kind != "terms":
+            name = first.setdefault(_partition(sample[column.name]), column.name)
+            if name != column.name:
+                reasons[column.name] = f"they say one to one what {name!r} says"
+    return columns.without(reasons)
+
+
+def _partition(values: pa.ChunkedArray) -> bytes:
+    """Bytes that are the same for columns that tell the same rows apart.
+
+    Of values that hardly repeat, which tell all rows apart, only the same ones are copies.
+    """
+    known = pc.if_else(pa.array(~_is_missing(values)), values.combine_chunks(), None)
+    encoded = known.dictionary_encode("encode")  # by appearance, whatever the values are
+    if len(encoded.dictionary) > _MOST_DIFFERENT * len(values) and is_number_type(values.type):
+        numbers: FloatArray = known.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return numbers.tobytes()
+    codes: bytes = encoded.indices.to_numpy().tobytes()
+    return codes
 
 
 @dataclass(frozen=True)
@@ -326,6 +374,18 @@ def _are_whole(cells: _Cells) -> bool:
     return cells.exact and bool(pc.all(pc.equal(cells.values, pc.trunc(cells.values))).as_py())
 
 
+def _cuts_between(cells: _Cells, rows: float = 0.0) -> tuple[float, ...]:
+    """Cut points midway between numbers, so that each bin has some rows; rare numbers share one."""
+    numbers = cells.values.to_numpy(zero_copy_only=False).astype(np.float64)
+    below = np.cumsum(cells.counts.sum(axis=1))
+    cuts, last = [], 0.0
+    for place in range(len(numbers) - 1):
+        if min(below[place] - last, below[-1] - below[place]) >= rows:
+            cuts.append(0.5 * (numbers[place] + numbers[place + 1]))
+            last = below[place]
+    return tuple(np.unique(cuts).tolist())
+
+
 def _are_categories(cells: _Cells, cuts: FloatArray) -> bool:
     """Whether integers tell more of the class as categories than in bins."""
     if not cells.exact or len(cells.values) > _MOST_INTEGERS:
@@ -367,17 +427,29 @@ def giveaways(columns: Sequence[Column], sample: pa.Table, truth: IntArray) -> l
         sample: sample of the rows.
         truth: position of the class of each row, ``(n,)``.
     """
-    rows = sample[COUNT].to_numpy()
+    prior_loss = _log_loss_left_out(_counts(np.zeros_like(truth), 1, sample, truth))
+    losses = class_losses(columns, sample, truth)
+    return [
+        column.name
+        for column, loss in zip(columns, losses, strict=True)
+        if loss < _GIVEAWAY * prior_loss
+    ]
+
+
+def class_losses(columns: Iterable[Column], sample: pa.Table, truth: IntArray) -> list[float]:
+    """Log loss of the class given each column alone; see `giveaways` for the arguments."""
+    return [
+        _log_loss_left_out(_counts(*level_codes(column, sample), sample, truth))
+        for column in columns
+    ]
+
+
+def _counts(codes: IntArray, levels: int, sample: pa.Table, truth: IntArray) -> FloatArray:
+    """Rows by level and class, without levels that no row has."""
     classes = int(truth.max()) + 1
-    prior_loss = _log_loss_left_out(np.bincount(truth, rows, classes).astype(np.float64)[None])
-    names = []
-    for column in columns:
-        codes, levels = level_codes(column, sample)
-        counts = np.bincount(codes * classes + truth, rows, levels * classes).astype(np.float64)
-        counts = counts.reshape(levels, classes)
-        if _log_loss_left_out(counts[counts.any(axis=1)]) < _GIVEAWAY * prior_loss:
-            names.append(column.name)
-    return names
+    cells = np.bincount(codes * classes + truth, sample[COUNT].to_numpy(), levels * classes)
+    counts: FloatArray = cells.astype(np.float64, copy=False).reshape(levels, classes)
+    return counts[counts.any(axis=1)]
 
 
 def _is_missing(values: pa.Array | pa.ChunkedArray) -> BoolArray:

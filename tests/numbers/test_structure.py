@@ -197,7 +197,7 @@ def test_more_effort_gives_more_kinds_of_blocks() -> None:
         for effort in EFFORTS
     }
     assert kinds["fast"] <= {("discretized", False), ("categorical", False)}
-    assert ("gaussian_full", False) in kinds["default"]
+    assert {("gaussian_full", False), ("gaussian_shared", False)} & kinds["default"]
     assert any(given for _, given in kinds["default"])
     assert ("knn_density", False) in kinds["best"]
     assert ("knn_density", False) not in kinds["default"]

@@ -1,0 +1,134 @@
+"""What the default makes of columns: whole numbers of few values, copies, and how many blocks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+from probclass_core.estimation.statistics import refine
+from probclass_core.model.block_weights import WeightProblem
+from probclass_core.structure import auto
+
+TITANIC = Path(__file__).parents[2] / "benchmarks" / "data" / "titanic.parquet"
+
+
+def _sum_mod_three(codes: pa.DataType) -> pa.Table:
+    """The class says whether k + t is a multiple of three, but for 10 % of the rows."""
+    random = np.random.default_rng(0)
+    k, t = random.integers(1, 4, 2000), random.integers(0, 3, 2000)
+    label = ((k + t) % 3 == 0) ^ (random.random(2000) < 0.1)
+    return pa.table({"k": pa.array(k).cast(codes), "t": np.array(list("abc"))[t], "y": label})
+
+
+@pytest.mark.parametrize("codes", [pa.int64(), pa.float64(), pa.string()], ids=str)
+def test_whole_number_codes_interact_as_text_does(codes: pa.DataType) -> None:
+    rows = _sum_mod_three(codes)
+    model = pc.fit(rows[:1000], label="y")
+    assert pc.evaluate(model, rows[1000:]).accuracy > 0.87  # 0.9 is the best possible
+
+
+def test_three_whole_numbers_act_together_as_text_does() -> None:
+    random = np.random.default_rng(0)
+    values = random.integers(0, 2, (4000, 3))
+    label = values.sum(axis=1) % 2 ^ (random.random(4000) < 0.1)
+    rows = pa.table({**dict(zip("abc", values.T.astype(float), strict=True)), "y": label})
+    model = pc.fit(rows[:2000], label="y")
+    assert pc.evaluate(model, rows[2000:]).accuracy > 0.87
+
+
+def test_no_block_of_the_default_needs_another_pass() -> None:
+    """A block that would be cut in a second pass says nothing in the search for blocks."""
+    random = np.random.default_rng(0)
+    month, second = random.integers(1, 13, 4000), random.integers(0, 2, 4000)
+    label = (month % 2 == 0) ^ ((second == 1) & (month <= 6))
+    rows = pa.table({"month": month, "half": np.array(["a", "b"])[second], "y": label})
+    spec = pc.ModelSpec.auto(rows, "y")
+    statistics = pc.summarize(rows, spec)
+    assert any("month" in block.given for block in spec.blocks)
+    assert refine(statistics) is None
+    assert pc.finalize(statistics).training["block_weights"]["log_loss"] < 0.1
+
+
+def test_a_column_that_says_one_to_one_what_another_says_is_left_out() -> None:
+    random = np.random.default_rng(0)
+    place = random.integers(1, 4, 500)
+    known = random.random(500) > 0.1
+    label = place + random.normal(size=500) > 2
+    columns = {
+        "pclass": pa.array(place, mask=~known),
+        "class": pa.array(np.array(["First", "Second", "Third"])[place - 1], mask=~known),
+        "nearly": pa.array(np.array(["First", "Second", "Third"])[place - 1]),
+        "weight": random.normal(size=500),
+    }
+    rows = pa.table({**columns, "again": columns["weight"], "y": label})
+    notes = pc.ModelSpec.auto(rows, "y").notes
+    assert "Columns left out because they say one to one what 'pclass' says: 'class'." in notes
+    assert "Columns left out because they say one to one what 'weight' says: 'again'." in notes
+    assert not any("one to one" in note and "'nearly'" in note for note in notes)
+
+
+def test_numbers_without_repetition_are_no_copies() -> None:
+    random = np.random.default_rng(0)
+    rows = pa.table({name: random.normal(size=200) for name in "ab"})
+    rows = rows.append_column("y", pa.array(np.asarray(rows["a"]) + np.asarray(rows["b"]) > 0))
+    assert not any("one to one" in note for note in pc.ModelSpec.auto(rows, "y").notes)
+
+
+def test_a_joint_normal_takes_the_numbers_that_say_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "_MOST_NUMBERS", 2)
+    random = np.random.default_rng(0)
+    label = random.integers(0, 2, 1000)
+    both = random.normal(size=1000)
+    columns = {f"noise {number}": random.normal(size=1000) for number in range(3)}
+    columns |= {"sum": both + label, "part": both + 0.5 * random.normal(size=1000) + 0.4 * label}
+    spec = pc.ModelSpec.auto(pa.table({**columns, "y": label}), "y")
+    normals = [block for block in spec.blocks if block.estimator.startswith("gaussian")]
+    assert normals
+    assert {block.columns for block in normals} == {("sum", "part")}
+
+
+@pytest.mark.parametrize("effort", ["fast", "default", "best"])
+def test_titanic_has_at_most_twelve_blocks(effort: pc.Effort) -> None:
+    spec = pc.ModelSpec.auto(pq.read_table(TITANIC), "label", effort=effort)
+    assert len(spec.blocks) <= 12
+
+
+def test_fewer_blocks_are_as_good_as_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pq.read_table(TITANIC)
+    fewer = pc.fit(rows, label="label")
+    monkeypatch.setattr("probclass_core.model.fewest_blocks._TOLERANCE", 0.0)
+    every = pc.fit(rows, label="label")
+    assert len(fewer.spec.blocks) < len(every.spec.blocks)
+    losses = [model.training["block_weights"]["log_loss"] for model in (fewer, every)]
+    assert losses[0] <= 1.006 * losses[1]
+
+
+def test_the_curvature_of_the_weights_is_that_of_their_loss() -> None:
+    """By differences of the loss, whose biases are the best for the given weights."""
+    from scipy.optimize import minimize
+
+    random = np.random.default_rng(0)
+    truth = random.integers(0, 3, 60)
+    factors = random.normal(size=(2, 2, 60))
+    problem = WeightProblem(factors, np.log(np.full(3, 1 / 3)), 0, truth, np.ones(60))
+
+    def loss(weights: np.ndarray) -> float:
+        def of_bias(bias: np.ndarray) -> float:
+            return problem.log_loss(weights, bias) * 60 + 0.5 * bias @ bias
+
+        return float(minimize(of_bias, np.zeros(3), tol=1e-12).fun)
+
+    at, step = np.array([0.4, 0.3]), 1e-3
+    best = minimize(lambda b: problem.log_loss(at, b) * 60 + 0.5 * b @ b, np.zeros(3), tol=1e-12)
+    second = np.empty((2, 2))
+    for i, first in enumerate(np.eye(2) * step):
+        for j, other in enumerate(np.eye(2) * step):
+            corners = loss(at + first + other) - loss(at + first - other)
+            corners += loss(at - first - other) - loss(at - first + other)
+            second[i, j] = corners / (4 * step**2)
+    np.testing.assert_allclose(problem.curvature(at, best.x), second, rtol=1e-3)
