@@ -28,7 +28,7 @@ _TOLERANCE = 0.005
 _OF_GAIN = 0.05
 """Share of what all blocks gain over the class prior that may be lost, if it is less than that."""
 
-_FEW_ENOUGH = 5
+_FEW_ENOUGH = 8
 """Blocks that are not made fewer: little is gained, and what they say on few rows may be lost."""
 
 _LEAST_WEIGHT = 1e-6
