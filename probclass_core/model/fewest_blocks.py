@@ -5,8 +5,9 @@ that costs least by the curvature of the loss around the solution: without block
 w_j² / (2 (H⁻¹)_jj) if the other weights adapt, H being the Hessian (Hassibi and Stork, "Second
 order derivatives for network pruning: optimal brain surgeon", NIPS 1992). Bisection finds how many
 of them can go: the weights of the blocks that remain are fitted again, and the log loss of rows
-that no block saw may rise by `_TOLERANCE` of it. A block of columns given others keeps the block of
-these columns alone, see `base_blocks`.
+that no block saw may rise by `_TOLERANCE` of it. If fewer than a quarter of the blocks can go, all
+that help stay. A block of columns given others keeps the block of these columns alone, see
+`base_blocks`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _OF_GAIN = 0.05
 
 _FEW_ENOUGH = 8
 """Blocks that are not made fewer: little is gained, and what they say on few rows may be lost."""
+
+_WORTHWHILE = 0.75
+"""Largest share of the blocks that may remain; to remove a few saves little."""
 
 _LEAST_WEIGHT = 1e-6
 """Smaller weights are 0 but for the precision of their optimization."""
@@ -62,14 +66,17 @@ def fewest_blocks(
 
 def _fewest(problem: WeightProblem, bases: Mapping[int, int]) -> tuple[list[int], float]:
     """The places of the blocks, ascending, and their log loss."""
-    fit = _Fit.of(problem, np.arange(len(problem.factors)), None)
+    every = fit = _Fit.of(problem, np.arange(len(problem.factors)), None)
     nothing = np.zeros(len(problem.factors)), np.zeros(len(problem.log_prior))
     gain = max(problem.log_loss(*nothing) - fit.log_loss, 0.0)
     limit = fit.log_loss + min(_TOLERANCE * fit.log_loss, _OF_GAIN * gain)
     fewer: _Fit | None = fit
     while fewer is not None:  # around the new weights the curvature is another
         fit, fewer = fewer, _fewer(problem, bases, fewer, limit)
-    return _with_bases(fit.helpful, bases), fit.log_loss
+    chosen, helpful = (_with_bases(one.helpful, bases) for one in (fit, every))
+    if len(chosen) > _WORTHWHILE * len(helpful):
+        return helpful, every.log_loss
+    return chosen, fit.log_loss
 
 
 @dataclass(frozen=True)
