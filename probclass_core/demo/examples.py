@@ -13,8 +13,8 @@ def example_file(name: str) -> Path:
     """The path of a table that comes with the package.
 
     Args:
-        name: ``"penguins.csv"``, ``"iris_uci.csv"``, ``"adult_train.parquet"`` or
-            ``"adult_test.parquet"``.
+        name: ``"titanic.csv"``, ``"penguins.csv"``, ``"iris_uci.csv"``, ``"adult_train.parquet"``
+            or ``"adult_test.parquet"``.
 
     Returns:
         The path of the file in the installed package. Copy the file before you change it.

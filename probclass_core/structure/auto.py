@@ -337,6 +337,8 @@ class _Structure:
 
         The columns of a group, the one that tells least of the class first, are a chain: each is
         given those before it, so that their blocks together are the joint density of the group.
+        No column is given a part of a date, and no group has one: the sample has rows of each
+        weekday of a month, which are a few days, and later rows are of other days.
         """
         columns = [column for column in self.columns.used if column.kind != "terms"]
         encoded = [level_codes(column, self.sample) for column in columns]
@@ -348,12 +350,23 @@ class _Structure:
         most = min(_MOST_PAIRS, _MOST_PAIR_CLASSES // size)
         pairs = dependent_pairs(codes, levels, truth, counts, size, most)
         factors: dict[frozenset[int], tuple[int, ...]] = {
-            frozenset((pair.child, pair.parent)): (pair.child, pair.parent) for pair in pairs
+            frozenset((pair.child, pair.parent)): (pair.child, pair.parent)
+            for pair in pairs
+            if not columns[pair.parent].is_part
         }
         most = min(_MOST_GROUPS, _MOST_GROUP_CLASSES // size)
+        lasting = [place for place, column in enumerate(columns) if not column.is_part]
         binned = [column.kind == "number" and not column.few_values for column in columns]
-        search = GroupSearch(codes, levels, binned, truth, counts, size)
-        for group in search.groups(most):
+        search = GroupSearch(
+            [codes[place] for place in lasting],
+            [levels[place] for place in lasting],
+            [binned[place] for place in lasting],
+            truth,
+            counts,
+            size,
+        )
+        for found in search.groups(most):
+            group = [lasting[place] for place in found]
             for part in (group[:end] for end in range(2, len(group) + 1)):
                 factors.setdefault(frozenset(part), tuple(reversed(part)))
         blocks = [

@@ -54,6 +54,18 @@ def test_no_block_of_the_default_needs_another_pass() -> None:
     assert pc.finalize(statistics).training["block_weights"]["log_loss"] < 0.1
 
 
+def test_no_column_is_given_a_part_of_a_date() -> None:
+    """The rows of a month know its weather, and those of the same month a year later do not."""
+    random = np.random.default_rng(0)
+    hours = np.datetime64("2024-01-01T00") + np.arange(8760).astype("timedelta64[h]")
+    of_week = random.integers(0, 3, 53)[np.arange(8760) // 168]  # as weather lasts for a week
+    side = random.integers(0, 3, 8760)
+    label = (of_week + side) % 3 == 0
+    rows = pa.table({"time": hours.astype("datetime64[s]"), "side": side.astype(str), "y": label})
+    blocks = pc.ModelSpec.auto(rows, "y").blocks
+    assert not [name for block in blocks for name in block.given if "(time)" in name]
+
+
 def test_a_column_that_says_one_to_one_what_another_says_is_left_out() -> None:
     random = np.random.default_rng(0)
     place = random.integers(1, 4, 500)
