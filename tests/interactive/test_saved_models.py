@@ -125,7 +125,7 @@ def test_predict_table_is_what_score_writes(
         ({"island": ["Dream"]}, {}, pc.DataError, "no columns 'bill_depth_mm', "),
         (None, {"columns": "iland"}, pc.DataError, "no column 'iland'; .* mean 'island'"),
         (None, {"columns": ["island", "island"]}, pc.SpecError, "'island' is listed twice"),
-        (None, {"posterior": "rows"}, pc.SpecError, "posterior must be 'columns' or 'list'"),
+        (None, {"posterior": "rows"}, pc.SpecError, "posterior must be one of 'columns', 'list'"),
         (None, {"decision": "maybe"}, pc.SpecError, "maybe"),
     ],
 )

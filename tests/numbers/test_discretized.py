@@ -336,6 +336,6 @@ def test_cuts_of_thousands_of_classes_are_found_between_groups_of_cells() -> Non
     random = np.random.default_rng(8)
     x = np.concatenate([random.normal(size=5000), random.uniform(-3.0, 3.0, 4000)])
     y = np.concatenate([np.arange(5000), np.where(x[5000:] < 0.5, -1, -2)])
-    model = fitted(pa.table({"x": x, "y": y}), "y", pc.Block("discretized", "x"))
-    found = cuts(model, "x")
+    spec = pc.ModelSpec("y", pc.Block("discretized", "x"), max_classes=6000)
+    found = cuts(pc.fit(pa.table({"x": x, "y": y}), spec), "x")
     assert min(abs(cut - 0.5) for cut in found) < 0.02

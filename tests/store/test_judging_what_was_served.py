@@ -80,7 +80,7 @@ def test_a_champion_that_was_trained_on_the_rows_stays(store: pc.ModelStore, lak
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
-        ({"fallback": "both"}, pc.SpecError, "fallback must be 'prior', 'rollback' or None"),
+        ({"fallback": "both"}, pc.SpecError, "fallback must be one of 'prior', 'rollback'"),
         ({"alias": "other"}, pc.StoreError, "no version has passed the gate yet"),
     ],
 )

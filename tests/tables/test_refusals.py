@@ -137,7 +137,7 @@ def test_refused_sources_and_sinks(tmp_path: Path, setup: Setup, message: str) -
 
 @pytest.mark.parametrize(
     ("sink", "message"),
-    [(None, "is not a path"), (5, "is not a path"), ("sea://bucket/scored", "Protocol not known")],
+    [(5, "is not a path"), ("sea://bucket/scored", "Protocol not known")],
 )
 def test_sinks_that_are_not_paths_are_refused(sink: Any, message: str) -> None:
     with pytest.raises(pc.TableError, match=message):
@@ -151,7 +151,7 @@ def test_sinks_that_are_not_paths_are_refused(sink: Any, message: str) -> None:
             {"overwrite": "always"},
             "overwrite must be one of 'append', 'never', 'partition', got 'always'",
         ),
-        ({"posterior": "rows"}, "posterior must be 'columns' or 'list', got 'rows'"),
+        ({"posterior": "rows"}, "posterior must be one of 'columns', 'list', got 'rows'"),
     ],
 )
 def test_unknown_choices_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
