@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pac
 import pyarrow.parquet as pq
@@ -107,6 +106,5 @@ def test_values_of_a_column_of_several_blocks_are_shown_once(
     entries = pc.explain(model, titanic, rows=[1], limit=None).table.to_pylist()
     values = {one["item"]: one["value"] for one in entries if one["entry"] == "feature"}
     row = titanic.slice(1, 1).to_pylist()[0]
-    for column in ("pclass", "sex", "deck"):
+    for column in ("pclass", "deck"):  # of two blocks each
         assert values[column] == row[column]
-    assert np.isclose(float(values["age"]), row["age"])
