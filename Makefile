@@ -13,10 +13,15 @@ SERVERS := .venv-servers
 KHIOPS := .venv-khiops
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test test-fast servers faults promoters hostile backfill celery image lint format check bench figures accuracy scale billion partitions years khiops golden distributions site pictures screenshots wheel constraints licenses clean
+.PHONY: help setup demo airflow test test-fast servers faults promoters hostile backfill celery \
+	distributions image format lint check site pictures screenshots clean bench figures accuracy \
+	scale billion partitions years khiops wheel golden constraints licenses
+
+##@ Start
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## Create .venv with probclass, the Airflow provider and every dependency
 
@@ -26,14 +31,14 @@ demo: setup ## Train and score a year of real months in a local Airflow, and pri
 airflow: setup ## Run the demo for six months and keep Airflow running, with its page of models
 	$(PYTHON) -m probclass_airflow.demo --months 6 --output airflow-output --stay
 
+##@ Test
+
 test: setup servers ## Run the tests in parallel, one test file per process
 	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 test-fast: setup ## Run the tests without servers, browsers, JVMs, Airflow and slow ones
 	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --hypothesis-profile fast \
 	  -m 'not services and not slow' --ignore tests/airflow --ignore tests/ui
-
-khiops: $(KHIOPS)/.installed ## Create .venv-khiops, for a package that needs an older scikit-learn
 
 servers: $(SERVERS)/.installed ## Create .venv-servers, with the servers that the tests start
 
@@ -62,8 +67,17 @@ celery: setup ## Train and score on Celery, PostgreSQL and Redis, and kill a wor
 	$(PYTHON) -m pytest tests/airflow/deployment
 	$(PYTHON) -m pytest tests/deployment
 
+distributions: setup ## Build, install and use every distribution of this repository as its users do
+	PYTHON=$(PYTHON) .ci/distributions
+
 image: ## Build docker/Dockerfile without a Docker daemon and run the demo in the image; needs root
 	docker/build.sh
+
+##@ Change
+
+format: setup ## Fix lint errors and format the code
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
 
 lint: setup ## Check style, types and import layers
 	$(VENV)/bin/ruff check .
@@ -74,11 +88,23 @@ lint: setup ## Check style, types and import layers
 	$(VENV)/bin/mypy plugins/probclass-kernels/probclass_kernels plugins/probclass-kernels/hatch_build.py
 	$(VENV)/bin/lint-imports
 
-format: setup ## Fix lint errors and format the code
-	$(VENV)/bin/ruff check --fix .
-	$(VENV)/bin/ruff format .
-
 check: lint test ## Run lint and test
+
+site: setup ## Build the documentation site in build/site, and run the notebooks
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --config-file .ci/site/mkdocs.yml
+
+pictures: setup ## Redraw the pictures of docs/plots.md
+	$(PYTHON) tests/docs/draw.py
+
+screenshots: setup ## Retake the screenshots of docs/ui.md, in Airflow and Chromium
+	$(PYTHON) tests/ui/draw.py
+
+clean: ## Remove environments, caches and outputs
+	rm -rf $(VENV) $(SERVERS) $(KHIOPS) build dist airflow-output demo-output .hypothesis .import_linter_cache \
+	  .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+##@ Measure
 
 bench: setup servers ## Measure speed and memory, and write the figures into the pages
 	$(PYTHON) -m benchmarks --record
@@ -101,20 +127,9 @@ partitions: setup ## Measure one task that scores 500 partitions, by format
 years: setup ## Operate a model month by month for four years in a local Airflow, and draw the timeline
 	$(PYTHON) -m benchmarks.years --page docs/operate.md
 
-golden: setup ## Save models of this release and their predictions in tests/golden; once per release
-	$(PYTHON) tests/golden/make.py
+khiops: $(KHIOPS)/.installed ## Create .venv-khiops, for a package that needs an older scikit-learn
 
-distributions: setup ## Build, install and use every distribution of this repository as its users do
-	PYTHON=$(PYTHON) .ci/distributions
-
-site: setup ## Build the documentation site in build/site, and run the notebooks
-	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --config-file .ci/site/mkdocs.yml
-
-pictures: setup ## Redraw the pictures of docs/plots.md
-	$(PYTHON) tests/docs/draw.py
-
-screenshots: setup ## Retake the screenshots of docs/ui.md, in Airflow and Chromium
-	$(PYTHON) tests/ui/draw.py
+##@ Release
 
 wheel: setup ## Build sdists and wheels of probclass, its Airflow provider and its loops for all platforms in dist
 	rm -rf dist
@@ -126,6 +141,9 @@ wheel: setup ## Build sdists and wheels of probclass, its Airflow provider and i
 	done
 	$(PYTHON) -m twine check --strict dist/*
 
+golden: setup ## Save models of this release and their predictions in tests/golden; once per release
+	$(PYTHON) tests/golden/make.py
+
 constraints: ## Pin every dependency again in pins/, with hashes; KEEP=1 keeps versions that still fit
 	rm -rf .venv-constraints
 	$(PYTHON3) -m venv .venv-constraints
@@ -136,10 +154,7 @@ constraints: ## Pin every dependency again in pins/, with hashes; KEEP=1 keeps v
 licenses: setup ## Print the license of every pinned package
 	$(PYTHON) .ci/licenses.py
 
-clean: ## Remove environments, caches and outputs
-	rm -rf $(VENV) $(SERVERS) $(KHIOPS) build dist airflow-output demo-output .hypothesis .import_linter_cache \
-	  .mypy_cache .pytest_cache .ruff_cache
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+# Environments, made when a target needs them
 
 $(INSTALLED): pyproject.toml $(PROVIDER)/pyproject.toml pins/installer.txt pins/build.txt \
 		pins/development.txt $(KERNELS)/pyproject.toml $(KERNELS)/hatch_build.py \
