@@ -56,7 +56,7 @@ hostile: setup ## Damage models, kept statistics and Parquet files, 1,110,000 ti
 	mkdir -p build
 	seed=$${PROBCLASS_SEED:-0}; status=0; \
 	for campaign in bundles:1000000 packs:100000 parquet:10000; do \
-	  $(PYTHON) tests/hostile/campaign.py $${campaign%:*} --trials $${campaign#*:} --seed $$seed \
+	  $(PYTHON) tests/fuzzing/campaign.py $${campaign%:*} --trials $${campaign#*:} --seed $$seed \
 	    --report build/hostile-$${campaign%:*}-$$seed.jsonl || status=1; \
 	done; exit $$status
 
@@ -141,8 +141,8 @@ wheel: setup ## Build sdists and wheels of probclass, its Airflow provider and i
 	done
 	$(PYTHON) -m twine check --strict dist/*
 
-golden: setup ## Save models of this release and their predictions in tests/golden; once per release
-	$(PYTHON) tests/golden/make.py
+golden: setup ## Save models of this release and their predictions in tests/compatibility; once per release
+	$(PYTHON) tests/compatibility/make.py
 
 constraints: ## Pin every dependency again in pins/, with hashes; KEEP=1 keeps versions that still fit
 	rm -rf .venv-constraints

@@ -1,7 +1,7 @@
 """Read every Parquet file of some folders, and compare each value with what pyarrow reads.
 
     git clone https://github.com/apache/parquet-testing
-    python tests/hostile/public_files.py parquet-testing arrow-testing/data duckdb/data
+    python tests/fuzzing/public_files.py parquet-testing arrow-testing/data duckdb/data
 
 Public suites have what writers get wrong, and files that are damaged on purpose: apache's
 parquet-testing and arrow-testing, DuckDB's data folder. Each file is inspected, read, counted,

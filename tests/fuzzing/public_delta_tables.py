@@ -4,7 +4,7 @@ The folder is a copy of published test tables, such as the golden tables of the 
 table in ``NAME/delta`` whose rows are published as Parquet files in ``NAME/expected`` is compared
 with these as well. Run it from the repository::
 
-    python tests/hostile/public_delta_tables.py FOLDER
+    python tests/fuzzing/public_delta_tables.py FOLDER
 """
 
 from __future__ import annotations

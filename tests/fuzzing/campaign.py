@@ -1,8 +1,8 @@
 """Campaigns of hostile input: many trials, each given by its seed, in processes that may die.
 
-    python tests/hostile/campaign.py bundles --trials 1000000 --report build/bundles.jsonl
-    python tests/hostile/campaign.py packs --trials 100000
-    python tests/hostile/campaign.py parquet --trials 10000
+    python tests/fuzzing/campaign.py bundles --trials 1000000 --report build/bundles.jsonl
+    python tests/fuzzing/campaign.py packs --trials 100000
+    python tests/fuzzing/campaign.py parquet --trials 10000
 
 Trials run in batches, each in a process of its own: a trial that kills its process, takes longer
 than a minute or needs more than 2 GB is a defect of its seed, and the other trials go on. A report
