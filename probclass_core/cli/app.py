@@ -41,7 +41,7 @@ _ELSEWHERE = {
     "train": "'probclass fit' trains a model",
     "predict": "'probclass score' writes predictions",
     "watch": "checks are the option --watch of score, reconcile, evaluate and health, as the page "
-    "docs/watch.md says",
+    "docs/monitoring.md says",
 }
 """What commands are called here, by words that come to mind first."""
 

@@ -261,7 +261,7 @@ def test_promoting_again_on_the_command_line_names_its_options(shop: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("word", "found"), [("watch", "docs/watch.md"), ("train", "probclass fit")]
+    ("word", "found"), [("watch", "docs/monitoring.md"), ("train", "probclass fit")]
 )
 def test_words_of_other_tools_lead_to_the_command(word: str, found: str) -> None:
     line = answer(word)
