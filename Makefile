@@ -45,9 +45,9 @@ servers: $(SERVERS)/.installed ## Create .venv-servers, with the servers that th
 faults: setup ## Kill scoring runs at random and at every step, flip files and columns; print a table
 	rm -rf build/faults
 	PROBCLASS_FAULTS=build/faults PROBCLASS_KILLS=$${PROBCLASS_KILLS:-200} $(PYTHON) -m pytest \
-		tests/crash_safety/test_kills.py tests/formats/test_one_version.py \
-		tests/formats/test_partition_layouts.py tests/formats/test_schema_policy.py; \
-		status=$$?; $(PYTHON) tests/fault_report.py build/faults; exit $$status
+		tests/tables/test_kills.py tests/tables/test_one_version.py \
+		tests/tables/test_partition_layouts.py tests/tables/test_schema_policy.py; \
+		status=$$?; $(PYTHON) tests/tables/fault_report.py build/faults; exit $$status
 
 promoters: setup servers ## Race two promoters, and two writers of a partition, 1,000 times on S3, Azure and Google
 	PROBCLASS_RACES=$${PROBCLASS_RACES:-1000} $(PYTHON) -m pytest -rP --numprocesses $${PROBCLASS_LANES:-auto} tests/store/test_contention.py

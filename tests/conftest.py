@@ -137,7 +137,6 @@ MARKS_OF_FOLDERS = {
     "airflow": "services",
     "ui": "services",
     "benchmarks": "slow",
-    "crash_safety": "slow",
     "packaging": "slow",
 }
 FIXTURES_OF_SERVICES = {"served", "spark"}

@@ -1,14 +1,44 @@
-"""A proxy that injects faults between a test and its bucket."""
+"""The backends, a model, files of new rows, and a proxy that injects faults before a bucket."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from backends import BACKENDS, Arrives, Backend
 from buckets import Bucket
+from delta_and_iceberg import rows, spec
 from unreliable import Proxy
 
 import probclass_core as pc
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    return BACKENDS[request.param](tmp_path)
+
+
+@pytest.fixture(scope="session")
+def model() -> pc.Model:
+    return pc.fit(rows("2014-01"), spec())
+
+
+@pytest.fixture
+def arrives(tmp_path: Path) -> Arrives:
+    """Write a file of rows of one month, whose x counts up from ``start``."""
+
+    def write(name: str, month: str = "2014-01", start: float = 0.0, size: int = 40) -> Path:
+        table = rows(month, size)
+        x = pa.array([start + value for value in table["x"].to_pylist()])
+        path = tmp_path / "in" / f"{name}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(table.set_column(0, "x", x), path)
+        return path
+
+    return write
 
 
 @pytest.fixture

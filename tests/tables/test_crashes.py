@@ -1,6 +1,6 @@
 """A scoring killed before any step leaves the old partition or the new one, and readers see one.
 
-Scorings of every format are killed at random instants in ``tests/crash_safety``.
+Scorings of every format are killed at random instants in ``test_kills.py``.
 """
 
 from __future__ import annotations

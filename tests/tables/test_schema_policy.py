@@ -8,23 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from backends import BACKENDS, FEBRUARY, Backend
-from delta_and_iceberg import rows, spec
+from backends import FEBRUARY, Backend
+from delta_and_iceberg import rows
 from fault_report import record
 
 import probclass_core as pc
 
 MARCH = {"month": "2014-03"}
-
-
-@pytest.fixture(params=sorted(BACKENDS))
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    return BACKENDS[request.param](tmp_path)
-
-
-@pytest.fixture(scope="module")
-def model() -> pc.Model:
-    return pc.fit(rows("2014-01"), spec())
 
 
 def lands(lake: Path, month: str, **columns: Any) -> None:

@@ -1,7 +1,8 @@
 """What was injected, what happened, and how often: collected by tests, and written as a table.
 
-``python tests/fault_report.py FOLDER [PAGE]`` prints what the tests have recorded in the folder
-that ``PROBCLASS_FAULTS`` names, or writes it to a page of the docs; ``make faults`` does the first.
+``python tests/tables/fault_report.py FOLDER [PAGE]`` prints what the tests have recorded in the
+folder that ``PROBCLASS_FAULTS`` names, or writes it to a page of the docs; ``make faults`` does the
+first.
 """
 
 from __future__ import annotations
