@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.report import update_page
 from benchmarks.years import library
 from benchmarks.years.picture import draw
-from benchmarks.years.results import Month, measure, month_range, overview, table
+from benchmarks.years.results import Month, measure, month_range, overview
 from probclass_airflow.demo.local_airflow import DemoError, LocalAirflow
 from probclass_core.demo.lake import lay_out
 
@@ -49,7 +49,7 @@ def operate(out: Path, months: Sequence[str]) -> None:
 
 
 def write(results: dict[str, list[Month]], out: Path, page: Path | None) -> None:
-    """Write the results as JSON and as pictures, and the tables into a page."""
+    """Write the results as JSON and as pictures, and their summary into a page."""
     plain = {name: [each.to_dict() for each in months] for name, months in results.items()}
     folder = out if page is None else Path(__file__).parent
     (folder / "years.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
@@ -60,7 +60,7 @@ def write(results: dict[str, list[Month]], out: Path, page: Path | None) -> None
         "unguarded: neither calibrated, nor a floor, nor a fallback",
         images / "years-unguarded.png",
     )
-    figures = f"{overview(results)}\n\n{table(results['air'])}"
+    figures = overview(results)
     print(figures)
     if page is not None:
         update_page(page, figures)
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", default="2011-03", help="first month to score")
     parser.add_argument("--months", type=int, default=46, help="number of months")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "years")
-    parser.add_argument("--page", type=Path, help="page whose tables and pictures are replaced")
+    parser.add_argument("--page", type=Path, help="page whose table and pictures are replaced")
     parser.add_argument("--library", action="store_true", help="call the library without Airflow")
     parser.add_argument("--report", type=Path, help="years.json of an earlier run; runs nothing")
     options = parser.parse_args(arguments)

@@ -202,24 +202,6 @@ def summarize(months: Sequence[Month]) -> dict[str, Any]:
     }
 
 
-def table(months: Sequence[Month]) -> str:
-    """The months as a table in Markdown."""
-    lines = [
-        "| month | version | accuracy | majority | log loss | prior | run | due | labels | watch |",
-        "|---|---|--:|--:|--:|--:|---|---|---|---|",
-    ]
-    for each in months:
-        flagged = "not yet" if each.flagged is None else "flagged" if each.flagged else ""
-        warned = ", ".join(dict.fromkeys(each.warned))
-        lines.append(
-            f"| {each.month} | {'class prior' if each.is_prior else f'`{each.version}`'} "
-            f"| {each.accuracy:.1%} | {each.majority:.1%} | {each.log_loss:.3f} "
-            f"| {each.window_prior:.3f} | {each.event} | {'due' if each.due else ''} | {flagged} "
-            f"| {warned} |"
-        )
-    return "\n".join(lines)
-
-
 def overview(results: Mapping[str, Sequence[Month]]) -> str:
     """The summaries of the models as a table in Markdown."""
     summaries = {name: summarize(months) for name, months in results.items()}
