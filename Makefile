@@ -4,16 +4,18 @@ PYTHON3 ?= python3
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 # The files in pins/ name every package, and what a source needs to be built is installed first.
-INSTALL := $(PYTHON) .ci/install.py
+INSTALL := .ci/install
 PINNED := --no-deps --no-build-isolation --require-hashes
 PROVIDER := plugins/airflow-provider-probclass
 KERNELS := plugins/probclass-kernels
 INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
 KHIOPS := .venv-khiops
+# Each file of tests runs in one process, so that what it trains once is shared.
+PYTEST := $(PYTHON) -m pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo airflow test test-fast servers faults promoters hostile backfill celery \
+.PHONY: help setup demo airflow test test-services test-nightly servers faults promoters hostile backfill celery \
 	distributions image format lint check site pictures screenshots clean bench figures accuracy \
 	scale billion partitions years khiops wheel golden constraints licenses
 
@@ -33,12 +35,14 @@ airflow: setup ## Run the demo for six months and keep Airflow running, with its
 
 ##@ Test
 
-test: setup servers ## Run the tests in parallel, one test file per process
-	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+test: setup ## Run the tests of every law and behavior; no server, browser or JVM
+	$(PYTEST) -m 'not services and not nightly'
 
-test-fast: setup ## Run the tests without servers, browsers, JVMs, Airflow and slow ones
-	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --hypothesis-profile fast \
-	  -m 'not services and not slow' --ignore tests/airflow --ignore tests/ui
+test-services: setup servers ## Run the tests with object stores, databases, Spark, a browser and Airflow's processes
+	$(PYTEST) -m 'services and not nightly'
+
+test-nightly: setup servers ## Run the long tests, and all properties with many examples
+	$(PYTEST) -m 'nightly or not services' --hypothesis-profile nightly
 
 servers: $(SERVERS)/.installed ## Create .venv-servers, with the servers that the tests start
 
@@ -56,7 +60,8 @@ hostile: setup ## Damage models, kept statistics and Parquet files, 1,110,000 ti
 	mkdir -p build
 	seed=$${PROBCLASS_SEED:-0}; status=0; \
 	for campaign in bundles:1000000 packs:100000 parquet:10000; do \
-	  $(PYTHON) tests/fuzzing/campaign.py $${campaign%:*} --trials $${campaign#*:} --seed $$seed \
+	  $(PYTHON) tests/fuzzing/campaign.py $${campaign%:*} --seed $$seed \
+	    --trials $$(($${campaign#*:} / $${PROBCLASS_SHARE:-1})) \
 	    --report build/hostile-$${campaign%:*}-$$seed.jsonl || status=1; \
 	done; exit $$status
 

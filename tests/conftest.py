@@ -28,8 +28,11 @@ os.environ["AIRFLOW_HOME"] = AIRFLOW_HOME.name
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["MPLBACKEND"] = "Agg"
 
-# Deadlines fail by chance on a shared machine; in CI the same examples run every time.
-hypothesis.settings.register_profile("probclass", deadline=None, derandomize=IN_CI)
+# Deadlines fail by chance on a shared machine; a change is checked with the same examples every time.
+hypothesis.settings.register_profile(
+    "probclass", deadline=None, max_examples=10, derandomize=IN_CI
+)
+hypothesis.settings.register_profile("nightly", deadline=None, max_examples=200)
 hypothesis.settings.load_profile("probclass")
 
 
@@ -132,20 +135,11 @@ class NoSilentSkips:
                 terminalreporter.line(nodeid)
 
 
-# What `make test-fast` leaves out: `services` and `slow`, by folder, by fixture, or as marked.
-MARKS_OF_FOLDERS = {
-    "airflow": "services",
-    "ui": "services",
-    "benchmarks": "slow",
-    "packaging": "slow",
-}
+# Tests with these fixtures start what pip cannot install or what takes long to start.
 FIXTURES_OF_SERVICES = {"served", "spark"}
-hypothesis.settings.register_profile("fast", deadline=None, max_examples=3)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    if mark := MARKS_OF_FOLDERS.get(item.path.parent.name):
-        item.add_marker(mark)
     if FIXTURES_OF_SERVICES.intersection(getattr(item, "fixturenames", ())):
         item.add_marker("services")
 

@@ -49,8 +49,7 @@ def new_environment(folder: Path, base: str | Path = sys.executable) -> Path:
 
 def install(python: Path, *arguments: str | Path) -> None:
     """Install into an environment, with the versions of ``pins/constraints.txt``."""
-    script = ROOT / ".ci" / "install.py"
-    run(sys.executable, script, python, "--constraint", CONSTRAINTS, *arguments)
+    run(ROOT / ".ci" / "install", python, "--constraint", CONSTRAINTS, *arguments)
 
 
 class Environments:

@@ -254,7 +254,6 @@ def test_every_direct_dependency_is_pinned() -> None:
             assert name == "probclass" or name in constraints, requirement
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "2"])
 @pytest.mark.parametrize(("ci", "code"), [("true", 1), ("", 0)])
 def test_a_skipped_test_fails_the_run_in_ci(

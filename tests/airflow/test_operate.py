@@ -59,7 +59,6 @@ def operate(
     return run
 
 
-@pytest.mark.slow
 def test_a_model_that_does_harm_is_replaced_by_its_prior_before_the_next_week_is_scored(
     operate: Callable[..., Any], lake: Path, tmp_path: Path
 ) -> None:
@@ -90,7 +89,6 @@ def test_a_model_that_does_harm_is_replaced_by_its_prior_before_the_next_week_is
     assert second["done"].state == "success"
 
 
-@pytest.mark.slow
 def test_without_labels_in_time_the_week_is_scored_by_the_champion(
     operate: Callable[..., Any], lake: Path, tmp_path: Path
 ) -> None:
@@ -104,7 +102,6 @@ def test_without_labels_in_time_the_week_is_scored_by_the_champion(
     assert late["done"].state == "success"
 
 
-@pytest.mark.slow
 def test_a_failed_training_fails_the_run_but_not_the_scoring(
     operate: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from model_values import evidence
 
@@ -197,7 +197,6 @@ def test_readings_of_odds_follow_the_textbook(odds: float, reading: str, other_w
     assert comparison.table["posterior"][0].as_py() == pytest.approx(odds / (1 + odds))
 
 
-@settings(max_examples=25)
 @given(st.lists(st.floats(1e-6, 1e6), min_size=3, max_size=3), st.integers(0, 12))
 def test_the_comparison_agrees_with_bayes_rule_over_models(prior: list[float], cut: int) -> None:
     table = {"u": ["p", "q", "q"] * 4, "v": ["r", "s", "r"] * 4, "c": ["a", "b"] * 6}

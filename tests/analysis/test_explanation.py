@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -332,7 +332,6 @@ def test_the_text_fits_a_terminal(mixed: pc.Model, penguins: pa.Table) -> None:
     assert text.count("rather than") == 344
 
 
-@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import probclass_core as pc
@@ -211,7 +211,6 @@ def measured(model: pc.Model, rows: pa.Table, sizes: list[int]) -> list[HealthSu
     return [meter.measure(batch, *model.decide(batch, rule)) for batch in batches]
 
 
-@settings(max_examples=20)
 @given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=8), cut=st.integers(0, 8))
 def test_sums_do_not_depend_on_how_they_are_merged(
     model: pc.Model, sizes: list[int], cut: int

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -146,7 +146,6 @@ def test_the_error_over_windows_is_that_of_their_sums(
     assert some.challenger.rows == sum(window.challenger.rows for window in some.windows) < 400
 
 
-@pytest.mark.slow
 def test_no_engine_changes_a_digit(lake: str, models: tuple[pc.Model, pc.Model]) -> None:
     expected, *others = (
         pc.evaluate_paired(*models, lake, windows="month", engine=engine, workers=workers)
@@ -185,7 +184,6 @@ def test_an_impossible_row_makes_a_gain_infinite() -> None:
 numbers = st.floats(-1e3, 1e3, allow_subnormal=False)
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(numbers, numbers, st.booleans(), st.booleans()), min_size=2, max_size=30),
     st.data(),

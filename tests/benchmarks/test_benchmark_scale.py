@@ -29,7 +29,6 @@ def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "out"]
 
 
-@pytest.mark.slow
 def test_training_goes_on_after_a_kill_to_the_same_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,8 +18,6 @@ import pytest
 
 import probclass_core as pc
 
-pytestmark = pytest.mark.slow
-
 ROOT = Path(__file__).parents[2]
 
 

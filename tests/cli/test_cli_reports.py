@@ -337,7 +337,6 @@ def test_posterior_over_time_plots_the_selected_rows(probclass: Any, iris_model:
     assert "<svg" in Path("iris.svg").read_text()
 
 
-@pytest.mark.slow
 def test_the_demo_beats_the_prior_and_can_be_repeated(probclass: Any) -> None:
     shown = probclass.ok("demo", "first").lines
     assert "Scored tables are in first/scored. Next, try:" in shown

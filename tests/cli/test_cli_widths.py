@@ -49,7 +49,6 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return folder
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 60])
 def test_every_word_of_a_report_is_whole_on_a_narrow_terminal(
     workplace: Any, probclass: Any, monkeypatch: pytest.MonkeyPatch, width: int

@@ -7,17 +7,14 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from samples import BLOCKS, OPTIONS, fitted_or_rejected, queries, spec_of, training_tables
 
 import probclass_core as pc
 from probclass_core.model.calibration import METHODS
 
-pytestmark = pytest.mark.slow
-
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
-law = settings(max_examples=min(20, settings().max_examples))
 
 
 @st.composite
@@ -29,7 +26,6 @@ def models(draw: st.DrawFn, estimator: str) -> tuple[pc.Model, pa.Table]:
 
 
 @every_estimator
-@law
 @given(data=st.data())
 def test_a_calibrated_posterior_is_a_probability_distribution(
     estimator: str, data: st.DataObject
@@ -51,7 +47,6 @@ def test_a_calibrated_posterior_is_a_probability_distribution(
 
 
 @every_estimator
-@law
 @given(data=st.data())
 def test_a_temperature_never_increases_the_log_loss(estimator: str, data: st.DataObject) -> None:
     model, table = data.draw(models(estimator))
@@ -62,7 +57,6 @@ def test_a_temperature_never_increases_the_log_loss(estimator: str, data: st.Dat
 
 
 @every_estimator
-@law
 @given(data=st.data())
 def test_a_decision_by_costs_has_the_lowest_expected_cost(
     estimator: str, data: st.DataObject
@@ -84,7 +78,6 @@ def test_a_decision_by_costs_has_the_lowest_expected_cost(
 
 
 @every_estimator
-@law
 @given(data=st.data())
 def test_a_stricter_rule_also_rejects_the_rows_of_a_laxer_rule(
     estimator: str, data: st.DataObject

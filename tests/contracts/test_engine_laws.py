@@ -21,8 +21,6 @@ from probclass_core.io.open import open_table
 from probclass_core.io.table import Fragment, Plan, Table
 from probclass_core.plugins.manager import find_estimator
 
-pytestmark = pytest.mark.slow
-
 FILES = 24
 SPEC = pc.ModelSpec(
     "label",

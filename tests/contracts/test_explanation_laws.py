@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples import (
     BLOCKS,
@@ -24,7 +24,6 @@ import probclass_core as pc
 
 
 @pytest.mark.parametrize("estimator", sorted(BLOCKS))
-@settings(max_examples=min(30, settings().max_examples))
 @given(data=st.data())
 def test_entries_sum_to_the_log_odds_of_the_prediction_and_its_rival(
     estimator: str, data: st.DataObject

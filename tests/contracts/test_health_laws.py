@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pyarrow.compute
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples import BLOCKS, OPTIONS, queries, spec_of, training_tables
 
@@ -15,7 +15,6 @@ import probclass_core as pc
 
 
 @pytest.mark.parametrize("estimator", sorted(BLOCKS))
-@settings(max_examples=8)
 @given(data=st.data())
 def test_health_of_any_rows_is_plain_and_exact(estimator: str, data: st.DataObject) -> None:
     training, rows = data.draw(training_tables()), data.draw(queries())

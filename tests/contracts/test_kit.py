@@ -32,8 +32,6 @@ from probclass_core.testing.laws import (
 from probclass_core.testing.suite import try_law
 from probclass_core.testing.trial import LABEL, LINE, WEIGHT, Trial
 
-pytestmark = pytest.mark.slow
-
 COLUMNS = {"x": numbers(), "y": numbers()}
 COUNTS = {"x": counts(), "y": counts()}
 OPTIONS = [{"conjugate_prior": {"mean": 0.0, "variance": 1.0}}]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples import (
     BLOCKS,
@@ -22,11 +22,8 @@ from samples import (
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
 
-pytestmark = pytest.mark.slow
-
 JOINT = OPTIONS["categorical_joint"]
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
-law = settings(max_examples=min(30, settings().max_examples))
 
 
 def drawn_model(estimator: str, data: st.DataObject) -> tuple[pc.Model, pa.Table]:
@@ -37,7 +34,6 @@ def drawn_model(estimator: str, data: st.DataObject) -> tuple[pc.Model, pa.Table
 
 
 @every_estimator
-@law
 @given(data=st.data())
 def test_posteriors_sum_to_one(estimator: str, data: st.DataObject) -> None:
     model, trained = drawn_model(estimator, data)
@@ -54,7 +50,6 @@ def test_posteriors_sum_to_one(estimator: str, data: st.DataObject) -> None:
 
 
 @every_estimator
-@law
 @given(data=st.data())
 def test_a_row_impossible_under_every_class_has_the_prior_as_posterior(
     estimator: str, data: st.DataObject
@@ -67,7 +62,6 @@ def test_a_row_impossible_under_every_class_has_the_prior_as_posterior(
 
 
 @every_estimator
-@law
 @given(data=st.data())
 def test_a_row_without_features_has_the_prior_as_posterior(
     estimator: str, data: st.DataObject
@@ -80,7 +74,6 @@ def test_a_row_without_features_has_the_prior_as_posterior(
     np.testing.assert_allclose(model.predict_proba(empty)[0], model.priors["prior"].to_numpy())
 
 
-@law
 @given(data=st.data())
 def test_a_null_coordinate_is_left_out_of_the_distance(data: st.DataObject) -> None:
     """The likelihood of a row without y is that of a model of x alone."""
@@ -96,7 +89,6 @@ def test_a_null_coordinate_is_left_out_of_the_distance(data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_shared"])
-@law
 @given(data=st.data())
 def test_a_null_feature_gives_the_marginal_of_a_full_covariance(
     estimator: str, data: st.DataObject
@@ -123,7 +115,6 @@ def without_y(rows: pa.Table) -> list[pa.Table]:
 
 
 @pytest.mark.parametrize("options", [options for options in JOINT if "smooth" not in options])
-@law
 @given(data=st.data())
 def test_a_null_category_of_a_joint_distribution_is_summed_over(
     options: dict[str, Any], data: st.DataObject
@@ -143,7 +134,6 @@ def test_a_null_category_of_a_joint_distribution_is_summed_over(
 
 
 @every_estimator
-@law
 @given(data=st.data())
 def test_a_model_survives_storage(estimator: str, data: st.DataObject) -> None:
     model, trained = drawn_model(estimator, data)
@@ -161,7 +151,6 @@ def test_a_model_survives_storage(estimator: str, data: st.DataObject) -> None:
         assert restored.predict(rows).equals(model.predict(rows))
 
 
-@law
 @given(data=st.data())
 def test_log_prior_and_blocks_add_up_to_the_joint_log_likelihood(data: st.DataObject) -> None:
     """log p(x, c) is log P(c) plus the log-likelihoods of the blocks, in any order of blocks."""
@@ -181,7 +170,6 @@ def test_log_prior_and_blocks_add_up_to_the_joint_log_likelihood(data: st.DataOb
     np.testing.assert_allclose(reordered.joint_log_likelihood(rows), joint, rtol=1e-12)
 
 
-@law
 @given(data=st.data())
 def test_another_prior_shifts_the_joint_by_the_log_ratio_of_priors(data: st.DataObject) -> None:
     model, trained = drawn_model("gaussian_diagonal", data)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from samples import BLOCKS, LABEL, WEIGHT, spec_of, tables
 
@@ -22,11 +22,9 @@ from probclass_core.arrow.bundle import Bundle
 from probclass_core.execution.engine import EngineOption
 
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
-law = settings(max_examples=min(20, settings().max_examples))
 
 
 @every_estimator
-@law
 @given(table=tables())
 def test_rows_are_counted_by_class(estimator: str, table: pa.Table) -> None:
     """All rows, rows without a label, and by class the weighted rows and the sum of weights."""
@@ -44,7 +42,6 @@ def test_rows_are_counted_by_class(estimator: str, table: pa.Table) -> None:
 
 
 @every_estimator
-@law
 @given(table=tables())
 def test_statistics_survive_storage(estimator: str, table: pa.Table) -> None:
     statistics = pc.summarize(table, spec_of(estimator, weight=WEIGHT))
@@ -61,7 +58,6 @@ def test_statistics_survive_storage(estimator: str, table: pa.Table) -> None:
 
 
 @every_estimator
-@law
 @given(table=tables(), cut=st.integers(0, 12))
 def test_columns_are_profiled_whatever_the_split(estimator: str, table: pa.Table, cut: int) -> None:
     """Rows that count, nulls with NaN among them, and the range of numbers."""

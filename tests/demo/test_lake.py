@@ -42,7 +42,6 @@ def test_derived_columns(table: pa.Table) -> None:
             assert row["air"] == (expected if row["pm25"] <= 115 else "unhealthy")
 
 
-@pytest.mark.slow
 def test_the_lake_can_be_partitioned_by_day(table: pa.Table, tmp_path: Path) -> None:
     days = ds.dataset(lay_out(tmp_path / "days", "day"), partitioning="hive").to_table()
     assert all(row["day"] == f"{row['time']:%Y-%m-%d}" for row in days.to_pylist())

@@ -24,7 +24,6 @@ LARGEST_IMAGE = 300_000
 IMAGES = sorted((ROOT / "docs").rglob("*.png"))
 
 
-@pytest.mark.slow
 def test_the_plugin_of_the_page_works_after_installation(tmp_path: Path) -> None:
     """Installed by hand: the module, its entry points as pip writes them, and a script."""
     fenced = blocks((ROOT / "docs" / "plugins.md").read_text(encoding="utf-8"))

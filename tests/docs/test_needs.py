@@ -18,8 +18,6 @@ from run_page import commands_to_run
 
 import probclass_core as pc
 
-pytestmark = pytest.mark.slow
-
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
     "optional-dependencies"
 ]
@@ -67,6 +65,7 @@ def test_no_page_installs_this_project_from_an_index(page: Path) -> None:
         assert not set(PROJECTS) & set(command.replace("'", "").split()), command
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("page", WITH_CODE, ids=relative)
 def test_a_page_runs_with_what_it_says_it_needs(
     page: Path, environments: Environments, tmp_path: Path
@@ -77,6 +76,7 @@ def test_a_page_runs_with_what_it_says_it_needs(
     run(environments.python(wanted), runner, page, cwd=tmp_path, PYTHONSAFEPATH="")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=relative)
 def test_a_notebook_runs_with_what_it_says_it_needs(
     notebook: Path, environments: Environments, tmp_path: Path

@@ -19,8 +19,6 @@ import probclass_airflow
 import probclass_core as pc
 from probclass_core import authoring, plots, sklearn
 
-pytestmark = pytest.mark.slow
-
 DOCS = ROOT / "docs"
 NOTEBOOKS = sorted(DOCS.rglob("*.ipynb"))
 SITE = ROOT / ".ci" / "site"

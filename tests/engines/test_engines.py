@@ -25,8 +25,6 @@ from probclass_core.cli.app import app
 from probclass_core.execution.serialization import resolve, run, serialize
 from probclass_core.plugins import manager as plugins
 
-pytestmark = pytest.mark.slow
-
 ROWS = 600
 
 

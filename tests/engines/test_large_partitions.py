@@ -24,8 +24,6 @@ import probclass_core as pc
 from probclass_core.io.table import Plan
 from probclass_core.scoring import partition as scoring
 
-pytestmark = pytest.mark.slow
-
 FILES, ROWS_PER_FILE = 6, 60
 ROWS = FILES * ROWS_PER_FILE
 PARTS = 3

@@ -17,8 +17,6 @@ import workloads
 import probclass_core as pc
 from probclass_core.execution.open import open_engine
 
-pytestmark = pytest.mark.slow
-
 NAMES = [f"x{number}" for number in range(20)]
 POINTS = 100_000
 SIZE = POINTS * len(NAMES) * 8

@@ -18,7 +18,6 @@ import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_no_model_with_one_thing_wrong_is_scored_in_silence() -> None:
     outcomes: Counter[str] = Counter()

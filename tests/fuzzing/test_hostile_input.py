@@ -32,7 +32,6 @@ from probclass_core.store.packs import Entry, encode_pack
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("campaign", "count"), [(hostile_packs, 250), (hostile_parquet, 100)], ids=["packs", "parquet"]
 )

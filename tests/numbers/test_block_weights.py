@@ -239,7 +239,6 @@ def test_a_weighted_model_survives_the_store(tmp_path: Path) -> None:
     assert pc.ModelSpec.from_dict(model.spec.to_dict()) == model.spec
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_engines_shards_and_caches_give_one_model(tmp_path: Path, engine: str) -> None:
     table = flowers(rows=900)

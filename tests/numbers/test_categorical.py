@@ -337,7 +337,6 @@ def test_the_contribution_of_each_feature_includes_its_null() -> None:
     assert weights["v"] == pytest.approx(np.log(3 / 4) - np.log(2 / 4))
 
 
-@pytest.mark.slow
 def test_many_classes_and_values_are_listed_sparsely(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only cells with a count have a row; the results are those of the table of all cells."""
     random = np.random.default_rng(7)

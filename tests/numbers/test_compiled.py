@@ -11,7 +11,7 @@ import numpy as np
 import probclass_kernels
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import probclass_core as pc
@@ -114,7 +114,6 @@ def histograms(draw: st.DrawFn) -> Histogram:
     return Histogram(np.arange(cells) / 2.0, 0.5, counts * draw(st.sampled_from([1.0, 1.0 / 3.0])))
 
 
-@settings(max_examples=50)
 @given(histograms())
 def test_cuts_are_the_same_without_the_compiled_loops(histogram: Histogram) -> None:
     with_kernels = mdl_cuts(histogram)

@@ -164,7 +164,6 @@ def test_quantiles_count_a_weight_of_2_twice() -> None:
     assert weighted.density_quantiles == repeated.density_quantiles
 
 
-@pytest.mark.slow
 def test_quantiles_of_millions_of_rows_are_rounded_down_slightly() -> None:
     noise = np.random.default_rng(7)
     parts = [

@@ -330,7 +330,6 @@ def test_null_as_a_level_is_one_more_bin() -> None:
     np.testing.assert_allclose(np.exp(unseen), [1 / 3, 1 / 3])  # α / (n + 2 α)
 
 
-@pytest.mark.slow
 def test_cuts_of_thousands_of_classes_are_found_between_groups_of_cells() -> None:
     """Of two classes with many rows the cut is found, among 5,000 classes of one row."""
     random = np.random.default_rng(8)

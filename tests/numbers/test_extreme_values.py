@@ -16,8 +16,6 @@ from model_values import covariance, fitted, likelihood, normal, posterior, pred
 
 import probclass_core as pc
 
-pytestmark = pytest.mark.slow
-
 GAUSSIANS = ["gaussian_diagonal", "gaussian_full"]
 LARGEST = float(np.finfo(np.float64).max)
 

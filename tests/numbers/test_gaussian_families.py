@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pac
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from model_values import evidence, fitted
 from scipy.stats import multivariate_normal, multivariate_t
@@ -389,7 +389,6 @@ def test_a_class_without_values_of_a_feature_has_the_prior_density() -> None:
     assert density[0, 1, 0] == pytest.approx(student.logpdf(4.0, 5.0, 1.0, width), rel=1e-12)
 
 
-@settings(max_examples=25)
 @given(
     shift=st.floats(-1e3, 1e3),
     scale=st.sampled_from([1e-3, 1.0, 250.0]),

@@ -17,13 +17,11 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from model_values import covariance, normal
 
 import probclass_core as pc
-
-pytestmark = pytest.mark.slow
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,6 @@ def test_nist_digits_with_one_row_per_part(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NIST)
-@settings(max_examples=40)
 @given(data=st.data())
 def test_nist_digits_for_any_order_split_and_merge(name: str, data: st.DataObject) -> None:
     """Shuffled rows with random cuts: the digits do not depend on a favorable order."""
@@ -149,7 +146,6 @@ def test_nist_digits_of_three_weighted_rows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NIST)
-@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_nist_digits_of_rows_split_by_fractional_weights(name: str, seed: int) -> None:
     """Each row twice, with weights that sum to 1 and are not binary fractions."""

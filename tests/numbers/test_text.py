@@ -71,7 +71,6 @@ def test_classification_of_text_agrees_with_scikit_learn(
     assert model.predict(test).to_pylist() == peer.predict(counts).tolist()
 
 
-@pytest.mark.slow
 @every_peer
 def test_memory_grows_with_the_words_not_with_rows_times_terms(
     estimator: str, documents: pa.Table, tmp_path: Path

@@ -25,7 +25,7 @@ from environments import CONSTRAINTS, PROJECTS, ROOT, build_wheel, install, new_
 
 import probclass_core as pc
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly  # makes an environment for each supported version of Python
 
 PROVIDER = PROJECTS["airflow-provider-probclass"]
 SUPPORTED = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -36,7 +36,6 @@ def frozen() -> Iterator[pc.EstimatorPlugin]:
         sys.path.remove(str(FROZEN))
 
 
-@pytest.mark.slow
 def test_a_plugin_of_version_1_still_fits_saves_and_scores(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(
         "".join(
@@ -65,7 +64,6 @@ print(json.dumps({{
     assert output["made by"] == {"frozen": {"distribution": "probclass-frozen", "version": "1.0"}}
 
 
-@pytest.mark.slow
 def test_a_plugin_of_version_1_obeys_the_laws(frozen: pc.EstimatorPlugin) -> None:
     columns = {"x": numbers(at_least=0.0), "y": numbers(at_least=0.0)}
     for law in laws_of(frozen):
@@ -112,7 +110,6 @@ except pc.ProbClassError as error:
 """
 
 
-@pytest.mark.slow
 def test_loading_without_the_plugin_says_what_to_install(tmp_path: Path) -> None:
     """The parameters can still be read as tables."""
     setup = save_model(tmp_path)
@@ -134,7 +131,6 @@ print(tables["exponential"]["rate"].to_pylist(), tables["priors"].num_rows)
     assert rates == "[0.5, 0.05] 2"
 
 
-@pytest.mark.slow
 def test_inspect_shows_a_model_without_its_plugin(tmp_path: Path) -> None:
     save_model(tmp_path)
     for options in ("", ', "--json"'):
@@ -147,7 +143,6 @@ app(["inspect", "waits", "--store", {str(tmp_path / "models")!r}{options}])
         assert "rate" in shown.stdout
 
 
-@pytest.mark.slow
 def test_loading_with_a_broken_plugin_says_why_it_is_broken(tmp_path: Path) -> None:
     setup = save_model(tmp_path)
     install(tmp_path / "now", "expo", "raise RuntimeError('no license found')", version="1.3")
@@ -156,7 +151,6 @@ def test_loading_with_a_broken_plugin_says_why_it_is_broken(tmp_path: Path) -> N
     assert "no license found" in result.stdout
 
 
-@pytest.mark.slow
 def test_error_for_another_parameters_version_names_the_release_to_install(tmp_path: Path) -> None:
     setup = save_model(tmp_path)
     newer = PLUGIN.format(name="exponential").replace(
@@ -170,7 +164,6 @@ def test_error_for_another_parameters_version_names_the_release_to_install(tmp_p
     )
 
 
-@pytest.mark.slow
 def test_the_id_of_a_model_does_not_depend_on_the_version_of_its_plugin(tmp_path: Path) -> None:
     setup = save_model(tmp_path)
     install(tmp_path / "now", "expo", PLUGIN.format(name="exponential"), version="1.3")
@@ -204,7 +197,6 @@ BROKEN = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_plugin_affects_only_models_that_need_it(tmp_path: Path, case: str) -> None:
     """Another plugin's model is trained, --check and the error of its own model name the plugin."""

@@ -12,7 +12,6 @@ import pytest
 from fake_install import ESTIMATOR, HOOK, PLUGIN, install, plugin_error, run
 
 
-@pytest.mark.slow
 def test_an_installed_estimator_fits_saves_loads_and_scores(tmp_path: Path) -> None:
     """The rate is n / Σx, the density rate · exp(−rate x)."""
     install(tmp_path, "expo", PLUGIN.format(name="exponential"))
@@ -74,7 +73,6 @@ BROKEN = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", BROKEN)
 def test_error_of_a_broken_plugin_names_distribution_and_version(tmp_path: Path, case: str) -> None:
     source, words = BROKEN[case]
@@ -85,7 +83,6 @@ def test_error_of_a_broken_plugin_names_distribution_and_version(tmp_path: Path,
         assert word in message
 
 
-@pytest.mark.slow
 def test_error_for_a_duplicate_name_names_both_plugins(tmp_path: Path) -> None:
     install(tmp_path, "expo", PLUGIN.format(name="exponential"), version="1.2")
     install(tmp_path, "other-expo", PLUGIN.format(name="exponential"), version="3.4")
@@ -94,7 +91,6 @@ def test_error_for_a_duplicate_name_names_both_plugins(tmp_path: Path) -> None:
         assert word in message
 
 
-@pytest.mark.slow
 def test_a_broken_plugin_is_logged_when_a_model_does_not_need_it(tmp_path: Path) -> None:
     """The model is fitted; asking for the missing estimator raises an error with the cause."""
     install(tmp_path, "expo", "raise RuntimeError('no license found')")
@@ -117,7 +113,6 @@ except pc.PluginError as error:
     assert result.stderr.count("ERROR plugin 'expo' (expo) of expo 1.2 cannot be loaded") == 1
 
 
-@pytest.mark.slow
 def test_an_installed_table_format_can_be_read_but_not_written(tmp_path: Path) -> None:
     """The example in docs/plugins.md."""
     page = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")

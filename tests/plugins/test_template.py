@@ -14,8 +14,6 @@ from typer.testing import CliRunner
 
 from probclass_core.cli.app import app
 
-pytestmark = pytest.mark.slow
-
 SUMMARY = "log-normal waiting times"
 NEXT_TO_PYTHON = Path(sys.executable).parent
 

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import probclass_core as pc
 
 CODE = """
@@ -50,7 +48,6 @@ TYPES = [
 ]
 
 
-@pytest.mark.slow
 def test_type_checkers_know_the_types_of_results(tmp_path: Path) -> None:
     (tmp_path / "code.py").write_text(CODE)
     root = Path(pc.__file__).parents[1]

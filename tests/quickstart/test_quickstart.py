@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from environments import Environments, run
 
-pytestmark = pytest.mark.slow
-
 HERE = Path(__file__).parent
 GAMMA = {
     'ESTIMATES = ("rate",)': 'ESTIMATES = ("shape", "scale")',

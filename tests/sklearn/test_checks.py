@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from probclass_core.sklearn import ProbClassifier
 
 NUMBERS = [
-    *("default", "fast", pytest.param("best", marks=pytest.mark.slow), "auto"),
+    *("default", "fast", pytest.param("best", marks=pytest.mark.nightly), "auto"),
     *("discretized", "gaussian_diagonal", "gaussian_full", "gaussian_shared", "knn_density"),
 ]
 COUNTS = ["bernoulli", "multinomial"]  # poisson refuses fractions, which most checks use
@@ -33,7 +33,6 @@ def results(classifier: ProbClassifier) -> dict[str, set[str]]:
     return names
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("estimator", NUMBERS)
 def test_numbers_pass_every_check(estimator: str) -> None:
     names = results(ProbClassifier(estimator))
@@ -42,7 +41,6 @@ def test_numbers_pass_every_check(estimator: str) -> None:
     assert len(names["passed"]) > 50
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("estimator", CATEGORIES)
 def test_classifiers_of_categories_pass_applicable_checks(estimator: str) -> None:
     names = results(ProbClassifier(estimator))
@@ -51,7 +49,6 @@ def test_classifiers_of_categories_pass_applicable_checks(estimator: str) -> Non
     assert len(names["passed"]) > 50
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("estimator", COUNTS)
 def test_classifiers_of_counts_pass_checks_with_dense_and_sparse_rows(estimator: str) -> None:
     names = results(ProbClassifier(estimator))

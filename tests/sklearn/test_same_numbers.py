@@ -126,7 +126,6 @@ def days_of_a_growing_meter(days: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return np.column_stack([counter, y + rng.normal(0.0, 0.3, len(day))]), y, day
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["gaussian_diagonal", "gaussian_full", "knn_density"])
 def test_a_hundred_partial_fits_equal_one_fit(estimator: str) -> None:
     X, y, day = days_of_a_growing_meter(100)

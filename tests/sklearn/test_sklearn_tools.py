@@ -56,7 +56,6 @@ def options_of(model: pc.Model) -> dict[str, Any]:
     return {str(block.name): dict(block.options) for block in model.spec.blocks}
 
 
-@pytest.mark.slow
 def test_grid_search_over_options_by_block(X: pd.DataFrame, y: pd.Series) -> None:
     grid = {"categorical__pseudo_count": [0.1, 1.0, 50.0], "gaussian_diagonal__ddof": [0, 1]}
     search = GridSearchCV(ProbClassifier("auto"), grid, scoring="neg_log_loss").fit(X, y)
@@ -148,14 +147,12 @@ def test_fit_refuses_options_of_an_unknown_block(X: pd.DataFrame, y: pd.Series) 
         ProbClassifier("auto").set_params(categoric__pseudo_count=0.5).fit(X, y)
 
 
-@pytest.mark.slow
 def test_cross_validation_accepts_nulls_and_text(X: pd.DataFrame, y: pd.Series) -> None:
     assert X.isna().any(axis=None)
     scores = cross_val_score(ProbClassifier(), X, y, error_score="raise")
     assert scores.mean() > 0.95
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("to", [pl.from_pandas, pa.table], ids=["polars", "pyarrow"])
 def test_polars_and_pyarrow_give_the_same_posterior(X: pd.DataFrame, y: pd.Series, to: Any) -> None:
     arguments = {"method": "predict_log_proba", "cv": 3}

@@ -51,7 +51,6 @@ def test_every_family_scores_as_in_python(engine: str, case: str, tables: str | 
     check_case(case, engine, ENGINES[engine], tables)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "case", "tables"),
     [(engine, case, None) for case in BLOCKS for engine in ("datafusion", "clickhouse")]
@@ -61,7 +60,6 @@ def test_other_engines_score_as_in_python(engine: str, case: str, tables: str | 
     check_case(case, engine, ENGINES[engine], tables)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "size"), [("duckdb", 200), ("sqlite", 5)])
 def test_500_columns_and_50_classes_are_scored_by_joins(engine: str, size: int) -> None:
     random = np.random.default_rng(0)

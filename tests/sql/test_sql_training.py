@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sql_cases import (
     BLOCKS,
@@ -188,7 +188,6 @@ def test_classes_of_each_type(connect: Callable[[pa.Table], Any], kind: str) -> 
     case=st.sampled_from(["gaussian_full", "mixed", "categorical_joint", "multinomial"]),
     seed=st.integers(0, 3),
 )
-@settings(max_examples=15, deadline=None)
 def test_statistics_of_databases_and_files_merge(cut: int, case: str, seed: int) -> None:
     rows = training(seed, 120)
     spec = pc.ModelSpec("label", BLOCKS[case])

@@ -122,7 +122,6 @@ def test_a_store_that_cannot_be_written_is_reported_once(
     assert line.startswith("Statistics are not cached: cannot ")
 
 
-@pytest.mark.slow
 def test_concurrent_fits_make_the_same_model(lake: Path, store: Path) -> None:
     runs = [
         subprocess.Popen(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sample_models import SampleModel
 
@@ -156,7 +156,6 @@ def test_a_rollback_to_a_date_finds_the_version_of_that_day(
         store.rollback("air", to="2014-01-01")
 
 
-@settings(max_examples=25, deadline=None)
 @given(steps=st.lists(st.one_of(st.integers(0, 3), st.just("back")), max_size=12))
 def test_any_sequence_of_promotions_and_rollbacks_is_a_stack(steps: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:

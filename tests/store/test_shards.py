@@ -19,8 +19,6 @@ from hypothesis import strategies as st
 import probclass_core as pc
 from probclass_core.training.shards import Shard, _balance
 
-pytestmark = pytest.mark.slow
-
 SPEC = pc.ModelSpec(
     "air", [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])]
 )

@@ -17,8 +17,6 @@ from sample_models import SampleModel
 from probclass_core.errors import StoreError
 from probclass_core.store.model_store import ModelStore
 
-pytestmark = pytest.mark.slow
-
 PROCESSES = Path(__file__).parent / "processes.py"
 
 

@@ -181,7 +181,7 @@ def plain_files(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.mark.parametrize(
-    "engine", ["threads", "pool", pytest.param("processes", marks=pytest.mark.slow)]
+    "engine", ["threads", "pool", pytest.param("processes", marks=pytest.mark.nightly)]
 )
 def test_a_model_of_parts_is_the_model_of_such_columns(
     table: pa.Table, files: Path, plain_files: Path, tmp_path: Path, engine: str

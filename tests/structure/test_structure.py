@@ -203,7 +203,6 @@ def test_more_effort_gives_more_kinds_of_blocks() -> None:
     assert ("knn_density", False) not in kinds["default"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("effort", EFFORTS)
 @pytest.mark.parametrize("name", ["german", "titanic", "soybean"])
 def test_no_model_is_worse_than_the_class_prior(name: str, effort: Effort) -> None:
@@ -231,7 +230,6 @@ def test_noise_is_recognized_as_noise() -> None:
     assert np.mean(ratios) < 1.01
 
 
-@pytest.mark.slow
 def test_models_predict_better_than_those_of_scikit_learn() -> None:
     """Geometric means of log loss over three tables, one fold each."""
     ours: dict[Effort, float] = dict.fromkeys(EFFORTS, 0.0)
@@ -263,7 +261,6 @@ def test_models_predict_better_than_those_of_scikit_learn() -> None:
     assert ours["fast"] < normal
 
 
-@pytest.mark.slow
 def test_a_random_column_of_many_levels_does_no_harm() -> None:
     table = development_table("german")
     levels = np.random.default_rng(7).integers(0, 300, table.num_rows)

@@ -26,8 +26,6 @@ from monthly_lake import contents, model, rows_of, write_rows
 
 import probclass_core as pc
 
-pytestmark = pytest.mark.slow
-
 REPLACEMENTS = 200
 PROCESSES = Path(__file__).parent / "scoring_processes.py"
 ROWS = {"old": 4_000, "new": 6_000}

@@ -21,8 +21,6 @@ from tested_formats import FORMATS, MONTH, ROWS, model, replace_new, rows_of, sc
 
 import probclass_core as pc
 
-pytestmark = pytest.mark.slow
-
 MANY = 50_000
 
 

@@ -15,8 +15,6 @@ from delta_and_iceberg import LAKES, Lake, rows, rows_by_month, score_in_process
 
 import probclass_core as pc
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(params=LAKES)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:

@@ -285,7 +285,6 @@ def test_unknown_catalogs_and_times_before_the_table_are_refused(lake: IcebergLa
         pc.open_table(lake.ref("lake", timestamp=dt.datetime(2014, 1, 1)))
 
 
-@pytest.mark.slow
 def test_a_catalog_may_be_configured_by_the_environment(lake: IcebergLake) -> None:
     program = "import probclass_core as pc; print(pc.open_table('iceberg://lake/air.lake').schema)"
     settings = {f"PYICEBERG_CATALOG__LAKE__{k.upper()}": v for k, v in lake.options.items()}
@@ -306,7 +305,6 @@ def _score_and_die(model: pc.Model, source: pc.TableRef, sink: pc.TableRef) -> N
     pc.score(model, source, sink, partition={"month": "2014-01"}, progress=die)
 
 
-@pytest.mark.slow
 def test_a_killed_writer_leaves_a_file_that_no_snapshot_names(lake: IcebergLake) -> None:
     source, sink = lake.ref("lake"), lake.ref("scored")
     model = pc.fit(source, spec())

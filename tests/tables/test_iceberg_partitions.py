@@ -65,7 +65,6 @@ TRANSFORMS: dict[str, list[tuple[str, Transform[Any, Any]]]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("by", TRANSFORMS)
 def test_a_table_partitioned_by_a_transform_is_not_written(lake: IcebergLake, by: str) -> None:
     more = {

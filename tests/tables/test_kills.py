@@ -29,8 +29,6 @@ from tested_formats import FORMATS, STATE_AFTER, set_up
 
 import probclass_core as pc
 
-pytestmark = pytest.mark.slow
-
 EVERY_STEP = "PROBCLASS_KILLS" in os.environ
 KILLS = int(os.environ.get("PROBCLASS_KILLS", "4"))
 NEVER = 600.0

@@ -16,8 +16,6 @@ from monthly_lake import digests, model, rows_of, write_lake, write_rows
 import probclass_core as pc
 from probclass_core.scoring import plan as scoring_plan
 
-pytestmark = pytest.mark.slow
-
 COLUMNS = 150
 """Number of columns that makes the footer of a file take about 400 kB of memory."""
 SOME, MANY = 70, 230

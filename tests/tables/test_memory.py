@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 RUN = Path(__file__).parent / "memory_of_a_run.py"
 TWO_ROW_GROUPS = 2_000_000
 """Rows from which scoring writes one full row group while it fills the next. With fewer rows, the

@@ -73,7 +73,6 @@ def test_a_file_that_is_removed_while_it_is_read(files: tuple[Path, Path]) -> No
         list(plan.batches())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_no_model_and_no_partition_of_two_versions(tmp_path: Path, engine: str) -> None:
     lake, other = tmp_path / "lake", tmp_path / "other.parquet"

@@ -62,7 +62,7 @@ COLUMNS = {
 }
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kinds=st.dictionaries(
         st.sampled_from(["x", "x.part", "x.part.y", "part", "x y", "é"]),

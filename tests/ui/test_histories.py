@@ -398,7 +398,6 @@ def test_whatever_is_in_the_place_of_a_record_is_shown_as_damaged(
         history.store.resolve("air@old")
 
 
-@pytest.mark.slow
 def test_junk_in_a_record_is_text_or_damage(operated: History) -> None:
     draw = random.Random(ROUNDS)
     rows = {"source": "lake", "where": [["month", "<", "2014-03"]], "partition": None}
