@@ -44,6 +44,7 @@ from probclass_core.estimation.contract import (
     LikelihoodEstimator,
 )
 from probclass_core.estimation.statistics import Statistics, bind
+from probclass_core.execution.threads import single_threaded_blas
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text
 
 CAP = 20.0
@@ -434,14 +435,15 @@ class WeightProblem:
         if start is None:
             start = np.concatenate([np.full(size, 0.5), np.zeros(len(self.log_prior))])
         bounds = [(0.0, None)] * size + [(None, None)] * len(self.log_prior)
-        best = minimize(
-            self._value_and_gradient,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": _ITERATIONS, "maxcor": 20},
-        ).x
+        with single_threaded_blas():  # small products, whose threads would wait for each other
+            best = minimize(
+                self._value_and_gradient,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options={"maxiter": _ITERATIONS, "maxcor": 20},
+            ).x
         return best[:size], best[size:]
 
     def log_loss(self, weights: FloatArray, bias: FloatArray) -> float:
@@ -459,6 +461,7 @@ class WeightProblem:
             increases.append(float((without - losses) @ self.counts / total))
         return increases
 
+    @single_threaded_blas()
     def curvature(self, weights: FloatArray, bias: FloatArray) -> FloatArray:
         """Second derivatives of the penalized loss by the weights, the biases being the best.
 
