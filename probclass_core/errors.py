@@ -59,9 +59,11 @@ class ProbClassError(Exception):
 
     Attributes:
         is_transient: whether the same call may succeed later, so that it makes sense to retry it.
+        report: what was done, with ``failed``, if partitions could not be scored; else None.
     """
 
     is_transient: bool = False
+    report: Any = None
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(hide_credentials(a) if isinstance(a, str) else a for a in args))
@@ -86,10 +88,7 @@ class HealthError(DataError):
 
     Attributes:
         verdicts: verdict of each check, as plain JSON values.
-        report: what was done, with ``failed``, as of a `PartitionError`; or None.
     """
-
-    report: Any = None
 
     def __init__(self, message: str, verdicts: Sequence[Mapping[str, Any]] = ()) -> None:
         super().__init__(message)

@@ -10,7 +10,7 @@ from probclass_core.analysis.health.report import Health
 from probclass_core.analysis.health.verdicts import Verdict
 from probclass_core.arrow.bundle import as_json
 from probclass_core.arrow.display import Part, Report, ShortRepr
-from probclass_core.errors import DataError, HealthError, PartitionError, TableError
+from probclass_core.errors import DataError, PartitionError, TableError
 from probclass_core.io.filters import partition_text
 from probclass_core.io.table import ColumnChanges
 
@@ -162,15 +162,14 @@ def raise_failed(
 
     Raises:
         PartitionError: if some failed, or all for different reasons.
-        DataError, TableError: if all failed for the same reason.
+        DataError, TableError: if all failed for the same reason; its ``report`` is this one.
     """
     if first is None:
         return
     failed = report.failed
     all_failed = len(failed) == count
     if all_failed and len({one.error for one in failed}) == 1:
-        if isinstance(first, HealthError):
-            first.report = report
+        first.report = report
         raise first
     named = failed[:_NAMES_IN_MESSAGE]
     # Some errors begin with the name of their partition.

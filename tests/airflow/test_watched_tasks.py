@@ -11,7 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_airflow import ProbClassEvaluateOperator, ProbClassScoreOperator
+from probclass_airflow import (
+    ProbClassEvaluateOperator,
+    ProbClassReconcileOperator,
+    ProbClassScoreOperator,
+)
 
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=0)}
 
@@ -60,6 +64,29 @@ def test_a_check_that_fails_fails_the_task_without_a_retry(
     else:
         assert task.state == "success"
         assert "Column 'x' is null in 100 % of 200 rows" in task.result["warnings"][0]
+
+
+@pytest.mark.parametrize("operator", [ProbClassScoreOperator, ProbClassReconcileOperator])
+def test_a_partition_without_a_column_of_the_model_is_recorded_as_not_scored(
+    run: Any, faulty: tuple[str, str], tmp_path: Path, operator: type
+) -> None:
+    lake, store = faulty
+    file = Path(lake, "month=2014-02", "part-0.parquet")
+    pq.write_table(pq.read_table(file, partitioning=None).drop_columns(["x"]), file)
+    task = run(
+        operator,
+        source=lake,
+        sink=str(tmp_path / "scored"),
+        model="m@champion",
+        store=store,
+        partition={"month": "2014-02"},
+        **RETRIES,
+    )
+    assert (task.state, task.tries) == ("failed", 1)
+    (record,) = pc.ModelStore(store).scorings("m")
+    (stopped,) = record.stopped
+    assert stopped["partition"] == {"month": "2014-02"}
+    assert "no file has column 'x' of the model" in stopped["error"]
 
 
 def test_a_model_below_its_floor_is_rolled_back(run: Any, faulty: tuple[str, str]) -> None:

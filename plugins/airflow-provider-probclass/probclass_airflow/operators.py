@@ -405,6 +405,20 @@ class ScoringOperator(ProbClassOperator):
         except pc.StoreError as error:  # the rows are committed, and the store may be read-only
             self.log.warning("scored, but not recorded in the store: %s", error)
 
+    @contextmanager
+    def recorded_stops(
+        self, store: ModelStore, version: ModelVersion, run: dict[str, str]
+    ) -> Iterator[None]:
+        """Record which partitions could not be scored, if that is why the call fails."""
+        import probclass_core as pc
+
+        try:
+            yield
+        except pc.ProbClassError as error:
+            if error.report is not None:
+                self.record(store, version, error.report, run)
+            raise
+
 
 class ProbClassScoreOperator(ScoringOperator):
     """Score a table with a stored model, and replace a partition of the sink, or add to it.
@@ -486,7 +500,7 @@ class ProbClassScoreOperator(ScoringOperator):
 
         store = self.model_store()
         version, model = self.load_model(store, self.model)
-        try:
+        with self.recorded_stops(store, version, run):
             report = pc.score(
                 model,
                 self.table(),
@@ -495,9 +509,6 @@ class ProbClassScoreOperator(ScoringOperator):
                 **self.score_options(run),
                 **self.read_options(),
             )
-        except (pc.PartitionError, pc.HealthError) as error:
-            self.record(store, version, error.report, run)
-            raise
         self.record(store, version, report, run)
         return self.summary_of(version, report)
 

@@ -135,7 +135,8 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         """Load, compare, score, commit."""
         store = self.model_store()
         version, model = self.load_model(store, self.model)
-        report, self._failure = self.reconcile(store, model, run)
+        with self.recorded_stops(store, version, run):
+            report, self._failure = self.reconcile(store, model, run)
         self.record(store, version, report, run)
         for one in report.failed:
             self.log.error("%s failed: %s", one, one.error)
