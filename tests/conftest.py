@@ -28,10 +28,8 @@ os.environ["AIRFLOW_HOME"] = AIRFLOW_HOME.name
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["MPLBACKEND"] = "Agg"
 
-# Deadlines fail by chance on a shared machine; a change is checked with the same examples every time.
-hypothesis.settings.register_profile(
-    "probclass", deadline=None, max_examples=10, derandomize=IN_CI
-)
+# Deadlines fail by chance on a busy machine; CI takes the same examples every time.
+hypothesis.settings.register_profile("probclass", deadline=None, max_examples=10, derandomize=IN_CI)
 hypothesis.settings.register_profile("nightly", deadline=None, max_examples=200)
 hypothesis.settings.load_profile("probclass")
 
