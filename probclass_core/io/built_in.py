@@ -131,7 +131,10 @@ def _open_json_lines(ref: TableRef) -> Table:
 
 
 def _is_delta(ref: TableRef) -> bool:
-    return (Path(ref.uri) / "_delta_log").is_dir()
+    try:
+        return (Path(ref.uri) / "_delta_log").is_dir()
+    except PermissionError:  # said by a clear error once the table is opened
+        return False
 
 
 def _open_delta(ref: TableRef) -> Table:

@@ -1,15 +1,18 @@
-"""The four backends of a scored table: a local directory, an object store, Delta and Iceberg."""
+"""The backends of a scored table: a local directory, an object store, Delta and Iceberg."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import fsspec
+import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from delta_and_iceberg import DeltaLake, IcebergLake
 from deltalake import DeltaTable
@@ -24,6 +27,8 @@ FEBRUARY_ROWS = [("2014-02", float(x)) for x in range(40)]
 Arrives = Callable[..., Path]
 """Writes a file of new rows; see the fixture of this name."""
 
+Reader = Callable[[str], pa.Table]
+
 
 @dataclass(frozen=True)
 class Backend:
@@ -36,6 +41,7 @@ class Backend:
             are included if the format keeps old versions.
         write: creates a table partitioned by month as another engine does.
         typed: whether a table has a schema, which includes the types of the partition columns.
+        others: other tools, by name; each reads all rows of a table.
     """
 
     name: str
@@ -43,6 +49,7 @@ class Backend:
     commits: Callable[[str], list[dict[str, Any]]]
     write: Callable[[str, pa.Table], None]
     typed: bool
+    others: Mapping[str, Reader]
 
     def read(self, name: str) -> pa.Table:
         """Read all rows with probclass."""
@@ -63,8 +70,23 @@ def parquet(root: Path) -> Backend:
     def write(name: str, table: pa.Table) -> None:
         pq.write_to_dataset(table, root / name, partition_cols=["month"])
 
+    def by_duckdb(name: str) -> pa.Table:
+        with duckdb.connect() as connection:
+            query = "select * from read_parquet($1, hive_partitioning = true)"
+            found = connection.sql(query, params=[f"{root / name}/**/*.parquet"])
+            return found.to_arrow_table()
+
     return Backend(
-        "parquet", lambda name: pc.TableRef(str(root / name)), commits, write, typed=False
+        "parquet",
+        lambda name: pc.TableRef(str(root / name)),
+        commits,
+        write,
+        typed=False,
+        others={
+            "pyarrow": lambda name: ds.dataset(root / name, partitioning="hive").to_table(),
+            "duckdb": by_duckdb,
+            "polars": lambda name: pl.read_parquet(root / name, hive_partitioning=True).to_arrow(),
+        },
     )
 
 
@@ -87,6 +109,11 @@ def object_store(root: Path) -> Backend:
         commits,
         write,
         typed=False,
+        others={
+            "pyarrow": lambda name: ds.dataset(
+                f"{folder}/{name}", filesystem=store, partitioning="hive"
+            ).to_table()
+        },
     )
 
 
@@ -103,6 +130,10 @@ def delta(root: Path) -> Backend:
         commits,
         lambda name, table: lake.write(name, table, ["month"]),
         typed=True,
+        others={
+            "its library": lake.read,
+            "polars": lambda name: lake.read_with_polars(name).to_arrow(),
+        },
     )
 
 
@@ -119,6 +150,10 @@ def iceberg(root: Path) -> Backend:
         commits,
         lambda name, table: lake.write(name, table, ["month"]),
         typed=True,
+        others={
+            "its library": lake.read,
+            "polars": lambda name: lake.read_with_polars(name).to_arrow(),
+        },
     )
 
 

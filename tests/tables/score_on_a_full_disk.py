@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tested_formats import FORMATS, ROWS, replace_new, rows_of, score, set_up
+from backends import BACKENDS
+from scored_lakes import replace_new, score, set_up, states, unknown_files
 
 import probclass_core as pc
 
@@ -30,19 +31,20 @@ def fill_disk(path: Path, free: int) -> None:
 def main(folder: Path, name: str) -> None:
     command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=755", "tmpfs", str(folder)]
     subprocess.run(command, check=True)
-    set_up(folder, name)
-    replace_new(folder, rows_of(2, 50_000))
+    sink = BACKENDS[name](folder).ref("scored")
+    set_up(folder, sink)
+    replace_new(folder, 50_000)
     fill_disk(folder / "old" / "ballast", FREE_BYTES)
     try:
-        score(folder, name, "new")
+        score(folder, sink, "new")
     except pc.TableError as error:
         sys.stdout.write(f"{error}\n")
     (folder / "old" / "ballast").unlink()
-    assert FORMATS[name].states(folder) == {"old"}
-    replace_new(folder, rows_of(2, ROWS["new"]))
-    assert score(folder, name, "new").skipped == 0
-    assert FORMATS[name].states(folder) == {"new"}
-    assert not FORMATS[name].unknown_files(folder)
+    assert states(folder, name) == {"old"}
+    replace_new(folder)
+    assert score(folder, sink, "new").skipped == 0
+    assert states(folder, name) == {"new"}
+    assert not unknown_files(folder, name)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A process whose scorings are killed: ``python scorer_process.py <folder> <format>``.
+"""A process whose scorings are killed, run as ``python scorer_process.py``; see `Scorer`.
 
-Each line of the input, ``<lake> after <seconds>`` or ``<lake> at <step>``, starts a scoring in a
-child process that is killed after that time, or at that step. The answer is one line of JSON: how
-long the scoring took (null if it was killed), and the step it was killed at or the number of steps
-it passed.
+Each line of the input is a JSON object with the table, the lake, and when to kill the child process
+that scores it: ``after`` some seconds, ``at`` a step, or None. The answer is the id of that process
+in one line, and then a line of JSON: how long the scoring took (null if it was killed), and the
+step it was killed at or the number of steps it passed.
 
 A step is a call that the code of a commit makes or receives, or the return from one, the first time
 that it occurs at a line of that code. There are steps before and after the staging directory, each
@@ -26,8 +26,11 @@ from typing import Any
 import deltalake.transaction  # noqa: F401  # imported here, so that child processes need not
 import pyarrow.dataset
 import pyarrow.parquet  # noqa: F401
-import tested_formats
+import scored_lakes
+from backends import BACKENDS
+from monthly_lake import model
 
+import probclass_core as pc
 from probclass_core import io
 from probclass_core.io import cleaning  # noqa: F401
 from probclass_core.io.commit import parquet_writer
@@ -49,11 +52,11 @@ class Steps:
     """A profile function that counts steps and kills the process at one of them.
 
     Args:
-        last: number of the step to kill the process at, or None to only count.
+        last: number of the step to kill the process at.
         pipe: file descriptor to which the last step is written.
     """
 
-    def __init__(self, last: int | None, pipe: int) -> None:
+    def __init__(self, last: int, pipe: int) -> None:
         self.last = last
         self.pipe = pipe
         self.passed: set[tuple[object, ...]] = set()
@@ -78,53 +81,50 @@ class Steps:
         self.passed.add(step)
 
 
-def attempt(folder: Path, name: str, line: str) -> dict[str, Any]:
-    lake, how, when = line.split()
+def say(value: object) -> None:
+    sys.stdout.write(f"{json.dumps(value)}\n")
+    sys.stdout.flush()
+
+
+def attempt(
+    folder: str, sink: dict[str, Any], lake: str, at: int | None, after: float | None
+) -> None:
     read_end, write_end = os.pipe()
     start = time.monotonic()
     child = os.fork()
     if child == 0:
-        steps = Steps(int(when) if how == "at" else None, write_end)
-        if how == "at":
+        steps = Steps(-1 if at is None else at, write_end)
+        if at is not None:
             sys.setprofile(steps)
-        tested_formats.score(folder, name, lake)
+        scored_lakes.score(Path(folder), pc.TableRef(**sink), lake)
         sys.setprofile(None)
         os.write(write_end, str(len(steps.passed)).encode())
         os._exit(0)
     os.close(write_end)
-    deadline = start + float(when) if how == "after" else float("inf")
-    while (status := os.waitpid(child, os.WNOHANG)) == (0, 0):
-        if time.monotonic() >= deadline:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return answer(read_end, None)
-        time.sleep(0.0005)
-    if os.WIFEXITED(status[1]) and os.WEXITSTATUS(status[1]):
-        raise ChildProcessError(f"the attempt {line!r} failed on its own")
-    return answer(read_end, time.monotonic() - start)
-
-
-def answer(read_end: int, seconds: float | None) -> dict[str, Any]:
+    say(child)
+    if after is not None:
+        time.sleep(max(0.0, start + after - time.monotonic()))
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+        raise ChildProcessError(f"the scoring of {lake!r} failed on its own")
     with os.fdopen(read_end) as pipe:
         last = pipe.read()
-    finished = last.isdigit()
-    return {"seconds": seconds if finished else None, "last": last}
+    say({"seconds": time.monotonic() - start if last.isdigit() else None, "last": last})
 
 
 if __name__ == "__main__":
-    folder, name = Path(sys.argv[1]), sys.argv[2]
-    for lake in tested_formats.LAKES:
-        tested_formats.model(lake)
+    for seed in scored_lakes.SEEDS.values():
+        model(seed)
     # A small partition then has as many stages as a large one.
-    parquet_writer._ROW_GROUP = 1_000
-    files.read_rows = lambda schema: 1_000
-    scored_partition.PART_ROWS = tested_formats.PART_ROWS
+    parquet_writer._ROW_GROUP = 100
+    files.read_rows = lambda schema: 100
+    scored_partition.PART_ROWS = scored_lakes.PART_ROWS
     # What the first scoring of a process imports and allocates, child processes then need not. The
     # library of Delta does not work in a child of a process that used it.
-    with tempfile.TemporaryDirectory() as scratch:
-        tested_formats.set_up(Path(scratch), "parquet" if name == "delta" else name)
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
+    for warm in {"parquet", sys.argv[1]} & {"parquet", "iceberg"}:
+        with tempfile.TemporaryDirectory() as scratch:
+            scored_lakes.set_up(Path(scratch), BACKENDS[warm](Path(scratch)).ref("scored"))
+    say("ready")
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(attempt(folder, name, line)) + "\n")
-        sys.stdout.flush()
+        attempt(**json.loads(line))

@@ -148,3 +148,10 @@ def test_a_version_or_a_wrong_format_cannot_be_cleaned(scored: Path) -> None:
         pc.clean_table(pc.TableRef(str(scored), version=3))
     with pytest.raises(pc.TableError, match="is not a Delta table"):
         pc.clean_table(pc.TableRef(str(scored), format="delta"))
+
+
+def test_a_scoring_removes_old_leftovers_of_its_table(scored: Path) -> None:
+    running = staging(scored.parent, "scored", 23)
+    old, other = (staging(scored.parent, name, 25) for name in ("scored", "another"))
+    pc.score(model(51), scored.parent / "lake", scored)
+    assert [path.is_dir() for path in (running, old, other)] == [True, False, True]

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -15,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as compute
 import pyarrow.parquet as pq
 import pytest
 from buckets import Bucket
-from monthly_lake import SPEC, model, rows_of, write_lake, write_rows
+from monthly_lake import SPEC, model, write_lake
+from scored_lakes import STATE_AFTER, score, set_up, state
+from scorer import Scorer
 from unreliable import Fault, Proxy
 
 import probclass_core as pc
@@ -28,8 +24,6 @@ from probclass_core.io.retry import skip_rows
 
 Through = Callable[[str], pc.TableRef]
 
-PROCESSES = Path(__file__).parent / "object_store_processes.py"
-ROWS = {"old": 40, "new": 60}
 FEBRUARY = {"month": "2014-02"}
 
 
@@ -191,68 +185,46 @@ def test_an_object_replaced_while_it_is_read_is_an_error(bucket: Bucket) -> None
 
 @pytest.fixture
 def folder(tmp_path: Path, bucket: Bucket) -> Path:
-    """Two models, two lakes with different numbers of rows, and a table scored by ``old``."""
-    store = pc.ModelStore(tmp_path / "store")
-    for seed, (which, rows) in enumerate(ROWS.items(), start=50):
-        store.save(model(seed), which)
-        write_rows(tmp_path / which / "month=2014-01", rows_of(1))
-        write_rows(tmp_path / which / "month=2014-02", rows_of(2, rows))
-    pc.score(model(50), tmp_path / "old", bucket.at("scored"))
+    """The lakes, and a table in the bucket scored from the first one."""
+    set_up(tmp_path, bucket.at("scored"), scale=1)
     return tmp_path
 
 
-def state(table: pc.TableRef) -> str:
-    """Return which model scored February; it must have all rows of one scoring and no others."""
-    rows = pa.Table.from_batches(pc.open_table(table).plan(partition=FEBRUARY).batches())
-    [model_id] = set(rows["model_id"].to_pylist())
-    which = {model(50).id: "old", model(51).id: "new"}[model_id]
-    assert rows.num_rows == ROWS[which]
-    assert compute.sum(rows["id"]).as_py() == sum(range(2000, 2000 + ROWS[which]))
-    return which
+def read_state(table: pc.TableRef) -> str:
+    return state(read(table), scale=1)
 
 
-class Scorer:
-    """A process that runs scorings, to be killed at one of their requests."""
+def steps_killed(
+    lake: str, folder: Path, bucket: Bucket, proxy: Proxy, through: Through, stride: int
+) -> Iterator[str]:
+    """Kill a scoring of a lake before and after its requests, and complete it.
 
-    def __init__(self, folder: Path, sink: pc.TableRef, proxy: Proxy, through: Through) -> None:
-        self.proxy = proxy
-        self.process = subprocess.Popen(
-            [sys.executable, PROCESSES, folder, sink.uri],
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(sys.path),
-                "OPTIONS": json.dumps(dict(through("scored").options)),
-            },
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    Yields:
+        The state of the partition after each kill.
+    """
+    sink = bucket.at("scored")
+    with Scorer("object store") as scorer:
+        for step in itertools.count(step=stride):
+            score(folder, sink, "old")
+            requests = itertools.count()
 
-    def is_killed(self, overwrite: str, step: int) -> bool:
-        """Start a scoring, kill it before or after a request, and return whether it got so far."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        count = itertools.count()
-        child: list[int] = []
+            def kill(request: str, step: int = step, requests: Iterator[int] = requests) -> bool:
+                reached = next(requests) == step
+                if reached:
+                    scorer.kill()
+                return reached
 
-        def kill(request: str) -> bool:
-            reached = next(count) == step
-            if reached:
-                os.kill(child[0], signal.SIGKILL)
-            return reached
-
-        self.proxy.before = self.proxy.after = kill
-        print(overwrite, file=self.process.stdin, flush=True)
-        child.append(int(self.process.stdout.readline()))
-        outcome = self.process.stdout.readline().strip()
-        assert outcome in ("killed", "0")
-        return outcome == "killed"
-
-    def __enter__(self) -> Scorer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.communicate()
+            proxy.before = proxy.after = kill
+            seconds, _ = scorer.score(folder, through("scored"), lake)
+            found = read_state(sink)
+            yield found
+            report = score(folder, sink, lake)
+            assert report.skipped == (1 if found == STATE_AFTER[lake] else 0)
+            assert read_state(sink) == STATE_AFTER[lake]
+            if seconds is not None:
+                break
+    pc.clean_table(sink, older_than=timedelta(0))
+    assert read_state(sink) == STATE_AFTER[lake]
 
 
 @pytest.mark.parametrize(
@@ -263,23 +235,7 @@ class Scorer:
 def test_killed_at_any_request_the_partition_is_old_or_new_and_a_rerun_completes(
     folder: Path, bucket: Bucket, proxy: Proxy, through: Through, stride: int
 ) -> None:
-    sink = bucket.at("scored")
-    states = []
-    with Scorer(folder, sink, proxy, through) as scorer:
-        for step in itertools.count(step=stride):
-            pc.score(model(50), folder / "old", sink, partition=FEBRUARY)
-            killed = scorer.is_killed("partition", step)
-            states.append(state(sink))
-            report = pc.score(model(51), folder / "new", sink, partition=FEBRUARY)
-            assert report.skipped == (1 if states[-1] == "new" else 0)
-            assert state(sink) == "new"
-            january = pc.open_table(sink).plan(partition={"month": "2014-01"})
-            assert january.rows == 40
-            if not killed:
-                break
-    rows = read(sink).num_rows
-    pc.clean_table(sink, older_than=timedelta(0))
-    assert read(sink).num_rows == rows
+    states = list(steps_killed("new", folder, bucket, proxy, through, stride))
     assert len(bucket.keys("scored")) == 4, "two partitions and their manifests"
     # Old before the request that commits, new after it; kills came before and after it.
     assert states == sorted(states, reverse=True)
@@ -290,40 +246,7 @@ def test_killed_at_any_request_the_partition_is_old_or_new_and_a_rerun_completes
 def test_killed_at_any_request_all_rows_are_appended_once_or_none(
     folder: Path, bucket: Bucket, proxy: Proxy, through: Through
 ) -> None:
-    sink = bucket.at("scored")
-    counts = []
-    with Scorer(folder, sink, proxy, through) as scorer:
-        for step in itertools.count(step=3):
-            pc.score(model(50), folder / "old", sink, partition=FEBRUARY)
-            assert state(sink) == "old"
-            killed = scorer.is_killed("append", step)
-            counts.append(pc.open_table(sink).plan(partition=FEBRUARY).rows)
-            for _ in range(2):
-                report = pc.score(
-                    *(model(51), folder / "new", sink), partition=FEBRUARY, overwrite="append"
-                )
-            assert (report.rows, report.skipped) == (ROWS["new"], 1)
-            rows = pc.open_table(sink).plan(["model_id"], partition=FEBRUARY)
-            ids = pa.Table.from_batches(rows.batches())["model_id"].to_pylist()
-            assert sorted(ids) == sorted(
-                [model(50).id] * ROWS["old"] + [model(51).id] * ROWS["new"]
-            )
-            if not killed:
-                break
-    pc.clean_table(sink, older_than=timedelta(0))
-    assert len(bucket.keys("scored")) == 6, (
-        "January, February and the appended rows, with manifests"
-    )
-    assert counts == sorted(counts)
-    assert {*counts} == {ROWS["old"], ROWS["old"] + ROWS["new"]}
-
-
-def test_a_canceled_scoring_leaves_no_files(folder: Path, bucket: Bucket) -> None:
-    before = bucket.keys("scored")
-
-    def interrupt(done: int, total: int | None) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        pc.score(model(51), folder / "new", bucket.at("scored"), progress=interrupt)
-    assert bucket.keys("scored") == before
+    states = list(steps_killed("more", folder, bucket, proxy, through, stride=3))
+    assert len(bucket.keys("scored")) == 6, "and the appended rows with their manifest"
+    assert states == sorted(states)
+    assert {*states} == {"old", "old and more"}
