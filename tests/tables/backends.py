@@ -1,4 +1,4 @@
-"""The backends of a scored table: a local directory, an object store, Delta and Iceberg."""
+"""Backends of a scored table: local directories, object stores, Delta and Iceberg."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import pytest
+from buckets import Bucket
 from delta_and_iceberg import DeltaLake, IcebergLake
-from deltalake import DeltaTable
+from pyarrow.fs import FileSelector, FileSystem, FSSpecHandler, PyFileSystem
 
 import probclass_core as pc
 
@@ -92,72 +94,85 @@ def parquet(root: Path) -> Backend:
 
 def object_store(root: Path) -> Backend:
     """Parquet files with manifests, as in a bucket, in fsspec's store in memory."""
-    store = fsspec.filesystem("memory")
-    folder = f"/{root.name}"
+    store = PyFileSystem(FSSpecHandler(fsspec.filesystem("memory")))
+    return _with_manifests(
+        store, f"/{root.name}", lambda name: pc.TableRef(f"memory://{root.name}/{name}")
+    )
 
+
+def _with_manifests(
+    store: FileSystem, folder: str, ref: Callable[[str], pc.TableRef], name: str = "object store"
+) -> Backend:
     def commits(name: str) -> list[dict[str, Any]]:
-        manifests = store.find(f"{folder}/{name}/_commits", detail=True).values()
-        ordered = sorted(manifests, key=lambda info: info["created"])
-        return [json.loads(store.cat(info["name"]))["commit"] for info in ordered]
+        files = store.get_file_info(FileSelector(f"{folder}/{name}/_commits", recursive=True))
+        paths = sorted(file.path for file in files if file.is_file)
+        return [json.loads(store.open_input_file(path).read())["commit"] for path in paths]
 
     def write(name: str, table: pa.Table) -> None:
-        pq.write_to_dataset(table, f"{folder}/{name}", filesystem=store, partition_cols=["month"])
+        path = f"{folder}/{name}"
+        pq.write_to_dataset(table, path, filesystem=store, partition_cols=["month"])
 
-    return Backend(
-        "object store",
-        lambda name: pc.TableRef(f"memory:/{folder}/{name}"),
-        commits,
-        write,
-        typed=False,
-        others={
-            "pyarrow": lambda name: ds.dataset(
-                f"{folder}/{name}", filesystem=store, partitioning="hive"
-            ).to_table()
-        },
-    )
+    def by_pyarrow(name: str) -> pa.Table:
+        path = f"{folder}/{name}"
+        return ds.dataset(path, filesystem=store, partitioning="hive").to_table()
+
+    return Backend(name, ref, commits, write, typed=False, others={"pyarrow": by_pyarrow})
 
 
 def delta(root: Path) -> Backend:
-    lake = DeltaLake(root)
-
-    def commits(name: str) -> list[dict[str, Any]]:
-        entries = DeltaTable(str(root / name)).history()[::-1]
-        return [json.loads(entry["probclass.commit"]) for entry in entries]
-
-    return Backend(
-        "delta",
-        lake.ref,
-        commits,
-        lambda name, table: lake.write(name, table, ["month"]),
-        typed=True,
-        others={
-            "its library": lake.read,
-            "polars": lambda name: lake.read_with_polars(name).to_arrow(),
-        },
-    )
+    return _logged("delta", DeltaLake(root))
 
 
 def iceberg(root: Path) -> Backend:
-    lake = IcebergLake(root)
+    return _logged("iceberg", IcebergLake(root))
 
-    def commits(name: str) -> list[dict[str, Any]]:
-        summaries = [snapshot.summary for snapshot in lake.table(name).snapshots()]
-        return [json.loads(summary["probclass.commit"]) for summary in summaries if summary]
 
-    return Backend(
-        "iceberg",
-        lake.ref,
-        commits,
-        lambda name, table: lake.write(name, table, ["month"]),
-        typed=True,
-        others={
-            "its library": lake.read,
-            "polars": lambda name: lake.read_with_polars(name).to_arrow(),
-        },
-    )
+def _logged(name: str, lake: DeltaLake | IcebergLake) -> Backend:
+    def write(name: str, table: pa.Table) -> None:
+        lake.write(name, table, ["month"])
+
+    others = {
+        "its library": lake.read,
+        "polars": lambda name: lake.read_with_polars(name).to_arrow(),
+    }
+    return Backend(name, lake.ref, lake.commits, write, typed=True, others=others)
 
 
 BACKENDS = {"parquet": parquet, "object store": object_store, "delta": delta, "iceberg": iceberg}
+
+
+def in_bucket(bucket: Bucket, form: str, root: Path) -> Backend:
+    """Return the backend of a format in a bucket; a catalog of Iceberg is in the root."""
+    if form == "parquet":
+        return _with_manifests(bucket.filesystem, bucket.name, bucket.at, bucket.scheme)
+    if form == "delta":
+        storage = bucket.delta_options_at(bucket.endpoint)
+        return _logged("delta", DeltaLake(root, f"{bucket.scheme}://{bucket.name}", storage))
+    storage = {
+        "s3.endpoint": bucket.endpoint,
+        "s3.access-key-id": bucket.options["access_key"],
+        "s3.secret-access-key": bucket.options["secret_key"],
+        "s3.region": bucket.options["region"],
+    }
+    return _logged("iceberg", IcebergLake(root, f"s3://{bucket.name}/warehouse", storage))
+
+
+SERVED = {
+    "parquet on s3": ("s3", "parquet"),
+    "parquet on azure": ("azure", "parquet"),
+    "parquet on google": ("google", "parquet"),
+    "delta on s3": ("s3", "delta"),
+    "delta on azure": ("azure", "delta"),  # the emulator of Google lacks uploads of delta-rs
+    "iceberg on s3": ("s3", "iceberg"),
+}
+"""Kind of bucket and format of the backends that need a server."""
+
+everywhere = pytest.mark.parametrize(
+    "backend",
+    [*BACKENDS, *(pytest.param(name, marks=pytest.mark.services) for name in SERVED)],
+    indirect=True,
+)
+"""Run a test with every backend, not only with the local ones."""
 
 
 def append(model: pc.Model, source: Any, sink: pc.TableRef, **options: Any) -> pc.ScoreReport:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from backends import BACKENDS, Arrives, Backend
-from buckets import Bucket
+from backends import BACKENDS, SERVED, Arrives, Backend, in_bucket
+from buckets import KINDS, Bucket
 from delta_and_iceberg import rows, spec
 from unreliable import Proxy
 
@@ -18,7 +19,14 @@ import probclass_core as pc
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    return BACKENDS[request.param](tmp_path)
+    """A local backend, or one in a new bucket; see `everywhere`."""
+    if request.param in BACKENDS:
+        return BACKENDS[request.param](tmp_path)
+    kind, form = SERVED[request.param]
+    endpoint = request.getfixturevalue("served").endpoint(kind)
+    bucket = KINDS[kind](f"lake-{uuid.uuid4().hex[:12]}", endpoint)
+    bucket.make()
+    return in_bucket(bucket, form, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,8 +36,8 @@ class Lake(Protocol):
         """Replace a month with the format's own library."""
         ...
 
-    def read(self, name: str) -> pa.Table:
-        """Read all rows with the format's own library."""
+    def read(self, name: str, version: int | None = None) -> pa.Table:
+        """Read all rows of a version with the format's own library."""
         ...
 
     def read_with_polars(self, name: str) -> pl.DataFrame:
@@ -48,8 +48,8 @@ class Lake(Protocol):
         """Return the versions of a table, oldest first."""
         ...
 
-    def commit_record(self, name: str) -> str:
-        """Return the record of the newest commit, as stored."""
+    def commits(self, name: str) -> list[dict[str, Any]]:
+        """Return the records of all commits, oldest first."""
         ...
 
     def files(self, name: str) -> list[Path]:
@@ -59,29 +59,39 @@ class Lake(Protocol):
 
 @dataclass(frozen=True)
 class DeltaLake:
+    """Tables in a local folder, or in a bucket that is accessed with storage options."""
+
     root: Path
+    bucket: str | None = None
+    storage: Mapping[str, str] = field(default_factory=dict)
+
+    def path(self, name: str) -> str:
+        return f"{self.bucket or self.root}/{name}"
+
+    def table(self, name: str, version: int | None = None) -> DeltaTable:
+        return DeltaTable(self.path(name), version, storage_options={**self.storage})
 
     def ref(self, name: str, **options: Any) -> pc.TableRef:
-        return pc.TableRef(str(self.root / name), format="delta", **options)
+        return pc.TableRef(self.path(name), format="delta", options=self.storage, **options)
 
     def write(self, name: str, rows: pa.Table, by: list[str]) -> None:
-        write_deltalake(str(self.root / name), rows, partition_by=by, mode="append")
+        options: dict[str, Any] = {"mode": "append", "storage_options": {**self.storage}}
+        write_deltalake(self.path(name), rows, partition_by=by, **options)
 
     def replace(self, name: str, rows: pa.Table, month: str) -> None:
-        table = str(self.root / name)
-        write_deltalake(table, rows, mode="overwrite", predicate=f"month = '{month}'")
+        write_deltalake(self.path(name), rows, mode="overwrite", predicate=f"month = '{month}'")
 
-    def read(self, name: str) -> pa.Table:
-        return DeltaTable(str(self.root / name)).to_pyarrow_table()
+    def read(self, name: str, version: int | None = None) -> pa.Table:
+        return self.table(name, version).to_pyarrow_table()
 
     def read_with_polars(self, name: str) -> pl.DataFrame:
-        return pl.read_delta(str(self.root / name))
+        return pl.read_delta(self.path(name), storage_options={**self.storage})
 
     def versions(self, name: str) -> list[int]:
-        return list(range(DeltaTable(str(self.root / name)).version() + 1))
+        return list(range(self.table(name).version() + 1))
 
-    def commit_record(self, name: str) -> str:
-        return str(DeltaTable(str(self.root / name)).history(1)[0]["probclass.commit"])
+    def commits(self, name: str) -> list[dict[str, Any]]:
+        return [json.loads(entry["probclass.commit"]) for entry in self.table(name).history()[::-1]]
 
     def files(self, name: str) -> list[Path]:
         return sorted((self.root / name).rglob("*.parquet"))
@@ -92,11 +102,16 @@ class IcebergLake:
     """Tables in the namespace ``air`` of a SQLite catalog, created when first written."""
 
     root: Path
+    warehouse: str | None = None
+    storage: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, str]:
-        uri = f"sqlite:///{self.root}/catalog.db"
-        return {"type": "sql", "uri": uri, "warehouse": f"file://{self.root}"}
+        uri, warehouse = (
+            f"sqlite:///{self.root}/catalog.db",
+            self.warehouse or f"file://{self.root}",
+        )
+        return {"type": "sql", "uri": uri, "warehouse": warehouse, **self.storage}
 
     @property
     def catalog(self) -> Catalog:
@@ -120,8 +135,8 @@ class IcebergLake:
     def replace(self, name: str, rows: pa.Table, month: str) -> None:
         self.table(name).overwrite(rows, overwrite_filter=f"month == '{month}'")
 
-    def read(self, name: str) -> pa.Table:
-        return self.table(name).scan().to_arrow()
+    def read(self, name: str, version: int | None = None) -> pa.Table:
+        return self.table(name).scan(snapshot_id=version).to_arrow()
 
     def read_with_polars(self, name: str) -> pl.DataFrame:
         return pl.scan_iceberg(self.table(name)).collect()
@@ -129,11 +144,9 @@ class IcebergLake:
     def versions(self, name: str) -> list[int]:
         return [entry.snapshot_id for entry in self.table(name).history()]
 
-    def commit_record(self, name: str) -> str:
-        snapshot = self.table(name).current_snapshot()
-        assert snapshot is not None
-        assert snapshot.summary is not None
-        return str(snapshot.summary["probclass.commit"])
+    def commits(self, name: str) -> list[dict[str, Any]]:
+        summaries = [snapshot.summary for snapshot in self.table(name).snapshots()]
+        return [json.loads(summary["probclass.commit"] or "") for summary in summaries if summary]
 
     def files(self, name: str) -> list[Path]:
         return sorted((self.root / "air" / name / "data").rglob("*.parquet"))
@@ -168,44 +181,3 @@ def rows_by_month(table: pa.Table) -> dict[str, int]:
     """Return the number of rows of each month."""
     months = table["month"].value_counts().to_pylist()
     return {entry["values"]: entry["counts"] for entry in months}
-
-
-def score_in_processes(
-    model: pc.Model, source: pc.TableRef, sink: pc.TableRef, months: list[str]
-) -> list[str]:
-    """Score each month in a process of its own, all committing at the same moment.
-
-    Returns:
-        "committed" or the error message of each process, in the order in which they end.
-    """
-    context = multiprocessing.get_context("spawn")
-    barrier, outcomes = context.Barrier(len(months)), context.Queue()
-    writers = [
-        context.Process(target=_score, args=(model, source, sink, month, barrier, outcomes))
-        for month in months
-    ]
-    for writer in writers:
-        writer.start()
-    messages = [outcomes.get(timeout=120) for _ in writers]
-    for writer in writers:
-        writer.join()
-    return messages
-
-
-def _score(
-    model: pc.Model, source: pc.TableRef, sink: pc.TableRef, month: str, barrier: Any, outcomes: Any
-) -> None:
-    def wait_before_the_commit(done: int, total: int | None) -> None:
-        if done == total:
-            barrier.wait(60)
-
-    try:
-        pc.score(
-            *(model, source, sink),
-            partition={"month": month},
-            columns=["x"],
-            progress=wait_before_the_commit,
-        )
-        outcomes.put("committed")
-    except pc.TableError as error:
-        outcomes.put(str(error))

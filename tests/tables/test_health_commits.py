@@ -29,8 +29,12 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
+NULLS = pc.Watch(min_rows=10, z=0.0, rows=None)
+"""Checks partitions of few rows, too, for nulls; x has nulls in January, but not in training."""
+
+
 @pytest.mark.parametrize("part_rows", [2**24, 20])
-def test_every_commit_has_the_health_of_its_rows(
+def test_every_commit_has_the_health_of_its_rows_and_the_verdicts_on_them(
     backend: Backend,
     model: pc.Model,
     source: Path,
@@ -39,8 +43,9 @@ def test_every_commit_has_the_health_of_its_rows(
 ) -> None:
     """Also if the rows are in several files."""
     monkeypatch.setattr(scoring, "PART_ROWS", part_rows)
+    write_nulls(source / "month=2014-01")
     sink = backend.ref("scored")
-    report = pc.score(model, source, sink)
+    report = pc.score(model, source, sink, watch=NULLS)
     expected = [pc.health(model, source, partition=one) for one in (JANUARY, FEBRUARY)]
     assert report.health == expected
     commits = pc.commits(sink)
@@ -48,49 +53,17 @@ def test_every_commit_has_the_health_of_its_rows(
     assert [pc.Health.from_dict(commit["health"]) for commit in commits] == expected
     assert [commit["rows"] for commit in commits] == [40, 40]
     assert pc.commits(sink, partition=FEBRUARY) == commits[1:]
-    again = pc.score(model, source, sink)
+    verdicts = [verdict.to_dict() for _, verdict in report.verdicts]
+    assert {(one["check"], one["subject"]) for one in verdicts} >= {("nulls", "x")}
+    assert [one for commit in commits for one in commit.get("verdicts", ())] == verdicts
+    again = pc.score(model, source, sink, watch=NULLS)
     assert (again.skipped, again.health) == (2, expected)
 
 
-def test_appended_rows_have_a_health_of_their_own(
+def test_appended_rows_have_a_health_and_verdicts_of_their_own(
     backend: Backend, model: pc.Model, source: Path
 ) -> None:
-    sink = backend.ref("scored")
-    reports = [
-        pc.score(model, source, sink, partition=JANUARY, where=where, overwrite="append")
-        for where in ("x < 10", "x >= 10")
-    ]
-    assert [report.rows for report in reports] == [10, 30]
-    found = sorted(commit["health"]["rows"] for commit in pc.commits(sink))
-    assert found == [10, 30]
-
-
-NULLS = pc.Watch(min_rows=10, z=0.0, rows=None)
-"""Checks partitions of few rows, too, for nulls; x has nulls in January, but not in training."""
-
-
-@pytest.mark.parametrize("part_rows", [2**24, 20])
-def test_every_commit_has_the_verdicts_on_its_rows(
-    backend: Backend,
-    model: pc.Model,
-    source: Path,
-    part_rows: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(scoring, "PART_ROWS", part_rows)
-    write_nulls(source / "month=2014-01")
-    sink = backend.ref("scored")
-    report = pc.score(model, source, sink, watch=NULLS)
-    expected = [verdict.to_dict() for _, verdict in report.verdicts]
-    assert {(one["check"], one["subject"]) for one in expected} >= {("nulls", "x")}
-    found = [verdict for commit in pc.commits(sink) for verdict in commit.get("verdicts", ())]
-    assert found == expected
-
-
-def test_appended_rows_have_the_verdicts_on_them(
-    backend: Backend, model: pc.Model, source: Path
-) -> None:
-    """Each commit has its own verdicts; the order of the commits does not matter."""
+    """The order of the commits does not matter."""
     write_nulls(source / "month=2014-01")
     sink, expected = backend.ref("scored"), {}
     for where in ("n < 20", "n >= 20"):
@@ -99,8 +72,9 @@ def test_appended_rows_have_the_verdicts_on_them(
         )
         expected[report.commit_id] = [verdict.to_dict() for _, verdict in report.verdicts]
         assert expected[report.commit_id]
-    found = {commit["commit_id"]: commit["verdicts"] for commit in pc.commits(sink)}
-    assert found == expected
+    commits = pc.commits(sink)
+    assert {commit["commit_id"]: commit["verdicts"] for commit in commits} == expected
+    assert [commit["health"]["rows"] for commit in commits] == [20, 20]
 
 
 def test_a_single_file_has_the_verdicts_on_its_rows(

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import multiprocessing
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +15,7 @@ from delta_and_iceberg import IcebergLake, rows, rows_by_month, spec
 from iceberg_deletes import delete_rows
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.types import DoubleType, LongType, StringType
+from pyiceberg.utils.config import Config
 
 import probclass_core as pc
 
@@ -211,18 +207,6 @@ def test_scored_files_have_column_ids_and_bounds(lake: IcebergLake) -> None:
     assert table.scan(row_filter="x < 3 and prediction == 'low'").to_arrow().num_rows == 6
 
 
-def test_a_replacement_is_one_snapshot(lake: IcebergLake) -> None:
-    source, sink = lake.ref("lake"), lake.ref("scored")
-    pc.score(pc.fit(source, spec()), source, sink)
-    lake.replace("lake", rows("2014-02", 7), "2014-02")
-    pc.score(pc.fit(source, spec()), source, sink, partition={"month": "2014-02"})
-    table = lake.table("scored")
-    assert [
-        rows_by_month(table.scan(snapshot_id=version).to_arrow())
-        for version in lake.versions("scored")
-    ] == [{"2014-01": 40}, {"2014-01": 40, "2014-02": 40}, {"2014-01": 40, "2014-02": 7}]
-
-
 def test_columns_are_cast_to_types_of_iceberg(lake: IcebergLake) -> None:
     times = pa.array([dt.datetime(2014, 1, 1, hour) for hour in range(20)] * 2, pa.timestamp("ns"))
     odd = pa.table(
@@ -285,44 +269,28 @@ def test_unknown_catalogs_and_times_before_the_table_are_refused(lake: IcebergLa
         pc.open_table(lake.ref("lake", timestamp=dt.datetime(2014, 1, 1)))
 
 
-def test_a_catalog_may_be_configured_by_the_environment(lake: IcebergLake) -> None:
-    program = "import probclass_core as pc; print(pc.open_table('iceberg://lake/air.lake').schema)"
-    settings = {f"PYICEBERG_CATALOG__LAKE__{k.upper()}": v for k, v in lake.options.items()}
-    process = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **settings}, capture_output=True
-    )
-    assert b"month: string" in process.stdout
+def test_a_catalog_may_be_configured_by_the_environment(
+    lake: IcebergLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in lake.options.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKE__{key.upper()}", value)
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # as when it is imported
+    assert "month" in pc.open_table("iceberg://lake/air.lake").schema.names
 
 
-def _score_and_die(model: pc.Model, source: pc.TableRef, sink: pc.TableRef) -> None:
-    counts = []
-
-    def die(done: int, total: int | None) -> None:
-        counts.append(done)
-        if counts.count(total) == 2:  # all rows are written, and the commit is next
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    pc.score(model, source, sink, partition={"month": "2014-01"}, progress=die)
-
-
-def test_a_killed_writer_leaves_a_file_that_no_snapshot_names(lake: IcebergLake) -> None:
+def test_a_file_that_no_snapshot_names_is_cleaned_once_it_is_old(lake: IcebergLake) -> None:
+    """A writer that was killed before its commit leaves one."""
     source, sink = lake.ref("lake"), lake.ref("scored")
     model = pc.fit(source, spec())
     pc.score(model, source, sink)
     lake.replace("lake", rows("2014-01", 9), "2014-01")
-    context = multiprocessing.get_context("spawn")
-    writer = context.Process(target=_score_and_die, args=(model, source, sink))
-    writer.start()
-    writer.join()
-    assert writer.exitcode == -signal.SIGKILL
-    assert len(lake.files("scored")) == 3
-    assert rows_by_month(lake.read("scored")) == {"2014-01": 40, "2014-02": 40}
-    assert pc.score(model, source, sink).skipped == 1
-    assert rows_by_month(lake.read("scored")) == {"2014-01": 9, "2014-02": 40}
+    pc.score(model, source, sink)
+    [first, *_] = lake.files("scored")
+    left = first.with_name(f"part-{'0' * 32}.parquet")
+    left.write_bytes(first.read_bytes())
     assert pc.clean_table(sink) == []  # its writer might still be running
     (leftover,) = pc.clean_table(sink, older_than=dt.timedelta(0))
-    assert Path(leftover.path).name.startswith("part-")
-    assert len(lake.files("scored")) == 3  # those of the current and of an earlier snapshot
+    assert leftover.path.endswith(left.name)
     counts = [
         pc.open_table(lake.ref("scored", version=version)).plan().rows
         for version in lake.versions("scored")

@@ -83,27 +83,22 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["x"] is not None, row["x"]))
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_a_default_is_read_from_older_files_and_nulls_from_newer_ones(
-    lake: IcebergLake, name: str
-) -> None:
-    ours = in_order(read(lake.ref("typed"), columns=["x", name]))
-    expected = lake.table("typed").scan(selected_fields=("x", name)).to_arrow()
-    assert ours == in_order(expected.to_pylist())
-    assert [row[name] for row in ours] == [None, *[DEFAULTS[name][1]] * 4]
+def test_a_default_is_read_from_older_files_and_nulls_from_newer_ones(lake: IcebergLake) -> None:
+    ours = in_order(read(lake.ref("typed")))
+    assert ours == in_order(lake.read("typed").to_pylist())
+    for name, (_, default) in DEFAULTS.items():
+        assert [row[name] for row in ours] == [None, *[default] * 4], name
 
 
-@pytest.mark.parametrize("name", FILTERED)
-def test_a_filter_finds_rows_by_their_default(lake: IcebergLake, name: str) -> None:
-    default = DEFAULTS[name][1]
-    equal = read(lake.ref("typed"), columns=["x"], where=[(name, "==", default)])
-    assert sorted(row["x"] for row in equal) == [0.0, 1.0, 2.0, 4.0]
-    kind = pc.open_table(lake.ref("typed")).schema.field(name).type
-    by_expression = pac.field(name) == pa.scalar(default, kind)
-    assert read(lake.ref("typed"), columns=["x"], where=by_expression) == equal
-    listed = read(lake.ref("typed"), columns=["x"], where=[(name, "in", [default])])
-    assert listed == equal
-    null = read(lake.ref("typed"), columns=["x"], where=pac.field(name).is_null())
+def test_filters_find_rows_by_their_default(lake: IcebergLake) -> None:
+    schema = pc.open_table(lake.ref("typed")).schema
+    for name in FILTERED:
+        default, field = DEFAULTS[name][1], pac.field(name)
+        typed = pa.scalar(default, schema.field(name).type)
+        for where in ([(name, "==", default)], [(name, "in", [default])], field == typed):
+            found = read(lake.ref("typed"), columns=["x"], where=where)
+            assert sorted(row["x"] for row in found) == [0.0, 1.0, 2.0, 4.0], name
+    null = read(lake.ref("typed"), columns=["x"], where=pac.field("int").is_null())
     assert [row["x"] for row in null] == [None]
 
 

@@ -52,45 +52,35 @@ def test_a_table_partitioned_by_month_is_read_and_not_replaced(lake: IcebergLake
 
 
 TRANSFORMS: dict[str, list[tuple[str, Transform[Any, Any]]]] = {
-    "a hash": [("x", BucketTransform(4))],
-    "a hash within a month": [("month", IdentityTransform()), ("id", BucketTransform(4))],
-    "prefixes": [("kind", TruncateTransform(1))],
-    "prefixes within a month": [
-        ("month", IdentityTransform()),
-        ("kind", TruncateTransform(1)),
-    ],
+    "a hash": [("id", BucketTransform(4))],
+    "prefixes within a month": [("month", IdentityTransform()), ("kind", TruncateTransform(1))],
     "a day": [("time", DayTransform())],
-    "a month and a day": [("month", IdentityTransform()), ("time", DayTransform())],
     "a dropped field": [("month", VoidTransform())],
 }
 
 
 @pytest.mark.parametrize("by", TRANSFORMS)
 def test_a_table_partitioned_by_a_transform_is_not_written(lake: IcebergLake, by: str) -> None:
-    more = {
-        "id": pa.array(range(40)),
-        "time": pa.array([dt.datetime(2014, 1, day % 2 + 1) for day in range(40)]),
-    }
-    source = rows("2014-01")
-    for name, column in more.items():
-        source = source.append_column(name, column)
+    times = [dt.datetime(2014, 1, day % 2 + 1) for day in range(40)]
+    source = rows("2014-01").append_column("id", pa.array(range(40))).append_column("time", [times])
     pq.write_table(source, lake.root / "source.parquet")
     model = pc.fit(source, spec())
     pc.score(model, source, lake.ref("by_month"), partition={"month": "2014-01"})
     lake.write("transformed", lake.read("by_month").slice(0, 0), [])
-    table = lake.table("transformed")
-    changes = [(name.replace("x", "id"), transform) for name, transform in TRANSFORMS[by]]
-    with table.update_spec() as change:
-        for name, transform in changes:
+    with lake.table("transformed").update_spec() as change:
+        for name, transform in TRANSFORMS[by]:
             change.add_field(name, transform)
     before = lake.table("transformed").metadata
-    for partition in ({"month": "2014-01"}, {"kind": "p"}, None):
-        for overwrite in ("partition", "append"):
-            options: dict[str, Any] = {"partition": partition, "overwrite": overwrite}
-            with pytest.raises(
-                pc.TableError, match=r"only replaces partitions by|got one of no columns"
-            ):
-                pc.score(model, lake.root / "source.parquet", lake.ref("transformed"), **options)
+    for partition, overwrite in (
+        ({"month": "2014-01"}, "partition"),
+        ({"kind": "p"}, "partition"),
+        (None, "append"),
+    ):
+        options: dict[str, Any] = {"partition": partition, "overwrite": overwrite}
+        with pytest.raises(
+            pc.TableError, match=r"only replaces partitions by|got one of no columns"
+        ):
+            pc.score(model, lake.root / "source.parquet", lake.ref("transformed"), **options)
     assert lake.table("transformed").metadata == before
 
 

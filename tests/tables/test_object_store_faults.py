@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -59,30 +61,60 @@ def test_reads_are_retried(
     assert fault.met > fault.times
 
 
+@pytest.fixture(scope="module")
+def score_in_process() -> Iterator[Callable[[int, Path, pc.TableRef], pc.ScoreReport]]:
+    """Score in another process, because delta-rs keeps the GIL while it requests a file's size."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        yield lambda *arguments: pool.submit(_score, *arguments).result(60)
+
+
+def _score(seed: int, lake: Path, sink: pc.TableRef) -> pc.ScoreReport:
+    return pc.score(model(seed), lake, sink)
+
+
 @pytest.mark.parametrize(
-    ("kind", "requests"),
+    ("bucket", "form", "kind", "requests", "times"),
     [
-        ("slow down", ".*"),
-        ("cut", ".*"),
-        ("lost", "PUT .*parquet"),
-        ("lost", "PUT .*_commits"),
-        ("slow down", "PUT .*_commits"),
-        ("lost", "DELETE"),
+        ("s3", "parquet", "slow down", ".*", 3),
+        ("s3", "parquet", "cut", ".*", 3),
+        ("s3", "parquet", "lost", "PUT .*parquet", 3),
+        ("s3", "parquet", "lost", "PUT .*_commits", 3),
+        ("s3", "parquet", "slow down", "PUT .*_commits", 3),
+        ("s3", "parquet", "lost", "DELETE", 3),
+        ("azure", "parquet", "slow down", "PUT .*_commits", 1),
+        ("azure", "parquet", "cut", "PUT .*parquet", 1),
+        ("azure", "parquet", "lost", "PUT .*_commits", 1),
+        ("azure", "parquet", "slow down", "GET", 1),
+        ("azure", "delta", "slow down", "PUT", 1),
+        ("azure", "delta", "cut", "PUT .*_delta_log", 1),
+        ("s3", "delta", "slow down", "PUT", 1),
+        ("s3", "delta", "cut", "PUT .*_delta_log", 1),
+        ("s3", "delta", "slow down", "GET", 1),
+        ("s3", "delta", "cut", "(GET|PUT) .*parquet", 1),
     ],
+    indirect=["bucket"],
 )
 def test_writes_are_retried(
-    lake: Path, bucket: Bucket, proxy: Proxy, through: Through, kind: str, requests: str
+    bucket: Bucket,
+    lake: Path,
+    proxy: Proxy,
+    score_in_process: Callable[[int, Path, pc.TableRef], pc.ScoreReport],
+    form: str,
+    kind: str,
+    requests: str,
+    times: int,
 ) -> None:
-    pc.score(model(50), lake, bucket.at("scored"))
-    fault = Fault(kind, requests, times=3)
+    at = bucket.delta_at if form == "delta" else bucket.at
+    pc.score(model(50), lake, at("scored"))
+    fault = Fault(kind, requests, times)
     proxy.faults.append(fault)
-    report = pc.score(model(51), lake, through("scored"))
+    report = score_in_process(51, lake, at("scored", by=proxy.endpoint))
     assert (report.rows, report.skipped) == (94, 0)
     assert fault.met > fault.times
-    scored = read(bucket.at("scored"))
+    scored = read(at("scored"))
     assert scored.num_rows == 94
     assert set(scored["model_id"].to_pylist()) == {model(51).id}
-    assert pc.score(model(51), lake, through("scored")).skipped == 2
+    assert pc.score(model(51), lake, at("scored")).skipped == 2
 
 
 def test_no_row_is_read_twice_if_a_file_fails_half_way(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pac
 import pyarrow.parquet as pq
 import pytest
 from backends import (
@@ -20,6 +23,7 @@ from backends import (
     Arrives,
     Backend,
     append,
+    everywhere,
 )
 from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
 
@@ -47,6 +51,7 @@ def replace_month(source: Path, table: pa.Table, month: str) -> None:
     pq.write_table(table.drop_columns("month"), source / f"month={month}" / "rows.parquet")
 
 
+@everywhere
 def test_partitions_are_scored_one_by_one_and_once(
     backend: Backend, model: pc.Model, source: Path
 ) -> None:
@@ -55,13 +60,29 @@ def test_partitions_are_scored_one_by_one_and_once(
     assert (report.rows, report.skipped, report.partitions) == (80, 0, [JANUARY, FEBRUARY])
     commits = backend.commits("scored")
     assert [commit["partition"] for commit in commits] == [JANUARY, FEBRUARY]
-    again = pc.score(model, source, sink)
-    assert (again.rows, again.skipped, again.commit_id) == (80, 2, report.commit_id)
+    for options in ({}, {"workers": 1}, {"overwrite": "never"}):
+        again = pc.score(model, source, sink, **options)
+        assert (again.rows, again.skipped, again.commit_id) == (80, 2, report.commit_id)
+    assert pc.score(model, source, sink, partition=FEBRUARY).skipped == 1
     assert backend.commits("scored") == commits
     assert backend.xs("scored") == [*JANUARY_ROWS, *FEBRUARY_ROWS]
     assert no_leftovers(sink)
 
 
+def test_other_tools_read_the_same(backend: Backend, model: pc.Model, source: Path) -> None:
+    order = [("month", "ascending"), ("x", "ascending")]
+    columns = ["month", "x", "prediction", "p_low", "log_density", "model_id"]
+    for name, posterior in (("scored", "columns"), ("lists", "list")):
+        pc.score(model, source, backend.ref(name), posterior=posterior)
+        chosen = [*columns[:3], "posterior"] if posterior == "list" else columns
+        ours = backend.read(name).sort_by(order)
+        for tool, read in backend.others.items():
+            theirs = read(name).sort_by(order)
+            assert {*theirs.column_names} == {*ours.column_names}, tool
+            assert theirs.select(chosen).to_pylist() == ours.select(chosen).to_pylist(), tool
+
+
+@everywhere
 def test_a_smaller_rerun_leaves_no_stale_rows(
     backend: Backend, model: pc.Model, source: Path
 ) -> None:
@@ -82,17 +103,48 @@ def test_a_table_without_partitions_is_replaced_as_a_whole(
     assert backend.xs("scored") == FEBRUARY_ROWS[:5]
 
 
-@pytest.mark.parametrize("month", ["2014 01", "a/b=c", "1%41", "ü'\"", "+", "a#b?c"])
-def test_any_text_names_a_partition(
-    backend: Backend, model: pc.Model, tmp_path: Path, month: str
+MONTHS_OF_TEXT = ["2014 01", "a/b=c", "1%41", "ü'\"", "+", "a#b?c"]
+
+
+def test_any_text_names_a_partition(backend: Backend, model: pc.Model, tmp_path: Path) -> None:
+    for month in MONTHS_OF_TEXT:
+        pq.write_table(rows(month), tmp_path / "rows.parquet")
+        for skipped in (0, 1):
+            report = pc.score(
+                *(model, tmp_path / "rows.parquet", backend.ref("scored")),
+                partition={"month": month},
+            )
+            assert (report.partitions, report.skipped) == ([{"month": month}], skipped)
+    for read in (backend.read, *backend.others.values()):
+        assert rows_by_month(read("scored")) == dict.fromkeys(MONTHS_OF_TEXT, 40)
+
+
+def test_partitions_by_dates_numbers_and_nulls(
+    backend: Backend, model: pc.Model, tmp_path: Path
 ) -> None:
-    pq.write_table(rows(month), tmp_path / "rows.parquet")
-    for skipped in (0, 1):
-        report = pc.score(
-            *(model, tmp_path / "rows.parquet", backend.ref("scored")), partition={"month": month}
-        )
-        assert (report.partitions, report.skipped) == ([{"month": month}], skipped)
-    assert rows_by_month(backend.read("scored")) == {month: 40}
+    keys = [(dt.date(2014, 1, 2), 3), (dt.date(2014, 1, 2), None), (None, 4)]
+    parts = [
+        rows("")
+        .drop_columns("month")
+        .append_column("day", pa.array([day] * 40, pa.date32()))
+        .append_column("hour", pa.array([hour] * 40, pa.int64()))
+        for day, hour in keys
+    ]
+    lake, sink = DeltaLake(tmp_path / "in"), backend.ref("scored")
+    lake.write("hours", pa.concat_tables(parts), ["day", "hour"])
+    report = pc.score(model, lake.ref("hours"), sink)
+    again = pc.score(model, lake.ref("hours"), sink)
+    assert sorted(map(str, report.partitions)) == sorted(map(str, again.partitions))
+    assert again.skipped == 3
+    assert pc.score(model, lake.ref("hours"), sink, partition={"hour": "4", "day": None}).skipped
+    table = backend.read("scored")
+    if backend.typed:
+        assert table.schema.field("day").type == pa.date32()
+        assert table.schema.field("hour").type == pa.int64()
+    counts = table.group_by(["day", "hour"]).aggregate([([], "count_all")]).to_pylist()
+    assert {(str(c["day"]), str(c["hour"]), c["count_all"]) for c in counts} == {
+        (str(day), str(hour), 40) for day, hour in keys
+    }
 
 
 PARTITION_VALUES: dict[str, list[Any]] = {
@@ -143,6 +195,7 @@ def test_a_partition_value_of_another_type_than_the_table_has(
 # Appending rows.
 
 
+@everywhere
 def test_each_input_is_appended_once(backend: Backend, model: pc.Model, arrives: Arrives) -> None:
     first, second = arrives("first"), arrives("second", start=100.0, size=3)
     sink, later = backend.ref("scored"), [("2014-01", 100.0 + x) for x in range(3)]
@@ -199,6 +252,7 @@ def test_another_model_appends_its_own_rows(backend: Backend, arrives: Arrives) 
     assert {model_id: ids.count(model_id) for model_id in ids} == {first.id: 40, second.id: 40}
 
 
+@everywhere
 def test_a_replacement_replaces_appended_rows_too(
     backend: Backend, model: pc.Model, arrives: Arrives
 ) -> None:
@@ -220,6 +274,7 @@ def test_a_replacement_replaces_appended_rows_too(
         append(model, arrives("c"), sink, partition=JANUARY, overwrite="never")
 
 
+@everywhere
 def test_rows_of_other_writers_stay(backend: Backend, model: pc.Model, arrives: Arrives) -> None:
     append(model, arrives("first"), backend.ref("twin"), partition=JANUARY)
     backend.write("scored", backend.read("twin"))
@@ -332,8 +387,10 @@ def test_rows_outside_the_partition_are_refused(
     assert backend.xs("scored") == JANUARY_ROWS
 
 
-@pytest.mark.parametrize("overwrite", ["partition", "append"])
-@pytest.mark.parametrize("partition", [JANUARY, FEBRUARY], ids=["existing", "new"])
+@everywhere
+@pytest.mark.parametrize(
+    ("partition", "overwrite"), [(JANUARY, "append"), (JANUARY, "partition"), (FEBRUARY, "append")]
+)
 def test_an_interrupted_scoring_changes_nothing(
     backend: Backend, model: pc.Model, arrives: Arrives, partition: Any, overwrite: str
 ) -> None:
@@ -357,30 +414,26 @@ def test_an_interrupted_scoring_changes_nothing(
 # Concurrent writers.
 
 
-def commit_together(scorings: list[Callable[[Any], Any]]) -> None:
-    """Run the scorings in threads that commit at the same moment."""
+def commit_together(scorings: Sequence[Callable[..., Any]]) -> list[str]:
+    """Run scorings in threads that commit at the same moment, and return their outcomes."""
     barrier = threading.Barrier(len(scorings))
 
     def wait_before_the_commit(done: int, total: int | None) -> None:
         if done == total:
             barrier.wait(60)
 
-    errors: list[BaseException] = []
-
-    def run(scoring: Callable[[Any], Any]) -> None:
+    def run(scoring: Callable[..., Any]) -> str:
         try:
-            scoring(wait_before_the_commit)
-        except BaseException as error:
-            errors.append(error)
+            scoring(progress=wait_before_the_commit, workers=1)
+        except pc.TableError as error:
+            return str(error)
+        return "committed"
 
-    threads = [threading.Thread(target=run, args=(scoring,)) for scoring in scorings]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    with ThreadPoolExecutor(len(scorings)) as pool:
+        return list(pool.map(run, scorings))
 
 
+@everywhere
 @pytest.mark.parametrize("new", [True, False], ids=["a new table", "an existing table"])
 def test_concurrent_writers_all_append(
     backend: Backend, model: pc.Model, arrives: Arrives, new: bool
@@ -390,26 +443,62 @@ def test_concurrent_writers_all_append(
     append(model, arrives("first", start=-100.0, size=2), first, partition=JANUARY)
     before = [] if new else [("2014-01", -100.0), ("2014-01", -99.0)]
     sources = [arrives(str(n), start=10.0 * n, size=10) for n in range(4)]
-    commit_together(
-        [
-            lambda meet, source=source: append(
-                model, source, sink, partition=JANUARY, progress=meet, workers=1
-            )
-            for source in sources
-        ]
+    outcomes = commit_together(
+        [partial(append, model, source, sink, partition=JANUARY) for source in sources]
     )
+    assert outcomes == ["committed"] * 4
     assert backend.xs("scored") == [*before, *JANUARY_ROWS]
 
 
+@everywhere
 def test_concurrent_attempts_at_one_input_append_it_once(
     backend: Backend, model: pc.Model, arrives: Arrives
 ) -> None:
     sink, source = backend.ref("scored"), arrives("first")
     append(model, arrives("zero", "2014-02"), sink, partition=FEBRUARY)
-    commit_together(
-        [
-            lambda meet: append(model, source, sink, partition=JANUARY, progress=meet, workers=1)
-            for _ in range(3)
-        ]
-    )
+    attempt = partial(append, model, source, sink, partition=JANUARY)
+    assert commit_together([attempt] * 3) == ["committed"] * 3
     assert backend.xs("scored") == [*JANUARY_ROWS, *FEBRUARY_ROWS]
+
+
+def test_concurrent_writers_of_different_partitions_all_commit(
+    backend: Backend, model: pc.Model, tmp_path: Path
+) -> None:
+    months = [f"2015-{month:02}" for month in range(1, 7)]
+    lake = DeltaLake(tmp_path / "in")
+    lake.write("months", pa.concat_tables(map(rows, months)), ["month"])
+    append(model, lake.ref("months"), backend.ref("another"), partition={"month": "2015-01"})
+    scorings = [
+        partial(pc.score, model, lake.ref("months"), backend.ref("scored"), partition={"month": m})
+        for m in months
+    ]
+    assert commit_together(scorings) == ["committed"] * 6
+    assert rows_by_month(backend.read("scored")) == dict.fromkeys(months, 40)
+    assert len(backend.commits("scored")) == 6
+
+
+@everywhere
+@pytest.mark.parametrize("before", ["no table", "another partition", "the partition"])
+def test_of_concurrent_replacements_one_remains(
+    backend: Backend, source: Path, before: str
+) -> None:
+    models = [pc.fit(rows("2014-01", size), spec()) for size in (30, 36, 40)]
+    sink = backend.ref("scored")
+    first = backend.ref("another" if before == "no table" else "scored")  # creates the catalog
+    existing = FEBRUARY if before == "another partition" else JANUARY
+    pc.score(models[-1], source, first, partition=existing)
+    outcomes = commit_together(
+        [partial(pc.score, model, source, sink, partition=JANUARY) for model in models[:2]]
+    )
+    table = backend.read("scored")
+    january = table.filter(pac.field("month") == "2014-01")
+    assert table.num_rows - january.num_rows == (40 if before == "another partition" else 0)
+    assert january.num_rows == 40
+    [winner] = set(january["model_id"].to_pylist())
+    assert winner in {
+        model.id for model, one in zip(models, outcomes, strict=False) if one == "committed"
+    }
+    if backend.name not in ("parquet", "object store"):  # neither compares before it replaces
+        [refused] = [outcome for outcome in outcomes if outcome != "committed"]
+        assert "was replaced by another writer during this run" in refused
+    assert no_leftovers(sink)
