@@ -17,7 +17,11 @@ memory of scoring grows with them."""
 
 @pytest.mark.parametrize(
     ("command", "rows", "factor"),
-    [("fit", 200_000, 15), ("bins", 1_000_000, 4), ("score", TWO_ROW_GROUPS, 4)],
+    [
+        ("fit", 200_000, 15),
+        pytest.param("bins", 1_000_000, 4, marks=pytest.mark.nightly),
+        pytest.param("score", TWO_ROW_GROUPS, 4, marks=pytest.mark.nightly),
+    ],
 )
 def test_peak_memory_does_not_grow_with_the_rows(
     tmp_path: Path, command: str, rows: int, factor: int

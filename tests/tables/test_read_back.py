@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pandas as pd
@@ -15,36 +12,16 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from every_type import ROWS, TABLE, columns_of, every_third_null
 
 import probclass_core as pc
 
-ROWS = 9
-
-
-def every_third_null(values: list[object], kind: pa.DataType) -> pa.Array:
-    cells = [None if row % 3 == 2 else values[row % len(values)] for row in range(ROWS)]
-    return pa.array(cells, kind)
-
-
-NOON = datetime.datetime(2014, 1, 1, 12, tzinfo=datetime.UTC)
 COLUMNS = {
-    "id": pa.array(range(ROWS)),
-    "small": every_third_null([1, -1], pa.int8()),
+    **{name: TABLE[name] for name in TABLE.column_names if name != "label"},
     "unsigned": every_third_null([1, 2**63], pa.uint64()),
-    "single": every_third_null([0.5, -0.25], pa.float32()),
-    "double": every_third_null([0.1, 1e100], pa.float64()),
-    "flag": every_third_null([True, False], pa.bool_()),
-    "text": every_third_null(["", "ß ☃", "a,b\n"], pa.string()),
     "large": every_third_null(["x", "y"], pa.large_string()),
     "coded": every_third_null(["p", "q"], pa.string()).dictionary_encode(),
-    "at": every_third_null([NOON], pa.timestamp("us", "UTC")),
-    "day": every_third_null([NOON.date()], pa.date32()),
-    "price": every_third_null([Decimal("1.25")], pa.decimal128(9, 2)),
-    "bytes": every_third_null([b"\x00\xff"], pa.binary()),
-    "vector": every_third_null([[0.5, 1.5], []], pa.list_(pa.float64())),
     "nothing": pa.nulls(ROWS, pa.float64()),
-    "month": pa.array(["2014-01", "2014-02", None] * 3),
-    "hour": pa.array([1, 2, 23] * 3),
 }
 
 
@@ -81,12 +58,6 @@ def with_pandas(sink: Path) -> pa.Table:
 
 
 OTHERS = (with_duckdb, with_polars, with_pandas)
-
-
-def columns_of(table: pa.Table) -> dict[str, list[Any]]:
-    """Return the values of each column, in the order of the ids."""
-    rows = sorted(table.to_pylist(), key=lambda row: row["id"])
-    return {name: [row[name] for row in rows] for name in table.column_names}
 
 
 @pytest.mark.parametrize("read", OTHERS)
@@ -126,10 +97,10 @@ def test_other_tools_prune_partitions(sink: Path) -> None:
     path = f"{sink}/**/*.parquet"
     with duckdb.connect() as connection:
         query = "select count(*) from read_parquet($1, hive_partitioning = true) where hour = 23"
-        assert connection.sql(query, params=[path]).fetchall() == [(3,)]
-    frame = pl.scan_parquet(sink, hive_partitioning=True).filter(pl.col("month") == "2014-02")
-    assert frame.collect().height == 3
-    assert len(pd.read_parquet(sink, filters=[("hour", "==", 1)])) == 3
+        assert connection.sql(query, params=[path]).fetchall() == [(4,)]
+    frame = pl.scan_parquet(sink, hive_partitioning=True).filter(pl.col("month") == "2014-01")
+    assert frame.collect().height == 4
+    assert len(pd.read_parquet(sink, filters=[("hour", "==", 1)])) == 4
 
 
 def test_categories_of_many_files_are_read_back_from_one_file(tmp_path: Path) -> None:

@@ -158,11 +158,12 @@ def test_partition_values_may_be_text_or_typed(tmp_path: Path) -> None:
     assert rows_read(lake, partition={"year": "2013"}) == 4
 
 
-@pytest.mark.parametrize("value", ["a/b", "50%", "a=b", "ü ñ", "x y", "a:b?c*", "2014-01", "true"])
-def test_partition_values_with_special_characters(tmp_path: Path, value: str) -> None:
-    lake = partitioned(tmp_path, place=[value, value, "else", "else", "else", "else"])
-    assert rows_read(lake, partition={"place": value}) == 2
-    assert rows_read(lake, where=[("place", "!=", value)]) == 4
+def test_partition_values_with_special_characters(tmp_path: Path) -> None:
+    values = ["a/b", "50%", "a=b", "ü ñ", "x y", "a:b?c*", "2014-01", "true"]
+    lake = partitioned(tmp_path, place=[*values, *values, "else", "else"])
+    for value in values:
+        assert rows_read(lake, partition={"place": value}) == 2
+        assert rows_read(lake, where=[("place", "!=", value)]) == 16
 
 
 def test_null_partition_value(tmp_path: Path) -> None:
@@ -496,7 +497,7 @@ def test_batches_for_many_classes_have_few_rows() -> None:
     assert len(fitted.predict(table)) == size
 
 
-@pytest.mark.parametrize("classes", [3, 40, 70])
+@pytest.mark.parametrize("classes", [3, 70])
 def test_many_small_files_have_the_model_of_their_statistics_merged(
     tmp_path: Path, classes: int
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from backends import BACKENDS, Backend
+from backends import Backend
 from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
 
 import probclass_core as pc
@@ -88,11 +88,9 @@ def test_only_what_differs_is_scored_and_what_is_gone_is_removed(
     assert rows_by_month(backend.read("scored"))["2014-03"] == 5
 
 
-@pytest.mark.parametrize("name", sorted(BACKENDS))
 def test_a_failed_partition_does_not_stop_the_others(
-    name: str, model: pc.Model, lake: Path, tmp_path: Path
+    backend: Backend, model: pc.Model, lake: Path
 ) -> None:
-    backend = BACKENDS[name](tmp_path)
     sink = backend.ref("scored")
     for month in (MONTHS[0], MONTHS[-1]):  # the files whose schemas are read first
         damage(lake / f"month={month}" / "rows.parquet")
@@ -122,9 +120,14 @@ def failure_of_one(model: pc.Model, lake: Path, sink: pc.TableRef) -> pc.Partiti
     return raised.value
 
 
-@pytest.mark.parametrize("call", [pc.score, pc.reconcile])
-@pytest.mark.parametrize("engine", ["threads", "processes"])
-@pytest.mark.parametrize("prior", [None, "estimated"])
+@pytest.mark.parametrize(
+    ("call", "engine", "prior"),
+    [
+        (pc.score, "threads", None),
+        (pc.reconcile, "threads", "estimated"),
+        (pc.score, "processes", "estimated"),
+    ],
+)
 def test_a_partition_whose_rows_cannot_be_scored_fails_alone(
     call: Callable[..., Any], engine: str, prior: Any, model: pc.Model, lake: Path, tmp_path: Path
 ) -> None:
