@@ -6,8 +6,6 @@ import asyncio
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -61,9 +59,9 @@ def own_event_loop() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def airflow_database() -> None:
     """The metadata database, in the AIRFLOW_HOME of the tests."""
-    subprocess.run(
-        [sys.executable, "-m", "airflow", "db", "migrate"], check=True, capture_output=True
-    )
+    from airflow.utils.db import initdb
+
+    initdb()
 
 
 @pytest.fixture(scope="session")

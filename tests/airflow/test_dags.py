@@ -11,7 +11,6 @@ import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
 import probclass_core as pc
-from probclass_airflow import ProbClassTrainOperator
 from probclass_core.demo.lake import lay_out
 
 ROOT = Path(__file__).parents[2]
@@ -147,7 +146,3 @@ def test_the_form_accepts_only_months(dags: dict[str, Any]) -> None:
     assert params.validate()["first"] == "2013-01"
     with pytest.raises(ParamValidationError, match="does not match"):
         params["first"] = "2013-13-01"
-
-
-def test_dags_and_imports_share_the_operator_classes(dags: dict[str, Any]) -> None:
-    assert type(dags["air_quality_train"].task_dict["air_full"]) is ProbClassTrainOperator

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 
 import probclass_core as pc
 from probclass_airflow import ProbClassMaintainOperator
@@ -73,13 +71,3 @@ def test_without_numbers_only_what_no_reader_sees_is_removed(
         0,
         0,
     )
-
-
-def test_wrong_fields_fail_at_once(run: Any, fields: dict[str, Any]) -> None:
-    with pytest.raises(AirflowFailException, match="must be numbers, got 'some' and None"):
-        ProbClassMaintainOperator(task_id="t", keep="some", **fields).execute({})
-    with pytest.raises(AirflowFailException, match=r"tables\[0\] is empty after rendering"):
-        ProbClassMaintainOperator(task_id="t", **fields | {"tables": [" "]}).execute({})
-    retries = {"retries": 1, "retry_delay": timedelta(0)}
-    task = run(ProbClassMaintainOperator, **fields | {"keep": -1}, **retries)
-    assert (task.state, task.tries) == ("failed", 1)

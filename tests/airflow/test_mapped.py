@@ -6,7 +6,6 @@ import json
 import os
 import signal
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from probclass_airflow import (
     ProbClassMergeOperator,
     ProbClassPlanPartitionsOperator,
     ProbClassPlanShardsOperator,
-    ProbClassScoreOperator,
     ProbClassSummarizeOperator,
     score_task_group,
     train_task_group,
@@ -133,20 +131,6 @@ def test_statistics_that_are_not_cached_are_read_by_the_merge(
     assert ran["train.merge"].result["model"] == f"air@{expected.id}"
 
 
-def test_a_worse_model_is_saved_and_not_promoted(
-    run_dag: Callable[..., Any], lake: str, store: pc.ModelStore
-) -> None:
-    run_dag(training("good_model", lake, store))
-    champion = store.resolve("air@champion")
-    poor = {"label": "air", "blocks": [{"estimator": "gaussian_diagonal", "columns": ["pressure"]}]}
-    ran = run_dag(training("poor_model", lake, store, spec=poor))
-    promoted = ran["train.promote"]
-    assert (promoted.state, promoted.result["action"]) == ("success", "refused")
-    assert promoted.events == {}
-    assert store.resolve("air@champion") == champion
-    assert store.resolve(ran["train.merge"].result["model"]) != champion
-
-
 def test_a_training_group_requires_held_out_rows() -> None:
     with (
         DAG("no_held_out_rows", schedule=None),
@@ -220,64 +204,6 @@ def test_one_hundred_partitions_are_a_small_xcom_and_more_are_an_error(
     assert len(json.dumps(task.result)) < LARGEST_MESSAGE
 
 
-@pytest.mark.parametrize(
-    ("operator", "fields", "message"),
-    [
-        (ProbClassPlanShardsOperator, {"spec": {**SPEC, "label": "ear"}}, "'ear'"),
-        (ProbClassPlanShardsOperator, {"spec": SPEC, "store": " "}, "store is empty"),
-        (ProbClassPlanShardsOperator, {"spec": SPEC, "max_shards": 0}, "most must be at least 1"),
-        (ProbClassSummarizeOperator, {"spec": SPEC, "shard": ""}, "shard is empty"),
-        (ProbClassSummarizeOperator, {"spec": SPEC, "shard": "all"}, "'all' is not a shard"),
-        (ProbClassMergeOperator, {"spec": SPEC, "model": "air", "alias": ""}, "alias is empty"),
-        (
-            ProbClassPlanPartitionsOperator,
-            {"model": "air", "where": [("hour", "==", "3")]},
-            "'hour' is not a partition column of .*; it has 'month'",
-        ),
-    ],
-)
-def test_a_failure_that_a_retry_cannot_fix_is_not_retried(
-    operator: type,
-    fields: dict[str, Any],
-    message: str,
-    run: Any,
-    lake: str,
-    store: pc.ModelStore,
-) -> None:
-    if operator is ProbClassPlanPartitionsOperator:
-        store.save(pc.fit(lake, pc.ModelSpec.from_dict(SPEC), where=YEAR), "air")
-    fields = {"source": lake, "store": store.uri, **fields}
-    with pytest.raises(AirflowFailException, match=message) as raised:
-        execute(operator, **fields)
-    assert "\n" not in str(raised.value)
-    task = run(operator, retries=2, retry_delay=timedelta(0), **fields)
-    assert (task.state, task.tries, task.result) == ("failed", 1, None)
-
-
-@pytest.mark.parametrize(
-    ("operator", "fields", "message"),
-    [
-        (ProbClassPlanShardsOperator, {"spec": SPEC, "partition": {"month": "2031-01"}}, "2031-01"),
-        (ProbClassSummarizeOperator, {"spec": SPEC, "shard": "0:1", "source": "/no/such"}, "/no/"),
-        (ProbClassPlanPartitionsOperator, {"model": "air"}, "no model 'air'"),
-    ],
-)
-def test_a_failure_that_may_be_temporary_is_retried(
-    operator: type,
-    fields: dict[str, Any],
-    message: str,
-    run: Any,
-    lake: str,
-    store: pc.ModelStore,
-) -> None:
-    fields = {"source": lake, "store": store.uri, **fields}
-    with pytest.raises((pc.TableError, pc.StoreError), match=message) as raised:
-        execute(operator, **fields)
-    assert "\n" not in str(raised.value)
-    task = run(operator, retries=1, retry_delay=timedelta(0), **fields)
-    assert (task.state, task.tries, task.result) == ("failed", 2, None)
-
-
 class StoppedSummarize(ProbClassSummarizeOperator):
     """Gets SIGTERM while it reads its second fragment."""
 
@@ -325,27 +251,3 @@ def test_a_stopped_merge_saves_no_model(run: Any, lake: str, store: pc.ModelStor
     )
     assert (task.state, task.result, task.events) == ("failed", None, {})
     assert store.models() == []
-
-
-def test_a_model_of_another_schema_writes_nothing(
-    run_dag: Callable[..., Any], lake: str, store: pc.ModelStore, tmp_path: Path
-) -> None:
-    rows = {"air": ["good", "unhealthy"] * 3, "dew_point_c": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
-    spec = pc.ModelSpec(label="air", blocks=(pc.Block("gaussian_diagonal", ["dew_point_c"]),))
-    store.save(pc.fit(rows, spec), "other")
-    sink = tmp_path / "scored"
-    fields = {"source": lake, "store": store.uri, "model": "other", "sink": str(sink)}
-    with pytest.raises(AirflowFailException, match="'dew_point_c'") as raised:
-        execute(ProbClassScoreOperator, partition={"month": "2013-01"}, **fields)
-    assert "\n" not in str(raised.value)
-    with DAG("other_schema", schedule=None) as dag:
-        score_task_group(
-            partitions=[("month", "in", ["2013-01", "2013-02"])],
-            default_args={"retries": 2, "retry_delay": timedelta(0)},
-            **fields,
-        )
-    ran = run_dag(dag)
-    assert ran["score.plan"].state == "success"
-    tasks = [ran[f"score.score[{index}]"] for index in range(2)]
-    assert [(task.state, task.tries, task.result) for task in tasks] == [("failed", 1, None)] * 2
-    assert not sink.exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowFailException
 
 import probclass_core as pc
 from probclass_airflow import (
@@ -29,7 +27,6 @@ SPEC = {
         {"estimator": "categorical", "columns": ["wind_direction"]},
     ],
 }
-ADULT = Path(__file__).parents[2] / "probclass_core" / "demo" / "data" / "adult_test.parquet"
 JANUARY = {"month": "2013-01"}
 FEBRUARY = {"month": "2013-02"}
 MONTHS = (("2012-12", "2013-02"), ("2013-01", "2013-03"))
@@ -186,115 +183,6 @@ def test_the_xcom_of_many_partitions_is_small(
     assert len(json.dumps(whole_lake.result)) < 3000  # ten sentences at most
 
 
-def failing(kind: str, lake: str, store: str, tmp_path: Path) -> tuple[type, dict[str, Any], str]:
-    """An operator, its arguments, and the message with which it fails."""
-    train = {"source": lake, "spec": SPEC, "store": store, "model": "air", "partition": JANUARY}
-    score = {
-        "source": lake,
-        "sink": str(tmp_path / "scored"),
-        "store": store,
-        "model": "air@champion",
-        "partition": FEBRUARY,
-    }
-    blocks = [{"estimator": "gaussian_fool", "columns": ["temperature"]}]
-    cases: dict[str, tuple[type, dict[str, Any], str]] = {
-        "unknown estimator": (
-            ProbClassTrainOperator,
-            train | {"spec": {"label": "air", "blocks": blocks}},
-            "gaussian_full",
-        ),
-        "missing column": (
-            ProbClassTrainOperator,
-            train | {"spec": SPEC | {"label": "ear"}},
-            "'ear'.*'air'",
-        ),
-        "empty alias": (ProbClassTrainOperator, train | {"alias": " "}, "alias is empty"),
-        "empty month": (
-            ProbClassScoreOperator,
-            score | {"partition": {"month": ""}},
-            r"partition\['month'\] is empty",
-        ),
-        "empty bound": (
-            ProbClassTrainOperator,
-            train | {"where": [("month", ">=", "")]},
-            r"where\[0\]\[2\] is empty",
-        ),
-        "another schema": (
-            ProbClassScoreOperator,
-            score | {"source": str(ADULT), "partition": None},
-            "no columns 'dew_point'",
-        ),
-        "other columns in the sink": (
-            ProbClassScoreOperator,
-            score
-            | {"columns": ["time", "air"], "sink": f"delta+file://{tmp_path / 'delta'}"}
-            | {"schema": "same"},
-            "no column 'air'",
-        ),
-        "a sink inside the source": (
-            ProbClassScoreOperator,
-            score | {"sink": f"{lake}/scored"},
-            "is inside .*write the scored table outside its source",
-        ),
-        "an unknown column to filter by": (
-            ProbClassTrainOperator,
-            train | {"where": [("mont", ">=", "2013-01")]},
-            "no column 'mont' to filter by",
-        ),
-        "missing partition": (
-            ProbClassScoreOperator,
-            score | {"partition": {"month": "2031-01"}},
-            "2031-01",
-        ),
-        "missing source": (ProbClassTrainOperator, train | {"source": "/no/such"}, "/no/such"),
-        "unknown model": (
-            ProbClassEvaluateOperator,
-            score | {"model": "air@runner-up"},
-            "champion",
-        ),
-    }
-    operator, fields, message = cases[kind]
-    if operator is ProbClassEvaluateOperator:
-        del fields["sink"]
-    return operator, fields, message
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *("unknown estimator", "missing column", "another schema"),
-        *("other columns in the sink", "a sink inside the source"),
-        "an unknown column to filter by",
-        *("empty alias", "empty month", "empty bound"),
-    ],
-)
-def test_a_failure_that_a_retry_cannot_fix_is_not_retried(
-    kind: str, run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
-) -> None:
-    operator, fields, message = failing(kind, lake, trained.uri, tmp_path)
-    if kind == "other columns in the sink":
-        sink = pc.TableRef(str(tmp_path / "delta"), format="delta")
-        pc.score(trained.load("air@champion"), lake, sink, partition=JANUARY, columns=["time"])
-    with pytest.raises(AirflowFailException, match=message) as raised:
-        operator(task_id="task", **fields).execute({"run_id": "by hand"})
-    assert "\n" not in str(raised.value)
-    task = run(operator, retries=2, retry_delay=timedelta(0), **fields)
-    assert (task.state, task.tries, task.result, task.events) == ("failed", 1, None, {})
-
-
-@pytest.mark.parametrize("kind", ["missing partition", "missing source", "unknown model"])
-def test_a_failure_that_may_be_temporary_is_retried(
-    kind: str, run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
-) -> None:
-    operator, fields, message = failing(kind, lake, trained.uri, tmp_path)
-    with pytest.raises((pc.TableError, pc.StoreError), match=message) as raised:
-        operator(task_id="task", **fields).execute({"run_id": "by hand"})
-    assert "\n" not in str(raised.value)
-    task = run(operator, retries=2, retry_delay=timedelta(0), **fields)
-    assert (task.state, task.tries, task.result, task.events) == ("failed", 3, None, {})
-    assert not (tmp_path / "scored").exists()
-
-
 def test_progress_is_logged_at_intervals(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -327,3 +215,22 @@ def test_the_posterior_is_written_in_either_form(
         posterior == "list",
         posterior == "columns",
     )
+
+
+def test_airflow_options_are_the_defaults_of_operators(
+    run: Any, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings: list[tuple[int | None, float]] = []
+
+    class Recorded(ProbClassTrainOperator):
+        def call(self, run: dict[str, str]) -> dict[str, Any]:
+            settings.append((self.workers, self._seconds_between_log_lines))
+            return {}
+
+    fields = {"source": lake, "spec": {}, "store": str(tmp_path), "model": "air"}
+    Recorded(task_id="task", **fields).execute({"run_id": "by hand"})
+    monkeypatch.setenv("AIRFLOW__PROBCLASS__WORKERS", "2")
+    monkeypatch.setenv("AIRFLOW__PROBCLASS__PROGRESS_SECONDS", "0.5")
+    Recorded(task_id="task", **fields).execute({"run_id": "by hand"})
+    Recorded(task_id="task", workers=3, **fields).execute({"run_id": "by hand"})
+    assert settings == [(None, 10.0), (2, 0.5), (3, 0.5)]

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from airflow.sdk import DAG, Asset
-from airflow.sdk.exceptions import AirflowFailException
 
 import probclass_core as pc
 from probclass_airflow import ProbClassReconcileOperator, score_task_group
@@ -111,35 +110,6 @@ def test_a_failed_partition_fails_the_task_and_not_the_others(
     assert [one["day"] for one in scored] == ["d000", "d001", "d003", "d004", "d005"]
     write_day(days, 2)
     assert reconcile(**fields).result["scored"] == 1
-
-
-@pytest.mark.parametrize(
-    ("field", "message"),
-    [
-        ({"partitions": "x > 1"}, "'x' is not a partition column"),
-        ({"deleted": "drop"}, "deleted must be one of"),
-        ({"missing": " "}, "missing is empty"),
-        ({"limit": 0}, "limit must be at least 1"),
-        ({"prior": {"a": "half", "b": 0.5}}, "the shares of a prior must be numbers"),
-        ({"prior": "guessed"}, "prior must be 'estimated' or a table of shares"),
-    ],
-)
-def test_a_wrong_argument_is_not_retried(
-    field: dict[str, Any], message: str, fields: dict[str, Any]
-) -> None:
-    operator = ProbClassReconcileOperator(task_id="task", **fields, **field)
-    with pytest.raises(AirflowFailException, match=message):
-        operator.execute({"run_id": "by hand"})
-
-
-def test_an_error_that_may_go_away_has_no_frames_of_the_library(fields: dict[str, Any]) -> None:
-    task = ProbClassReconcileOperator(
-        task_id="task", partition={"day": "d999"}, missing="fail", **fields
-    )
-    with pytest.raises(pc.TableError, match="has no rows of day=d999") as caught:
-        task.execute({"run_id": "by hand"})
-    core = Path(pc.__file__).parent
-    assert not [entry for entry in caught.traceback if core in Path(str(entry.path)).parents]
 
 
 def test_batches_score_many_partitions_and_a_damaged_one_fails_alone(

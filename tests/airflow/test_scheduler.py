@@ -23,6 +23,8 @@ import probclass_core as pc
 from probclass_airflow.demo.local_airflow import LocalAirflow
 from probclass_core.demo.lake import lay_out
 
+pytestmark = pytest.mark.services
+
 ROOT = Path(__file__).parents[2]
 SECONDS_TO_FINISH = 400.0
 WEEK = [f"2014-01-{day:02d}" for day in range(6, 13)]
@@ -65,7 +67,7 @@ with DAG("slow", schedule=None, **COMMON):
 
 
 OPERATED = '''
-"""A model that is served, judged and rolled back."""
+"""A model that is served and judged."""
 
 from air_quality_settings import COMMON, DAILY, DAY, DAYS, LAKE, SCORED, STORE
 from airflow.sdk import DAG, Asset
@@ -73,9 +75,7 @@ from airflow.sdk import DAG, Asset
 from probclass_airflow import (
     ProbClassEvaluateOperator,
     ProbClassLabelsSensor,
-    ProbClassPromoteOperator,
     ProbClassReconcileOperator,
-    ProbClassRollbackOperator,
     ProbClassScoreOperator,
 )
 
@@ -117,18 +117,6 @@ with DAG("judge", schedule=None, **COMMON):
     labels >> ProbClassEvaluateOperator(
         task_id="evaluate", source=LANDED, store=STORE, model="served@champion", partition=NEW_YEAR
     )
-
-with DAG("gate", schedule=None, **COMMON):
-    ProbClassPromoteOperator(
-        task_id="promote",
-        source=LAKE,
-        store=STORE,
-        model="served@challenger",
-        partition={"month": "2014-01"},
-    )
-
-with DAG("undo", schedule=None, **COMMON):
-    ProbClassRollbackOperator(task_id="rollback", store=STORE, model="served")
 '''
 
 
@@ -313,16 +301,13 @@ def test_a_weekly_model_scores_the_seven_days_of_its_week(client: Client, home: 
 
 @pytest.fixture(scope="module")
 def served(home: Path) -> pc.ModelStore:
-    """A store with a champion and a better challenger."""
+    """A store with a champion."""
     store = pc.ModelStore(home / "models")
     spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_full.toml")
-    for alias, first, last in (
-        ("champion", "2013-06", "2013-07"),
-        ("challenger", "2013-01", "2013-12"),
-    ):
-        where = [("month", ">=", first), ("month", "<=", last)]
-        version = store.save(pc.fit(home / "lake", spec, where=where), "served")
-        store.promote("served", version, alias)
+    where = [("month", ">=", "2013-01"), ("month", "<=", "2013-12")]
+    store.promote(
+        "served", store.save(pc.fit(home / "lake", spec, where=where), "served"), "champion"
+    )
     return store
 
 
@@ -369,22 +354,6 @@ def test_a_backfill_scores_every_partition_once(
         f"{runs} runs: {seconds / runs:.2f} s and {cpu / runs:.2f} s of CPU each in Airflow, "
         f"{alone_cpu / runs:.3f} s of CPU each by one call of the library\n"
     )
-
-
-def test_a_cleared_run_of_a_backfill_changes_nothing(client: Client, home: Path) -> None:
-    sink = home / "scored" / "backfilled"
-    files = {path: path.read_bytes() for path in sink.rglob("*") if path.is_file()}
-    run_id, task_id = pc.commits(sink)[1]["run_id"], "score"
-    body = {"dag_run_id": run_id, "task_ids": [task_id], "dry_run": False, "only_failed": False}
-    client.ask("POST", "backfilled/clearTaskInstances", json=body)
-
-    def done() -> bool:
-        (task,) = client.tasks("backfilled", run_id)
-        return (task["state"], task["try_number"]) == ("success", 2)
-
-    wait_for(done)
-    assert client.result("backfilled", run_id, task_id, -1)["skipped"] == 1
-    assert {path: path.read_bytes() for path in sink.rglob("*") if path.is_file()} == files
 
 
 def land(home: Path, days: list[str], labels: bool = True) -> None:
@@ -472,31 +441,6 @@ def test_a_deferred_task_evaluates_once_labels_arrive(
     counts = client.result("judge", run_id, "labels", -1)
     assert counts == {"rows": 24, "labeled": 24, "share": 1.0}
     assert client.result("judge", run_id, "evaluate", -1)["rows"] == 24
-
-
-def test_a_cleared_gate_does_not_bring_back_what_was_rolled_back(
-    client: Client, home: Path, served: pc.ModelStore
-) -> None:
-    before, challenger = (
-        served.resolve(f"served@{name}").id for name in ("champion", "challenger")
-    )
-    client.unpause("gate", "undo")
-
-    def ended(dag_id: str, run_id: str, tries: int = 1) -> bool:
-        (task,) = client.tasks(dag_id, run_id)
-        return task["try_number"] == tries and task["state"] in ("success", "failed", "skipped")
-
-    gate = client.trigger("gate")
-    wait_for(lambda: ended("gate", gate))
-    assert served.resolve("served@champion").id == challenger
-    undo = client.trigger("undo")
-    wait_for(lambda: ended("undo", undo))
-    assert served.resolve("served@champion").id == before
-    body = {"dag_run_id": gate, "task_ids": ["promote"], "dry_run": False, "only_failed": False}
-    client.ask("POST", "gate/clearTaskInstances", json=body)
-    wait_for(lambda: ended("gate", gate, tries=2))
-    assert served.resolve("served@champion").id == before
-    assert client.result("gate", gate, "promote", -1)["action"] == "refused"
 
 
 def test_no_airflow_process_logs_a_warning_about_our_code(

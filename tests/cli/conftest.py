@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from probclass_core.cli.app import app
+from probclass_core.execution import progress
 
 
 @dataclass(frozen=True)
@@ -91,4 +92,6 @@ def probclass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     for variable in ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PROBCLASS_STORE", str(tmp_path / "models"))
+    # On a slow machine a line of progress would come before the result.
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", float("inf"))
     return CommandLine(tmp_path)

@@ -10,11 +10,14 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pytest
 from celery_airflow import SECONDS_WITHOUT_HEARTBEAT, CeleryAirflow
 from postgres_and_redis import postgres, redis
 
 import probclass_core as pc
 from probclass_core.demo.lake import lay_out
+
+pytestmark = pytest.mark.services
 
 HERE = Path(__file__).parent
 SPEC = HERE.parents[1] / "dags" / "specs" / "air_full.toml"

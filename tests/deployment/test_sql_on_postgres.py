@@ -11,6 +11,8 @@ import pytest
 from postgres_and_redis import postgres
 from sql_cases import BLOCKS, IN_TABLES, check_case, fetched, hard_rows, postgres_table
 
+pytestmark = pytest.mark.services
+
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[psycopg.Connection[Any]]:

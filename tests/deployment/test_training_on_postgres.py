@@ -22,6 +22,8 @@ from sql_cases import (
 
 import probclass_core as pc
 
+pytestmark = pytest.mark.services
+
 ROWS = training()
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from sample_models import SampleModel
 
@@ -33,6 +34,8 @@ def killed(folder: Path) -> None:
     Steps are the file operations that Python reports to audit hooks, and every fsync. Stops once a
     process has survived.
     """
+    with TemporaryDirectory() as before:
+        save_and_promote(Path(before))  # imports what each child would import again
     for step in itertools.count():
         root = folder / f"{step:03d}"
         child = os.fork()

@@ -5,9 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +18,6 @@ from sample_models import sample_bundle
 
 from probclass_core.arrow.bundle import FORMAT_VERSION, READER_VERSION, Bundle, from_ipc, to_ipc
 from probclass_core.errors import StoreError
-
-HERE = Path(__file__).parent
 
 CELLS = {
     pa.int64(): st.integers(-(2**63), 2**63 - 1),
@@ -153,22 +148,6 @@ def test_the_content_id_depends_on_everything_but_the_provenance() -> None:
     ids = {other.content_id for other in others}
     assert len(ids) == len(others)
     assert bundle.content_id not in ids
-
-
-def test_the_content_id_is_the_same_in_every_process() -> None:
-    command = "from sample_models import sample_bundle; print(sample_bundle().content_id)"
-    ids = {
-        subprocess.run(
-            [sys.executable, "-c", command],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
-            cwd=HERE,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        for seed in ("1", "2")
-    }
-    assert ids == {sample_bundle().content_id}
 
 
 def test_a_bundle_has_its_content_as_json_values() -> None:

@@ -130,7 +130,7 @@ def test_concurrent_fits_make_the_same_model(lake: Path, store: Path) -> None:
             stdout=subprocess.PIPE,
             text=True,
         )
-        for _ in range(3)
+        for _ in range(2)
     ]
     ids = {run.communicate()[0] for run in runs}
     assert ids == {pc.fit(lake, SPEC).id}

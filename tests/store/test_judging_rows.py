@@ -152,23 +152,44 @@ def test_a_challenger_is_not_judged_on_rows_that_it_was_trained_on(
     assert "was trained on the rows that it is judged on" in caplog.text
 
 
-def test_the_partitions_that_a_rolled_back_version_scored_can_be_scored_again(
-    lake: str, store: pc.ModelStore, tmp_path: Path
-) -> None:
-    sink = str(tmp_path / "scored")
-    versions = [
-        store.save(pc.fit(lake, SPEC, where=f"month <= 2014-0{last}"), "m") for last in (1, 2, 3)
-    ]
-    for number, version in enumerate(versions, 4):
-        store.promote("m", version, "champion")
-        pc.score(
-            store.load(version.ref), lake, sink, partition={"month": f"2014-0{number}"}, columns=[]
-        )
-    left = store.rollback("m", reason="it was worse").previous
-    partitions = [one["partition"] for one in pc.commits(sink) if one["model_id"] == left]
-    assert partitions == [{"month": "2014-06"}]
-    champion = store.load("m@champion")
-    report = pc.reconcile(champion, lake, sink, partitions=partitions, columns=[])
-    assert [one.partition for one in report.scored] == partitions
-    in_force = [one["model_id"] for one in pc.commits(sink)]
-    assert in_force == [versions[0].id, versions[1].id, versions[1].id]
+@pytest.mark.parametrize("metric", ["log_loss", "brier", "accuracy", "ece"])
+def test_each_metric_has_its_direction(metric: Any, lake: str, store: pc.ModelStore) -> None:
+    rows: dict[str, Any] = {"where": "month >= 2014-04"}
+    versions = [store.save(pc.fit(lake, s, where="month < 2014-04"), "m") for s in (POOR, SPEC)]
+    values = [getattr(pc.evaluate(store.load(v.ref), lake, **rows), metric) for v in versions]
+    if (values[0] < values[1]) != (metric == "accuracy"):
+        versions.reverse()
+    worse, better = versions
+    store.promote("m", worse, "champion")
+
+    def gated(version: pc.ModelVersion, margin: float) -> pc.Promotion:
+        z: dict[str, Any] = {} if metric == "ece" else {"min_z": 0}
+        gate = pc.Gate(metric=metric, floor=None, margin=margin, **z)
+        return pc.promote_if_better(store, version, lake, gate=gate, **rows)
+
+    gap = abs(values[0] - values[1])
+    assert "less than the margin" in str(gated(better, gap * 1.01).reason)
+    assert gated(better, gap * 0.99).action == "promoted"
+    assert "not better" in str(gated(worse, 0.0).reason)
+
+
+def test_a_model_without_a_class_cannot_win_by_leaving_its_rows_out(store: pc.ModelStore) -> None:
+    code = np.arange(120) % 3
+    trained, judged = (
+        pa.table({"label": list("abc") * 40, "x": noise + code, "y": noise})
+        for noise in np.random.default_rng(0).normal(size=(2, 120))
+    )
+    whole, blind = (
+        store.save(pc.fit(trained, SPEC, where=where), "m") for where in (None, "label != c")
+    )
+    store.promote("m", whole, "champion")
+    for metric, reason in (
+        ("log_loss", "rows have a class that it was not trained on"),
+        ("brier", "rows have a class that it was not trained on"),
+        ("accuracy", "of classes that training never saw, as wrong, is not better"),
+    ):
+        gate = pc.Gate(metric=metric, floor=None)
+        assert reason in str(pc.promote_if_better(store, blind, judged, gate=gate).reason)
+    store.promote("m", blind, "champion")
+    gate = pc.Gate(floor=None)
+    assert pc.promote_if_better(store, whole, judged, gate=gate).action == "promoted"

@@ -248,6 +248,22 @@ def test_only_a_better_challenger_is_promoted_and_a_refusal_is_recorded_once(
     assert len(store.history("air")) == 3
 
 
+def test_a_champion_promoted_during_the_comparison_is_not_replaced(
+    store: ModelStore, versions: list[ModelVersion]
+) -> None:
+    first, second, third, _ = versions
+    judge = losses(**{f"v{first.id}": 0.7, f"v{second.id}": 0.6})
+    store.promote("air", first, "champion")
+
+    def overtaken(*pair: Any) -> Mapping[str, Any]:
+        store.promote("air", third, "champion")
+        return judge(*pair)
+
+    with pytest.raises(StoreError, match="promoted by another process"):
+        store.promote_if_better(second, "champion", overtaken)
+    assert store.resolve("air@champion") == third
+
+
 def test_a_version_that_was_rolled_back_returns_only_by_force_with_a_reason(
     store: ModelStore, versions: list[ModelVersion]
 ) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -57,24 +54,6 @@ def test_the_model_equals_that_of_one_task_and_the_last_task_reads_nothing(
     assert model.id == pc.fit(lake, SPEC, **rows).id
     again = pc.plan_shards(lake, SPEC, cache=store, most=most, min_rows=1, **rows)
     assert again == pc.ShardPlan((), plan.fragments, plan.fragments, 0)
-
-
-def test_shards_in_separate_processes(lake: Path, store: pc.ModelStore, tmp_path: Path) -> None:
-    spec = tmp_path / "spec.json"
-    spec.write_text(json.dumps(SPEC.to_dict()))
-    script = (
-        "import sys, probclass_core as pc; lake, spec, store, shard = sys.argv[1:];"
-        "pc.summarize(lake, pc.ModelSpec.from_file(spec), cache=store, shard=shard)"
-    )
-    plan = pc.plan_shards(lake, SPEC, cache=store, most=3, min_rows=1)
-    tasks = [
-        subprocess.Popen([sys.executable, "-c", script, lake, spec, store.uri, str(shard)])
-        for shard in plan.shards
-    ]
-    assert [task.wait() for task in tasks] == [0, 0, 0]
-    model = pc.fit(lake, SPEC, cache=store)
-    assert model.training["cache"]["reused"] == len(ROWS)
-    assert model.id == pc.fit(lake, SPEC).id
 
 
 def test_a_lost_shard_and_a_new_file_are_read_by_the_fit(lake: Path, store: pc.ModelStore) -> None:

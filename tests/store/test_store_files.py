@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import threading
 import uuid
@@ -20,8 +18,6 @@ from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import open_location
 from probclass_core.store.model_store import ModelStore
-
-HERE = Path(__file__).parent
 
 
 def test_a_path_and_its_file_uri_are_the_same_store(tmp_path: Path) -> None:
@@ -101,28 +97,16 @@ def test_a_password_is_not_shown() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_a_missing_fsspec_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_local_store_works_without_fsspec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(StoreError, match=r"needs fsspec: pip install 'probclass\[fsspec\]'"):
         ModelStore("memory://bucket/models")
-
-
-def test_a_local_store_does_not_need_fsspec(tmp_path: Path) -> None:
-    command = (
-        "import sys; sys.modules['fsspec'] = None\n"
-        "from sample_models import SampleModel\n"
-        "from probclass_core.store.model_store import ModelStore\n"
-        "store = ModelStore(sys.argv[1])\n"
-        "store.promote('air', store.save(SampleModel(), 'air'), 'champion')\n"
-        "assert store.read_bundle('air@champion').content_id == SampleModel().id\n"
-    )
-    subprocess.run(
-        [sys.executable, "-c", command, tmp_path],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        cwd=HERE,
-        check=True,
-    )
+    store = ModelStore(tmp_path)
+    store.promote("air", store.save(SampleModel(), "air"), "champion")
+    assert store.read_bundle("air@champion").content_id == SampleModel().id
 
 
 class CachingFileSystem(MemoryFileSystem):

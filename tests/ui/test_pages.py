@@ -13,6 +13,8 @@ from sites import BASE, Site
 
 import probclass_core as pc
 
+pytestmark = pytest.mark.services
+
 MISSING = (
     "Array.from(document.images).filter(i => i.offsetParent && !i.naturalWidth).map(i => i.src)"
 )

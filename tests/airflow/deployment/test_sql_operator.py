@@ -21,6 +21,8 @@ import probclass_core as pc
 from probclass_airflow import ProbClassSQLScoreOperator
 from probclass_core.demo.lake import lay_out
 
+pytestmark = pytest.mark.services
+
 ROOT = Path(__file__).parents[3]
 ROWS = training(rows=300)
 SECRET = "hush-hush"
