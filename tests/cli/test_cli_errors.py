@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 ROWS = 40
@@ -47,31 +45,9 @@ INVALID_TABLES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
         with_columns(x=[np.inf, -np.inf] + [0.5] * (ROWS - 2)),
         ["'x'", "2 infinite values"],
     ),
-    "one class": (with_columns(air=["bad"] * ROWS), ["'air'", "one class only", "'bad'"]),
-    "empty table": ({name: values[:0] for name, values in COLUMNS.items()}, ["no rows"]),
-    "no label at all": (
-        with_columns(air=pa.nulls(ROWS, pa.string())),
-        ["'air'", "null", "40 rows"],
-    ),
-    "all-null number": (with_columns(x=pa.nulls(ROWS, pa.float64())), ["'x'", "no value"]),
-    "all-null category": (with_columns(wind=pa.nulls(ROWS, pa.string())), ["'wind'", "no value"]),
-    "class of one row": (
-        with_columns(air=["bad"] * (ROWS - 1) + ["good"]),
-        ["class 'good' has 1 row", "covariance of 2 features", "gaussian_diagonal"],
-    ),
-    "number as text": (with_columns(x=["a lot"] * ROWS), ["'x' is string", "numbers"]),
-    "category as number": (
-        with_columns(wind=np.arange(ROWS) / 3),
-        ["'wind': double values, such as 0.333", "are not categories"],
-    ),
     "missing column": (
         {name: values for name, values in COLUMNS.items() if name != "y"},
         ["no column 'y'", "'air', 'wind', 'x'"],
-    ),
-    "label of thousands of numbers": (
-        {name: np.resize(values, 5_000) for name, values in with_columns(air=0).items()}
-        | {"air": np.arange(5_000) / 7},
-        ["label 'air' is double", "5000 distinct values", "bin it into classes"],
     ),
 }
 
@@ -85,30 +61,12 @@ def test_fit_rejects_invalid_tables(probclass: Any, case: str) -> None:
     assert [part for part in parts if part not in line] == []
 
 
-INVALID_SPECS: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "negative pseudo-count": (
-        {**WIND, "pseudo_count": -1},
-        ["pseudo_count", "at least 0", "got -1"],
-    ),
-    "unknown estimator": (
-        {**FULL, "estimator": "gausian_full"},
-        ["'gausian_full'", "Did you mean 'gaussian_full'?"],
-    ),
-    "unknown option": ({**FULL, "rigde": 1.0}, ["'rigde'", "Did you mean 'ridge'?"]),
-    "no columns": ({**FULL, "columns": []}, ["columns must be"]),
-    "the label as a feature": ({**WIND, "columns": ["air"]}, ["'air' is the label"]),
-}
-
-
 @pytest.mark.parametrize("dry_run", [[], ["--dry-run"]], ids=["fit", "dry run"])
-@pytest.mark.parametrize("case", INVALID_SPECS)
-def test_fit_rejects_invalid_specs(
-    probclass: Any, lake: Path, case: str, dry_run: list[str]
-) -> None:
-    block, parts = INVALID_SPECS[case]
-    spec = probclass.spec(block)
+def test_fit_rejects_an_invalid_spec(probclass: Any, lake: Path, dry_run: list[str]) -> None:
+    spec = probclass.spec({**FULL, "estimator": "gausian_full"})
     line = probclass.error("fit", lake, "--spec", spec, "--name", "air", *dry_run)
-    assert [part for part in parts if part not in line] == []
+    assert "'gausian_full'" in line
+    assert "Did you mean 'gaussian_full'?" in line
 
 
 NAMED = ("--name", "air")
@@ -136,10 +94,6 @@ INVALID_COMMANDS: dict[str, tuple[tuple[str, ...], list[str]]] = {
     "bad alias": (("fit", "lake", *AUTO, *NAMED, "--alias", "a b"), ["'a b' cannot be an alias"]),
     "missing path": (("fit", "nowhere", *AUTO, *NAMED), ["nowhere does not exist"]),
     "missing spec file": (("fit", "lake", "--spec", "a.toml", *NAMED), ["a.toml", "No such file"]),
-    "missing partition": (
-        ("fit", "lake", *AUTO, *NAMED, "--partition", "month=2020-01"),
-        ["2020-01", "it has 2: 'month=2014-01', 'month=2014-02'"],
-    ),
     "malformed partition": (
         ("fit", "lake", *AUTO, *NAMED, "--partition", "2014-01"),
         ["--partition '2014-01'", "as in --partition month=2014-01"],
@@ -152,14 +106,6 @@ INVALID_COMMANDS: dict[str, tuple[tuple[str, ...], list[str]]] = {
         ("fit", "lake", *AUTO, *NAMED, "--where", "mont == 2014-01"),
         ["no column 'mont'"],
     ),
-    "value of another type": (
-        ("fit", "lake", *AUTO, *NAMED, "--where", "x > high"),
-        ["'high' cannot be compared with double"],
-    ),
-    "unknown column to exclude": (
-        ("fit", "lake", *AUTO, *NAMED, "--exclude", "tim"),
-        ["no column 'tim'"],
-    ),
     "malformed names": (
         ("fit", "lake", *AUTO, *NAMED, "--exclude", "x,,y"),
         ["--exclude 'x,,y'", "as in --exclude time,air"],
@@ -170,8 +116,6 @@ INVALID_COMMANDS: dict[str, tuple[tuple[str, ...], list[str]]] = {
         ["nope://somewhere"],
     ),
     "no model": (("inspect", "air"), ["no model 'air'", "is empty"]),
-    "no versions of it": (("models", "air"), ["no model 'air'"]),
-    "no model to promote": (("promote", "air@12345678", "champion"), ["no model 'air'"]),
     "unknown estimator": (("estimators", "knn"), ["unknown estimator 'knn'"]),
     "no plot named": (("plot",), ["See 'probclass plot --help'."]),
     "file in place of a directory": (("demo", "spec.json"), ["spec.json"]),
@@ -187,24 +131,17 @@ def test_invalid_commands_are_errors(probclass: Any, lake: Path, case: str) -> N
 
 
 INVALID_SCORES: dict[str, tuple[tuple[str, ...], list[str]]] = {
-    "missing path": (("nowhere", "scored"), ["nowhere does not exist"]),
     "missing partition": (
         ("lake", "scored", "--partition", "month=2020-01"),
         ["2020-01", "it has 2"],
     ),
-    "sink is the source": (("lake", "lake"), ["is the source"]),
     "unknown column": (("lake", "scored", "--columns", "x,tim"), ["no column 'tim'"]),
     "unknown posterior format": (
         ("lake", "scored", "--posterior", "rows"),
         ["posterior", "'list'"],
     ),
     "unknown overwrite mode": (("lake", "scored", "--overwrite", "all"), ["overwrite", "'never'"]),
-    "partitions in a file": (("lake", "scored.parquet"), ["is a file", "name a directory"]),
-    "infinite value": (("infinite.parquet", "scored"), ["'x'", "1 infinite value"]),
-    "wrong type": (("text.parquet", "scored"), ["'x' is string"]),
     "missing column": (("narrow.parquet", "scored"), ["'y'", "'air', 'wind', 'x'"]),
-    "empty table": (("empty.parquet", "scored"), ["no rows"]),
-    "another table": (("spec.json", "scored"), ["no columns", "the table has 'blocks', 'label'"]),
 }
 
 
@@ -212,10 +149,7 @@ INVALID_SCORES: dict[str, tuple[tuple[str, ...], list[str]]] = {
 def test_score_rejects_invalid_input_and_writes_nothing(
     probclass: Any, trained: Path, case: str
 ) -> None:
-    probclass.table("infinite.parquet", with_columns(x=[-np.inf] + [0.5] * (ROWS - 1)))
-    probclass.table("text.parquet", with_columns(x=["a lot"] * ROWS))
     probclass.table("narrow.parquet", {key: COLUMNS[key] for key in ("x", "wind", "air")})
-    probclass.table("empty.parquet", pa.table(dict(COLUMNS)).slice(0, 0))
     arguments, parts = INVALID_SCORES[case]
     line = probclass.error("score", "air", *arguments)
     assert [part for part in parts if part not in line] == []
@@ -243,32 +177,12 @@ def corrupt(manifest: Path) -> None:
     path.write_bytes(content)
 
 
-def truncate(manifest: Path) -> None:
-    path = next(manifest.parent.glob("gaussian_full.arrow"))
-    path.write_bytes(path.read_bytes()[:-8])
-
-
-def make_newer(manifest: Path) -> None:
-    values = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({**values, "format_version": 9, "min_reader_version": 9}))
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (corrupt, "'gaussian_full.arrow' is damaged (SHA-256"),
-        (truncate, "'gaussian_full.arrow' has"),
-        (make_newer, "written by a newer probclass"),
-    ],
-)
-def test_every_command_rejects_a_damaged_model(
-    probclass: Any, trained: Path, damage: Callable[[Path], None], message: str
-) -> None:
+def test_every_command_rejects_a_damaged_model(probclass: Any, trained: Path) -> None:
     (manifest,) = Path("models").rglob("manifest.json")
-    damage(manifest)
-    assert message in probclass.error("score", "air", trained, "scored")
-    assert message in probclass.error("evaluate", "air", trained)
-    assert message in probclass.error("inspect", "air")
+    corrupt(manifest)
+    for command in (("score", "air", trained, "scored"), ("evaluate", "air", trained)):
+        assert "'gaussian_full.arrow' is damaged (SHA-256" in probclass.error(*command)
+    assert "'gaussian_full.arrow' is damaged" in probclass.error("inspect", "air")
 
 
 def test_an_unknown_name_suggests_a_similar_one(probclass: Any, trained: Path) -> None:
