@@ -5,11 +5,7 @@ The laws of a sink are tested with every store and format in `test_sink_contract
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,8 +15,10 @@ import pytest
 from buckets import SECRET, Bucket
 from deltalake import write_deltalake
 from monthly_lake import SPEC, model, write_lake
+from typer.testing import CliRunner
 
 import probclass_core as pc
+from probclass_core.cli.app import app
 
 MONTHS = ("2014-01", "2014-02", "2014-03")
 
@@ -76,25 +74,6 @@ def test_the_files_of_a_scored_table_are_inspected(lake: Path, bucket: Bucket) -
     assert inspection.files.models == [model().id]
 
 
-def test_compressed_csv_is_read_by_pattern_and_by_directory(lake: Path, bucket: Bucket) -> None:
-    for month in MONTHS:
-        rows = read(lake, month)
-        text = pa.BufferOutputStream()
-        pa.csv.write_csv(rows.drop_columns(["month"]), text)
-        path = f"{bucket.name}/text/month={month}/part.csv.gz"
-        with bucket.filesystem.open_output_stream(path, compression="gzip") as file:
-            file.write(text.getvalue())
-    expected = pc.fit(lake, SPEC, where="month > 2014-01")
-    by_pattern, folder = bucket.at("text/*/part.csv.gz"), bucket.at("text")
-    for source in (by_pattern, dataclasses.replace(folder, format="csv")):
-        found = pc.fit(source, SPEC, where="month > 2014-01")
-        assert found.training["rows"] == expected.training["rows"]
-        assert found.priors.equals(expected.priors)
-        assert read(source, "2014-02")["id"].equals(read(lake, "2014-02")["id"])
-    with pytest.raises(pc.TableError, match=r"no file matches s3://.*/text/none"):
-        pc.open_table(bucket.at("text/none*.csv"))
-
-
 def test_options_may_be_given_in_the_query(lake: Path, bucket: Bucket) -> None:
     query = "&".join(f"{name}={value}" for name, value in bucket.options.items())
     fitted = pc.fit(f"s3://{bucket.name}/lake?{query}", SPEC)
@@ -120,30 +99,26 @@ def test_a_secret_is_neither_shown_nor_written(lake: Path, tmp_path: Path, bucke
     assert not [data for data in written if SECRET.encode() in data]
 
 
-def test_the_cli_takes_uris(lake: Path, tmp_path: Path, bucket: Bucket) -> None:
+def test_the_cli_takes_uris(
+    lake: Path, tmp_path: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = tmp_path / "air.json"
     spec.write_text(json.dumps(SPEC.to_dict()))
-    environment = {
-        **os.environ,
+    for name, value in {
         "AWS_ACCESS_KEY_ID": "tester",
         "AWS_SECRET_ACCESS_KEY": SECRET,
         "AWS_REGION": "us-east-1",
         "AWS_ENDPOINT_URL": bucket.endpoint,
         "PROBCLASS_STORE": str(tmp_path / "store"),
-    }
+    }.items():
+        monkeypatch.setenv(name, value)
     source, sink = f"s3://{bucket.name}/lake", f"s3://{bucket.name}/scored"
     for command in (
         f"fit {source} --spec {spec} --name air --alias champion",
         f"score air@champion {source} {sink} --partition month=2014-01",
     ):
-        run = subprocess.run(
-            [sys.executable, "-m", "probclass_core", *command.split()],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert run.returncode == 0, run.stderr
+        run = CliRunner().invoke(app, command.split())
+        assert run.exit_code == 0, run.output
     assert f"{source}" in str(pc.ModelStore(tmp_path / "store").load("air@champion").training)
     assert read(bucket.at("scored")).num_rows == 47
 

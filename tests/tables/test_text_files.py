@@ -375,14 +375,6 @@ def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
         pc.fit(str(tmp_path / "trips-*.csv"), SPEC)
 
 
-def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> None:
-    path = write(tmp_path / "trips.csv", GOOD)
-    plan = pc.open_table(path).plan()
-    write(path, GOOD + GOOD.partition("\n")[2])
-    with pytest.raises(pc.TableError, match="has changed while it was being read; run it again"):
-        list(plan.batches())
-
-
 def test_parquet_files_can_be_named_by_a_pattern(tmp_path: Path) -> None:
     for number in range(3):
         pq.write_table(trips(seed=number), tmp_path / f"{number}.parquet")
