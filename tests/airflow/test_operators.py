@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,15 +100,6 @@ def test_training_with_a_cache_reads_only_new_fragments(run: Any, lake: str, sto
     assert "cache" not in uncached
 
 
-def test_training_reads_a_spec_file(run: Any, lake: str, store: str, tmp_path: Path) -> None:
-    path = tmp_path / "air.json"
-    path.write_text(json.dumps(SPEC))
-    fields = {"source": lake, "store": store, "model": "air", "partition": JANUARY}
-    from_file = run(ProbClassTrainOperator, spec=str(path), **fields)
-    from_dict = run(ProbClassTrainOperator, spec=SPEC, **fields)
-    assert from_file.result == from_dict.result
-
-
 def test_scoring_resolves_the_alias_once_and_reports(
     run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
 ) -> None:
@@ -122,6 +112,7 @@ def test_scoring_resolves_the_alias_once_and_reports(
         model="air@champion",
         partition={"month": "{{ '2013-02' }}"},
         columns=["time", "air"],
+        posterior="list",
         outlets=[Asset("air.scored")],
     )
     champion = trained.resolve("air@champion")
@@ -132,6 +123,7 @@ def test_scoring_resolves_the_alias_once_and_reports(
     assert task.result["partition"] == FEBRUARY
     assert task.events == {"air.scored": task.result}
     assert scored.column_names[:3] == ["time", "air", "prediction"]
+    assert "posterior" in scored.column_names
     assert set(scored["model_id"].to_pylist()) == {champion.id}
 
 
@@ -168,21 +160,6 @@ def test_evaluation_reports_the_baselines(run: Any, lake: str, trained: pc.Model
     assert task.events == {"air.quality": task.result}
 
 
-def test_the_xcom_of_many_partitions_is_small(
-    run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
-) -> None:
-    whole_lake = run(
-        ProbClassScoreOperator,
-        source=lake,
-        sink=str(tmp_path / "scored"),
-        store=trained.uri,
-        model="air@champion",
-        where=[("month", "<", "2013-01")],
-    )
-    assert whole_lake.result["partitions"] == 36
-    assert len(json.dumps(whole_lake.result)) < 3000  # ten sentences at most
-
-
 def test_progress_is_logged_at_intervals(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,28 +170,6 @@ def test_progress_is_logged_at_intervals(
         operator.on_progress(rows, 4_000)
     shown = re.findall(r"[\d,]+ of 4,000 rows \(\d+ %\)", capsys.readouterr().out)
     assert shown == ["1,000 of 4,000 rows (25 %)", "3,000 of 4,000 rows (75 %)"]
-
-
-@pytest.mark.parametrize("posterior", ["columns", "list"])
-def test_the_posterior_is_written_in_either_form(
-    posterior: str, run: Callable[..., Any], lake: str, trained: pc.ModelStore, tmp_path: Path
-) -> None:
-    task = run(
-        ProbClassScoreOperator,
-        source=lake,
-        sink=str(tmp_path / "scored"),
-        store=trained.uri,
-        model="air@champion",
-        partition=FEBRUARY,
-        columns=["time"],
-        posterior=posterior,
-    )
-    assert task.state == "success"
-    names = ds.dataset(tmp_path / "scored", partitioning="hive").schema.names
-    assert ("posterior" in names, "p_good" in names) == (
-        posterior == "list",
-        posterior == "columns",
-    )
 
 
 def test_airflow_options_are_the_defaults_of_operators(

@@ -49,7 +49,9 @@ def tree(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
-def test_a_stopped_training_saves_nothing(run: Any, lake: str, tmp_path: Path) -> None:
+def test_a_stopped_training_saves_nothing_and_is_retried(
+    run: Any, lake: str, tmp_path: Path
+) -> None:
     task = run(
         StoppedTrain,
         source=lake,
@@ -60,8 +62,10 @@ def test_a_stopped_training_saves_nothing(run: Any, lake: str, tmp_path: Path) -
         partition={"month": "2013-01"},
         workers=1,
         outlets=[Asset("air.model")],
+        retries=1,
+        retry_delay=timedelta(0),
     )
-    assert (task.state, task.result, task.events) == ("failed", None, {})
+    assert (task.state, task.tries, task.result, task.events) == ("failed", 2, None, {})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -92,18 +96,3 @@ def test_a_stopped_scoring_leaves_the_old_partition(
     assert task.state == "success"
     scored = ds.dataset(sink, partitioning="hive").to_table(columns=["model_id"])
     assert set(scored["model_id"].to_pylist()) == {store.resolve("air@new").id}
-
-
-def test_a_stopped_task_is_retried(run: Any, lake: str, tmp_path: Path) -> None:
-    task = run(
-        StoppedTrain,
-        source=lake,
-        spec=SPEC.to_dict(),
-        store=str(tmp_path / "models"),
-        model="air",
-        partition={"month": "2013-01"},
-        workers=1,
-        retries=1,
-        retry_delay=timedelta(0),
-    )
-    assert (task.state, task.tries) == ("failed", 2)

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),
 ]
-ROUNDS = int(os.environ.get("PROBCLASS_ROUNDS", "40"))
+ROUNDS = int(os.environ.get("PROBCLASS_ROUNDS", "10"))
 PAGES = ["", "?axis=clock", *(f"/-/{page}" for page in ("versions", "evaluations", "drift"))]
 PAGES += [f"/-/{page}" for page in ("partitions?every=1", "promotions", "compare")]
 """The pages of a model."""
@@ -510,3 +510,49 @@ def test_stores_of_a_team_are_shown_to_its_members(
     teams.clear()
     assert history.pages.get(address).status_code == 404
     assert "secret" not in history.pages.get("/").text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "line"),
+    [
+        ("/stores/{key}/ari", 404, "There is no model &#39;ari&#39; in the store"),
+        ("/stores/0123456789ab/air", 404, "not among those that Airflow shows"),
+        ("/stores/{key}/air/00000000", 404, "Model &#39;air&#39; has no version"),
+        ("/stores/{key}/air/{version}?against=1", 404, "has no other version &#39;1"),
+        ("/stores/{key}/%2e%2e/{version}", 404, "There is no"),
+        ("/stores/{key}/..%2f..%2fetc/passwd", 404, "There is no"),
+        ("/stores/{key}/air/aliases", 404, "has no version"),
+        ("/static/..%2fapp.py", 404, "There is no"),
+        ("/static/%2fetc%2fpasswd", 404, "There is no"),
+        ("/stores/{key}/air/{version}/column.svg?column=y", 404, "no such column"),
+        ("/stores/{key}/air/{version}/column.svg", 422, "This address is incomplete"),
+        ("/run?dag_id=air&run_id=x&task_id=y&map_index=z", 422, "incomplete"),
+        ("/stores/{key}/damaged/{damaged}", 422, "gaussian_diagonal.arrow&#39;"),
+    ],
+)
+def test_an_error_page_has_a_status_and_one_line(
+    history: History, path: str, status: int, line: str
+) -> None:
+    version, damaged = (history.store.save(history.models[0], name) for name in ("air", "damaged"))
+    parameters = Path(history.store.uri, "damaged", damaged.id, "gaussian_diagonal.arrow")
+    parameters.write_bytes(parameters.read_bytes()[:-8])
+    names = {"key": store_key(history.store.uri), "version": version.id, "damaged": damaged.id}
+    response = history.pages.get(path.format(**names))
+    assert response.status_code == status
+    assert line in response.text
+    assert "Traceback" not in response.text
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+
+
+def test_an_alias_leads_to_its_version_and_an_empty_store_is_listed(history: History) -> None:
+    assert "This store has no models." in history.pages.get("/").text
+    version = history.store.save(history.models[0], "air")
+    history.store.promote("air", version, "champion")
+    address = f"/stores/{store_key(history.store.uri)}/air/champion"
+    response = history.pages.get(address, follow_redirects=False)
+    assert response.headers["location"].endswith(version.id)
+
+
+def test_only_reading_is_allowed(history: History) -> None:
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert history.pages.request(method, "/").status_code == 405
