@@ -1,11 +1,14 @@
 """A cache of the footers of Parquet files, so that a plan need not open files that it knows.
 
 The cache is part of the statistics that a store keeps: `Plan.footer_of` gives the footer to save
-with the statistics of a fragment, and `FooterCache.footer` gives it back to a later plan.
+with the statistics of a fragment, and `FooterCache.footer` gives it back to a later plan. Nothing
+shows that a cached footer is the file's, so it only finds statistics: to read rows, plan again
+without it (`FooterCache.forget_footers`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
@@ -37,6 +40,14 @@ class FooterCache(Protocol):
 
         Args:
             file: digest of the file; see `Footer`.
+        """
+        ...
+
+    def forget_footers(self, files: Collection[str] | None = None) -> bool:
+        """Return these footers no more; say whether one of them was in the cache.
+
+        Args:
+            files: digests of the files, or None for all.
         """
         ...
 

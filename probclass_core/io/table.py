@@ -87,6 +87,8 @@ class Plan:
         fragment_rows: number of rows of each fragment before any row filter; empty if unknown.
         footers: footers of the files, by the digest of one fragment of each file; empty unless the
             table has a footer cache.
+        from_cache: digest of the file of each fragment, or None if its footer was read from the
+            file; empty unless the table has a footer cache.
         missing: number of rows in files without one of the columns, where they are null, by column.
     """
 
@@ -98,6 +100,7 @@ class Plan:
     fragment_rows: Sequence[int] = ()
     footers: Mapping[str, Footer] = field(default_factory=dict, repr=False)
     missing: Mapping[str, int] = field(default_factory=dict)
+    from_cache: Sequence[str | None] = field(default=(), repr=False)
 
     def batches(
         self, rows: int = BATCH_ROWS, *, join_small: bool = False
@@ -140,6 +143,7 @@ class Plan:
             self,
             fragments=self.fragments[start:stop],
             fragment_rows=fragment_rows,
+            from_cache=self.from_cache[start:stop],
             rows=sum(fragment_rows) if self.fragment_rows else None,
         )
 

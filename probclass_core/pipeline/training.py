@@ -151,8 +151,6 @@ def summarize(
     """
     expect(spec, ModelSpec, SPEC_HINT)
     part = None if shard is None else Shard.parse(shard)
-    rows = TrainingRows(source, spec, partition=partition, where=where, cache=cache)
-    if part is not None:
-        rows.plan = part.slice(rows.plan)
+    rows = TrainingRows(source, spec, partition=partition, where=where, cache=cache, shard=part)
     with open_engine(engine, workers) as opened:
         return rows.summarize(spec, opened, progress)

@@ -24,7 +24,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -118,6 +118,13 @@ class CachedStatistics:
             file: digest of the file.
         """
         return self._footers.get(file)
+
+    def forget_footers(self, files: Collection[str] | None = None) -> bool:
+        """Return these footers no more; see `FooterCache`."""
+        known = self._footers.keys() & (self._footers if files is None else files)
+        for file in known:
+            del self._footers[file]
+        return bool(known)
 
     def contains(self, fragment: str | None) -> bool:
         """Whether there is an entry of the fragment; `load` may still find that it is damaged."""

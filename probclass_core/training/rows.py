@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import joined, read_rows
 from probclass_core.arrow.parts import feature_schema
-from probclass_core.errors import DataError, SpecError, expect
+from probclass_core.errors import DataError, ProbClassError, SpecError, expect
 from probclass_core.estimation.statistics import (
     Statistics,
     is_exact,
@@ -40,6 +40,7 @@ from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
 
 if TYPE_CHECKING:
     from probclass_core.store.statistics_cache import CachedStatistics, CacheOption, StatisticsCache
+    from probclass_core.training.shards import Shard
 
 _ROWS_TOGETHER = 32_768
 """Largest number of rows of several small fragments that are summarized together."""
@@ -49,6 +50,10 @@ _LEAST_LISTS = 32
 
 _PARTS_PER_PROCESSOR = 2
 """Parts of the rows of a model for which parts make no difference."""
+
+
+class _DamagedEntryError(Exception):
+    """The statistics of a file whose footer was not read are damaged or removed."""
 
 
 class TrainingRows:
@@ -62,6 +67,7 @@ class TrainingRows:
         cache: where statistics of fragments are cached; see `fit`.
         complete: whether the training has no other rows, so that their number says whether the
             label can be classes before all are read.
+        shard: fragments to read, or None for all.
 
     Attributes:
         plan: fragments to read.
@@ -79,14 +85,19 @@ class TrainingRows:
         where: Where,
         cache: CacheOption,
         complete: bool = False,
+        shard: Shard | None = None,
     ) -> None:
         self._cache = _open_cache(cache)
         self.cached = self._cached_statistics(spec)
+        self._footers = self.cached
         table = open_table(source)
-        if self.cached is not None:
-            table = with_footer_cache(table, self.cached)
+        if self._footers is not None:
+            table = with_footer_cache(table, self._footers)
         self._selection = Selection(table, partition, where)
-        self.plan = self._selection.plan(spec.label_and_weight, spec.features)
+        self._columns = (spec.label_and_weight, spec.features)
+        self._shard = shard
+        self.plan = self._planned()
+        self._open_files_to_read()
         self.passes = 0
         self._most_rows = self.plan.rows if complete else None
 
@@ -108,10 +119,46 @@ class TrainingRows:
                     "once; pass a table or a path."
                 )
             self.cached = self._cached_statistics(spec)
+            self._open_files_to_read()
         self.passes += 1
+        try:
+            return self._summarize(spec, engine, progress)
+        except _DamagedEntryError:
+            self._forget_footers()
+            return self._summarize(spec, engine, progress)
+
+    def _summarize(self, spec: ModelSpec, engine: Engine, progress: ProgressOption) -> Statistics:
+        if self.cached is not None:
+            self.cached.reused = 0
         counter = RowCounter(progress, self.plan.rows)
         work = SummarizeFragment(spec, self.plan.schema, self._most_rows)
         return summarize_plan(self.plan, work, engine, self.cached, counter.add)
+
+    def _planned(self) -> Plan:
+        try:
+            plan = self._selection.plan(*self._columns)
+        except ProbClassError:
+            # It may be about what a cached footer says, which need not be so.
+            if self._footers is None or not self._footers.forget_footers():
+                raise
+            plan = self._selection.plan(*self._columns)
+        return plan if self._shard is None else self._shard.slice(plan)
+
+    def _open_files_to_read(self) -> None:
+        """Plan without the cached footers of files that must be read; see `io.footers`."""
+        while self.cached is not None and (
+            files := {
+                file
+                for file, fragment in zip(self.plan.from_cache, self.plan.fragments, strict=False)
+                if file is not None and not self.cached.contains(fragment.digest)
+            }
+        ):
+            self._forget_footers(files)
+
+    def _forget_footers(self, files: Collection[str] | None = None) -> None:
+        if self._footers is not None:
+            self._footers.forget_footers(files)
+        self.plan = self._planned()
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -251,6 +298,8 @@ def _summarize_fragments(
                 on_rows(statistics.rows)
             else:
                 # A cached entry may turn out to be damaged or removed; summarize it after all.
+                if found and any(plan.from_cache[position : position + 1]):
+                    raise _DamagedEntryError
                 statistics = next(summarized([(position, fragment)]) if found else computed)
                 cached.save(fragment.digest, statistics, plan.footer_of(fragment))
             yield statistics

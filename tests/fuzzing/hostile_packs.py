@@ -3,9 +3,8 @@
 A trial changes one field of a pack: a column of its head, its summary, a column, the rows, the
 notes or the bytes of a table of statistics, or bytes of the file. The checksums are those of the
 changed values, or, in one trial of five, those of the values before the change. A fit then reads
-the pack: it must give the model that it gives without the pack, or refuse. Numbers with right
-checksums that are those of other rows cannot be told from the right ones: the model must be one
-that a store would load.
+the pack: it must give the model that it gives without the pack. Numbers of other rows under right
+checksums cannot be told from the right ones: the model must be one that a store would load.
 """
 
 from __future__ import annotations
@@ -178,8 +177,6 @@ def outcome(kept: Kept, table: Path, data: bytes, warnings: list[str]) -> tuple[
     try:
         pc.StatisticsCache(store).collect(dry_run=True)
         model = pc.fit(table, kept.spec, cache=store)
-    except pc.ProbClassError:
-        return "refused", ""
     except Exception as error:
         return "defect", f"raised: {error!r}"
     reused = model.training["cache"]["reused"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,12 @@ class FootersInMemory:
 
     def footer(self, file: str) -> Footer | None:
         return self._footers.get(file)
+
+    def forget_footers(self, files: Collection[str] | None = None) -> bool:
+        known = [file for file in self._footers if files is None or file in files]
+        for file in known:
+            del self._footers[file]
+        return bool(known)
 
 
 @dataclasses.dataclass

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,13 +19,15 @@ from daily_lake import (
     FootersInMemory,
     days_between,
     fit_and_count,
+    packs,
     rows_of,
     write_day,
 )
 
 import probclass_core as pc
-from probclass_core.io.footers import with_footer_cache
+from probclass_core.io.footers import Footer, with_footer_cache
 from probclass_core.io.open import open_table
+from probclass_core.store.packs import Pack, encode_pack
 
 
 def test_files_with_cached_statistics_are_not_opened(lake: Path, store: Path) -> None:
@@ -77,6 +81,71 @@ def test_a_file_that_differs_from_its_cached_footer_is_reported(lake: Path) -> N
     with pytest.raises(pc.TableError, match=rf"{DAYS[0]}.* has changed while it was being read"):
         list(plan.fragments[0].read())
     assert sum(batch.num_rows for batch in plan.fragments[1].read()) == 60
+
+
+def forge_pack(
+    store: Path, forge: Callable[[Footer], Footer], *, intact: bool, fragment: str | None = None
+) -> None:
+    """Change every footer in the largest pack of a store, under right checksums.
+
+    Args:
+        store: the store.
+        forge: the change.
+        intact: whether the statistics are intact, or their own checksum is wrong.
+        fragment: digest to store all statistics under others than their own, or None.
+    """
+    (path, *_) = packs(store)
+    data = path.read_bytes()
+    pack, entries = Pack(data, "the pack"), {}
+    for number, name in enumerate(pack.fragments):
+        entry = pack.entry(name, data)
+        assert entry.footer is not None
+        entries[f"{fragment}{number}" if fragment else name] = dataclasses.replace(
+            entry, footer=forge(entry.footer), sha256=entry.sha256 if intact else "0" * 64
+        )
+    path.write_bytes(encode_pack(pack.summary, entries)[1])
+
+
+FORGED_FOOTERS = {
+    "other row groups": lambda footer: dataclasses.replace(footer, rows=(*footer.rows, 5)),
+    "more rows": lambda footer: dataclasses.replace(footer, rows=(10**12,)),
+    "no columns": lambda footer: dataclasses.replace(footer, schema=pa.schema([])),
+    "another type": lambda footer: dataclasses.replace(
+        footer, schema=footer.schema.set(0, pa.field("x", pa.string()))
+    ),
+    "a wider type": lambda footer: dataclasses.replace(
+        footer, schema=footer.schema.set(0, pa.field("x", pa.int64()))
+    ),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED_FOOTERS)
+@pytest.mark.parametrize(
+    ("intact", "fragment"), [(True, None), (True, "none"), (False, None)], ids=str
+)
+def test_a_pack_with_forged_footers_gives_the_model_of_the_files(
+    lake: Path, store: Path, forged: str, intact: bool, fragment: str | None
+) -> None:
+    """Whether its statistics are found, are those of no file, or are damaged."""
+    model = pc.fit(lake, SPEC, cache=store)
+    forge_pack(store, FORGED_FOOTERS[forged], intact=intact, fragment=fragment)
+    again = pc.fit(lake, SPEC, cache=store)
+    assert again.id == model.id
+    assert again.training["cache"]["reused"] <= 8
+    shards = pc.plan_shards(lake, SPEC, cache=store, min_rows=1).shards
+    assert all(pc.summarize(lake, SPEC, cache=store, shard=shard).rows for shard in shards)
+    assert pc.fit(lake, SPEC, cache=store).id == model.id
+
+
+def test_a_forged_footer_does_not_mislead_a_second_pass(lake: Path, store: Path) -> None:
+    """Statistics of the first pass are kept, and the second has to read the files."""
+    spec = pc.ModelSpec("air", [pc.Block("discretized", "x", given="y")])
+    model = pc.fit(lake, spec, cache=store)
+    assert model.training["passes"] == 2
+    _, last = sorted(packs(store), key=lambda path: path.stat().st_mtime_ns)
+    last.unlink()
+    forge_pack(store, FORGED_FOOTERS["more rows"], intact=True)
+    assert pc.fit(lake, spec, cache=store).id == model.id
 
 
 @pytest.mark.parametrize(

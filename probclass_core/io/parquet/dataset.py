@@ -145,6 +145,7 @@ class DatasetTable:
         digests = FragmentDigests(self.uri, plan_schema, partition, where)
         fragments: list[RowGroups] = []
         footers: dict[str, Footer] = {}
+        from_cache: list[str | None] = []
         for file in files:
             location = self.location_of(file.fragment)
             with translate_read_errors(location):
@@ -167,6 +168,7 @@ class DatasetTable:
                         reopen=file.reopen,
                     )
                     fragments.append(self._adapt(row_groups, file))
+                    from_cache.append(file.from_cache)
                     if number == 0 and digest is not None and self._footer_cache is not None:
                         footers[digest] = file.footer(self._digest(file.state))
         fragment_rows = [fragment.rows for fragment in fragments]
@@ -179,6 +181,7 @@ class DatasetTable:
             fragment_rows,
             footers,
             self._missing(files, columns),
+            from_cache,
         )
 
     def _missing(self, files: Sequence[PlannedFile], columns: Sequence[str]) -> dict[str, int]:

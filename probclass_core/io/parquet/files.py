@@ -256,6 +256,7 @@ class PlannedFile:
         schema: schema of its columns as stored.
         row_groups: number and rows of each row group; empty if it is not a Parquet file.
         reopen: whether the footer is not in memory, but read again with the rows.
+        from_cache: digest of the file if its footer is from a cache, or None.
     """
 
     fragment: ds.Fragment
@@ -263,6 +264,7 @@ class PlannedFile:
     schema: pa.Schema
     row_groups: tuple[tuple[int, int], ...]
     reopen: bool = False
+    from_cache: str | None = None
 
     @classmethod
     def open(cls, fragment: ds.Fragment, state: str, *, reopen: bool) -> PlannedFile:
@@ -287,7 +289,8 @@ class PlannedFile:
     @classmethod
     def from_footer(cls, fragment: ds.Fragment, state: str, footer: Footer) -> PlannedFile:
         """Describe a file by its cached footer, without opening it."""
-        return cls(fragment, state, footer.schema, tuple(enumerate(footer.rows)), reopen=True)
+        row_groups = tuple(enumerate(footer.rows))
+        return cls(fragment, state, footer.schema, row_groups, True, footer.file)
 
     def footer(self, digest: str) -> Footer:
         """Return the footer to cache.
