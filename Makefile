@@ -27,11 +27,11 @@ help: ## Show this list
 
 setup: $(INSTALLED) ## Create .venv with probclass, the Airflow provider and every dependency
 
-demo: setup ## Train and score a year of real months in a local Airflow, and print a summary
+demo: setup ## Operate a model on six real months in a local Airflow, one of them faulty; print a summary
 	$(PYTHON) -m probclass_airflow.demo
 
-airflow: setup ## Run the demo for six months and keep Airflow running, with its page of models
-	$(PYTHON) -m probclass_airflow.demo --months 6 --output airflow-output --stay
+airflow: setup ## Run the demo for twelve months and keep Airflow running, with its page of models
+	$(PYTHON) -m probclass_airflow.demo --months 12 --output airflow-output --stay
 
 ##@ Test
 

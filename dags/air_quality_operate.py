@@ -1,30 +1,43 @@
-"""Operate a model: retrain, judge, fall back and score in one task group.
+"""Operate a model: retrain, judge, fall back and score each month, in one task group.
 
-Each month, a challenger is trained on twelve months, calibrated on the next and judged on the next,
-the last one with labels: those of the month itself are not there yet. The month is scored by the
-champion, or by the class prior while the champion is worse than it. Backfill months from 2011-03 on
-with `--max-active-runs 1`, since each run depends on the one before.
+`make demo` runs this file. In each run, a challenger is trained on twelve months, calibrated on the
+next and judged on the next, the last one with labels: those of the month itself are not there yet.
+The month is then scored by the champion, or by the class prior while the champion is worse than it.
 """
 
 from __future__ import annotations
 
-from air_quality_settings import LAKE, MONTH, MONTHLY, SCORED, STORE
-from airflow.sdk import dag
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.sdk import CronDataIntervalTimetable, dag
 
 from probclass_airflow import operate_model
 
+HOME = os.environ.get("PROBCLASS_HOME", str(Path.home() / "probclass"))
 
-@dag(doc_md=__doc__, max_active_runs=1, **MONTHLY)
+
+@dag(
+    doc_md=__doc__,
+    # "@monthly" alone has no data interval in Airflow 3.
+    schedule=CronDataIntervalTimetable("@monthly", timezone="UTC"),
+    start_date=datetime(2011, 3, 1, tzinfo=UTC),  # the first month with fourteen months before it
+    end_date=datetime(2014, 12, 31, tzinfo=UTC),  # the end of the bundled data
+    catchup=False,
+    max_active_runs=1,  # each run depends on the one before
+    tags=["probclass", "air quality"],
+)
 def air_quality_operate() -> None:
     operate_model(
         "air",
-        source=LAKE,
-        sink=f"{SCORED}/air",
-        store=STORE,
-        partition={"month": MONTH},
+        source=f"{HOME}/lake",
+        sink=f"{HOME}/scored/air",
+        store=f"{HOME}/models",
+        partition={"month": "{{ data_interval_start.strftime('%Y-%m') }}"},
         label_column="air",
         exclude=["pm25"],  # from which the label is made
-        columns=["time", "air"],
+        columns=["time"],
     )
 
 

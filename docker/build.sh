@@ -73,7 +73,7 @@ echo "Size of $image: $(megabytes "$root"), Python packages $(megabytes "$root/o
 
 echo "The demo, within the image"
 buildah run "$container" -- python -m probclass_airflow.demo \
-  --months 2 --dags /opt/airflow/dags --output /data/demo
+  --months 3 --dags /opt/airflow/dags --output /data/demo
 
 if [ -n "$archive" ]; then
   buildah push --quiet "$image" "docker-archive:$archive:$image"

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.report import update_page
@@ -29,23 +30,22 @@ CALIBRATED = {"air": 1, "unguarded": 0}
 def operate(out: Path, months: Sequence[str]) -> None:
     """Run the months in a local Airflow, one after the other."""
     began = time.monotonic()
-    first, last = (date.fromisoformat(f"{month}-01") for month in (months[0], months[-1]))
     with LocalAirflow(
         home=out / "airflow",
-        dags=Path(__file__).parent / "dags",
+        dags=ROOT / "dags",
         plugins=ROOT / "plugins",
         environment={"PROBCLASS_HOME": str(out)},
     ) as airflow:
         airflow.start()
-        airflow.create_backfill("years", first, last, max_active_runs=1)
         airflow.start_scheduler()
-        shown = 0
-        for done in airflow.run_backfill("years", runs=len(months)):
-            if done != shown:
-                shown = done
-                print(
-                    f"{done} of {len(months)} months, {time.monotonic() - began:.0f} s", flush=True
-                )
+        named = month_range(months[0], len(months) + 1)
+        for done, (month, following) in enumerate(pairwise(named), start=1):
+            first, last = (date.fromisoformat(f"{each}-01") for each in (month, following))
+            state, tasks = airflow.run("air_quality_operate", month, first, last)
+            if state != "success":
+                failed = [airflow.log_of(one) for one in tasks if one["state"] == "failed"]
+                raise DemoError("\n".join([f"The run of {month} failed.", *failed]))
+            print(f"{done} of {len(months)} months, {time.monotonic() - began:.0f} s", flush=True)
 
 
 def write(results: dict[str, list[Month]], out: Path, page: Path | None) -> None:

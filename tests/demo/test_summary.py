@@ -1,79 +1,96 @@
-"""The summary of the demo: evaluations joined with scores, on a terminal of any width."""
+"""The demo: its arguments, its folder, the fault that it plants, and its summary."""
 
 from __future__ import annotations
 
-import io
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from probclass_airflow.demo.__main__ import ROOT, main
-from probclass_airflow.demo.summary import Result, months_table, ranking_table, results
-
-
-def events(month: str, model: str, log_loss: float | None) -> list[dict[str, Any]]:
-    common = {"model": f"{model}@{'ab' * 32}", "partition": {"month": month}}
-    metrics = {
-        "rows": 737,
-        "accuracy": 0.5983,
-        "log_loss": log_loss,
-        "baseline_accuracy": 0.3256,
-        "baseline_log_loss": 1.105,
-    }
-    return [
-        {"source_task_id": f"{model}.score", "extra": common | {"rows": 744}},
-        {"source_task_id": f"{model}.evaluate", "extra": common | metrics},
-    ]
+import probclass_core as pc
+from probclass_airflow.demo.__main__ import DAG, LOST, ROOT, lost_column, main
+from probclass_airflow.demo.summary import done_by, months_table
+from probclass_core.demo.lake import lay_out
 
 
-@pytest.fixture
-def joined() -> list[Result]:
-    asset_events = [
-        event
-        for month in ("2014-02", "2014-01")
-        for model, loss in (("air_naive", None), ("air_full", 0.991))
-        for event in events(month, model, loss)
-    ]
-    return results(asset_events)
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> pc.ModelRecords:
+    """Records of three runs, the second of which finds its month without a column."""
+    home = tmp_path_factory.mktemp("demo")
+    lake, store = lay_out(home / "lake"), pc.ModelStore(home / "models")
+    spec = pc.ModelSpec("air", {"gaussian_full": [LOST, "temperature", "pressure"]})
+    version = store.save(pc.fit(lake, spec, where="month < 2014-01"), "air")
+    model = store.load(version.ref)
+
+    def run(month: str, **fields: Any) -> None:
+        provenance = {"airflow": {"dag_id": DAG, "run_id": month, "task_id": "air.score"}}
+        if month == "2014-01":
+            store.promote("air", version, "champion", provenance=provenance)
+        partition = {"partitions": [{"month": month}], "catch_up": 7}
+        report = None
+        try:
+            report = pc.reconcile(model, lake, home / "scored", columns=["time"], **partition)
+        except pc.DataError as error:
+            report = error.report
+        store.record_scoring(version, report, provenance=provenance)
+
+    run("2014-01")
+    with lost_column(lake, 2):
+        run("2014-02")
+    run("2014-03")
+    for month in ("2014-01", "2014-02"):
+        evaluation = pc.evaluate(model, lake, partition={"month": month})
+        store.record_evaluation(version, evaluation, on={"partition": {"month": month}})
+    return store.records("air")
 
 
-def test_the_demo_finds_the_dags_of_the_checkout() -> None:
-    assert (ROOT / "dags" / "air_quality_train.py").is_file()
+def test_the_demo_finds_its_dag_in_the_checkout() -> None:
+    assert (ROOT / "dags" / f"{DAG}.py").is_file()
 
 
-def test_results_are_joined_and_sorted(joined: list[Result]) -> None:
-    assert [(result.month, result.model) for result in joined] == [
-        ("2014-01", "air_full"),
-        ("2014-01", "air_naive"),
-        ("2014-02", "air_full"),
-        ("2014-02", "air_naive"),
-    ]
-    assert (joined[0].rows, joined[0].labeled, joined[0].log_loss) == (744, 737, 0.991)
-    assert joined[1].log_loss == math.inf
-
-
-def test_the_table_fits_eighty_columns(joined: list[Result]) -> None:
-    terminal = io.StringIO()
-    Console(file=terminal, width=80).print(months_table(joined), ranking_table(joined))
-    text = terminal.getvalue()
-    assert "…" not in text
-    for text_of_cell in ("2014-01", "air_naive", "744", "737", "59.8%", "32.6%", "0.991", "1.105"):
-        assert text_of_cell in text
-    ranking = text[text.index("best first") :]
-    assert ranking.index("air_full") < ranking.index("majority") < ranking.index("air_naive")
-
-
-@pytest.mark.parametrize("first", ["2010-12", "2014-10"])
-def test_months_without_data_are_an_error(
-    first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_month_without_a_column_is_held_back_and_scored_by_the_next_run(
+    records: pc.ModelRecords,
 ) -> None:
-    arguments = ["--first", first, "--months", "6", "--output", str(tmp_path / "out")]
-    monkeypatch.setattr("sys.argv", ["demo", *arguments])
+    promoted, scored = done_by(records, "2014-01")
+    assert promoted.startswith("promoted air@")
+    assert scored == "scored 2014-01"
+    (held_back,) = done_by(records, "2014-02")
+    assert f"month=2014-02: no file has column '{LOST}' of the model" in held_back
+    assert done_by(records, "2014-03") == ["scored 2014-02 and 2014-03"]
+
+
+def test_the_table_has_the_evaluations_of_months_with_labels(records: pc.ModelRecords) -> None:
+    results = [one.result for one in records.evaluations]
+    lines = months_table(records)
+    assert max(map(len, lines)) <= 80
+    rows = {line.split()[0]: line for line in lines}
+    assert [int(rows[f"2014-{month:02}"].split()[1]) for month in (1, 2, 3)] == [744, 672, 744]
+    for month, result in zip(("2014-01", "2014-02"), results, strict=True):
+        assert f"{result['log_loss']:.3f}" in rows[month]
+        assert f"{result['baseline_log_loss']:.3f}" in rows[month]
+    assert "held back, scored by run 2014-03" in rows["2014-02"]
+    assert "no labels" in rows["2014-03"]
+    mean = sum(result["log_loss"] for result in results) / 2
+    assert f"{mean:.3f}" in rows["mean"]
+
+
+def test_months_without_data_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    monkeypatch.setattr("sys.argv", ["demo", "--months", "13", "--output", str(output)])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    assert "between 2011-01 and 2014-12" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+    assert "invalid choice: 13" in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_a_folder_with_other_files_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "models").mkdir()
+    monkeypatch.setattr("sys.argv", ["demo", "--output", str(tmp_path)])
+    assert main() == 1
+    assert "has files that are not of the demo" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["models"]

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from probclass_airflow.demo.local_airflow import DemoError, LocalAirflow
+from probclass_airflow.demo.local_airflow import LocalAirflow
 
-SECONDS_FOR_A_RUN = 120.0
 SECONDS_WITHOUT_HEARTBEAT = 12
 HEALTH = Path(__file__).parents[2] / "docker" / "health"
 
@@ -86,31 +83,3 @@ class CeleryAirflow(LocalAirflow):
             process.kill()
         part.wait()
         psutil.wait_procs(children, timeout=10)
-
-    def trigger(self, dag_id: str) -> str:
-        """Start a run once the DAG processor has parsed the DAG; returns the id of the run."""
-        deadline = time.monotonic() + SECONDS_FOR_A_RUN
-        while not self._get("/api/v2/dags", dag_id_pattern=dag_id)["total_entries"]:
-            self._check_alive()
-            if time.monotonic() > deadline:
-                raise DemoError(
-                    f"{dag_id} was not parsed in {SECONDS_FOR_A_RUN:.0f} s.\n"
-                    + self._tail("dag-processor")
-                )
-            time.sleep(0.2)
-        run = self._ask("POST", f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None})
-        return str(run["dag_run_id"])
-
-    def wait_for_run(self, dag_id: str, run_id: str) -> tuple[str, list[dict[str, Any]]]:
-        """Wait until a run has ended; returns its state and its task instances."""
-        deadline = time.monotonic() + SECONDS_FOR_A_RUN
-        run = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}"
-        while (state := self._get(run)["state"]) not in ("success", "failed"):
-            self._check_alive()
-            if time.monotonic() > deadline:
-                raise DemoError(
-                    f"run {run_id} did not end in {SECONDS_FOR_A_RUN:.0f} s.\n"
-                    + self._tail("scheduler")
-                )
-            time.sleep(0.2)
-        return str(state), self._get(f"{run}/taskInstances")["task_instances"]

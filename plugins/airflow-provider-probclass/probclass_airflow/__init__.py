@@ -20,7 +20,7 @@ Reading map:
     links: buttons from a task to its report and to its model card.
     retries: a retry policy for tasks that call the library themselves.
     ui: the page of models in Airflow's UI.
-    demo: the program behind `make demo`: the example DAGs over real months, in a local Airflow.
+    demo: the program behind `make demo`: a model operated on real months in a local Airflow.
 
 Importing this package imports Airflow's SDK but not `probclass_core`, NumPy or pyarrow, so that DAG
 files stay cheap to parse; an operator imports the library when its task runs. The metadata of the

@@ -1,9 +1,7 @@
 """A local Airflow: SQLite, LocalExecutor, no login, a free port, logs in files.
 
-Scheduler, DAG processor and API server are child processes; backfills are created with Airflow's
-command line and followed through its REST API. The order matters: SQLite has one writer, and a
-backfill that is created while the scheduler runs sometimes finds the database locked. So the DAGs
-are parsed and the paused backfills created first, and the scheduler starts last.
+Scheduler, DAG processor and API server are child processes; runs are started and followed through
+the REST API.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from types import TracebackType
@@ -26,8 +24,16 @@ import httpx
 import psutil
 
 SECONDS_TO_START = 120.0
-SECONDS_WITHOUT_PROGRESS = 300.0
+SECONDS_FOR_A_RUN = 600.0
 SECONDS_TO_STOP = 15.0
+
+_SCHEDULER = """
+import airflow.dag_processing.dagbag, airflow.sdk.execution_time.task_runner, pyarrow.dataset
+from airflow.__main__ import main
+from probclass_core import *
+main()
+"""
+"""The scheduler forks the processes of the tasks, which so need not import all this again."""
 
 
 class DemoError(Exception):
@@ -67,6 +73,7 @@ class LocalAirflow:
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=60",
             "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.logs),
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # the machine may be busy
         }
         # Leave out settings of another Airflow, and proxies, which cannot reach 127.0.0.1.
         inherited = {
@@ -94,9 +101,9 @@ class LocalAirflow:
             (self.home / leftover).unlink(missing_ok=True)
         shutil.rmtree(self.logs, ignore_errors=True)
         self.logs.mkdir(parents=True)
-        self._run("db-migrate", ["db", "migrate"])
+        self.command("db", "migrate")
         self._start("api-server", ["api-server"])
-        self._run("dag-processor", ["dag-processor", "--num-runs", "1"])
+        self.command("dag-processor", "--num-runs", "1")
         self._wait_until_healthy("metadatabase")
         token = self._client.get("/auth/token").raise_for_status().json()["access_token"]
         self._client.headers["Authorization"] = f"Bearer {token}"
@@ -104,24 +111,18 @@ class LocalAirflow:
             trace = broken["stack_trace"].strip()
             raise DemoError(f"{broken['filename']} cannot be imported:\n{trace}")
 
-    def create_backfill(
-        self, dag_id: str, first: date, last: date, max_active_runs: int | None = None
-    ) -> None:
-        """Create the runs of a DAG for logical dates `first` to `last`, before `start_scheduler`.
-
-        Args:
-            dag_id: the DAG.
-            first: first logical date.
-            last: last logical date.
-            max_active_runs: number of runs at once; by default Airflow's.
+    def command(self, *command: str) -> None:
+        """Run a command of Airflow, such as ``("db", "migrate")``; its log has the first word.
 
         Raises:
-            DemoError: if Airflow cannot create them.
+            DemoError: if it fails; the message ends with the end of its log.
         """
-        dates = ["--from-date", first.isoformat(), "--to-date", last.isoformat()]
-        if max_active_runs is not None:
-            dates += ["--max-active-runs", str(max_active_runs)]
-        self._run(f"backfill-{dag_id}", ["backfill", "create", "--dag-id", dag_id, *dates])
+        name = command[0]
+        self._start(name, command)
+        exit_code = self._processes[name].wait()
+        del self._processes[name]
+        if exit_code:
+            raise DemoError(f"airflow {' '.join(command)} failed.\n{self._tail(name)}")
 
     def start_scheduler(self) -> None:
         """Start the scheduler, which also runs the executor.
@@ -129,7 +130,7 @@ class LocalAirflow:
         Raises:
             DemoError: if it did not start; the message ends with the end of its log.
         """
-        self._start("scheduler", ["scheduler", "--skip-serve-logs"])
+        self._start("scheduler", ["scheduler", "--skip-serve-logs"], ["-c", _SCHEDULER])
         self._wait_until_healthy("scheduler")
 
     def start_triggerer(self) -> None:
@@ -141,30 +142,63 @@ class LocalAirflow:
         self._start("triggerer", ["triggerer", "--skip-serve-logs"])
         self._wait_until_healthy("triggerer")
 
-    def run_backfill(self, dag_id: str, runs: int) -> Iterator[int]:
-        """Unpause a DAG, and yield the number of finished runs until all are finished.
+    def trigger(self, dag_id: str, **body: Any) -> str:
+        """Unpause a DAG and start a run of it; returns the id of the run.
+
+        Args:
+            dag_id: the DAG.
+            body: fields of the request, such as logical_date (by default none) and dag_run_id.
 
         Raises:
-            DemoError: if a task failed (the message ends with its log), or no task ends any more.
+            DemoError: if Airflow does not create the run.
         """
         self._ask("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False})
-        progress, changed = "", time.monotonic()
-        done = 0
-        while done < runs:
+        fields = {"logical_date": None, **body}
+        run = self._ask("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=fields)
+        return str(run["dag_run_id"])
+
+    def wait_for_run(self, dag_id: str, run_id: str) -> tuple[str, list[dict[str, Any]]]:
+        """Wait until a run has ended; returns its state and its task instances.
+
+        Raises:
+            DemoError: if a process ended, or the run takes more than ten minutes.
+        """
+        run = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}"
+        deadline = time.monotonic() + SECONDS_FOR_A_RUN
+        while (state := self._get(run)["state"]) not in ("success", "failed"):
             self._check_alive()
-            self._check_tasks(dag_id)
-            listing = self._get(f"/api/v2/dags/{dag_id}/dagRuns", state="success", limit=1)
-            done = listing["total_entries"]
-            yield done
-            ended = self._tasks(dag_id, state="success", limit=1)["total_entries"]
-            if (now := f"{done} {ended}") != progress:
-                progress, changed = now, time.monotonic()
-            elif time.monotonic() - changed > SECONDS_WITHOUT_PROGRESS:
+            if time.monotonic() > deadline:
                 raise DemoError(
-                    f"{dag_id}: no task ended for {SECONDS_WITHOUT_PROGRESS:.0f} s.\n"
+                    f"run {run_id} of {dag_id} did not end in {SECONDS_FOR_A_RUN:.0f} s.\n"
                     + self._tail("scheduler")
                 )
             time.sleep(0.5)
+        return str(state), list(self._get(f"{run}/taskInstances")["task_instances"])
+
+    def run(
+        self, dag_id: str, run_id: str, start: date, end: date
+    ) -> tuple[str, list[dict[str, Any]]]:
+        """Run a DAG for a data interval; returns as `wait_for_run`.
+
+        Raises:
+            DemoError: as `trigger` and `wait_for_run`.
+        """
+        first, last = (f"{day}T00:00:00Z" for day in (start, end))
+        interval = {"data_interval_start": first, "data_interval_end": last}
+        self.trigger(dag_id, dag_run_id=run_id, logical_date=first, **interval)
+        return self.wait_for_run(dag_id, run_id)
+
+    def log_of(self, task: Mapping[str, Any]) -> str:
+        """The end of the log of a task instance, after a line that names it."""
+        path = f"/api/v2/dags/{task['dag_id']}/dagRuns/{task['dag_run_id']}/taskInstances"
+        path += f"/{task['task_id']}/logs/{max(task['try_number'], 1)}"
+        lines = _log_lines(self._get(path, full_content="true")["content"])[-12:]
+        title = f"task {task['task_id']} of {task['dag_id']}, run {task['dag_run_id']}"
+        return "\n".join([f"The end of the log of {title}:", *lines])
+
+    def page(self, address: str) -> str:
+        """A page or a stylesheet of Airflow's UI."""
+        return self._client.get(address).raise_for_status().text
 
     def cpu_seconds(self) -> float:
         """CPU time of all processes until now, ended tasks included."""
@@ -219,41 +253,12 @@ class LocalAirflow:
     ) -> None:
         self.stop()
 
-    def asset_events(self, dag_id: str) -> Iterator[dict[str, Any]]:
-        """The asset events of a DAG's tasks, oldest first."""
-        offset = 0
-        while True:
-            page = self._get(
-                "/api/v2/assets/events",
-                source_dag_id=dag_id,
-                order_by="timestamp",
-                limit=100,
-                offset=offset,
-            )
-            yield from page["asset_events"]
-            offset += len(page["asset_events"])
-            if offset >= page["total_entries"] or not page["asset_events"]:
-                return
-
-    def _check_tasks(self, dag_id: str) -> None:
-        for state in ("failed", "up_for_retry"):
-            for task in self._tasks(dag_id, state=state, limit=1)["task_instances"]:
-                path = f"/api/v2/dags/{dag_id}/dagRuns/{task['dag_run_id']}/taskInstances"
-                attempt = max(task["try_number"], 1)
-                log = self._get(f"{path}/{task['task_id']}/logs/{attempt}", full_content="true")
-                lines = "\n".join(_log_lines(log["content"])[-12:])
-                raise DemoError(
-                    f"task {task['task_id']} of {dag_id}, run {task['dag_run_id']}, failed. "
-                    f"The end of its log:\n{lines}"
-                )
-
-    def _tasks(self, dag_id: str, **query: Any) -> Any:
-        return self._get(f"/api/v2/dags/{dag_id}/dagRuns/~/taskInstances", **query)
-
-    def _start(self, name: str, command: Sequence[str]) -> None:
+    def _start(
+        self, name: str, command: Sequence[str], program: Sequence[str] = ("-m", "airflow")
+    ) -> None:
         with (self.logs / f"{name}.log").open("wb") as log:
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "airflow", *command],
+                [sys.executable, *program, *command],
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -285,13 +290,6 @@ class LocalAirflow:
                     f"Airflow's {name} ended with exit code {process.returncode}.\n"
                     + self._tail(name)
                 )
-
-    def _run(self, name: str, command: Sequence[str]) -> None:
-        self._start(name, command)
-        exit_code = self._processes[name].wait()
-        del self._processes[name]
-        if exit_code:
-            raise DemoError(f"airflow {' '.join(command)} failed.\n{self._tail(name)}")
 
     def _tail(self, name: str) -> str:
         path = self.logs / f"{name}.log"
