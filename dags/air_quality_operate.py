@@ -1,8 +1,8 @@
 """Operate a model: retrain, judge, fall back and score each month, in one task group.
 
 `make demo` runs this file. In each run, a challenger is trained on twelve months, calibrated on the
-next and judged on the next, the last one with labels: those of the month itself are not there yet.
-The month is then scored by the champion, or by the class prior while the champion is worse than it.
+next and judged on the one after, which is the last month with labels. The month of the run has no
+labels yet; the champion scores it, or the class prior while the champion is worse than the prior.
 """
 
 from __future__ import annotations

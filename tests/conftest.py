@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from buckets import Bucket
 
 DATA = Path(__file__).parents[1] / "probclass_core" / "demo" / "data"
+TABLES = Path(__file__).parents[1] / "benchmarks" / "data"
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 # Airflow reads these when it is first imported; the user's Airflow home must not be touched.
@@ -51,6 +52,12 @@ def penguins(data: Path) -> pa.Table:
     """Mixed columns with missing values."""
     options = pacsv.ConvertOptions(strings_can_be_null=True)
     return pacsv.read_csv(data / "penguins.csv", convert_options=options)
+
+
+@pytest.fixture(scope="session")
+def titanic() -> pa.Table:
+    """Passengers of the Titanic: numbers, categories, missing values; ``label`` is text."""
+    return pq.read_table(TABLES / "titanic.parquet")
 
 
 @pytest.fixture(scope="session")

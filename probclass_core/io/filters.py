@@ -68,17 +68,19 @@ def expression(
         SpecError: if a condition is malformed, or a value cannot be compared with its column.
     """
     values = typed_partition(schema, partition)
-    terms = [_condition(schema, (name, "==", value)) for name, value in values.items()]
+    conditions: list[Condition] = [(name, "==", value) for name, value in values.items()]
+    terms: list[pc.Expression] = []
     where = parse_where(where)
     if isinstance(where, pc.Expression):
         terms.append(where)
     else:
-        terms.extend(_condition(schema, condition) for condition in where or ())
-    if len(terms) > _MOST_CONDITIONS:
+        conditions += where or ()
+    if len(conditions) > _MOST_CONDITIONS:  # before each is cast, which takes time
         raise SpecError(
-            f"where has {len(terms):,} conditions, at most {_MOST_CONDITIONS:,} are allowed; list "
-            "the values of one column with in."
+            f"where has {len(conditions):,} conditions, at most {_MOST_CONDITIONS:,} are allowed; "
+            "list the values of one column with in."
         )
+    terms += [_condition(schema, condition) for condition in conditions]
     return functools.reduce(operator.and_, terms) if terms else None
 
 

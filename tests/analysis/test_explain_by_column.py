@@ -13,13 +13,6 @@ from typer.testing import CliRunner
 import probclass_core as pc
 from probclass_core.cli.app import app
 
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def titanic() -> pa.Table:
-    return pq.read_table(ROOT / "benchmarks" / "data" / "titanic.parquet")
-
 
 @pytest.fixture(scope="module")
 def model(titanic: pa.Table) -> pc.Model:

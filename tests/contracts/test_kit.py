@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import errors
+from hypothesis import errors, settings
 
 import probclass_core as pc
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
@@ -37,12 +37,22 @@ COUNTS = {"x": counts(), "y": counts()}
 OPTIONS = [{"conjugate_prior": {"mean": 0.0, "variance": 1.0}}]
 
 
+@pytest.fixture
+def many_examples() -> Iterator[None]:
+    """As many examples as `try_law` asks for: few of them may show that a law is broken."""
+    lane = settings.get_current_profile_name()
+    settings.register_profile("many", deadline=None, max_examples=300, derandomize=True)
+    settings.load_profile("many")
+    yield
+    settings.load_profile(lane)
+
+
 def test_every_law_has_an_estimator_that_breaks_it() -> None:
     assert set(BROKEN) == {law.__name__ for law in LAWS}
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_a_law_rejects_the_estimator_that_breaks_it(law: Law) -> None:
+def test_a_law_rejects_the_estimator_that_breaks_it(law: Law, many_examples: None) -> None:
     plugin = BROKEN[law.__name__]
     assert law in laws_of(plugin)
     columns, options = (COUNTS, [{}]) if law is masses_sum_to_1 else (COLUMNS, OPTIONS)

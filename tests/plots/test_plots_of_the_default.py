@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from matplotlib import pyplot
 from matplotlib.axes import Axes
@@ -15,13 +13,7 @@ from matplotlib.figure import Figure
 
 import probclass_core as pc
 
-ROOT = Path(__file__).parents[2]
 CLASSES = ["0", "1"]
-
-
-@pytest.fixture(scope="module")
-def titanic() -> pa.Table:
-    return pq.read_table(ROOT / "benchmarks" / "data" / "titanic.parquet")
 
 
 @pytest.fixture(scope="module")
