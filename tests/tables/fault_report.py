@@ -1,8 +1,7 @@
-"""What was injected, what happened, and how often: collected by tests, and written as a table.
+"""What was injected, what happened, and how often: collected by tests, and printed as a table.
 
-``python tests/tables/fault_report.py FOLDER [PAGE]`` prints what the tests have recorded in the
-folder that ``PROBCLASS_FAULTS`` names, or writes it to a page of the docs; ``make faults`` does the
-first.
+``make faults`` runs ``python tests/tables/fault_report.py FOLDER``, which prints what the tests
+have recorded in the folder that ``PROBCLASS_FAULTS`` names.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ import json
 import os
 import sys
 from pathlib import Path
-
-BEGIN, END = "<!-- faults -->", "<!-- end of faults -->"
 
 
 def record(fault: str, where: str, happened: str, figure: str) -> None:
@@ -40,14 +37,5 @@ def table(folder: Path) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def main(folder: Path, page: Path | None = None) -> None:
-    if page is None:
-        sys.stdout.write(table(folder))
-        return
-    text = page.read_text(encoding="utf-8")
-    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-    page.write_text(f"{before}{BEGIN}\n\n{table(folder)}\n{END}{after}", encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    sys.stdout.write(table(Path(sys.argv[1])))
