@@ -144,12 +144,12 @@ def _name(kind: Any) -> str:
 
 
 def _name_within(value: object, kinds: Iterable[Any]) -> str:
-    """A hint for a column, a list of one name, or a name of pandas that is not text."""
+    """A hint for a column, a list or tuple of one name, or a name of pandas that is a number."""
     if not any(_is_text(kind) for kind in kinds):
         return ""
     name = getattr(value, "name", None)
-    if isinstance(value, list) and len(value) == 1:
+    if isinstance(value, (list, tuple)) and len(value) == 1:
         name = value[0]
-    if isinstance(value, (int, tuple)) and value != ():
+    if isinstance(value, int):
         return f" Names are text: pass {str(value)!r}."
     return f" Pass {name!r}." if isinstance(name, str) else ""

@@ -122,8 +122,15 @@ def as_table(data: Any) -> pa.Table:
             LazyFrame, which is collected.
 
     Raises:
-        DataError: if it is none of these, or Arrow cannot convert its columns.
+        DataError: if it is none of these, Arrow cannot convert its columns, or pandas names them by
+            several levels.
     """
+    levels = getattr(getattr(data, "columns", None), "nlevels", 1)
+    if levels > 1:
+        raise DataError(
+            f"the columns have names of {levels} levels, such as {data.columns[0]!r}; flatten "
+            'them: frame.columns = ["_".join(map(str, name)) for name in frame.columns].'
+        )
     if is_lazy_frame(data):
         data = data.collect()
     if isinstance(data, pa.Table):

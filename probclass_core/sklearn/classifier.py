@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from probclass_core.arrow.arrays import FloatArray, as_table, label_codes
+from probclass_core.arrow.arrays import FloatArray, as_table, check_columns, label_codes
 from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.sparse_counts import counts_column
 from probclass_core.errors import (
@@ -309,9 +309,11 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         if issparse(X) if reset else self._sparse:
             return self._sparse_rows(X, reset=reset)
         if is_frame(X):
+            table = as_table(X)
+            check_columns(table.schema, table.column_names)  # scikit-learn's error has no way out
             validate_data(self, X, reset=reset, skip_check_array=True)
             # Arrow appends the index of a pandas frame to its columns.
-            columns = as_table(X).columns[: self.n_features_in_]
+            columns = table.columns[: self.n_features_in_]
         elif issparse(X):
             raise DataError(
                 "X is sparse, but the classifier was fitted on columns; fit it on a sparse X as "

@@ -235,6 +235,6 @@ def test_compare_with_folds_is_cross_validation(probclass: Any, iris: pa.Table) 
     shown = probclass.ok(*arguments, "--folds", "4").out
     assert "2 models, the smallest log loss first, on the same 4 folds" in shown
     assert f"Differences are from '{expected.best}'" in shown
-    assert "compare --folds 5" in probclass.error(*arguments)
+    assert "compare --folds 5" in probclass.error("compare", "no_such.parquet", *paths)
     assert "remove --odds" in probclass.error(*arguments, "--folds", "4", "--odds", "one=2")
     assert "write --folds N" in probclass.error(*arguments, "--groups", "species")

@@ -52,9 +52,17 @@ MESSAGES: dict[str, tuple[Callable[[], object], list[str]]] = {
         ["label must be a column name, got ['kind']", "Pass 'kind'."],
     ),
     "label as a Series": (fit(KIND), ["label must be a column name", "a Series", "Pass 'kind'."]),
-    "label of two levels": (
-        fit(("all", "kind"), of_two_levels()),
-        ["label must be a column name, got ('all', 'kind')", '''pass "('all', 'kind')"'''],
+    "label as a tuple": (
+        fit(("kind",)),
+        ["label must be a column name, got ('kind',)", "Pass 'kind'"],
+    ),
+    "columns of two levels": (
+        fit("kind", of_two_levels()),
+        ["names of 2 levels, such as ('all', 'size')", "frame.columns = ["],
+    ),
+    "columns of two levels of a classifier": (
+        lambda: ProbClassifier().fit(of_two_levels(), KIND),
+        ["names of 2 levels"],
     ),
     "label as a number": (
         fit(2, FRAME.set_axis(range(3), axis=1)),
@@ -134,6 +142,10 @@ MESSAGES: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "duplicate columns of a frame": (
         fit("kind", pd.concat([FRAME, FRAME[["size"]]], axis=1)),
+        ["the table has 2 columns named 'size'; rename all but one."],
+    ),
+    "duplicate columns of a classifier": (
+        lambda: ProbClassifier().fit(pd.concat([FEATURES, FRAME[["size"]]], axis=1), KIND),
         ["the table has 2 columns named 'size'; rename all but one."],
     ),
     "one row of plain values": (

@@ -353,6 +353,7 @@ def compare(
     Example: probclass compare lake full.toml naive.toml --where "month < 2014-01"
     """
     import probclass_core as pc
+    from probclass_core.analysis.comparison import check_same_columns
 
     reading = rows.arguments()
     paths = {path.stem: path for path in specs}
@@ -373,6 +374,7 @@ def compare(
         else:
             show(str(result))
         return
+    check_same_columns(models)
     prior = dict.fromkeys(paths, 1.0) | _prior_odds(odds or (), paths)
     with progress("summarizing") as report:
         statistics = {
