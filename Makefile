@@ -16,7 +16,7 @@ PYTEST := $(PYTHON) -m pytest -q --numprocesses auto --maxprocesses 4 --dist loa
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo airflow test test-services test-nightly servers faults promoters hostile backfill celery \
-	distributions image format lint check site pictures screenshots clean bench figures accuracy \
+	distributions image format lint check site pictures commands screenshots clean bench figures accuracy \
 	scale billion partitions years khiops wheel golden constraints licenses
 
 ##@ Start
@@ -100,6 +100,9 @@ site: setup ## Build the documentation site in build/site, and run the notebooks
 
 pictures: setup ## Redraw the pictures of docs/plots.md
 	$(PYTHON) tests/docs/draw.py
+
+commands: setup ## Write the commands into docs/cli.md, from their help
+	$(PYTHON) tests/docs/cli_page.py
 
 screenshots: setup ## Retake the screenshots of docs/ui.md, in Airflow and Chromium
 	$(PYTHON) tests/ui/draw.py

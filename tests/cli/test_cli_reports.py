@@ -21,8 +21,6 @@ from probclass_core.cli import output
 from probclass_core.cli.app import app
 from probclass_core.execution import progress
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
-
 
 @pytest.fixture
 def iris_model(probclass: Any, iris: pa.Table) -> pc.Model:
@@ -385,12 +383,7 @@ COMMANDS = dict(all_commands(typer.main.get_command(app)))
 
 
 @pytest.mark.parametrize("path", COMMANDS)
-def test_every_command_and_option_is_documented_and_tested(path: str) -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert f"{path} " in page
-    for parameter in COMMANDS[path].params:
-        names = parameter.opts if parameter.param_type_name == "option" else [parameter.metavar]
-        assert [name for name in names if name.strip("[]") not in page] == []
+def test_every_command_is_tested(path: str) -> None:
     first = json.dumps(path.split()[1])
     folder = Path(__file__).parents[1]
     tests = [file.read_text(encoding="utf-8") for file in folder.rglob("test_*.py")]

@@ -181,7 +181,9 @@ def explain(
     by: Annotated[
         Literal["column", "block"],
         typer.Option(
-            "--by", help="One entry for each column, or for each block and column with its weight."
+            "--by",
+            metavar="column|block",
+            help="One entry for each column, or for each block and column with its weight.",
         ),
     ] = "column",
     limit: Annotated[
