@@ -1,7 +1,7 @@
 """Report the licenses of all pinned packages: `make licenses`.
 
 Prints one line for each package of pins/development.txt that is installed: name, version, license,
-and where it is used. Packages with a copyleft license come first; docs/security.md lists them.
+and where it is used. Packages with a copyleft license come first; docs/deployment.md lists them.
 """
 
 from __future__ import annotations
