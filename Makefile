@@ -104,7 +104,7 @@ pictures: setup ## Redraw the pictures of docs/plots.md
 commands: setup ## Write the commands into docs/cli.md, from their help
 	$(PYTHON) tests/docs/cli_page.py
 
-screenshots: setup ## Retake the screenshots of docs/ui.md, in Airflow and Chromium
+screenshots: setup ## Retake the screenshots of docs/airflow.md, in Airflow and Chromium
 	$(PYTHON) tests/ui/draw.py
 
 clean: ## Remove environments, caches and outputs

@@ -1,4 +1,4 @@
-"""Take the screenshots of docs/ui.md in a local Airflow with Chromium.
+"""Take the screenshots of docs/airflow.md in a local Airflow with Chromium.
 
 python tests/ui/draw.py
 """
