@@ -130,7 +130,7 @@ billion: setup ## Train on a billion rows, kill it in the middle, and go on
 	$(PYTHON) -m benchmarks.billion
 
 partitions: setup ## Measure one task that scores 500 partitions, by format
-	$(PYTHON) -m benchmarks.partitions --page docs/data.md
+	$(PYTHON) -m benchmarks.partitions --page docs/tables.md
 
 years: setup ## Operate a model month by month for four years in a local Airflow, and draw the timeline
 	$(PYTHON) -m benchmarks.years --page docs/operate.md

@@ -1,6 +1,6 @@
 """Processor time of one task that scores many small partitions, by the format of the sink.
 
-python -m benchmarks.partitions [--partitions 500] [--rows 1000] [--page docs/data.md]
+python -m benchmarks.partitions [--partitions 500] [--rows 1000] [--page docs/tables.md]
 
 "Bare" scores the same partitions in memory, and writes each with pyarrow, without a commit. Every
 sink is measured in the same process, after a run that warms up. The second run of each sink finds
