@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[2]
 OTHER_PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
     "LICENSE": "license.md",
+    "SECURITY.md": "vulnerabilities.md",
     "benchmarks/data/README.md": "data/benchmarks.md",
     "plugins/probclass-distributions/README.md": "plugins/distributions.md",
     "plugins/probclass-kde/README.md": "plugins/kde.md",

@@ -1,4 +1,4 @@
-"""The pages for contributors name files, functions and layers that exist.
+"""The pages for contributors name files, functions, commands and layers that exist.
 
 In their text, `pipeline/training.py` is a file below the repository or below ``probclass_core``,
 `pipeline/training.py::fit` something defined in it, and `pipeline/` a folder.
@@ -12,13 +12,15 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from pages import ROOT, prose, relative
 
 DOCS = ROOT / "docs"
 ARCHITECTURE = DOCS / "architecture.md"
-PAGES = [ARCHITECTURE, DOCS / "decision-records.md", DOCS / "promises.md"]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+PAGES = [CONTRIBUTING, ARCHITECTURE, DOCS / "decision-records.md", DOCS / "promises.md"]
 
-_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*(?:/|\.(?:c|md|pyi?|toml)))(?:::([\w.]+))?`")
+_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*(?:/|\.(?:c|md|pyi?|toml|yml)))(?:::([\w.]+))?`")
 
 
 def named(page: Path) -> list[tuple[str, str]]:
@@ -54,6 +56,24 @@ def test_what_a_page_for_contributors_names_exists(page: Path) -> None:
         if name:
             body = ast.parse(file.read_text(encoding="utf-8")).body
             assert is_defined(name, body), f"{relative(page)}: {path} does not define {name}"
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=relative)
+def test_commands_of_a_page_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert {*re.findall(r"(?:`|\$ )make ([a-z-]+)", text)} <= {*targets}
+    for path in re.findall(r"`(\.ci/\w+)`|^\$ pytest (.+?) -", text, re.M):
+        for name in "".join(path).split():
+            assert (ROOT / name).exists(), f"{relative(page)} names {name}, which does not exist"
+
+
+@pytest.mark.parametrize("form", sorted(ROOT.glob(".github/ISSUE_TEMPLATE/*.yml")), ids=relative)
+def test_a_form_for_issues_is_one(form: Path) -> None:
+    fields = yaml.safe_load(form.read_text(encoding="utf-8"))
+    assert {"name", "description", "body"} <= {*fields}
+    assert {field["type"] for field in fields["body"]} <= {"input", "markdown", "textarea"}
+    assert all({"label", "value"} & {*field["attributes"]} for field in fields["body"])
 
 
 def test_a_name_that_is_not_defined_is_noticed() -> None:
