@@ -102,7 +102,7 @@ def read_model_records(files: Location, model: str) -> ModelRecords:
             path = promotion_path(model, alias.alias, when, id_)
             return entries.get(path.removeprefix(f"{model}/"))
 
-        promotions += [entry for entry in in_force(alias, entry_of) if entry.time]
+        promotions += in_force(alias, entry_of)
     return ModelRecords(
         model=model,
         versions=sorted(versions, key=lambda version: (version.created, version.id)),

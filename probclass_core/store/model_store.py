@@ -55,7 +55,6 @@ from probclass_core.store.promotions import (
     Promotion,
     is_recorded,
     promotions_in_force,
-    record_first,
     record_promotion,
     refusals,
     returns,
@@ -328,7 +327,7 @@ class ModelStore:
                 why = f"{alias} was rolled back from {_short(promoted)}{rolled_back}"
                 self._refuse(replace(entry, action="refused", reason=why))
                 raise RolledBackError(f"{why}; {_TO_PROMOTE_AGAIN}.")
-            if moved := self._move(seen, current, entry, current_id):
+            if moved := self._move(seen, entry, current_id):
                 return moved
         raise self._contended(name, alias)
 
@@ -487,7 +486,7 @@ class ModelStore:
                 restores=target.time,
             )
             previous = stack[position - 1].id if position else None
-            if self._move(seen, current, entry, previous):
+            if self._move(seen, entry, previous):
                 return entry
         raise self._contended(name, alias)
 
@@ -536,7 +535,6 @@ class ModelStore:
                 *promotions_in_force(self._files, self._alias(name, each)),
                 *refusals(self._files, name, each),
             )
-            if entry.time
         ]
         return sorted(entries, key=lambda entry: (entry.time, entry.alias))
 
@@ -626,22 +624,17 @@ class ModelStore:
             f"'{name}@{alias}': other processes promoted first {_ATTEMPTS} times; try again later."
         )
 
-    def _move(
-        self, seen: Revision, current: Alias | None, entry: Promotion, previous: str | None
-    ) -> Alias | None:
+    def _move(self, seen: Revision, entry: Promotion, previous: str | None) -> Alias | None:
         """Record an entry and make its alias name it, unless another process moved the alias.
 
         Args:
             seen: content of the file of the alias; on a local disk it must be locked.
-            current: the alias as it was seen, or None if it does not exist.
             entry: the entry to record.
             previous: content id of the version that the alias names after a rollback of the entry.
 
         Returns:
             The alias; None if another process moved it first.
         """
-        if current is not None:
-            record_first(self._files, current)
         record = Alias(entry.model, entry.alias, entry.id, entry.time, previous)
         record_promotion(self._files, entry)
         path = _alias_path(entry.model, entry.alias)

@@ -72,16 +72,6 @@ def user() -> str | None:
         return None
 
 
-def record_first(files: Location, alias: Alias) -> None:
-    """Record the promotion in force, if it has no entry, as of a release without a ledger.
-
-    Raises:
-        StoreError: if the file system refuses.
-    """
-    if not files.is_file(promotion_path(alias.model, alias.alias, alias.promoted, alias.id)):
-        record_promotion(files, _unrecorded(alias))
-
-
 def record_promotion(files: Location, entry: Promotion) -> Promotion:
     """Append an entry, and return it as it is recorded.
 
@@ -98,9 +88,6 @@ def record_promotion(files: Location, entry: Promotion) -> Promotion:
 
 def promotions_in_force(files: Location, alias: Alias | None) -> list[Promotion]:
     """The entries that an alias names, directly or through later entries, oldest first.
-
-    An alias of a release without a ledger has no entries; its last two versions are taken instead,
-    the older one with an empty time.
 
     Raises:
         StoreError: if an entry is damaged, or the file system refuses.
@@ -129,14 +116,10 @@ def in_force(alias: Alias, read: Callable[[str, str], Promotion | None]) -> list
     while time is not None and id_ is not None and (time, id_) not in seen:
         seen.add((time, id_))
         entry = read(time, id_)
-        if entry is None and not entries:
-            entry = _unrecorded(alias)
-        elif entry is None:  # it was removed, and what was before it is unknown
+        if entry is None:  # it was removed, and what was before it is unknown
             entry = Promotion(alias.model, alias.alias, "promoted", id_, None, time)
         entries.append(entry)
         time, id_ = entry.before, entry.previous
-    if id_ is not None:
-        entries.append(Promotion(alias.model, alias.alias, "promoted", id_, None, ""))
     return entries[::-1]
 
 
@@ -175,10 +158,6 @@ def returns(entries: Sequence[Promotion]) -> tuple[list[Promotion], dict[str, Pr
             stack.append(entry)
             undone.pop(entry.id, None)
     return stack, undone
-
-
-def _unrecorded(alias: Alias) -> Promotion:
-    return Promotion(alias.model, alias.alias, "promoted", alias.id, alias.previous, alias.promoted)
 
 
 def _paths(files: Location, model: str, alias: str, id_: str) -> list[str]:

@@ -194,22 +194,6 @@ def test_an_entry_that_its_alias_never_named_does_not_count(
     assert store.rollback("air").id == first.id
 
 
-def test_an_alias_without_a_ledger_rolls_back_to_its_previous_version(
-    store: ModelStore, versions: list[ModelVersion], tmp_path: Path
-) -> None:
-    """As a store of an earlier release has it."""
-    first, second, third, _ = versions
-    store.promote("air", first, "champion")
-    store.promote("air", second, "champion")
-    for file in (tmp_path / "models" / "air" / "promotions").rglob("*.json"):
-        file.unlink()
-    assert [entry.id for entry in store.history("air")] == [second.id]
-    store.promote("air", third, "champion")
-    assert store.rollback("air").id == second.id
-    assert store.rollback("air").id == first.id
-    assert store.resolve("air@champion") == first
-
-
 def test_a_damaged_entry_is_named(
     store: ModelStore, versions: list[ModelVersion], tmp_path: Path
 ) -> None:
