@@ -50,9 +50,6 @@ _ROUNDING = 1e-9
 
 _BY_CLASS = ("class", "precision", "recall", "f1")
 
-_ADDED = ("baseline_brier", "baseline_ece", "log_loss_error", "log_loss_gain_error")
-"""Fields that older records lack."""
-
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Report):
@@ -79,10 +76,10 @@ class Evaluation(Report):
         baseline_accuracy: accuracy of always predicting the class with the largest prior.
         baseline_cost: mean cost of always predicting the class that costs least under the prior.
         baseline_log_loss: log loss of predicting the prior for every row.
-        baseline_brier: Brier score of predicting the prior; None in older records.
-        baseline_ece: calibration error of predicting the prior; None in older records.
-        log_loss_error: standard error of `log_loss`, if the rows are independent; None if it is
-            unknown: of an infinite log loss, of fewer than two rows, and in older records.
+        baseline_brier: Brier score of predicting the prior.
+        baseline_ece: calibration error of predicting the prior.
+        log_loss_error: standard error of `log_loss`, if the rows are independent; None if the log
+            loss is infinite or there are fewer than two rows.
         log_loss_gain_error: standard error of the difference of `log_loss` and
             `baseline_log_loss`, whose rows are the same; None as above.
         model_id: content id of the evaluated model.
@@ -108,8 +105,8 @@ class Evaluation(Report):
     baseline_accuracy: float | None
     baseline_cost: float | None
     baseline_log_loss: float
-    baseline_brier: float | None
-    baseline_ece: float | None
+    baseline_brier: float
+    baseline_ece: float
     log_loss_error: float | None
     log_loss_gain_error: float | None
     model_id: str
@@ -234,7 +231,6 @@ class Evaluation(Report):
         Raises:
             DataError: if a field is missing.
         """
-        values = {**dict.fromkeys(_ADDED), **values}
         missing = [name for name in cls.__dataclass_fields__ if name not in values]
         if missing:
             raise DataError(f"the values are not a complete evaluation: {missing[0]!r} is missing.")

@@ -88,7 +88,7 @@ LARGEST_ROW_WEIGHT = 100.0
 STATISTICS_HINT = "compute it by summarize(source, spec)"
 """How to fix a call that passes something else instead of statistics."""
 
-_COLUMNS = "_columns"
+PROFILE = "_columns"
 """Name of the table `Statistics.columns`; no block can have it, because of the underscore."""
 
 _MOST_TABLES = 64
@@ -114,9 +114,9 @@ class Statistics(Report):
         blocks: block name to the estimator's table; a block without rows is absent.
         rows: number of rows read.
         null_labels: number of rows left out because their label is null.
+        columns: what these rows have in each feature column, see `column_profile`; not part of the
+            content id.
         sample: sample of the labeled rows, see `row_sample`, if the spec fits block weights.
-        columns: what these rows have in each feature column, see `column_profile`; None for
-            statistics that an earlier release stored. It is not part of the content id.
     """
 
     spec: ModelSpec
@@ -125,8 +125,8 @@ class Statistics(Report):
     blocks: Mapping[str, ArrowTable]
     rows: int
     null_labels: int
+    columns: ArrowTable
     sample: ArrowTable | None = None
-    columns: ArrowTable | None = None
 
     @property
     def labeled_rows(self) -> int:
@@ -144,9 +144,9 @@ class Statistics(Report):
         return count / rows if count > LARGEST_ROW_WEIGHT * rows else 1.0
 
     @property
-    def column_values(self) -> dict[str, dict[str, Any]] | None:
+    def column_values(self) -> dict[str, dict[str, Any]]:
         """`columns` as JSON values: rows, nulls, min and max by feature."""
-        return None if self.columns is None else profile_values(self.columns, self.features)
+        return profile_values(self.columns, self.features)
 
     def _report(self) -> list[Part]:
         """The classes and the blocks."""
@@ -178,10 +178,9 @@ class Statistics(Report):
 
     @property
     def tables(self) -> dict[str, ArrowTable]:
-        """All tables by name: ``classes``, those of the blocks, and those that are optional."""
-        optional = {"sample": self.sample, _COLUMNS: self.columns}
-        present = {name: table for name, table in optional.items() if table is not None}
-        return {"classes": self.classes, **self.blocks, **present}
+        """All tables by name: ``classes``, those of the blocks, the profile and ``sample``."""
+        sample = {} if self.sample is None else {"sample": self.sample}
+        return {"classes": self.classes, **self.blocks, **sample, PROFILE: self.columns}
 
     @classmethod
     def from_tables(
@@ -194,9 +193,9 @@ class Statistics(Report):
     ) -> Statistics:
         """The inverse of `tables`."""
         blocks = dict(tables)
-        classes, sample = blocks.pop("classes"), blocks.pop("sample", None)
-        columns = blocks.pop(_COLUMNS, None)
-        return cls(spec, features, classes, blocks, rows, null_labels, sample, columns)
+        classes, columns = blocks.pop("classes"), blocks.pop(PROFILE)
+        sample = blocks.pop("sample", None)
+        return cls(spec, features, classes, blocks, rows, null_labels, columns, sample)
 
     def check(self, where: str = "the statistics") -> None:
         """Check statistics that were read from a store; checksums do not say that they are right.
@@ -223,8 +222,8 @@ class Statistics(Report):
                 "rows": self.rows,
                 "null_labels": self.null_labels,
             },
-            tables={name: table for name, table in self.tables.items() if name != _COLUMNS},
-            provenance={} if self.columns is None else {"columns": self.column_values},
+            tables={name: table for name, table in self.tables.items() if name != PROFILE},
+            provenance={"columns": self.column_values},
         )
 
     @classmethod
@@ -238,8 +237,9 @@ class Statistics(Report):
         if bundle.kind != "statistics":
             raise StoreError(f"the bundle contains a {bundle.kind}, not statistics.")
         content, tables = bundle.content, dict(bundle.tables)
-        if "columns" in bundle.provenance:
-            tables[_COLUMNS] = profile_from_values(bundle.provenance["columns"])
+        if "columns" not in bundle.provenance:
+            raise StoreError("the provenance of the statistics has no profile of the columns.")
+        tables[PROFILE] = profile_from_values(bundle.provenance["columns"])
         statistics = cls.from_tables(
             spec=ModelSpec.from_dict(content["spec"]),
             features=with_time_zones(
@@ -321,10 +321,7 @@ def _check_totals(parts: Sequence[Statistics]) -> None:
         raise StoreError(f"{counted[first]} labeled rows of {read[first]}.")
     if spec.weight is None and ((counts != rows).any() or (counted != read - nulls).any()):
         raise StoreError("the counts of the classes are not those of the rows.")
-    profiles = [part.columns for part in parts if part.columns is not None]
-    if profiles:
-        present = [part.columns is not None for part in parts]
-        check_profiles(profiles, spec.features, counted[present])
+    check_profiles([part.columns for part in parts], spec.features, counted)
 
 
 def _numbered(parts: Sequence[Statistics], tables: Sequence[ArrowTable]) -> ArrowTable:
@@ -672,7 +669,6 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         if tables:
             blocks[name] = estimator.merge(tables)
     samples = [part.sample for part in parts if part.sample is not None]
-    profiles = [part.columns for part in parts if part.columns is not None]
     return Statistics(
         spec=spec,
         features=features,
@@ -683,7 +679,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         rows=sum(part.rows for part in parts),
         null_labels=sum(part.null_labels for part in parts),
         sample=merge_samples(samples) if samples else None,
-        columns=merge_profiles(profiles) if len(profiles) == len(parts) else None,
+        columns=merge_profiles([part.columns for part in parts]),
     )
 
 

@@ -37,7 +37,7 @@ from probclass_core.arrow.bundle import (
     to_ipc,
 )
 from probclass_core.errors import StoreError, one_line
-from probclass_core.estimation.statistics import Statistics
+from probclass_core.estimation.statistics import PROFILE, Statistics
 from probclass_core.io.footers import Footer
 from probclass_core.spec.model_spec import ModelSpec
 
@@ -137,8 +137,9 @@ class Entry:
             StoreError: as `tables`, or if one is missing.
         """
         tables = self.tables(where)
-        if "classes" not in tables:
-            raise StoreError(f"{where} is damaged: an entry has no table of classes.")
+        for name in ("classes", PROFILE):
+            if name not in tables:
+                raise StoreError(f"{where} is damaged: an entry has no table {name!r}.")
         return Statistics.from_tables(spec, features, tables, self.rows, self.null_labels)
 
 

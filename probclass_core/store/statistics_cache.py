@@ -53,7 +53,7 @@ CacheOption = ModelStore | str | os.PathLike[str] | bool | None
 _FOLDER = "_statistics"  # not a model: the name of a model begins with a letter or digit
 _SUFFIX = ".arrow"
 
-_FORMAT = 4
+_FORMAT = 1
 """Format of the entries; raise it when they change."""
 
 _NAME_DIGITS = 32
@@ -72,7 +72,6 @@ _MAX_PACKS_IN_MEMORY = 16
 """Number of packs in memory, if they cannot be mapped."""
 
 _DAMAGED = "damaged"
-_EARLIER_LAYOUT = "of an earlier layout"
 
 
 class CachedStatistics:
@@ -424,28 +423,23 @@ class StatisticsCache:
         self._files.remove(file.path)
 
     def _files_of(self, summary: str) -> Iterator[_File]:
-        """The files of one summary, including those of earlier layouts."""
+        """The packs of one summary."""
         folder = f"{_FOLDER}/{summary}"
         for name in self._files.names(folder):
-            path = f"{folder}/{name}"
-            # An earlier layout had subfolders.
-            for file in (path,) if "." in name else self._files_in(path):
+            if name.endswith(_SUFFIX):
                 with suppress(FileNotFoundError):  # another process has removed it
-                    yield _File.read(self._files, file, summary)
-
-    def _files_in(self, folder: str) -> list[str]:
-        return [f"{folder}/{name}" for name in self._files.names(folder)]
+                    yield _File.read(self._files, f"{folder}/{name}", summary)
 
 
 @dataclass(frozen=True)
 class _File:
-    """A file of the cache.
+    """A pack of the cache.
 
     Attributes:
         path: its path in the store.
         data: its bytes.
-        pack: the pack that it is, or None if it is damaged or of an earlier layout.
-        entries: the entries of the pack; or one entry for a file that is not a pack.
+        pack: the pack, or None if it is damaged.
+        entries: the entries of the pack; one entry if it is damaged.
     """
 
     path: str
@@ -456,17 +450,14 @@ class _File:
     @classmethod
     def read(cls, files: Location, path: str, summary: str) -> _File:
         data, name = files.read(path), path.rsplit("/", 1)[-1]
-        reason = _EARLIER_LAYOUT
-        if name.endswith(_SUFFIX):
-            try:
-                pack = Pack(data, path)
-                fragments = pack.fragments
-                entries = [_describe(pack, data, fragment, summary) for fragment in fragments]
-                return cls(path, data, pack, entries)
-            except Exception:  # damaged values can cause any error
-                reason = _DAMAGED
-        entry = CacheEntry(summary, name.partition(".")[0], len(data), stale=reason)
-        return cls(path, data, None, [entry])
+        try:
+            pack = Pack(data, path)
+            fragments = pack.fragments
+            entries = [_describe(pack, data, fragment, summary) for fragment in fragments]
+            return cls(path, data, pack, entries)
+        except Exception:  # damaged values can cause any error
+            entry = CacheEntry(summary, name.removesuffix(_SUFFIX), len(data), stale=_DAMAGED)
+            return cls(path, data, None, [entry])
 
 
 def _describe(pack: Pack, data: Buffer, fragment: str, folder: str) -> CacheEntry:
@@ -539,8 +530,8 @@ def _why_stale(summary: Mapping[str, Any]) -> str | None:
     """Why no fit would use statistics of this summary, or None if one would."""
     if summary["release"] != probclass_core.__version__:
         return f"of release {summary['release']}"
-    if summary.get("format") != _FORMAT:
-        return "of an earlier format"
+    if summary["format"] != _FORMAT:
+        return f"of format {summary['format']}"
     installed = registry().estimators
     for estimator, versions in summary["versions"].items():
         if estimator in installed and versions != _versions(estimator):

@@ -164,17 +164,3 @@ def test_a_damaged_entry_is_removed_and_the_others_stay(lake: Path, store: Path)
     assert cache.collect() == []
     assert len(cache.entries()) == 7
     assert fit_and_count(lake, store) == (60, 7)
-
-
-@pytest.mark.parametrize("name", [f"{'0' * 32}.pack", f"ab/ab{'0' * 62}.packed"])
-def test_files_of_earlier_layouts_are_stale(lake: Path, store: Path, name: str) -> None:
-    fit_and_count(lake, store)
-    earlier = store / "_statistics" / ("0" * 64) / name
-    earlier.parent.mkdir(parents=True)
-    earlier.write_bytes(b"statistics")
-    (stale,) = [entry for entry in entries(store) if entry.stale]
-    assert (stale.fragment, stale.bytes) == (earlier.stem, 10)
-    assert stale.stale == "of an earlier layout"
-    assert pc.StatisticsCache(store).collect() == [stale]
-    assert not earlier.exists()
-    assert fit_and_count(lake, store) == (0, 8)

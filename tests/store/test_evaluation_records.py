@@ -43,19 +43,6 @@ def test_a_recorded_evaluation_is_read_back_unchanged(
     assert store.load("iris").id == version.id
 
 
-def test_a_record_without_the_newer_metrics_of_the_prior_is_read(
-    store: pc.ModelStore, model: pc.Model, iris: pa.Table
-) -> None:
-    store.save(model, "iris")
-    result = store.record_evaluation("iris", pc.evaluate(model, iris)).result
-    newer = {"baseline_brier", "baseline_ece", "worse_than_prior"}
-    assert newer < result.keys()
-    older = pc.Evaluation.from_dict({key: result[key] for key in result.keys() - newer})
-    assert (older.baseline_brier, older.baseline_ece) == (None, None)
-    assert older.worse_than_prior == ()
-    assert "log loss" in str(older)
-
-
 def test_the_same_evaluation_is_recorded_once(
     store: pc.ModelStore, model: pc.Model, iris: pa.Table
 ) -> None:

@@ -68,8 +68,8 @@ class Scores:
             accuracy_gain_error=_gain_error(values),
             log_loss=_infinite(values["log_loss"]),
             baseline_log_loss=_infinite(values["baseline_log_loss"]),
-            log_loss_error=values.get("log_loss_error") or 0.0,
-            log_loss_gain_error=values.get("log_loss_gain_error") or 0.0,
+            log_loss_error=values["log_loss_error"] or 0.0,
+            log_loss_gain_error=values["log_loss_gain_error"] or 0.0,
         )
 
 
