@@ -24,18 +24,13 @@ import pyarrow as pa
 from probclass_core.errors import StoreError, one_line, one_of
 
 FORMAT_VERSION = 1
-READS_CALIBRATION, READS_BLOCK_WEIGHTS, READS_BOUNDED_CALIBRATION = 2, 3, 3
-"""Versions of readers that added what an earlier one would ignore."""
-
-READER_VERSION = READS_BLOCK_WEIGHTS
-"""Newest format that this release reads."""
+"""Version of the manifest and the tables."""
 
 _SUFFIX = ".arrow"
 _MAGIC, _END = b"ARROW1\0\0", b"ARROW1"
 _MANIFEST_KEYS = {
     "kind": str,
     "format_version": int,
-    "min_reader_version": int,
     "content_id": str,
     "content": Mapping,
     "files": Mapping,
@@ -165,8 +160,6 @@ class Bundle:
         tables: tables by name, such as ``"priors"`` and one per block.
         provenance: rows, time, source and the like, as plain JSON values; not part of the
             content id.
-        format_version: version of the manifest and the tables.
-        min_reader_version: oldest format version whose readers understand the bundle.
 
     Raises:
         StoreError: if content or provenance contains a value that JSON lacks: a time, a NaN.
@@ -176,8 +169,6 @@ class Bundle:
     content: Mapping[str, Any]
     tables: Mapping[str, pa.Table] = field(repr=False)
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    format_version: int = FORMAT_VERSION
-    min_reader_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
         # The values that a reader will get: lists instead of tuples, text as keys.
@@ -189,7 +180,7 @@ class Bundle:
     def content_id(self) -> str:
         """SHA-256 of the content, as 64 hex digits: equal fits have equal ids."""
         digests = {name: file.sha256 for name, file in self._files.items()}
-        return _content_id(self.kind, self.format_version, self.content, digests)
+        return _content_id(self.kind, self.content, digests)
 
     def files(self) -> dict[str, Buffer]:
         """Bytes of every table by file name, ``"<table>.arrow"``."""
@@ -199,8 +190,7 @@ class Bundle:
         """Checksums, content and provenance, stored next to the files as plain JSON values."""
         return {
             "kind": self.kind,
-            "format_version": self.format_version,
-            "min_reader_version": self.min_reader_version,
+            "format_version": FORMAT_VERSION,
             "content_id": self.content_id,
             "content": self.content,
             "files": {
@@ -231,8 +221,8 @@ class Bundle:
             where: name of the bundle in messages.
 
         Raises:
-            StoreError: if the format is too new, the manifest was edited, or a file is missing,
-                truncated or altered.
+            StoreError: if the bundle is in another format, the manifest was edited, or a file is
+                missing, truncated or altered.
         """
         _check_manifest(manifest, where)
         verified = {
@@ -246,8 +236,6 @@ class Bundle:
                 _table_name(name): _read_table(name, file, where) for name, file in verified.items()
             },
             provenance=manifest["provenance"],
-            format_version=manifest["format_version"],
-            min_reader_version=manifest["min_reader_version"],
         )
         # Cache the bytes as they are stored: serialized again, they could differ.
         vars(bundle)["_files"] = verified
@@ -288,10 +276,13 @@ def _canonical(values: Any) -> str:
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _content_id(
-    kind: str, version: int, content: Mapping[str, Any], digests: Mapping[str, str]
-) -> str:
-    values = {"kind": kind, "format_version": version, "content": content, "files": digests}
+def _content_id(kind: str, content: Mapping[str, Any], digests: Mapping[str, str]) -> str:
+    values = {
+        "kind": kind,
+        "format_version": FORMAT_VERSION,
+        "content": content,
+        "files": digests,
+    }
     return hashlib.sha256(_canonical(values).encode()).hexdigest()
 
 
@@ -307,12 +298,12 @@ def _table_name(file: str) -> str:
 def _check_manifest(manifest: Mapping[str, Any], where: str) -> None:
     if not isinstance(manifest, Mapping):
         raise StoreError(f"{where}: the manifest is not a JSON object; {RESTORE}.")
-    # Checked first, because a newer manifest may differ in everything else.
-    needed = manifest.get("min_reader_version")
-    if isinstance(needed, int) and needed > READER_VERSION:
+    # Checked first, because a manifest in another format may differ in everything else.
+    version = manifest.get("format_version")
+    if isinstance(version, int) and version != FORMAT_VERSION:
         raise StoreError(
-            f"{where} was written by a newer probclass (it needs a reader of format {needed}; "
-            f"this release reads up to {READER_VERSION}); upgrade probclass."
+            f"{where} is in format {version}; this release reads format {FORMAT_VERSION}; "
+            "upgrade probclass."
         )
     for key, kind in _MANIFEST_KEYS.items():
         if not isinstance(manifest.get(key), kind):
@@ -326,9 +317,8 @@ def _check_manifest(manifest: Mapping[str, Any], where: str) -> None:
                 f"{where}: the manifest's entry for file {name!r} is invalid; {RESTORE}."
             )
     digests = {name: expected["sha256"] for name, expected in manifest["files"].items()}
-    kind, version, content = (manifest[key] for key in ("kind", "format_version", "content"))
     try:
-        actual = _content_id(kind, version, content, digests)
+        actual = _content_id(manifest["kind"], manifest["content"], digests)
     except ValueError as error:  # Python reads NaN and Infinity, which JSON lacks
         raise StoreError(f"{where}: the manifest is not JSON: {error}; {RESTORE}.") from error
     if actual != manifest["content_id"]:

@@ -375,7 +375,7 @@ class LikelihoodEstimator(ABC):
                 A model repeats them in ``training["notes"]``.
             **notes: further plain JSON values; see `tidy.notes_of`.
         """
-        options = self.options if self.Options is None else self.options.recorded()
+        options = self.options if self.Options is None else self.options.plain()
         return with_notes(
             parameters,
             estimator=self.name,

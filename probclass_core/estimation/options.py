@@ -65,16 +65,12 @@ class Option:
         expected: what a value must be, such as ``"a number of at least 0"``.
         doc: what the option does.
         parse: turns a plain value into the typed one.
-        omit_default: whether parameters record the option only if it differs from the default. Set
-            it for an option that is added to a released estimator, so that models that do not use
-            it keep their bytes and ids.
     """
 
     default: Any
     expected: str
     doc: str
     parse: Parser
-    omit_default: bool = False
 
 
 class EstimatorOptions:
@@ -125,15 +121,6 @@ class EstimatorOptions:
         """The options as plain JSON values, exactly as given; defaults for the others."""
         return dict(self._plain)
 
-    def recorded(self) -> dict[str, Any]:
-        """The options as parameters record them; see `Option.omit_default`."""
-        declared = self.declared()
-        return {
-            name: value
-            for name, value in self._plain.items()
-            if not (declared[name].omit_default and value == declared[name].default)
-        }
-
     def validate(self) -> None:
         """Check options against each other, once each of them is set.
 
@@ -152,9 +139,7 @@ def describe_options(estimator: object) -> dict[str, Option]:
     return {} if options is None else dict(options.declared())
 
 
-def option(
-    default: Any, parse: Parser, *, expected: str, doc: str, omit_default: bool = False
-) -> Any:
+def option(default: Any, parse: Parser, *, expected: str, doc: str) -> Any:
     """Declare an option with its own parser.
 
     Args:
@@ -162,32 +147,29 @@ def option(
         parse: from path and plain value to the typed value; see `OptionPath.error`.
         expected: what a value must be, for documentation.
         doc: what the option does.
-        omit_default: see `Option`.
     """
-    return Option(default, expected, doc, parse, omit_default)
+    return Option(default, expected, doc, parse)
 
 
-def number(
-    default: float | None, *, at_least: float = 0.0, doc: str, omit_default: bool = False
-) -> Any:
+def number(default: float | None, *, at_least: float = 0.0, doc: str) -> Any:
     """Declare a number within bounds. With the default None, None is allowed as well."""
 
     def parse(path: OptionPath, value: Any) -> float | None:
         return None if value is None is default else parse_number(path, value, at_least)
 
-    return Option(default, f"a number of at least {at_least:g}", doc, parse, omit_default)
+    return Option(default, f"a number of at least {at_least:g}", doc, parse)
 
 
-def whole(default: int, *, at_least: int = 0, doc: str, omit_default: bool = False) -> Any:
+def whole(default: int, *, at_least: int = 0, doc: str) -> Any:
     """Declare a whole number within bounds; the typed value is an ``int``."""
 
     def parse(path: OptionPath, value: Any) -> int:
         return int(_parse_whole(path, value, at_least))
 
-    return Option(default, f"a whole number of at least {at_least:g}", doc, parse, omit_default)
+    return Option(default, f"a whole number of at least {at_least:g}", doc, parse)
 
 
-def choice(default: str, choices: Sequence[str], *, doc: str, omit_default: bool = False) -> Any:
+def choice(default: str, choices: Sequence[str], *, doc: str) -> Any:
     """Declare an option that is one of a few words."""
     expected = f"one of {one_of(choices)}"
 
@@ -196,10 +178,10 @@ def choice(default: str, choices: Sequence[str], *, doc: str, omit_default: bool
             raise path.error(expected, value)
         return str(value)
 
-    return Option(default, expected, doc, parse, omit_default)
+    return Option(default, expected, doc, parse)
 
 
-def flag(default: bool, *, doc: str, omit_default: bool = False) -> Any:
+def flag(default: bool, *, doc: str) -> Any:
     """Declare an option that is true or false."""
 
     def parse(path: OptionPath, value: Any) -> bool:
@@ -207,7 +189,7 @@ def flag(default: bool, *, doc: str, omit_default: bool = False) -> Any:
             raise path.error("true or false", value)
         return value
 
-    return Option(default, "true or false", doc, parse, omit_default)
+    return Option(default, "true or false", doc, parse)
 
 
 def parse_number(path: OptionPath, value: Any, at_least: float = 0.0) -> float:

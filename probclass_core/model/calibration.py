@@ -24,9 +24,9 @@ it lowers the log loss of the held-out rows, by more than one standard error, wh
 them is calibrated by a map of the other four fifths; otherwise the calibration is the ``identity``.
 
 A calibration is stored as a table: method, class, knot, value. A temperature is a row without a
-class, with T as its value and the bound −20 as its knot (null in tables of format 2, which have no
-bound); a bias is a row with a class and without a knot. Isotonic has a row for each knot of each
-class, with the calibrated probability as its value. The identity has one row, with temperature 1.
+class, with T as its value and the bound −20 as its knot; a bias is a row with a class and without a
+knot. Isotonic has a row for each knot of each class, with the calibrated probability as its value.
+The identity has one row, with temperature 1 and without a knot.
 Maps change the posterior only: likelihoods and log p(x) remain the same.
 """
 
@@ -42,7 +42,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
-from probclass_core.arrow.bundle import READS_BOUNDED_CALIBRATION, READS_CALIBRATION
 from probclass_core.model.posterior import Posterior, normalize
 
 METHODS = ("temperature_and_bias", "temperature", "isotonic")
@@ -153,27 +152,14 @@ def compile_calibration(table: pa.Table, classes: pa.Array) -> Calibrator | None
         rows = (table.filter(pc.equal(table["class"], label)) for label in classes)
         return IsotonicMaps([(each["knot"].to_numpy(), each["value"].to_numpy()) for each in rows])
     first = table.slice(0, 1).to_pylist()[0]
-    lowest = -math.inf if first["knot"] is None else first["knot"]
     bias = table["value"].to_numpy()[1:] if table.num_rows > 1 else np.zeros(len(classes))
-    return Softmax(first["value"], bias, lowest)
-
-
-def reader_version(table: pa.Table) -> int:
-    """Oldest version of readers that apply a calibration; see `bundle.READER_VERSION`."""
-    method, knot = table["method"][0].as_py(), table["knot"][0].as_py()
-    if method == "isotonic" or (method == "temperature" and knot is None):
-        return READS_CALIBRATION
-    return READS_BOUNDED_CALIBRATION
+    return Softmax(first["value"], bias, first["knot"])
 
 
 def apply_calibration(posterior: Posterior, calibrator: Calibrator) -> Posterior:
-    """Calibrate posteriors.
-
-    A row that no class explains keeps the prior. A row for which the map gives every class
-    probability 0, as isotonic maps of format 2 can, keeps its uncalibrated posterior.
-    """
+    """Calibrate posteriors; a row that no class explains keeps the prior."""
     joint = calibrator.rescale(posterior.log_probability)
-    unchanged = np.isneginf(posterior.log_density) | np.isneginf(joint.max(axis=1))
+    unchanged = np.isneginf(posterior.log_density)
     joint[unchanged] = posterior.log_probability[unchanged]
     return replace(_normalized(joint), log_density=posterior.log_density)
 

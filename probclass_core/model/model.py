@@ -37,12 +37,7 @@ from probclass_core.arrow.arrays import (
     in_slices,
     names_of_columns,
 )
-from probclass_core.arrow.bundle import (
-    FORMAT_VERSION,
-    READS_BLOCK_WEIGHTS,
-    RESTORE,
-    Bundle,
-)
+from probclass_core.arrow.bundle import RESTORE, Bundle
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.arrow.parts import (
     TimeZones,
@@ -82,7 +77,6 @@ from probclass_core.model.calibration import (
     Calibrator,
     apply_calibration,
     compile_calibration,
-    reader_version,
 )
 from probclass_core.model.decision import (
     CompiledRule,
@@ -718,7 +712,7 @@ class Model(Report):
         blocks = {
             str(block.name): {
                 "estimator": block.estimator,
-                "parameters_version": _parameters_version(block, self.parameters[str(block.name)]),
+                "parameters_version": find_estimator(block.estimator).parameters_version,
             }
             for block in self.spec.blocks
         }
@@ -735,18 +729,7 @@ class Model(Report):
                 **origins(block.estimator for block in self.spec.blocks),
                 **self.training,
             },
-            min_reader_version=self._min_reader_version,
         )
-
-    @property
-    def _min_reader_version(self) -> int:
-        """Oldest version of readers that apply all tables of the model."""
-        versions = [FORMAT_VERSION]
-        if self.block_weights is not None:
-            versions.append(READS_BLOCK_WEIGHTS)
-        if self.calibration is not None:
-            versions.append(reader_version(self.calibration))
-        return max(versions)
 
     @classmethod
     def from_bundle(cls, bundle: Bundle, *, where: str = "this bundle") -> Model:
@@ -787,11 +770,6 @@ class Model(Report):
             training=dict(bundle.provenance),
         )
         vars(model)["likelihoods"] = check_model(model)
-        if bundle.min_reader_version != model._min_reader_version:
-            raise StoreError(
-                f"its tables need a reader of format {model._min_reader_version}, and its manifest "
-                f"says {bundle.min_reader_version}."
-            )
         # The id under which it was stored: another Arrow release might write other bytes.
         vars(model)["id"] = bundle.content_id
         return model
@@ -909,7 +887,7 @@ def finalize(statistics: Statistics, *, early: bool = False) -> Model:
         training={
             "rows": statistics.rows,
             "null_labels": statistics.null_labels,
-            **({} if (columns := statistics.column_values) is None else {"columns": columns}),
+            "columns": statistics.column_values,
             **({"notes": notes} if notes else {}),
         },
     )
@@ -943,12 +921,6 @@ def _product(logs: Iterator[FloatArray]) -> FloatArray:
         # it keeps that array's memory order.
         total = np.add(total, log, out=total if number else None)
     return total
-
-
-def _parameters_version(block: Block, parameters: pa.Table) -> int:
-    """Version of a parameters table: the note of that name, or else that of its estimator."""
-    version = find_estimator(block.estimator).parameters_version
-    return int(notes_of(parameters).get("parameters_version", version))
 
 
 def _notes_on_rows(statistics: Statistics, classes: pa.Array) -> list[str]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from probclass_core.model.model import Model
 
 _POSITIVE = Range(low=np.finfo(np.float64).tiny)
+_POSITIVE_PROBABILITY = Range(low=_POSITIVE.low, high=1.0)
 
 
 def check_model(model: Model) -> dict[str, Likelihood]:
@@ -106,14 +107,15 @@ def _check_calibration(table: pa.Table, classes: pa.Array) -> None:
     if methods == {"isotonic"}:
         label_rows(table, classes)
         PROBABILITY.check("calibration knot", table["knot"])
-        PROBABILITY.check("calibrated probability", table["value"])
+        _POSITIVE_PROBABILITY.check("calibrated probability", table["value"])
         for label in classes:
             rows = table.filter(pc.equal(table["class"], label))
             _check_ascending("calibration knot", rows["knot"].to_numpy())
             _check_ascending("calibrated probability", rows["value"].to_numpy())
         return
     _POSITIVE.check("temperature", table["value"].slice(0, 1))
-    Range(high=0.0, nulls=True).check("lowest score", table["knot"])
+    lowest = Range(high=0.0, nulls=methods == {"identity"})
+    lowest.check("lowest score", table["knot"].slice(0, 1))
     FINITE.check("bias", table["value"].slice(1))
     biases = classes.to_pylist() if methods == {"temperature_and_bias"} else []
     if table["class"].to_pylist() != [None, *biases]:

@@ -113,8 +113,6 @@ class EstimatorPlugin:
         parameters_version: version of the parameters table; raise it when the table changes shape
             or meaning.
         traits: see `Traits`.
-        reads: further versions of the parameters table that the estimator reads. A table of such a
-            version names it in the note ``parameters_version``.
         statistics_version: version of the statistics; raise it when ``summarize`` returns other
             statistics for the same rows, which invalidates cached ones.
         conditional: how it models its columns given others, or None if it cannot.
@@ -126,7 +124,6 @@ class EstimatorPlugin:
     parameters_version: int = 1
     traits: Traits = Traits()
     statistics_version: int = 1
-    reads: Sequence[int] = ()
     conditional: Conditional | None = None
 
 

@@ -487,7 +487,7 @@ def check_reader(block: str, recorded: Mapping[str, Any], provenance: Mapping[st
             f"{_not_loaded(registry().failures)}"
         )
     plugin, version = find_estimator(name), recorded["parameters_version"]
-    if version not in (plugin.parameters_version, *plugin.reads):
+    if version != plugin.parameters_version:
         raise StoreError(
             f"block {block!r} has parameters of version {version}, but the installed {plugin.name} "
             f"reads version {plugin.parameters_version}; {fix}"

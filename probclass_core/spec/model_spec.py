@@ -420,7 +420,6 @@ class ModelSpec(Report):
             weights["block_weights"] = dict(self.block_weights)
         elif self.block_weights is not None:
             weights["block_weights"] = self.block_weights
-        # Left out by default, so that specs from before these options keep their digests.
         scarce = {"on_scarce": self.on_scarce} if self.on_scarce != "pool" else {}
         most = {"max_classes": self.max_classes} if self.max_classes is not None else {}
         blocks = [block.to_dict() for block in self.blocks]

@@ -331,8 +331,8 @@ def with_right_checksums(manifest: Any, files: Mapping[str, bytes]) -> Any:
         }
         manifest = {**manifest, "files": digests}
         sums = {name: file.sha256 for name, file in hashed.items()}
-        values = (manifest[key] for key in ("kind", "format_version", "content"))
-        return {**manifest, "content_id": _content_id(*values, sums)}
+        identity = _content_id(manifest["kind"], manifest["content"], sums)
+        return {**manifest, "content_id": identity}
     except (TypeError, ValueError, KeyError, AttributeError):
         return manifest
 

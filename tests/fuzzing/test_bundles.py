@@ -39,13 +39,7 @@ def test_a_manifest_with_a_number_that_json_lacks_is_refused() -> None:
 
 def stored(bundle: Bundle, **tables: pa.Table) -> pc.Model:
     """Store tables instead of those of a bundle, with right checksums, and load the model."""
-    changed = Bundle(
-        bundle.kind,
-        bundle.content,
-        {**bundle.tables, **tables},
-        bundle.provenance,
-        min_reader_version=bundle.min_reader_version,
-    )
+    changed = Bundle(bundle.kind, bundle.content, {**bundle.tables, **tables}, bundle.provenance)
     read = Bundle.from_files(changed.manifest(), changed.files().__getitem__)
     return pc.Model.from_bundle(read, where="air")
 
@@ -75,6 +69,7 @@ def with_value(table: pa.Table, column: str, row: int, value: float) -> pa.Table
         ("discretized", "discretized", "lower", 0.5, "bins of column .x. are not next to"),
         ("poisson", "poisson", "rate", -3.0, "rate is -3.0"),
         ("isotonic", "calibration", "value", 7.0, "calibrated probability is 7.0"),
+        ("isotonic", "calibration", "value", 0.0, "calibrated probability is 0.0"),
         ("weights", "block_weights", "value", -2.0, "block weight is -2.0"),
     ],
 )
@@ -103,11 +98,11 @@ def test_a_missing_row_and_an_indefinite_covariance_are_refused(
         stored(full, gaussian_full=table.set_column(place, "covariance", tensor))
 
 
-def test_a_manifest_that_asks_for_an_earlier_reader_is_refused(bundles: dict[str, Bundle]) -> None:
-    weighted = bundles["weights"]
-    changed = Bundle(weighted.kind, weighted.content, weighted.tables, min_reader_version=1)
-    with pytest.raises(pc.StoreError, match="its tables need a reader of format 3"):
-        pc.Model.from_bundle(changed)
+def test_a_temperature_without_a_lowest_score_is_refused(bundles: dict[str, Bundle]) -> None:
+    bundle = bundles["temperature"]
+    table = bundle.tables["calibration"].set_column(2, "knot", pa.nulls(1, pa.float64()))
+    with pytest.raises(pc.StoreError, match="lowest score is null"):
+        stored(bundle, calibration=table)
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])

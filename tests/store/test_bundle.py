@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_models import sample_bundle
 
-from probclass_core.arrow.bundle import FORMAT_VERSION, READER_VERSION, Bundle, from_ipc, to_ipc
+from probclass_core.arrow.bundle import FORMAT_VERSION, Bundle, from_ipc, to_ipc
 from probclass_core.errors import StoreError
 
 CELLS = {
@@ -171,14 +171,9 @@ def test_any_table_name_makes_a_file_in_its_folder(name: str) -> None:
     assert list(read_back(bundle).tables) == [name]
 
 
-def test_a_newer_format_asks_for_an_upgrade_before_any_other_check() -> None:
-    with pytest.raises(StoreError, match=r"newer probclass .* reads up to 3\); upgrade probclass"):
-        Bundle.from_files({"min_reader_version": READER_VERSION + 1}, no_file)
-
-
-def test_a_newer_format_with_a_known_reader_version_is_read() -> None:
-    bundle = Bundle("model", {}, {}, format_version=FORMAT_VERSION + 1)
-    assert read_back(bundle).content_id == bundle.content_id
+def test_another_format_asks_for_an_upgrade_before_any_other_check() -> None:
+    with pytest.raises(StoreError, match=r"in format 2; .* reads format 1; upgrade probclass"):
+        Bundle.from_files({"format_version": 2}, no_file)
 
 
 @pytest.mark.parametrize("key", list(sample_bundle().manifest()))
@@ -197,7 +192,6 @@ def test_a_manifest_that_is_not_an_object_is_refused(manifest: Any) -> None:
 
 EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
     "the kind": lambda manifest: manifest.update(kind="statistics"),
-    "the format": lambda manifest: manifest.update(format_version=0),
     "a value of the content": lambda manifest: manifest["content"]["spec"].update(label="water"),
     "a digest": lambda manifest: manifest["files"]["priors.arrow"].update(sha256="0" * 64),
     "a missing file": lambda manifest: manifest["files"].pop("priors.arrow"),
@@ -272,7 +266,6 @@ def bundle_of(files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]
     text = json.dumps(named, sort_keys=True, separators=(",", ":"))
     manifest = {
         **named,
-        "min_reader_version": 1,
         "content_id": hashlib.sha256(text.encode()).hexdigest(),
         "files": {name: {"sha256": digests[name], "bytes": len(files[name])} for name in files},
         "provenance": {},

@@ -97,20 +97,6 @@ def test_a_model_without_them_has_no_such_tables(model: pc.Model) -> None:
     assert again.id == model.id
 
 
-def test_a_calibrated_model_needs_a_reader_that_calibrates(
-    penguins: pa.Table, held_out: pa.Table, model: pc.Model
-) -> None:
-    """Readers of version 2 know temperatures without a bound and isotonic maps only."""
-    calibrated = [pc.calibrate(model, held_out, method) for method in METHODS]
-    identity = pc.calibrate(model, penguins)
-    assert calibrated[1].calibration is not None
-    table = calibrated[1].calibration.set_column(2, "knot", pa.nulls(1, pa.float64()))
-    of_version_2 = dataclasses.replace(model, calibration=table)
-    models = (model, pc.with_density_quantiles(model, penguins), of_version_2, *calibrated)
-    versions = [stored.to_bundle().min_reader_version for stored in (*models, identity)]
-    assert versions == [1, 1, 2, 3, 3, 2, 3]
-
-
 def test_the_tables_are_plain_arrow_files(
     tmp_path: Path, held_out: pa.Table, model: pc.Model
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from permissions import as_nobody, make_readable
 from sample_models import SampleModel
 
-from probclass_core.arrow.bundle import READER_VERSION
+from probclass_core.arrow.bundle import FORMAT_VERSION
 from probclass_core.errors import StoreError
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.references import ModelVersion
@@ -65,7 +65,6 @@ def replace_by_folder(path: Path) -> None:
     path.mkdir()
 
 
-NEWER = READER_VERSION + 1
 DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     **{
         f"{name} cut to {size}": (name, partial(truncate, size=size), f"'{name}' has .* instead of")
@@ -89,8 +88,8 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     ),
     "a newer format": (
         MANIFEST,
-        partial(edit, format_version=NEWER, min_reader_version=NEWER, content="new"),
-        r"newer probclass .* upgrade probclass\.$",
+        partial(edit, format_version=FORMAT_VERSION + 1, content="new"),
+        r"in format 2; this release reads format 1; upgrade probclass\.$",
     ),
     "an alias outside its model": (
         "../aliases/champion.json",

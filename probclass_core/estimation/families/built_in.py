@@ -52,7 +52,6 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         "independent categories, with pseudo-counts and unseen values",
         traits=_INDEPENDENT,
         conditional=Conditional(_address("conditional.counts:ConditionalCategorical"), _COUNTS),
-        reads=(2,),  # see SPARSE_VERSION
     )
     yield EstimatorPlugin(
         "categorical_joint",

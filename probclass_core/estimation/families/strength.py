@@ -66,7 +66,6 @@ def shared_strength_option() -> Any:
         "the estimate of each class; only that frequency then has the pseudo_count. 'loo' chooses "
         "1 to 20 rows by the likelihood of the training rows as if each had been left out. None: "
         "the pseudo_count is added in every class.",
-        omit_default=True,
     )
 
 

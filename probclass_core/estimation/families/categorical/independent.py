@@ -65,9 +65,6 @@ from probclass_core.estimation.tidy import (
     tidy_table,
 )
 
-SPARSE_VERSION = 2
-"""Version of parameters that list only cells with a count, which version 1 does not."""
-
 _MOST_CELLS = 65_536
 """Cells of a feature, classes times values, up to which parameters list all of them."""
 
@@ -81,7 +78,6 @@ class IndependentOptions(CategoricalOptions):
         doc="A null: 'marginalize' leaves the feature of the row out; 'level' makes null a value "
         "of its own, with the column's pseudo_count, or the least of its values'. If no training "
         "row has a null, 'level' scores it as the option unseen says.",
-        omit_default=True,
     )
     shared_strength: float | str | None = shared_strength_option()
 
@@ -174,7 +170,7 @@ class Categorical(LikelihoodEstimator):
         notes = without_values(empty, [0] * len(empty))
         notes += of_other_rows(list(totals), classes, none, sum(totals.values()))
         parts = parts or [_no_parameters(classes)]
-        about = {"sparse": sparse, "parameters_version": SPARSE_VERSION} if sparse else {}
+        about = {"sparse": sparse} if sparse else {}
         return self.annotate(
             pa.concat_tables(parts).combine_chunks(),
             scarce=notes,

@@ -48,11 +48,6 @@ from probclass_core.estimation.tidy import notes_of
 _ABSENT = "(absent terms)"
 
 
-def _later(name: str) -> Any:
-    """An option of `CountOptions`, recorded only if it differs from the default."""
-    return replace(CountOptions.declared()[name], omit_default=True)
-
-
 class Poisson(CountEstimator):
     """Independent Poisson counts given the class: a rate per class and column or term.
 
@@ -68,10 +63,6 @@ class Poisson(CountEstimator):
 
     class Options(CountOptions):
         """Options of `Poisson`."""
-
-        # Models of columns do not record the options of terms, which came later.
-        vocabulary: list[str] = _later("vocabulary")
-        unseen: str = _later("unseen")
 
         pseudo_count: float = number(1.0, doc="α, events of the prior: the shape of its gamma.")
         pseudo_rows: float = number(

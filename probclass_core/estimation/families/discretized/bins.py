@@ -123,14 +123,12 @@ class Discretized(LikelihoodEstimator):
             expected="a table of lists of ascending numbers, by column",
             doc="Cut points of columns, which are then not computed from the data: a value below "
             "the first cut is in the first bin, a value at a cut or above it in the next.",
-            omit_default=True,
         )
         missing: str = choice(
             "marginalize",
             ("marginalize", "level"),
             doc="A null: 'marginalize' leaves the feature of the row out; 'level' makes null a bin "
             "of its own, the last.",
-            omit_default=True,
         )
         shared_strength: float | str | None = shared_strength_option()
 

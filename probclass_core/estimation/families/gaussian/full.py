@@ -131,7 +131,6 @@ class GaussianFull(LikelihoodEstimator):
             "diagonal",
             ("diagonal", "pooled"),
             doc="'diagonal', or 'pooled' for the covariance within all classes (gaussian_full).",
-            omit_default=True,
         )
         on_singular: str = choice(
             "ridge",

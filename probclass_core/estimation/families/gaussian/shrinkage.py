@@ -62,7 +62,7 @@ def shrinkage(doc: str) -> Any:
             raise path.error(expected, value)
         return float(value)
 
-    return option(None, parse, expected=expected, doc=doc, omit_default=True)
+    return option(None, parse, expected=expected, doc=doc)
 
 
 def ledoit_wolf(

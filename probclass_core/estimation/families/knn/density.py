@@ -144,26 +144,22 @@ class KnnDensity(LikelihoodEstimator):
             0.0,
             doc="α, added to the neighbors of every class: the density is (K_c + α) / (n_c + α k) "
             "per volume, for k classes. A class without neighbors then has no density of 0.",
-            omit_default=True,
         )
         standardize: bool = flag(
             False,
             doc="Measure distances with every column divided by the standard deviation of its "
             "values, classes pooled.",
-            omit_default=True,
         )
         missing: str = choice(
             "marginalize",
             ("marginalize", "mean"),
             doc="A null: 'marginalize' searches in the space of the other columns, which takes an "
             "index for each pattern of nulls; 'mean' replaces it by the mean of the column.",
-            omit_default=True,
         )
         points: int = whole(
             0,
             doc="Largest number of distinct points to keep, which bounds memory and time: those "
             "with the smallest hashes of class and coordinates, a random sample. 0 keeps all.",
-            omit_default=True,
         )
 
         def validate(self) -> None:
