@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from draw import PIPELINE, pipeline
 from pages import ROOT, prose, relative
 
 DOCS = ROOT / "docs"
@@ -80,6 +81,10 @@ def test_a_name_that_is_not_defined_is_noticed() -> None:
     body = ast.parse("LIMIT: int = 1\nclass Model:\n    def decide(self): ...\n").body
     assert all(is_defined(name, body) for name in ("LIMIT", "Model", "Model.decide"))
     assert not any(is_defined(name, body) for name in ("decide", "Model.score", "Limit"))
+
+
+def test_the_picture_of_the_pipeline_is_what_the_script_draws() -> None:
+    assert PIPELINE.read_text(encoding="utf-8") == pipeline(), "make pictures"
 
 
 def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
