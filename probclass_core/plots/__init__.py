@@ -5,7 +5,7 @@ drawn, so importing this package is cheap.
 
 planes      two columns: contours of the classes, the ball of the nearest neighbors
 columns     one column: its distribution in each class, and each class given its value
-evaluation  an evaluation: reliability and confusion
+evaluation  an evaluation: reliability and confusion; differences of cross-validated models
 over_time   a scored table day by day
 weights     block weights: importance of each block
 evidence    what columns contribute: on average over rows, and in one row
@@ -13,13 +13,13 @@ blocks      the blocks of a model that read a column
 levels      the probabilities of categories and bins of a column
 marginals   the density of a few columns, and the rows to plot with it
 regions     the region in which a class has most of its density
-methods     the plots of a model and of an evaluation as methods
+methods     plots as methods of what they show
 style       colors, markers and lines of classes; axes with units
 figure      a figure that shows itself in a notebook
 """
 
 from probclass_core.plots.columns import effect
-from probclass_core.plots.evaluation import confusion, reliability
+from probclass_core.plots.evaluation import confusion, differences, reliability
 from probclass_core.plots.evidence import importance, waterfall
 from probclass_core.plots.over_time import posterior_over_time
 from probclass_core.plots.planes import class_contours, neighbor_ball
@@ -29,6 +29,7 @@ __all__ = [
     "block_weights",
     "class_contours",
     "confusion",
+    "differences",
     "effect",
     "importance",
     "neighbor_ball",

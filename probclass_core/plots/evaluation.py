@@ -1,4 +1,4 @@
-"""Plots of an evaluation: reliability of the probabilities, and confusion of the classes."""
+"""Plots of evaluations: reliability, confusion, and differences of cross-validated models."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.plots.style import (
     GREY,
     INK,
+    LINES,
     blank_figure,
     class_style,
     legend_beside,
     plain_axes,
     short,
 )
+from probclass_core.training.cross_validation import CrossValidations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,6 +137,51 @@ def confusion(evaluation: Evaluation) -> Figure:
     axes.grid(which="minor", color="white", linewidth=1.5)
     axes.tick_params(which="minor", length=0)
     axes.spines[:].set_visible(False)
+    return figure
+
+
+def differences(validations: CrossValidations) -> Figure:
+    """Plot how much larger the log loss of each model is than that of the best one.
+
+    A marker is the mean difference over the folds, and its line reaches two standard errors to
+    either side; if it crosses 0, the difference may be chance. Circles are the folds.
+
+    Args:
+        validations: result of `probclass_core.cross_validate` with several specs.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        NotSupportedError: if matplotlib is not installed.
+    """
+    best, *others = validations.table.to_pylist()
+    losses = {
+        name: one.table["log_loss"].to_numpy() for name, one in validations.validations.items()
+    }
+    figure = blank_figure(8.0, 1.3 + 0.32 * max(len(others), 1))
+    axes = figure.subplots()
+    for place, row in enumerate(others):
+        mean, error = row["log_loss_difference"], row["log_loss_difference_error"]
+        if mean is None or not np.isfinite(mean):
+            text = "undefined" if mean is None else f"{mean:+.0f}".replace("inf", "∞")
+            axes.annotate(text, (0.0, place), (5, 0), textcoords="offset points", va="center")
+            continue
+        each = losses[row["model"]] - losses[best["model"]]
+        axes.plot(each, np.full(len(each), place), "o", mfc="none", mec=GREY, ms=4)
+        axes.plot(mean, place, "D", color=LINES[0], ms=6)
+        if error is not None:
+            axes.plot(mean + np.array([-2.0, 2.0]) * error, [place, place], "-", color=LINES[0])
+    axes.axvline(0.0, color=INK, lw=0.8)
+    axes.set_yticks(range(len(others)), [short(row["model"]) for row in others])
+    axes.set_ylim(max(len(others), 1) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("difference of the log loss (nats): the model is worse to the right of 0")
+    plain_axes(
+        axes,
+        f"Log loss above that of '{short(best['model'])}', {best['log_loss']:.4f}: mean of "
+        f"{len(losses[best['model']])} folds ± 2 standard errors",
+    )
     return figure
 
 

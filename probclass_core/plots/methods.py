@@ -1,6 +1,6 @@
-"""The plots of a model and of an evaluation as methods: ``model.plot.effect("x")``.
+"""Plots as methods of what they show: ``model.plot.effect("x")``, ``explanation.plot()``.
 
-`Model.report` imports its function from here as well, like all that is built on plots.
+Methods import their functions from here, `Model.report` as well.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.model.model import Model
 from probclass_core.plots import columns, evaluation, evidence, planes, weights
+from probclass_core.plots.evaluation import differences as differences
+from probclass_core.plots.evidence import waterfall as waterfall
 from probclass_core.report.page import write_report as write_report
 
 Parameters = ParamSpec("Parameters")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,9 @@ from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model, finalize
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
 from probclass_core.training.rows import spec_or_auto
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Result = TypeVar("Result")
 
@@ -214,6 +217,12 @@ class CrossValidations(Report):
     def best(self) -> str:
         """The model with the smallest log loss; ties go to the first."""
         return str(self.table["model"][0].as_py())
+
+    def plot(self) -> Figure:
+        """Plot the differences from the best model; see `probclass_core.plots.differences`."""
+        from probclass_core.plots.methods import differences
+
+        return differences(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: the best model, the table, and each cross-validation by name."""

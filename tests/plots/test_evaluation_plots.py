@@ -19,6 +19,7 @@ from scipy.stats import binomtest
 
 import probclass_core as pc
 from probclass_core.plots import confusion, reliability
+from probclass_core.plots.style import LINES
 
 
 @pytest.fixture(scope="module")
@@ -182,3 +183,37 @@ def test_importing_plots_does_not_import_matplotlib() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert not {"matplotlib", "scipy"} & set(loaded.stdout.split())
+
+
+def test_differences_are_those_of_the_folds(penguins: pa.Table) -> None:
+    columns = {"bill": ["bill_length_mm"], "body": ["body_mass_g"]}
+    specs = {
+        name: pc.ModelSpec("species", [pc.Block("gaussian_diagonal", names)])
+        for name, names in {**columns, "both": [*columns["bill"], *columns["body"]]}.items()
+    }
+    validations = pc.cross_validate(penguins, specs, folds=4)
+    figure = validations.plot()
+    (axes,) = figure.axes
+    best, *others = validations.table.to_pylist()
+    assert best["model"] == "both"
+    assert [text.get_text() for text in axes.get_yticklabels()] == [row["model"] for row in others]
+    means = [points[0, 0] for points in lines(axes, marker="D")]
+    assert means == [row["log_loss_difference"] for row in others]
+    for row, folds, ends in zip(
+        others, lines(axes, marker="o"), lines(axes, color=LINES[0], marker="None"), strict=True
+    ):
+        assert folds[:, 0].mean() == pytest.approx(row["log_loss_difference"])
+        assert np.ptp(ends[:, 0]) == pytest.approx(4.0 * row["log_loss_difference_error"])
+    assert fits(figure)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_an_infinite_difference_is_said() -> None:
+    rows = {"x": [*"a" * 13, *"b" * 12], "y": [*"u" * 12, *"v" * 13]}
+    smooth, strict = (
+        pc.ModelSpec("y", [pc.Block("categorical", ["x"], pseudo_count=count)])
+        for count in (1.0, 0.0)
+    )
+    validations = pc.cross_validate(rows, {"smooth": smooth, "strict": strict}, folds=3)
+    texts = [text.get_text() for text in validations.plot().axes[0].texts]
+    assert texts == ["+∞"]

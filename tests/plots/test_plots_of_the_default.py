@@ -114,7 +114,8 @@ def test_a_waterfall_goes_from_the_prior_to_the_posterior(
     model: pc.Model, titanic: pa.Table
 ) -> None:
     explanation = pc.explain(model, titanic, rows=3, limit=None)
-    (axes,) = model.plot.waterfall(titanic, 3, most=100).axes
+    (axes,) = explanation.plot().axes
+    assert levels(axes) == levels(model.plot.waterfall(titanic, 3, most=100).axes[0])
     bars = [container[0] for container in axes.containers]
     totals = [bar.get_x() + bar.get_width() for bar in bars]
     expected = [*explanation.table["total"].to_pylist(), explanation.rows["log_odds"][0].as_py()]
