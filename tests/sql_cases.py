@@ -38,6 +38,9 @@ WORDS = ["", "b", "it's", 'a"b', "a`b\\n", "x'; DROP TABLE rows; --", "Ünïcode
 HARD = [0.0, -0.0, 1.0, -1.0, 0.5, 1e-300, -1e-300, 1e300, -1e300, 1e150, 3.5, 1e9, 1e-9, 5e-324]
 """Numbers at the ends of float64, among others."""
 
+WRITTEN = ["0", "-.5", "5.", " 7 ", "1.2E-05", "-3e2", "007", "+5", "1e400", "nan", "1,2", "?", ""]
+"""Texts that are numbers, and texts that are not."""
+
 
 def training(seed: int = 0, rows: int = 600) -> pa.Table:
     """Labeled rows: numbers, counts, shares, categories, with nulls and names that need quoting."""
@@ -52,6 +55,7 @@ def training(seed: int = 0, rows: int = 600) -> pa.Table:
         for place, name in enumerate(NAMES.values())
     }
     words = np.array(WORDS[:5])
+    number = random.normal(group, 1.0, rows)
     return pa.table(
         {
             "label": [["one", "it's two", 'th"ree'][each] for each in group],
@@ -66,8 +70,9 @@ def training(seed: int = 0, rows: int = 600) -> pa.Table:
             "mostly_zero": with_nulls(
                 np.where(random.random(rows) < 0.5, 0.0, random.gamma(2.0, 1.0 + group))
             ),
-            "number": random.normal(group, 1.0, rows),
+            "number": number,
             "key": np.arange(rows),
+            "written": np.where(np.arange(rows) % 9, number.round(3).astype(str), "?"),
         }
     )
 
@@ -92,6 +97,8 @@ def hard_rows(seed: int = 1) -> pa.Table:
                 values[row] = float(random.choice([1e-300, 0.0, 1.0, 0.5, 1 - 1e-16, -1.0]))
             elif name in ("amount", "mostly_zero") and random.random() < 0.3:
                 values[row] = float(random.choice([0.0, 1e-300, 1e300, 1e6, 5e-324]))
+            elif name == "written":
+                values[row] = WRITTEN[row % len(WRITTEN)]
         for row in range(160, 200):  # many nulls
             if name not in ("key", "label") and random.random() < (row - 150) / 50:
                 values[row] = None
@@ -122,6 +129,7 @@ BLOCKS: Mapping[str, list[pc.Block]] = {
     "without_pseudo_count": [pc.Block("categorical", ["word", "order"], pseudo_count=0)],
     "categorical_joint": [pc.Block("categorical_joint", ["word", "flag"])],
     "discretized": [pc.Block("discretized", N)],
+    "written": [pc.Block("gaussian_diagonal", ["number(written)"])],
     "bernoulli": [pc.Block("bernoulli", ["count", "events", "flag"])],
     "poisson": [pc.Block("poisson", ["count", "events"])],
     "poisson_predictive": [pc.Block("poisson", ["count", "events"], predictive=True)],

@@ -1,8 +1,9 @@
-"""Parts of dates and times as features: ``hour(pickup)`` is computed from the column ``pickup``.
+"""Features computed from a column: ``hour(pickup)`` of times, ``number(age)`` of text.
 
-A feature of a model is a column of the table or, if no column has its name, a part of a column of
-dates or times. `select` is where batches become features; it computes the parts. Readers ask
-`source_columns` for the columns to read, and `feature_schema` has the types of features.
+A feature of a model is a column of the table or, if no column has its name, a part of a column: of
+dates or times, or the number that a text is. `select` is where batches become features; it computes
+the parts. Readers ask `source_columns` for the columns to read, and `feature_schema` has the types
+of features.
 
 The fields of that schema also record the time zone of the training (`time_zones`): rows to score
 may have their instants in another zone, as tables of some formats have all of theirs in UTC.
@@ -23,7 +24,12 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import check_columns
 from probclass_core.arrow.shared_conversions import converted
-from probclass_core.arrow.types import canonical_schema, value_type
+from probclass_core.arrow.types import (
+    canonical_schema,
+    is_number_type,
+    is_text_type,
+    value_type,
+)
 from probclass_core.errors import DataError, SpecError, nearest, one_of
 
 _DATE_PARTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
@@ -41,7 +47,14 @@ _TIME_PARTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
 }
 
 PARTS = (*_DATE_PARTS, *_TIME_PARTS)
-"""Names of all parts."""
+"""Names of all parts of dates and times."""
+
+NUMBER = "number"
+"""Name of the part of a text that is its number, and null if the text is not a number."""
+
+NUMBER_PATTERN = "^-?((0|[1-9][0-9]{0,14})([.][0-9]{0,30})?|[.][0-9]{1,30})([eE][+-]?[0-9]{1,2})?$"
+"""Texts that are numbers, for every engine of regular expressions: no codes with leading zeros, and
+no whole numbers that float64 cannot tell apart."""
 
 _ZONE = b"time_zone"
 """Key of the metadata of a feature: the time zone of its column, empty for local times."""
@@ -59,11 +72,11 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a column of dates or times.
+    """A part of a column.
 
     Attributes:
-        name: one of `PARTS`.
-        column: name of the column of dates or times.
+        name: one of `PARTS`, or `NUMBER`.
+        column: name of the column.
     """
 
     name: str
@@ -74,14 +87,20 @@ class Part:
 
     @property
     def type(self) -> pa.DataType:
-        """int64, or float64 for ``time_of_day``."""
-        return pa.float64() if self.name == "time_of_day" else pa.int64()
+        """int64, or float64 for ``time_of_day`` and ``number``."""
+        return pa.float64() if self.name in ("time_of_day", NUMBER) else pa.int64()
 
 
 def part_of(feature: str) -> Part | None:
-    """The part of a date that a feature's name means, or None if it is not such a name."""
+    """The part of a column that a feature's name means, or None if it is not such a name."""
     match = _PART.fullmatch(feature)
-    return Part(*match.groups()) if match and match[1] in PARTS else None
+    return Part(*match.groups()) if match and match[1] in (*PARTS, NUMBER) else None
+
+
+def text_source(feature: str) -> str | None:
+    """The column whose texts a feature reads as numbers, or None if it is another feature."""
+    part = part_of(feature)
+    return part.column if part is not None and part.name == NUMBER else None
 
 
 def is_date_part(feature: str) -> bool:
@@ -164,7 +183,7 @@ def _in_zone(zone: str | None) -> str:
 def select(
     batch: pa.RecordBatch, features: Sequence[str], zones: TimeZones = MappingProxyType({})
 ) -> pa.RecordBatch:
-    """The features of a batch, in order: columns as they are, and parts of dates and times.
+    """The features of a batch, in order: columns as they are, and parts of columns.
 
     A part is null where its column is.
 
@@ -215,7 +234,7 @@ def _parts_among(schema: pa.Schema, features: Sequence[str]) -> dict[str, Part]:
         return parts
     for name in features:
         match = None if name in columns else _PART.fullmatch(name)
-        if match and (match[1] in PARTS or _has_parts(schema, match[2])):
+        if match and (part_of(name) or _has_parts(schema, match[2])):
             parts[name] = Part(*match.groups())
     check_columns(schema, [name for name in features if name not in parts])
     for name, part in parts.items():
@@ -235,9 +254,11 @@ def _has_parts(schema: pa.Schema, column: str) -> bool:
 
 def _check_part(part: Part, kind: pa.DataType) -> None:
     known = parts_of_type(kind)
-    if part.name in known:
+    if part.name in known or (part.name == NUMBER and _has_number(value_type(kind))):
         return
     column = f"column {part.column!r} is {kind}"
+    if part.name == NUMBER:
+        raise SpecError(f"no feature '{part}': {column}, neither text nor numbers.")
     if not known:
         raise SpecError(
             f"no feature '{part}': {column}, not a date or time; convert it to a date or "
@@ -246,6 +267,10 @@ def _check_part(part: Part, kind: pa.DataType) -> None:
     features = [str(Part(name, part.column)) for name in known]
     hint = "" if part.name in PARTS else nearest(str(part), features)
     raise SpecError(f"no feature '{part}': {column}, whose parts are {one_of(known)}.{hint}")
+
+
+def _has_number(kind: pa.DataType) -> bool:
+    return is_text_type(kind) or is_number_type(kind) or bool(pa.types.is_null(kind))
 
 
 def _compute(column: pa.Array, part: Part, zones: TimeZones) -> pa.Array:
@@ -259,6 +284,8 @@ def _values(column: pa.Array, part: Part, zone: str | None) -> pa.Array:
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
         return column.cast(part.type)
+    if part.name == NUMBER:
+        return numbers_of(column)
     if pa.types.is_timestamp(column.type) and column.type.tz != zone:
         if column.type.tz is None or zone is None:
             raise DataError(
@@ -275,6 +302,15 @@ def _values(column: pa.Array, part: Part, zone: str | None) -> pa.Array:
             f"column {part.column!r} is {column.type}: this machine does not know the time zone "
             f"{column.type.tz!r}; correct its name, or install the time zone database (tzdata)."
         ) from error
+
+
+def numbers_of(values: pa.Array) -> pa.Array:
+    """The numbers that texts are, as float64; null where a text is not a number."""
+    if is_number_type(values.type):
+        return values.cast(pa.float64(), safe=False)
+    texts = pc.utf8_trim(values, " ")
+    is_number = pc.match_substring_regex(texts, NUMBER_PATTERN)
+    return pc.if_else(is_number, texts, pa.scalar(None, texts.type)).cast(pa.float64())
 
 
 def _check_years(column: pa.Array, part: Part) -> None:

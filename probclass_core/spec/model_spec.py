@@ -80,6 +80,7 @@ class Block(ShortRepr):
             its dates and times such as ``hour(pickup)``. A column of that name comes first. Parts:
             ``year``, ``month``, ``day``, ``day_of_year``, ``weekday`` (Monday 1 to Sunday 7),
             ``hour``, ``minute``, and ``time_of_day`` (hours in [0, 24)); see the guide on dates.
+            ``number(age)`` is the number that the text ``age`` is, and null for other texts.
         name: name that is unique in the model; by default that of the estimator, numbered if
             several blocks share it.
         options: options of the estimator, as plain JSON values.
@@ -493,7 +494,8 @@ class ModelSpec(Report):
         Columns without values, constants, keys, copies of the label, dates as text, and types that
         no estimator models are left out. Dates and times are tried by their parts: the hour if the
         times of day differ, the weekday if the rows cover two weeks, the month if they cover a
-        year. `notes` of the spec has each decision as a sentence.
+        year. Text that is numbers but for a few markers such as ``?`` or ``NA`` is read as numbers.
+        `notes` of the spec has each decision as a sentence.
 
         Given a schema, or a reader, whose rows can be read only once, the columns are what their
         types say, and the effort is ``"fast"``.

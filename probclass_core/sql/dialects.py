@@ -108,6 +108,8 @@ class Dialect:
         string: type of text; null allowed.
         integer: type of 64-bit integers; null allowed.
         is_nan: condition that a double is NaN, or None if it cannot be.
+        matches: condition that ``{text}`` matches the regular expression ``{pattern}``, or None if
+            there are none.
         functions: names that differ from those of the core.
         array: an array literal, with ``{}`` for its items, or None if there are no arrays.
         item: an item of an array, ``{array}`` at ``{position}`` counted from 0.
@@ -133,6 +135,7 @@ class Dialect:
     string: str = "VARCHAR"
     integer: str = "BIGINT"
     is_nan: str | None = "isnan({})"
+    matches: str | None = "regexp_like({text}, {pattern})"
     functions: Mapping[str, str] = field(default_factory=dict)
     array: str | None = None
     item: str = "{array}[{position} + 1]"
@@ -214,6 +217,7 @@ DIALECTS: Mapping[str, Dialect] = {
     for dialect in (
         Dialect(
             "duckdb",
+            matches="regexp_matches({text}, {pattern})",
             array="[{}]",
             explode=_explode_in_select("generate_series(1, {})", "[{}]"),
             folds_case=True,
@@ -226,6 +230,7 @@ DIALECTS: Mapping[str, Dialect] = {
             to_double="CAST({} AS DOUBLE PRECISION)",
             string="TEXT",
             is_nan="{} = 'NaN'::float8",
+            matches="{text} ~ {pattern}",
             array="ARRAY[{}]",
             item="({array})[{position} + 1]",
             cte="MATERIALIZED ",
@@ -242,6 +247,7 @@ DIALECTS: Mapping[str, Dialect] = {
             string="TEXT",
             integer="INTEGER",
             is_nan=None,
+            matches=None,
             functions={"GREATEST": "max", "LEAST": "min"},
             cte="MATERIALIZED ",
             folds_case=True,
@@ -276,6 +282,7 @@ DIALECTS: Mapping[str, Dialect] = {
             string="Nullable(String)",
             integer="Nullable(Int64)",
             is_nan="isNaN({})",
+            matches="match({text}, {pattern})",
             array="[{}]",
             explode=_explode_array_join,
             storage=" ENGINE = MergeTree ORDER BY tuple()",

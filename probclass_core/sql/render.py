@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import is_numeric_type
+from probclass_core.arrow.parts import NUMBER_PATTERN, text_source
 from probclass_core.arrow.types import value_type
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.formulas import (
@@ -124,6 +125,8 @@ class Renderer:
         dialect, kind = self.dialect, self._type(name)
         if not is_numeric_type(kind):
             raise NotSupportedError(f"column {name!r} is {kind}, which SQL cannot score yet.")
+        if (source := text_source(name)) is not None:
+            return self.columns.add("x", self._number_of_text(source), 0)
         raw = self._input(name)
         number = raw
         if pa.types.is_boolean(kind):
@@ -137,6 +140,18 @@ class Renderer:
         infinite = f"ABS({column.text}) > {dialect.literal(_MAX)}"
         self.refused.setdefault(f"infinite {name}", infinite)
         return column
+
+    def _number_of_text(self, name: str) -> str:
+        """The number that a text is, as `arrow.parts` reads it."""
+        dialect = self.dialect
+        if dialect.matches is None:
+            raise NotSupportedError(
+                f"{dialect.name} cannot read the text of column {name!r} as numbers: it has no "
+                "regular expressions; make it a column of numbers, and train again."
+            )
+        text = f"TRIM(CAST({self._input(name)} AS {dialect.string}))"
+        is_number = dialect.matches.format(text=text, pattern=dialect.text(NUMBER_PATTERN))
+        return f"CASE WHEN {is_number} THEN CAST({text} AS {dialect.double}) END"
 
     def _is_text(self, name: str) -> str:
         """Whether a value is not a number; a cast would make it 0 where columns have no types."""

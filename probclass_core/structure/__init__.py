@@ -3,6 +3,7 @@
 auto     derives a spec from a table, for `ModelSpec.auto`; start reading here
 columns  roles of columns: numbers, categories, terms, and which are left out
 dates    parts of dates and times, such as the hour and the weekday
+numbers  text that is numbers but for markers of missing values
 pairs    pairs of columns that depend on each other within the classes
 groups   groups of columns that predict the class only together
 """

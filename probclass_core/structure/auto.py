@@ -62,6 +62,11 @@ from probclass_core.structure.dates import (
     possible_parts,
 )
 from probclass_core.structure.groups import GroupSearch
+from probclass_core.structure.numbers import (
+    numbers_at_a_glance,
+    numbers_by_values,
+    possible_numbers,
+)
 from probclass_core.structure.pairs import dependent_pairs
 from probclass_core.training.rows import TrainingRows
 
@@ -149,7 +154,8 @@ def auto_spec(
     used = [*(column.name for column in columns.used), *columns.dates]
     keys = [name for name in table.partition_columns if name in used]
     columns = columns.without(dict.fromkeys(keys, "the table is partitioned by them"))
-    columns = _without_keys(columns, table, partition, where)
+    known = () if like is None else like.features
+    columns = _at_a_glance(columns, table, partition, where, known)
     candidates = candidate_parts(columns)
     spec = _one_block_each(spec_of, candidates, label)
     rows = TrainingRows(table, spec, partition=partition, where=where, cache=cache, complete=True)
@@ -158,7 +164,7 @@ def auto_spec(
     check_classes(statistics.classes, spec, statistics.labeled_rows)
     if statistics.sample is None or statistics.classes.num_rows < 2:
         return _spec_by_types(spec_of, columns, label, like)
-    return _Structure.of(candidates, statistics, effort).spec(spec_of, like)
+    return _Structure.of(candidates, statistics, effort, known).spec(spec_of, like)
 
 
 def _check_like(like: ModelSpec | None, label: str) -> None:
@@ -204,15 +210,23 @@ def _refuse_types(columns: Columns, schema: pa.Schema) -> None:
         )
 
 
-def _without_keys(
-    columns: Columns, table: Table, partition: Mapping[str, Any] | None, where: Where
+def _at_a_glance(
+    columns: Columns,
+    table: Table,
+    partition: Mapping[str, Any] | None,
+    where: Where,
+    known: Sequence[str],
 ) -> Columns:
+    """The columns without keys, and with the numbers of text, by the first rows."""
     text = [column.name for column in columns.used if column.kind == "category"]
     if not text:
         return columns
     batches = Selection(table, partition, where).plan(text).batches(_GLANCE_ROWS)
     rows = next((batch for batch in batches if batch.num_rows), None)
-    return columns if rows is None else keys_at_a_glance(columns, rows)
+    if rows is None:
+        return columns
+    columns = numbers_at_a_glance(columns, rows, table.schema.names, known)
+    return keys_at_a_glance(columns, rows)
 
 
 def _one_block_each(spec_of: SpecOf, columns: Columns, label: str) -> ModelSpec:
@@ -247,7 +261,8 @@ def _spec_by_types(
 
 def _not_used(spec: ModelSpec, columns: Columns) -> list[str]:
     """The features of a spec that are not among the columns to model."""
-    used = {column.name for column in columns.used} | possible_parts(columns)
+    used = {column.name for column in columns.used}
+    used |= possible_parts(columns) | possible_numbers(columns)
     return [name for name in spec.features if name not in used]
 
 
@@ -268,14 +283,17 @@ class _Structure:
     effort: Effort
 
     @classmethod
-    def of(cls, columns: Columns, statistics: Statistics, effort: Effort) -> _Structure:
+    def of(
+        cls, columns: Columns, statistics: Statistics, effort: Effort, known: Sequence[str]
+    ) -> _Structure:
         """The structure for statistics of one block for each column."""
         spec, sample = statistics.spec, statistics.sample
         assert sample is not None
         for field in statistics.features:
             place = sample.schema.get_field_index(field.name)
             sample = sample.set_column(place, field, sample[field.name].cast(field.type))
-        columns = columns_by_values(parts_by_values(columns, sample), statistics, sample)
+        columns = numbers_by_values(parts_by_values(columns, sample), statistics, known)
+        columns = columns_by_values(columns, statistics, sample)
         columns = without_copies(columns, sample)
         _require_columns(columns, spec.label)
         return cls(columns, statistics, sample, effort)

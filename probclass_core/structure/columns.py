@@ -84,6 +84,7 @@ class Column:
         has_squares: whether the squares of a number, which joint densities need, fit float64; not
             for parts of dates, whose last value is next to their first.
         is_part: whether it is a part of a date or time.
+        is_text: whether it is the numbers of a column of text.
         shares_prior: whether the estimates of classes back off to that of all classes together.
     """
 
@@ -95,6 +96,7 @@ class Column:
     few_values: bool = False
     has_squares: bool = False
     is_part: bool = False
+    is_text: bool = False
     shares_prior: bool = False
 
     @property
@@ -191,12 +193,17 @@ def keys_at_a_glance(columns: Columns, rows: pa.RecordBatch) -> Columns:
     for column in columns.used:
         if column.kind == "category":
             values = rows.column(column.name)
-            known = len(values) - values.null_count
             if _are_iso_dates(values):
                 reasons[column.name] = _DATES_AS_TEXT
-            elif known >= ENOUGH_ROWS and _different(values) > _DIFFERENT_AT_A_GLANCE * known:
+            elif differ_at_a_glance(values):
                 reasons[column.name] = _KEY
     return columns if len(reasons) == len(columns.used) else columns.without(reasons)
+
+
+def differ_at_a_glance(values: pa.Array) -> bool:
+    """Whether nearly all of the first values are different."""
+    known = len(values) - values.null_count
+    return known >= ENOUGH_ROWS and bool(_different(values) > _DIFFERENT_AT_A_GLANCE * known)
 
 
 def _are_iso_dates(values: pa.Array) -> bool:
@@ -267,7 +274,7 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
             lower = np.unique(parameters["lower"].to_numpy())
             column = replace(column, cuts=tuple(lower[np.isfinite(lower)].tolist()))
             is_whole = _are_whole(cells)
-            may_be_category = is_whole and (is_integer or nulls > 0)
+            may_be_category = is_whole and (is_integer or nulls > 0 or column.is_text)
             if may_be_category and _are_categories(cells, np.array(column.cuts)):
                 column = replace(column, kind="category", cuts=_cuts_between(cells))
             elif is_whole and len(cells.values) <= _FEW_VALUES:

@@ -48,6 +48,10 @@ def scored(
 @pytest.mark.parametrize("case", BLOCKS)
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
 def test_every_family_scores_as_in_python(engine: str, case: str, tables: str | None) -> None:
+    if (engine, case) == ("sqlite", "written"):
+        with pytest.raises(pc.NotSupportedError, match="sqlite cannot read the text of"):
+            check_case(case, engine, ENGINES[engine], tables)
+        return
     check_case(case, engine, ENGINES[engine], tables)
 
 

@@ -31,7 +31,7 @@ from probclass_core.authoring import ClassSums, Column, Sums, if_known, known, n
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 
 ROWS = training()
-AGGREGATED = [case for case in BUILT_IN if not case.startswith(("given", "discretized"))]
+AGGREGATED = [case for case in BUILT_IN if not case.startswith(("given", "discretized", "written"))]
 """Cases whose statistics the database computes."""
 
 
@@ -124,7 +124,7 @@ def test_estimators_without_aggregates_read_the_rows(
     spec = pc.ModelSpec("label", BLOCKS[case])
     with caplog.at_level(logging.INFO, "probclass_core.sql"):
         compare_parameters(pc.fit(ROWS, spec), pc.fit(source, spec))
-    assert "rows are read: block" in caplog.text
+    assert "rows are read: " in caplog.text
 
 
 def test_every_door_takes_a_table_of_a_database(source: pc.SqlSource, tmp_path: Path) -> None:
