@@ -88,6 +88,7 @@ lint: setup ## Check style, types and import layers
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy tests/python_api/types_of_results.py
 	$(VENV)/bin/mypy plugins/probclass-distributions/probclass_distributions
 	$(VENV)/bin/mypy plugins/probclass-kde/probclass_kde plugins/probclass-student-t/probclass_student_t
 	$(VENV)/bin/mypy plugins/probclass-kernels/probclass_kernels plugins/probclass-kernels/hatch_build.py

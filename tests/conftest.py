@@ -23,6 +23,10 @@ DATA = Path(__file__).parents[1] / "probclass_core" / "demo" / "data"
 TABLES = Path(__file__).parents[1] / "benchmarks" / "data"
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
+# The workers of pytest share the cores; threads of BLAS and OpenMP that wait would keep them busy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Airflow reads these when it is first imported; the user's Airflow home must not be touched.
 AIRFLOW_HOME = tempfile.TemporaryDirectory(prefix="probclass-airflow-", ignore_cleanup_errors=True)
 os.environ["AIRFLOW_HOME"] = AIRFLOW_HOME.name
@@ -141,7 +145,7 @@ class NoSilentSkips:
 
 
 # Tests with these fixtures start what pip cannot install or what takes long to start.
-FIXTURES_OF_SERVICES = {"served", "spark"}
+FIXTURES_OF_SERVICES = {"served", "spark", "lineage_events"}
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

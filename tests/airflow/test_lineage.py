@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def events(
+def lineage_events(
     airflow_database: None, lake: str, folder: Path
 ) -> dict[tuple[str, str], dict[str, Any]]:
     """The events of a DAG run, by task and type."""
@@ -62,15 +62,15 @@ def facets(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from dataset.get(kind, {}).values()
 
 
-def test_events_follow_the_openlineage_schema(events: dict[tuple[str, str], Any]) -> None:
+def test_events_follow_the_openlineage_schema(lineage_events: dict[tuple[str, str], Any]) -> None:
     classes = {
         name: value
         for module in vars(facet_v2).values()
         for name, value in getattr(module, "__dict__", {}).items()
         if name.endswith("Facet")
     }
-    assert {kind for _, kind in events} == {"START", "COMPLETE", "FAIL"}
-    for event in events.values():
+    assert {kind for _, kind in lineage_events} == {"START", "COMPLETE", "FAIL"}
+    for event in lineage_events.values():
         rebuilt = RunEvent(
             eventType=event["eventType"],
             eventTime=event["eventTime"],
@@ -88,9 +88,9 @@ def test_events_follow_the_openlineage_schema(events: dict[tuple[str, str], Any]
 
 
 def test_a_training_reads_a_table_and_writes_a_model(
-    events: dict[tuple[str, str], Any], lake: str, folder: Path
+    lineage_events: dict[tuple[str, str], Any], lake: str, folder: Path
 ) -> None:
-    event = events["train", "COMPLETE"]
+    event = lineage_events["train", "COMPLETE"]
     (source,) = event["inputs"]
     assert (source["namespace"], source["name"]) == ("file", lake)
     columns = {field["name"]: field["type"] for field in source["facets"]["schema"]["fields"]}
@@ -110,9 +110,9 @@ def test_a_training_reads_a_table_and_writes_a_model(
 
 
 def test_a_scored_column_names_the_columns_it_comes_from(
-    events: dict[tuple[str, str], Any], lake: str, folder: Path
+    lineage_events: dict[tuple[str, str], Any], lake: str, folder: Path
 ) -> None:
-    event = events["score", "COMPLETE"]
+    event = lineage_events["score", "COMPLETE"]
     assert {dataset["name"] for dataset in event["inputs"]} == {
         lake,
         str(folder / "models" / "air"),
@@ -134,9 +134,9 @@ def test_a_scored_column_names_the_columns_it_comes_from(
 
 
 def test_an_evaluation_reports_labels_and_metrics(
-    events: dict[tuple[str, str], Any], lake: str, folder: Path
+    lineage_events: dict[tuple[str, str], Any], lake: str, folder: Path
 ) -> None:
-    event = events["evaluate", "COMPLETE"]
+    event = lineage_events["evaluate", "COMPLETE"]
     input_facets = named(event["inputs"], lake)["inputFacets"]
     assert input_facets["inputStatistics"]["rowCount"] == 30 * 24
     (assertion,) = input_facets["dataQualityAssertions"]["assertions"]
@@ -150,18 +150,18 @@ def test_an_evaluation_reports_labels_and_metrics(
 
 
 def test_a_promotion_writes_the_model_it_promotes(
-    events: dict[tuple[str, str], Any], folder: Path
+    lineage_events: dict[tuple[str, str], Any], folder: Path
 ) -> None:
-    event = events["promote", "COMPLETE"]
+    event = lineage_events["promote", "COMPLETE"]
     model = str(folder / "models" / "air")
     assert named(event["inputs"], model)["facets"] == named(event["outputs"], model)["facets"]
     assert event["run"]["facets"]["probclass"]["alias"] == "champion"
 
 
 def test_a_failed_task_has_inputs_and_outputs(
-    events: dict[tuple[str, str], Any], lake: str, folder: Path
+    lineage_events: dict[tuple[str, str], Any], lake: str, folder: Path
 ) -> None:
-    event = events["fail", "FAIL"]
+    event = lineage_events["fail", "FAIL"]
     assert {dataset["name"] for dataset in event["inputs"]} == {
         lake,
         str(folder / "models" / "air"),

@@ -112,6 +112,7 @@ def test_a_dataset_is_cached_and_begins_as_a_shorter_one(tmp_path: Path) -> None
     assert table.slice(0, 1_000).equals(pq.read_table(short.path))
 
 
+@pytest.mark.nightly
 def test_cases_run_agree_and_write_reports(tmp_path: Path) -> None:
     names = ["train_gaussian_diagonal", "score_gaussian_diagonal"]
     out = tmp_path / "out"

@@ -43,6 +43,7 @@ def test_a_year_of_months_merged_is_the_year_fitted(tmp_path: Path) -> None:
     assert pc.finalize(pc.merge(parts)).id == pc.fit(lake, spec, where=[("month", "<", "2011")]).id
 
 
+@pytest.mark.nightly
 def test_mean_metrics_are_reproduced(
     evaluations: dict[str, list[pc.Evaluation]],
 ) -> None:
@@ -55,6 +56,7 @@ def test_mean_metrics_are_reproduced(
     assert fmean(e.log_loss for e in full) == pytest.approx(0.922, abs=5e-4)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("months", [12, 48], ids=["the demo's year", "all four years"])
 def test_pool_beats_full_beats_naive_and_all_beat_the_prior(
     evaluations: dict[str, list[pc.Evaluation]], months: int

@@ -32,12 +32,13 @@ def blas_threads() -> set[int]:
 
 @pytest.fixture(autouse=True)
 def two_threads() -> Iterator[None]:
-    # In a thread that ends: until then, threadpoolctl would accept changes from no other.
+    # In threads that end: until then, threadpoolctl would accept changes from no other.
     with ThreadPoolExecutor(1) as short_lived:
         limit = short_lived.submit(threadpool_limits, 2, "blas").result()
     yield
     assert blas_threads() == {2}, "the former number is restored"
-    limit.restore_original_limits()
+    with ThreadPoolExecutor(1) as short_lived:
+        short_lived.submit(limit.restore_original_limits).result()
 
 
 def test_a_fit_that_ends_first_leaves_the_other_fit_on_one_thread(lake: Path) -> None:

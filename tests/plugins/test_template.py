@@ -33,7 +33,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "tool", ["ruff check .", "ruff format --check .", "mypy", "pytest -q -p no:cacheprovider"]
+    "tool",
+    [
+        "ruff check .",
+        "ruff format --check .",
+        "pytest -q -p no:cacheprovider",
+        pytest.param("mypy", marks=pytest.mark.nightly),
+    ],
 )
 def test_the_generated_project_passes_its_checks(project: Path, tool: str) -> None:
     command, *arguments = tool.split()

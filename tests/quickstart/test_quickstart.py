@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from environments import Environments, run
 
+pytestmark = pytest.mark.nightly  # makes environments
 HERE = Path(__file__).parent
 GAMMA = {
     'ESTIMATES = ("rate",)': 'ESTIMATES = ("shape", "scale")',
