@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ESTIMATOR = '''
+PLUGIN = '''
 """An exponential density of one positive column, written against the public contract."""
 
 import numpy as np
@@ -50,17 +50,14 @@ class ExponentialLikelihood:
     def log_likelihood(self, batch):
         x = batch.column(self.column).cast(pa.float64()).to_numpy(zero_copy_only=False)
         return np.log(self.rate) - self.rate * x[:, None]
-'''
 
-HOOK = """
+
 PROBCLASS_API = 1
 
 @pc.hookimpl
 def probclass_estimators():
     yield pc.EstimatorPlugin("{name}", Exponential, "an exponential density")
-"""
-
-PLUGIN = ESTIMATOR + HOOK
+'''
 
 SCRIPT_START = """
 import json, logging, sys
@@ -94,16 +91,3 @@ def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
-
-
-def plugin_error(folder: Path) -> str:
-    """The error message of `pc.estimators()` for the plugins in the folder."""
-    script = """
-try:
-    pc.estimators()
-except pc.PluginError as error:
-    print(error)
-"""
-    result = run(folder, script)
-    assert result.returncode == 0, result.stderr
-    return result.stdout.strip()
