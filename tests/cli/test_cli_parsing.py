@@ -62,35 +62,6 @@ def test_no_texts_give_none() -> None:
     assert parse_names("columns", []) is None
 
 
-OPERATORS = ["==", "=", "!=", "<", "<=", ">", ">=", "in", "not in"]
-
-
-@given(
-    column=st.text("abin o<=>!'ü", min_size=1),
-    operator=st.sampled_from(OPERATORS),
-    values=st.lists(st.text("ab ,in'<=>()[]", min_size=0), min_size=1),
-    space=st.sampled_from([" ", "  "]),
-)
-def test_quoted_text_is_literal(column: str, operator: str, values: list[str], space: str) -> None:
-    value = values if operator.endswith("in") else values[0]
-    items = values if operator.endswith("in") else values[:1]
-    text = f'"{column}"{space}{operator}{space}' + ", ".join(f'"{item}"' for item in items)
-    assert parse_where([text]) == [(column, operator, value)]
-
-
-@given(st.text())
-def test_any_text_is_a_condition_or_an_error(text: str) -> None:
-    try:
-        parsed = parse_where([text])
-    except pc.SpecError:
-        return
-    assert parsed is not None
-    for column, operator, value in parsed:
-        assert operator in OPERATORS
-        assert column
-        assert isinstance(value, list) == operator.endswith("in")
-
-
 def test_parsed_conditions_filter_a_table(iris: Any) -> None:
     texts = ["sepal_length >= 5.8", "species not in iris-setosa, 'iris-virginica'"]
     selected = iris.filter(expression(iris.schema, None, parse_where(texts)))

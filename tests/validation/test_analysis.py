@@ -11,55 +11,62 @@ import probclass_core as pc
 
 EVEN = {"a": 0.5, "b": 0.5}
 COIN = {"a": {"heads": 0.5, "tails": 0.5}, "b": {"heads": 0.9, "tails": 0.1}}
+UNEVEN = {**COIN, "b": {"heads": 0.9, "tails": 0.2}}
 
 
-@pytest.mark.parametrize(
-    ("prior", "likelihood", "observed", "message"),
-    [
-        ({"a": 0.5, "b": 0.4}, EVEN, None, "the prior sums to 0.9, not 1"),
-        (
-            {"a": 1.5, "b": -0.5},
-            EVEN,
-            None,
-            "the prior: hypothesis 'a' must have .*0 to 1, got 1.5",
-        ),
-        ({"a": float("nan"), "b": 1}, EVEN, None, "hypothesis 'a' must have .*got nan"),
-        ({"a": True, "b": 0}, EVEN, None, "hypothesis 'a' must have .*got True"),
-        ({}, {}, None, "the prior must give a probability for each hypothesis, got {}"),
-        (None, EVEN, None, "the prior must give a probability for each hypothesis, got None"),
-        (EVEN, {"a": 1}, None, "the likelihood leaves out 'b', which the prior has"),
-        (EVEN, {**EVEN, "c": 1}, None, "the likelihood names 'c', which the prior does not have"),
-        (EVEN, [EVEN, {"a": 1}], None, "likelihood of observation 2 leaves out 'b'"),
-        (EVEN, {"a": 1, "b": 2}, None, "likelihood: hypothesis 'b' must have .*got 2"),
-        (EVEN, [{"a": 1, "b": 0}, {"a": 0, "b": 1}], None, "impossible under every hypothesis"),
-        (EVEN, "heads", None, "likelihood must be a probability per hypothesis.*got str"),
-        (EVEN, [EVEN], "heads", "with observed= a table of outcomes per hypothesis; got list"),
-        (EVEN, COIN, "haeds", r"no outcome 'haeds'; the likelihood has 'heads', 'tails'. Did you"),
-        (
-            EVEN,
-            {**COIN, "b": {"heads": 1}},
-            "heads",
-            "of 'b' leaves out 'tails', which that of 'a'",
-        ),
-        (EVEN, {**COIN, "b": {"heads": 0.9, "tails": 0.2}}, "heads", "of 'b' sums to 1.1, not 1"),
-        (EVEN, EVEN, "heads", "likelihood of 'a' must give a probability for each outcome"),
-        (EVEN, {"a": COIN["a"]}, "heads", "the likelihood leaves out 'b', which the prior has"),
-    ],
-)
-def test_invalid_probabilities_are_refused(
-    prior: Any, likelihood: Any, observed: Any, message: str
+def refused(
+    error: type[pc.ProbClassError], message: str, call: Any, *args: Any, **more: Any
 ) -> None:
-    with pytest.raises(pc.SpecError, match=message) as caught:
-        pc.bayes_rule(prior, likelihood, observed=observed)
+    with pytest.raises(error, match=message) as caught:
+        call(*args, **more)
     assert "\n" not in str(caught.value)
 
 
-def test_odds_of_an_unknown_hypothesis_are_refused() -> None:
-    with pytest.raises(pc.SpecError, match="no hypothesis 'c'; there are 'a', 'b'"):
-        pc.bayes_rule(EVEN, EVEN).odds("a", "c")
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ({"a": 0.5, "b": 0.4}, "the prior sums to 0.9, not 1"),
+        ({"a": 1.5, "b": -0.5}, "the prior: hypothesis 'a' must have .*0 to 1, got 1.5"),
+        ({"a": float("nan"), "b": 1}, "hypothesis 'a' must have .*got nan"),
+        ({"a": True, "b": 0}, "hypothesis 'a' must have .*got True"),
+        ({}, "the prior must give a probability for each hypothesis, got {}"),
+        (None, "the prior must give a probability for each hypothesis, got None"),
+    ],
+)
+def test_an_invalid_prior_of_bayes_rule_is_refused(prior: Any, message: str) -> None:
+    refused(pc.SpecError, message, pc.bayes_rule, prior, EVEN)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "observed", "message"),
+    [
+        ({"a": 1}, None, "the likelihood leaves out 'b', which the prior has"),
+        ({**EVEN, "c": 1}, None, "the likelihood names 'c', which the prior does not have"),
+        ([EVEN, {"a": 1}], None, "likelihood of observation 2 leaves out 'b'"),
+        ({"a": 1, "b": 2}, None, "likelihood: hypothesis 'b' must have .*got 2"),
+        ([{"a": 1, "b": 0}, {"a": 0, "b": 1}], None, "impossible under every hypothesis"),
+        ("heads", None, "likelihood must be a probability per hypothesis.*got str"),
+        ([EVEN], "heads", "with observed= a table of outcomes per hypothesis; got list"),
+        (COIN, "haeds", r"no outcome 'haeds'; the likelihood has 'heads', 'tails'. Did you"),
+        ({**COIN, "b": {"heads": 1}}, "heads", "of 'b' leaves out 'tails', which that of 'a'"),
+        (UNEVEN, "heads", "of 'b' sums to 1.1, not 1"),
+        (EVEN, "heads", "likelihood of 'a' must give a probability for each outcome"),
+        ({"a": COIN["a"]}, "heads", "the likelihood leaves out 'b', which the prior has"),
+    ],
+)
+def test_an_invalid_likelihood_is_refused(likelihood: Any, observed: Any, message: str) -> None:
+    refused(pc.SpecError, message, pc.bayes_rule, EVEN, likelihood, observed=observed)
+
+
+def test_odds_of_unknown_hypotheses_and_models_are_refused() -> None:
+    odds = pc.bayes_rule(EVEN, EVEN).odds
+    refused(pc.SpecError, "no hypothesis 'c'; there are 'a', 'b'", odds, "a", "c")
+    odds = pc.compare([NAIVE, NAIVE]).odds
+    refused(pc.SpecError, "no model 'M3' was compared; there are 'M1', 'M2'", odds, "M1", "M3")
 
 
 ROWS = pa.table({"x": [1.0, 2, 3, 4], "u": ["p", "q", "q", "p"], "c": ["a", "a", "b", "b"]})
+MANY = pa.concat_tables([ROWS] * 251)
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +78,7 @@ def model() -> pc.Model:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"by": "columns"}, "by must be 'column' or 'block', got 'columns'"),
         ({"against": "B"}, "the model has no class 'B'; it has 'a', 'b'"),
         ({"units": "dB"}, "units must be one of 'bits', 'decibans', 'nats', got 'dB'"),
         ({"units": []}, r"units must be one of .*, got \[\]"),
@@ -88,38 +96,48 @@ def model() -> pc.Model:
 def test_invalid_arguments_of_explain_are_refused(
     model: pc.Model, arguments: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(pc.SpecError, match=message) as caught:
-        pc.explain(model, ROWS, **arguments)
-    assert "\n" not in str(caught.value)
+    refused(pc.SpecError, message, pc.explain, model, ROWS, **arguments)
 
 
-def test_rows_that_cannot_be_explained_are_refused(model: pc.Model) -> None:
-    with pytest.raises(pc.DataError, match="there is no row 4: there are 4, counted from 0"):
-        pc.explain(model, ROWS, rows=[0, 4])
-    many = pa.concat_tables([ROWS] * 251)
-    with pytest.raises(
-        pc.DataError, match=r"covers at most 1,000 rows, .* with rows \(--row\) or where"
-    ):
-        pc.explain(model, many)
-    assert pc.explain(model, many, rows=[1003]).rows["row"].to_pylist() == [1003]
-    assert pc.explain(model, many[:1000]).rows.num_rows == 1000
-    with pytest.raises(pc.DataError, match="no column 'u'; the table has 'c', 'x'"):
-        pc.explain(model, ROWS.drop_columns(["u"]))
-    with pytest.raises(pc.DataError, match="column 'x' contains 1 infinite value"):
-        pc.explain(model, {"x": [float("inf")], "u": ["p"]})
-    with pytest.raises(pc.DataError, match="column 'u': rows outside its domain: 1"):
-        pc.explain(model, {"x": [1.0], "u": ["r"]})
-    with pytest.raises(pc.TableError, match="no row matches"):
-        pc.explain(model, ROWS, where=[("x", ">", 9)])
+@pytest.mark.parametrize(
+    ("rows", "arguments", "message"),
+    [
+        (ROWS, {"rows": [0, 4]}, "there is no row 4: there are 4, counted from 0"),
+        (MANY, {}, r"covers at most 1,000 rows, .* with rows \(--row\) or where"),
+        (ROWS.drop_columns("u"), {}, "no column 'u'; the table has 'c', 'x'"),
+        ({"x": [float("inf")], "u": ["p"]}, {}, "column 'x' contains 1 infinite value"),
+        ({"x": [1.0], "u": ["r"]}, {}, "column 'u': rows outside its domain: 1"),
+    ],
+)
+def test_rows_that_cannot_be_explained_are_refused(
+    model: pc.Model, rows: Any, arguments: dict[str, Any], message: str
+) -> None:
+    refused(pc.DataError, message, pc.explain, model, rows, **arguments)
+
+
+def test_a_thousand_rows_of_any_table_are_explained(model: pc.Model) -> None:
+    assert pc.explain(model, MANY, rows=[1003]).rows["row"].to_pylist() == [1003]
+    assert pc.explain(model, MANY[:1000]).rows.num_rows == 1000
 
 
 def summarize(rows: pa.Table, *blocks: pc.Block, **spec: Any) -> pc.Statistics:
     return pc.summarize(rows, pc.ModelSpec(**{"label": "c", "blocks": blocks, **spec}))
 
 
-NAIVE = summarize(ROWS, pc.Block("gaussian_diagonal", "x"), pc.Block("categorical", "u"))
-HALF = summarize(ROWS, pc.Block("gaussian_diagonal", "x"))
-EMPTY = summarize(ROWS[:0], pc.Block("gaussian_diagonal", "x"))
+NORMAL = pc.Block("gaussian_diagonal", "x")
+NAIVE = summarize(ROWS, NORMAL, pc.Block("categorical", "u"))
+HALF = summarize(ROWS, NORMAL)
+EMPTY = summarize(ROWS[:0], NORMAL)
+OTHER_LABEL = summarize(ROWS, NORMAL, label="u")
+WEIGHTED = summarize(ROWS.append_column("w", pa.array([1] * 4)), NORMAL, weight="w")
+PAIR = {"a": NAIVE, "b": NAIVE}
+PRIORS: list[tuple[Any, str]] = [
+    ({"M1": 1}, "for each of 'M1', 'M2', got {'M1': 1}"),
+    (2, "prior must give a number for each of"),
+    ({"M1": 1, "M2": 0}, "'M2' must be .*above 0, got 0"),
+    ({"M1": 1, "M2": "2"}, "'M2' must be .*got '2'"),
+    ({"M1": 1e300, "M2": 1}, "more than e.600 decide"),
+]
 
 
 @pytest.mark.parametrize(
@@ -132,63 +150,78 @@ EMPTY = summarize(ROWS[:0], pc.Block("gaussian_diagonal", "x"))
         ([NAIVE, HALF], {}, pc.SpecError, "'M1' and 'M2' do not model the same columns.*has 'u'"),
         ([NAIVE] * 2, {"names": ["a"]}, pc.SpecError, "2 models need as many different names"),
         ([NAIVE] * 2, {"names": ["a", "a"]}, pc.SpecError, "2 models need as many different names"),
-        (
-            {"a": NAIVE, "b": NAIVE},
-            {"names": ["a", "b"]},
-            pc.SpecError,
-            "names its models; leave names=",
-        ),
-        ([NAIVE] * 2, {"prior": {"M1": 1}}, pc.SpecError, "for each of 'M1', 'M2', got {'M1': 1}"),
-        ([NAIVE] * 2, {"prior": 2}, pc.SpecError, "prior must give a number for each of"),
-        ([NAIVE] * 2, {"prior": {"M1": 1, "M2": 0}}, pc.SpecError, "'M2' must be .*above 0, got 0"),
-        ([NAIVE] * 2, {"prior": {"M1": 1, "M2": "2"}}, pc.SpecError, "'M2' must be .*got '2'"),
-        ([NAIVE] * 2, {"prior": {"M1": 1e300, "M2": 1}}, pc.SpecError, "more than e.600 decide"),
+        (PAIR, {"names": ["a", "b"]}, pc.SpecError, "names its models; leave names="),
+        *(([NAIVE] * 2, {"prior": prior}, pc.SpecError, message) for prior, message in PRIORS),
         ([EMPTY] * 2, {}, pc.DataError, "nothing to compare: the statistics have no labeled rows"),
+        ([HALF, OTHER_LABEL], {}, pc.SpecError, "'M2' has label 'u' and 'M1' has 'c'"),
+        ([HALF, WEIGHTED], {}, pc.SpecError, "'M2' has weight 'w' and 'M1' has None"),
+        (
+            [HALF, summarize(ROWS[:3], NORMAL)],
+            {},
+            pc.DataError,
+            r"of different rows.*\(a 2, b 2\) and \(a 2, b 1\)",
+        ),
+        (
+            [HALF, summarize(ROWS, NORMAL, prior={"a": 1.0})],
+            {},
+            pc.SpecError,
+            "the prior leaves out class 'b'; it has 'a'",
+        ),
     ],
 )
 def test_invalid_comparisons_are_refused(
-    statistics: Any, arguments: dict[str, Any], error: type[Exception], message: str
+    statistics: Any, arguments: dict[str, Any], error: type[pc.ProbClassError], message: str
 ) -> None:
-    with pytest.raises(error, match=message) as caught:
-        pc.compare(statistics, **arguments)
-    assert "\n" not in str(caught.value)
+    refused(error, message, pc.compare, statistics, **arguments)
 
 
-def test_models_of_different_rows_are_not_compared() -> None:
-    naive = pc.Block("gaussian_diagonal", "x")
-    fewer = summarize(ROWS[:3], naive)
-    with pytest.raises(pc.DataError, match=r"of different rows.*\(a 2, b 2\) and \(a 2, b 1\)"):
-        pc.compare([HALF, fewer])
-    other_label = pc.summarize(ROWS, pc.ModelSpec("u", [naive]))
-    with pytest.raises(pc.SpecError, match="'M2' has label 'u' and 'M1' has 'c'"):
-        pc.compare([HALF, other_label])
-    weighted = ROWS.append_column("w", pa.array([1, 1, 1, 1]))
-    with pytest.raises(pc.SpecError, match="'M2' has weight 'w' and 'M1' has None"):
-        pc.compare([HALF, summarize(weighted, naive, weight="w")])
+NULLS = pa.table(
+    {
+        "x": [1.0, None, 3, 4],
+        "y": [1.0, 2, 3, 5],
+        "u": ["p", "q", "p", "q"],
+        "v": ["s", None] * 2,
+        "c": [*"aabb"],
+    }
+)
+UNIFORM = {"given": ["v"], "back_off": "uniform"}
+NO_CLOSED_FORM = "only with back_off='uniform' and a number as strength"
 
 
-def test_models_without_evidence_are_not_compared() -> None:
-    neighbors = summarize(ROWS, pc.Block("knn_density", "x", name="near"))
-    message = "model 'knn', block 'near': knn_density offers no log evidence; model its columns by"
-    with pytest.raises(pc.NotSupportedError, match=message):
-        pc.compare({"normal": HALF, "knn": neighbors})
-    unsmoothed = summarize(
-        ROWS, pc.Block("gaussian_diagonal", "x"), pc.Block("categorical", "u", pseudo_count=0)
-    )
-    with pytest.raises(pc.NotSupportedError, match=r"block 'categorical': .*pseudo_count above 0"):
-        pc.compare({"naive": NAIVE, "unsmoothed": unsmoothed})
-    with_nulls = pa.table({"x": [1.0, None, 3, 4], "y": [1.0, 2, 3, 5], "c": ["a", "a", "b", "b"]})
-    kinds = ("gaussian_diagonal", "gaussian_full")
-    with pytest.raises(pc.DataError, match=r"model 'M2', block 'gaussian_full': .*null"):
-        pc.compare([summarize(with_nulls, pc.Block(kind, ["x", "y"])) for kind in kinds])
-
-
-def test_odds_of_a_model_that_was_not_compared_are_refused() -> None:
-    with pytest.raises(pc.SpecError, match="no model 'M3' was compared; there are 'M1', 'M2'"):
-        pc.compare([NAIVE, NAIVE]).odds("M1", "M3")
-
-
-def test_a_prior_without_one_of_the_classes_is_refused() -> None:
-    incomplete = summarize(ROWS, pc.Block("gaussian_diagonal", "x"), prior={"a": 1.0})
-    with pytest.raises(pc.SpecError, match="the prior leaves out class 'b'; it has 'a'"):
-        pc.compare([HALF, incomplete])
+@pytest.mark.parametrize(
+    ("block", "error", "message"),
+    [
+        (
+            pc.Block("knn_density", "x", name="near"),
+            pc.NotSupportedError,
+            "model 'M1', block 'near': knn_density offers no log evidence; model its columns by",
+        ),
+        (pc.Block("discretized", "x"), pc.NotSupportedError, "discretized offers no log evidence"),
+        (pc.Block("gaussian_full", ["x", "y"]), pc.DataError, "block 'gaussian_full': .*null"),
+        (
+            pc.Block("categorical", "u", pseudo_count=0),
+            pc.NotSupportedError,
+            "block 'categorical': .*pseudo_count above 0",
+        ),
+        (pc.Block("categorical", "u", given="v"), pc.NotSupportedError, NO_CLOSED_FORM),
+        (
+            pc.Block("categorical", "u", **{**UNIFORM, "strength": "loo"}),
+            pc.NotSupportedError,
+            NO_CLOSED_FORM,
+        ),
+        (
+            pc.Block("categorical", "u", **{**UNIFORM, "given": ["x"]}),
+            pc.NotSupportedError,
+            "no log evidence of cuts .*; declare cuts of 'x'",
+        ),
+        (
+            pc.Block("categorical", "u", **UNIFORM),
+            pc.DataError,
+            "'v', which 'u' is given, is null in some rows",
+        ),
+    ],
+)
+def test_models_without_evidence_are_not_compared(
+    block: pc.Block, error: type[pc.ProbClassError], message: str
+) -> None:
+    refused(error, message, pc.compare, [summarize(NULLS, block)] * 2)

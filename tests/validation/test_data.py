@@ -1,9 +1,8 @@
-"""Rows that no model can be fitted to, refused in one line; labels, weights and nulls."""
+"""Rows that no model can be fitted to or score, refused in one line; labels, weights and nulls."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,169 +13,318 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
+from probclass_core.estimation.families.conditional import counts
 
 X = [1.0, 2.0, 3.0, 4.0, 5.0, 7.0]
 Y = ["a", "a", "a", "b", "b", "b"]
+N = [1, 0, 2, 3, 4, 5]
+WORDS = [["p"], ["q", "p"], ["q"], [], ["p"], ["q"]]
+TALLY = pa.map_(pa.string(), pa.float64())
+SCARCE = [None, None, None, 1, 0, 2]
 NORMAL = pc.Block("gaussian_diagonal", ["x"])
 
 
 def fit(rows: dict[str, Any], *blocks: pc.Block, **spec: Any) -> pc.Model:
-    return pc.fit(pa.table(rows), pc.ModelSpec("y", blocks or [NORMAL], **spec))
+    return pc.fit(pa.table({"y": Y, **rows}), pc.ModelSpec("y", blocks or [NORMAL], **spec))
 
 
-def refused(rows: dict[str, Any], *blocks: pc.Block, **spec: Any) -> Callable[[], object]:
-    return lambda: fit(rows, *blocks, **{"on_scarce": "error", **spec})
+def block(estimator: str, columns: str | list[str] = "x", **options: Any) -> pc.Block:
+    return pc.Block(estimator, columns, **options)
 
 
-REFUSED: dict[str, tuple[Callable[[], object], str]] = {
-    "a missing column": (refused({"y": Y}), "no column 'x'; the table has 'y'"),
-    "text for a number": (
-        refused({"x": list("pqrstu"), "y": Y}),
-        "column 'x' is string, but it models numbers",
+def tally(first: dict[str, float]) -> pa.Array:
+    """Six maps of which five are empty."""
+    return pa.array([first, {}, {}, {}, {}, {}], TALLY)
+
+
+FULL = block("gaussian_full", ["x", "z"], predictive=True)
+SHARED = block("gaussian_shared", ["x", "z"])
+GIVEN = block("categorical", given=["z"])
+JOINT = block("categorical_joint", ["x", "z"])
+PAIRS: dict[str, list[Any]] = {"x": ["p", None] * 3, "z": [None, "s"] * 3}
+
+REFUSED: list[tuple[dict[str, Any], pc.Block, str]] = [
+    ({}, NORMAL, "no column 'x'; the table has 'y'"),
+    (
+        {"x": [math.inf, -math.inf, *X[2:]]},
+        NORMAL,
+        "'x' contains 2 infinite values; make them null",
     ),
-    "infinite values": (
-        refused({"x": [math.inf, -math.inf, *X[2:]], "y": Y}),
-        "column 'x' contains 2 infinite values; make them null, or drop the rows",
+    ({"x": [math.inf, *X[1:]]}, block("discretized"), "column 'x' contains 1 infinite value; make"),
+    ({"x": [math.inf, *X[1:]]}, block("bernoulli"), "column 'x' contains 1 infinite value; make"),
+    ({"x": tally({"p": math.inf})}, block("multinomial"), "column 'x' contains 1 infinite value"),
+    (
+        {"x": pa.array([], pa.float64()), "y": pa.array([], pa.string())},
+        NORMAL,
+        "nothing to train on: the source has no rows",
     ),
-    "an empty table": (refused({"x": pa.array([], pa.float64()), "y": pa.array([], pa.string())}),
-                       "nothing to train on: the source has no rows"),
-    "only null labels": (
-        refused({"x": X, "y": pa.nulls(6, pa.string())}),
-        "label 'y' is null .* in all 6 rows",
-    ),
-    "a single class": (
-        refused({"x": X, "y": ["a"] * 6}),
+    ({"x": X, "y": pa.nulls(6, pa.string())}, NORMAL, "label 'y' is null .* in all 6 rows"),
+    (
+        {"x": X, "y": ["a"] * 6},
+        NORMAL,
         "one class only, 'a'; a classifier needs rows of at least two",
     ),
-    "a single class of positive weight": (
-        refused({"x": X, "y": Y, "w": [1, 1, 1, 0, 0, 0]}, weight="w"),
-        r"one class only, 'a', in rows with a weight 'w' above 0 \(it is 0 in 3\)",
+    (
+        {"x": [2**53, 2**53 + 3] * 3},
+        block("discretized"),
+        "'x' has integers beyond 2⁵³, which float64 rounds to multiples of 2; subtract",
     ),
-    "integers that float64 rounds": (
-        refused(
-            {"x": [2**53, 2**53 + 3] * 3, "y": Y}, pc.Block("discretized", "x")
-        ),
-        "column 'x' has integers beyond 2⁵³, which float64 rounds to multiples of 2; subtract",
+    # Counts.
+    (
+        {"x": [1, -2, -3, 4, 5, 6]},
+        block("multinomial"),
+        "'x' contains 2 counts below 0, such as -2",
     ),
-    "nulls, one covariance per class, predictive": (
-        refused(
-            {"x": [None, *X[1:]], "z": X, "y": Y},
-            pc.Block("gaussian_full", ["x", "z"], predictive=True),
-        ),
-        "class 'a' has 2 values of column 'x', 3 of 'z' and 2 rows with both;",
+    ({"x": tally({"p": -1.5})}, block("bernoulli"), "'x' contains 1 count below 0, such as -1.5"),
+    ({"x": [2.0**60, *X[1:]]}, block("poisson"), r"1 count above 2⁵³, such as 1.15292e\+18"),
+    ({"x": [2.5, *X[1:]]}, block("poisson"), "'x' has a value 2.5, but poisson counts are whole"),
+    (
+        {"x": WORDS},
+        block("multinomial", vocabulary=["p"], unseen="error"),
+        "'x' contains 3 terms outside the vocabulary, such as 'q'; set unseen='ignore'",
     ),
-    "a column of nulls": (
-        refused({"x": pa.nulls(6, pa.float64()), "y": Y}),
-        "column 'x' has no value in any training row; leave it out",
+    # Values that do not suffice.
+    *(
+        (
+            {"x": pa.nulls(6, pa.float64())},
+            block(estimator, **options),
+            "'x' has no value in any tr",
+        )
+        for estimator, options in (
+            ("gaussian_diagonal", {}),
+            ("gaussian_full", {"predictive": True}),
+            ("discretized", {}),
+            ("poisson", {}),
+        )
     ),
-    "a class without values": (
-        refused({"x": [None, None, None, 1.0, 2.0, 3.0], "y": Y}),
+    ({"x": [math.nan] * 6}, block("discretized"), "'x' has no value in any training row; leave it"),
+    (
+        {"x": pa.nulls(6, pa.string()), "z": list("pqrstu")},
+        GIVEN,
+        "'x' has no value in any training",
+    ),
+    (
+        {"x": pa.array([[], [], None, [None], [], []], pa.list_(pa.string()))},
+        block("bernoulli"),
+        "'x' has no term in any training row; leave it out, or declare its vocabulary",
+    ),
+    (PAIRS, JOINT, "no training row has all of x, z; leave out the col"),
+    (
+        {"x": SCARCE},
+        block("gaussian_diagonal"),
         "class 'a' has 0 values of column 'x' and needs a value",
     ),
-    "a class of one row, one covariance per class": (
-        refused({"x": X, "y": ["a", *"bbbbb"]}, pc.Block("gaussian_full", ["x"])),
-        "class 'a' has 1 row, which gives no covariance",
+    *(
+        (
+            {"x": values},
+            block(estimator, pseudo_count=0),
+            "class 'a' has no value of column 'x' and i",
+        )
+        for estimator, values in (
+            ("categorical", [None, None, None, "p", "q", "p"]),
+            ("discretized", SCARCE),
+            ("bernoulli", SCARCE),
+            ("bernoulli", [None, None, None, ["p"], [], []]),
+        )
     ),
-    "a class of one row, ddof=1": (
-        refused({"x": X, "y": ["a", *"bbbbb"]}, pc.Block("gaussian_diagonal", ["x"], ddof=1)),
+    (
+        {"x": [None, None, None, "p", "q", "p"], "z": ["s"] * 6},
+        block("categorical", given=["z"], pseudo_count=0),
+        "class 'a' has no value of column 'x' and its pseudo",
+    ),
+    (
+        {"x": list("pppqqq"), "z": ["s"] * 3 + [None] * 3},
+        block("categorical_joint", ["x", "z"], pseudo_count=0),
+        "class 'b' has no row with all of x, z and its pseudo",
+    ),
+    (
+        {"x": [[], [], [], ["p"], [], []]},
+        block("multinomial", pseudo_count=0),
+        "class 'a' has no count above 0 in 'x' and its pseudo-counts are 0",
+    ),
+    (
+        {"x": SCARCE},
+        block("poisson", pseudo_rows=0),
+        "class 'a' has no value of column 'x' and pseudo_rows is 0; set it above 0",
+    ),
+    ({"x": X}, block("knn_density", k=7), "k=7 neighbors of 6 training rows; lower k"),
+    # Covariances.
+    (
+        {"x": X, "y": ["a", *"bbbbb"]},
+        block("gaussian_full"),
+        "class 'a' has 1 row, which gives no cov",
+    ),
+    (
+        {"x": X, "y": ["a", *"bbbbb"]},
+        block("gaussian_diagonal", ddof=1),
         "class 'a' has 1 values of column 'x' and needs more than 1 values with ddof=1",
     ),
-    "classes of one row, shared covariance": (
-        refused({"x": X[:2], "y": ["a", "b"]}, pc.Block("gaussian_shared", ["x"])),
+    (
+        {"x": X[:2], "y": ["a", "b"]},
+        block("gaussian_shared"),
         "the pooled sample has 2 rows, which gives no covariance of 1 feature;",
     ),
-    "as many complete rows as classes, ddof=1": (
-        refused(
-            {"x": [1.0, 1.0, 2.0, 2.0], "z": [1.0, None, None, 2.0], "y": ["a", "a", "b", "b"]},
-            pc.Block("gaussian_shared", ["x", "z"], ddof=1),
-        ),
+    (
+        {"x": [1.0, 1.0, 2.0, 2.0], "z": [1.0, None, None, 2.0], "y": ["a", "a", "b", "b"]},
+        block("gaussian_shared", ["x", "z"], ddof=1),
         "the pooled sample has 2 rows with both 'x' and 'z' and needs more than 2 with ddof=1",
     ),
-    "a singular shared covariance": (
-        refused(
-            {"x": X, "z": X, "y": Y},
-            pc.Block("gaussian_shared", ["x", "z"], on_singular="error"),
-        ),
+    (
+        {"x": X, "z": X},
+        block("gaussian_shared", ["x", "z"], on_singular="error"),
         r"the pooled sample: the covariance of x, z is singular \(rank 1 of 2\)",
     ),
-    "nulls in training, predictive": (
-        refused(
-            {"x": X, "z": [None, *X[1:]], "y": Y},
-            pc.Block("gaussian_full", ["x", "z"], predictive=True),
-        ),
-        "gaussian_full: class 'a' has 3 values of column 'x', 2 of 'z' and 2 rows .* use gaussian_",
-    ),
-    "nulls in training, predictive with a shared covariance": (
-        refused(
-            {"x": X, "z": [*X[:5], None], "y": Y},
-            pc.Block("gaussian_shared", ["x", "z"], predictive=True),
-        ),
-        "gaussian_shared: class 'b' has 3 values of column 'x', 2 of 'z' and 2 rows with both; ",
-    ),
-    "a column of nulls, predictive": (
-        refused({"x": [None] * 6, "y": Y}, pc.Block("gaussian_full", ["x"], predictive=True)),
-        "column 'x' has no value in any training row",
-    ),
-    "a negligible prior variance": (
-        refused(
-            {"x": X, "z": X, "y": Y},
-            pc.Block(
-                "gaussian_full",
-                ["x", "z"],
-                predictive=True,
-                conjugate_prior={"variance": 1e-30},
-            ),
-        ),
-        "singular to working precision.* set a larger variance in conjugate_prior",
-    ),
-    "a measurement as label": (
-        refused({"x": np.arange(3000.0), "y": np.linspace(0.0, 1.0, 3000)}),
-        "label 'y' is double and has 3000 distinct values in 3000 rows",
-    ),
-    "a label of a type whose values Arrow cannot count": (
-        refused({"x": X, "y": pa.array([Decimal(1)] * 6, pa.decimal32(5, 1))}),
-        r"label 'y' is decimal32\(5, 1\); a class is text, bool or integer: cast the column",
-    ),
-    "a key as label": (
-        refused({"x": np.arange(10_001.0), "y": np.arange(10_001)}),
-        r"at least 10,001 different values in 10,001 rows \(0, 1, 2, …\), as .* an id",
-    ),
-    "weights below 0": (
-        refused({"x": X, "y": Y, "w": [1.0, -1.0, 1.0, 1.0, None, 1.0]}, weight="w"),
-        "weight 'w' is negative or null in 2 rows",
-    ),
-    "more neighbors than rows": (
-        refused({"x": X, "y": Y}, pc.Block("knn_density", ["x"], k=7)),
-        "k=7 neighbors of 6 training rows; lower k",
-    ),
-    "a value outside its domain": (
-        refused({"x": list("pppqqz"), "y": Y},
-                pc.Block("categorical", ["x"], domain={"x": ["p", "q"]})),
-        "column 'x' has value 'z' in 1 training rows, outside its declared domain 'p', 'q'",
-    ),
-    "nothing to count": (
-        refused({"x": [None, None, None, "p", "q", "p"], "y": Y},
-                pc.Block("categorical", ["x"], pseudo_count=0)),
-        "class 'a' has no value of column 'x' and its pseudo-counts are 0",
-    ),
-    "a redundant feature with on_singular=error": (
-        refused({"x": X, "z": [2 * x for x in X], "y": Y},
-                pc.Block("gaussian_full", ["x", "z"], on_singular="error")),
+    (
+        {"x": X, "z": [2 * x for x in X]},
+        block("gaussian_full", ["x", "z"], on_singular="error"),
         r"class 'a': the covariance of x, z is singular \(rank 1 of 2\); drop a feature",
     ),
-    "a missing path": (
-        lambda: pc.fit("no/such/lake", pc.ModelSpec("y", [NORMAL])),
-        "no/such/lake does not exist",
+    (
+        {"x": [None, *X[1:]], "z": X},
+        FULL,
+        "class 'a' has 2 values of column 'x', 3 of 'z' and 2 rows with both; .* use gaussian_",
     ),
-}  # fmt: skip
+    (
+        {"x": X, "z": [*X[:5], None]},
+        block("gaussian_shared", ["x", "z"], predictive=True),
+        "class 'b' has 3 values of column 'x', 2 of 'z' and 2 rows with both; ",
+    ),
+    (
+        {"x": X, "z": X},
+        block("gaussian_full", ["x", "z"], predictive=True, conjugate_prior={"variance": 1e-30}),
+        "singular to working precision.* set a larger variance in conjugate_prior",
+    ),
+    # Labels.
+    (
+        {"x": np.arange(3000.0), "y": np.linspace(0.0, 1.0, 3000)},
+        NORMAL,
+        "label 'y' is double and has 3000 distinct values in 3000 rows",
+    ),
+    (  # Arrow cannot count its values.
+        {"x": X, "y": pa.array([Decimal(1)] * 6, pa.decimal32(5, 1))},
+        NORMAL,
+        r"label 'y' is decimal32\(5, 1\); a class is text, bool or integer: cast the column",
+    ),
+    (
+        {"x": np.arange(10_001.0), "y": np.arange(10_001)},
+        NORMAL,
+        r"at least 10,001 different values in 10,001 rows \(0, 1, 2, …\), as .* an id",
+    ),
+    # Values outside a declared domain.
+    *(
+        (
+            {"x": list("pppqqz"), "z": ["s"] * 6},
+            block(estimator, columns, domain={"x": ["p", "q"]}, **given),
+            "column 'x' has value 'z' in 1 training rows, outside its declared domain 'p', 'q'",
+        )
+        for estimator, columns, given in (
+            ("categorical", "x", {}),
+            ("categorical_joint", ["x", "z"], {}),
+            ("categorical", "x", {"given": ["z"]}),
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_rows_that_no_model_can_be_fitted_to_are_refused(case: str) -> None:
-    call, message = REFUSED[case]
-    with pytest.raises(pc.ProbClassError, match=message) as caught:
-        call()
+@pytest.mark.parametrize(("rows", "block", "message"), REFUSED)
+def test_rows_that_no_model_can_be_fitted_to_are_refused(
+    rows: dict[str, Any], block: pc.Block, message: str
+) -> None:
+    with pytest.raises(pc.DataError, match=message) as caught:
+        fit(rows, block, on_scarce="error")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1, 1, 1, 0, 0, 0], r"only, 'a', in rows with a weight 'w' above 0 \(it is 0 in 3\)"),
+        ([1.0, -1.0, 1.0, 1.0, None, 1.0], "weight 'w' is negative or null in 2 rows"),
+    ],
+)
+def test_weights_that_leave_no_two_classes_are_refused(weights: list[Any], message: str) -> None:
+    with pytest.raises(pc.DataError, match=message):
+        fit({"x": X, "w": weights}, weight="w", on_scarce="error")
+
+
+PQ, ST = list("pqpqpq"), list("ststst")
+LEVEL = block("categorical", given=["z"], unseen="error", missing="level")
+NOT_SCORED: list[tuple[dict[str, Any], pc.Block, dict[str, Any], str]] = [
+    (
+        {"x": X},
+        block("discretized"),
+        {"x": [math.inf, -math.inf]},
+        "'x' contains 2 infinite values",
+    ),
+    (
+        {"x": WORDS},
+        block("bernoulli", unseen="error"),
+        {"x": [["p", None, "new"], ["newer"]]},
+        "column 'x' contains 2 terms outside the vocabulary, such as 'new'",
+    ),
+    (
+        {"x": WORDS},
+        block("bernoulli"),
+        {"x": [1, 2]},
+        "int64, neither lists of text nor maps .*cast it",
+    ),
+    (
+        {"x": N},
+        block("poisson"),
+        {"x": WORDS},
+        "'x' is list<.*>, not a number; cast it or re-train",
+    ),
+    ({"x": N}, block("poisson"), {"x": [0.5]}, "'x' has a value 0.5, but poisson counts are whole"),
+    (
+        {"x": PQ, "z": ST},
+        block("categorical_joint", ["x", "z"], unseen="error"),
+        {"x": ["p", "p"], "z": ["s", "new"]},
+        "column 'z': rows outside its domain: 1, such as 'new'",
+    ),
+    (
+        {"x": PQ, "z": ST},
+        LEVEL,
+        {"x": ["p", "new"], "z": ["s", "s"]},
+        "column 'x': rows outside its domain: 1, such as 'new'",
+    ),
+    (
+        {"x": PQ, "z": ST},
+        LEVEL,
+        {"x": pa.array(["p", None]), "z": ["s", "s"]},
+        "column 'x': 1 rows are null, which training never saw",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rows", "block", "scored", "message"), NOT_SCORED)
+def test_rows_that_a_model_cannot_score_are_refused(
+    rows: dict[str, Any], block: pc.Block, scored: dict[str, Any], message: str
+) -> None:
+    model = fit(rows, block)
+    with pytest.raises(pc.DataError, match=message):
+        model.predict(scored)
+
+
+@pytest.mark.parametrize("block", [JOINT, GIVEN], ids=["joint", "given"])
+def test_values_outside_a_declared_domain_may_be_ignored(block: pc.Block) -> None:
+    options = {"domain": {"x": ["p"]}, "unseen": "ignore"}
+    ignoring = pc.Block(block.estimator, block.columns, given=block.given, **options)
+    parameters = fit({"x": PQ, "z": ST}, ignoring).parameters[block.estimator]
+    values = parameters["x" if "x" in parameters.column_names else "value"]
+    assert set(values.to_pylist()) == {"p"}
+
+
+def test_a_given_value_may_be_new() -> None:
+    assert len(fit({"x": PQ, "z": ST}, LEVEL).predict({"x": ["p"], "z": ["new"]})) == 1
+
+
+def test_more_combinations_than_memory_has_room_for_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(counts, "MAX_CELLS", 2)
+    message = "columns 'x' given 'z' have more than 2 combinations of values; leave out given"
+    with pytest.raises(pc.DataError, match=message):
+        fit({"x": PQ, "z": ST}, GIVEN)
 
 
 LABELS = {
@@ -252,23 +400,6 @@ def test_a_constant_column_does_not_change_the_posterior() -> None:
     model, without = fit(rows, block), fit(rows)
     winter = {"x": [3.4], "snow": [5]}
     np.testing.assert_allclose(model.predict_proba(winter), without.predict_proba(winter))
-
-
-def test_a_name_instead_of_a_model_or_a_path_instead_of_a_spec_is_refused(tmp_path: Path) -> None:
-    rows, model = {"x": X, "y": Y}, fit({"x": X, "y": Y})
-    name: Any = "air@champion"
-    path: Any = "air.toml"
-    refused: dict[Callable[[], object], str] = {
-        lambda: pc.fit(rows, path): "expected a ModelSpec, got str; .*ModelSpec.from_file",
-        lambda: pc.summarize(rows, {"label": "y"}): "expected a ModelSpec, got dict",  # type: ignore[arg-type]
-        lambda: pc.score(name, rows, tmp_path / "scored"): "expected a Model, got str; .*load",
-        lambda: pc.evaluate(model.spec, rows): "expected a Model, got ModelSpec",  # type: ignore[arg-type]
-        lambda: pc.explain(name, rows): "expected a Model, got str",
-        lambda: pc.calibrate(name, rows): "expected a Model, got str",
-    }
-    for call, message in refused.items():
-        with pytest.raises(pc.SpecError, match=message):
-            call()
 
 
 def test_a_condition_that_no_row_meets_is_refused(tmp_path: Path) -> None:

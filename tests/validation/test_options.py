@@ -1,203 +1,255 @@
-"""Invalid options, estimators and priors are errors before a row is read."""
+"""Invalid options, estimators, column types and priors are errors before a row is read."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from datetime import date
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import probclass_core as pc
+from probclass_core.estimation.families.conditional.counts import ConditionalOptions
+from probclass_core.estimation.options import describe_options
 
 ROWS = pa.table(
     {
         "c": ["a", "b"] * 3,
         "x": [1.0, 2, 3, 4, 5, 6],
         "u": ["p", "q"] * 3,
-        "t": [date(2024, 1, 1)] * 6,
+        "v": ["s", "s", "t"] * 2,
+        "n": [1, 2, 3] * 2,
+        "w": [["p"], ["q", "p"], []] * 2,
+        "numbers": [[1.0, 2.0]] * 6,
+        "dict": [{"p": 1, "q": 2}] * 6,  # a struct, as pyarrow reads Python dicts
+        "day": [date(2024, 1, 1)] * 6,
+        "t": pa.array([0, 1, 2] * 2, pa.timestamp("s")),
+        "class": ["p", "q"] * 3,
+        "count": ["p", "q"] * 3,
+        "log_probability": ["p", "q"] * 3,
     }
 )
+COLUMNS = dict.fromkeys(pc.estimators(), "x")
+COLUMNS |= {"categorical": "u", "categorical_joint": "u", "multinomial": "w", "bernoulli": "w"}
+COLUMNS |= {"poisson": "n"}
 
 
-OPTIONS: list[tuple[pc.Block, str]] = [
-    (pc.Block("gaussian_diagonal", ["x"], ddof=-1), "ddof must be a number of at least 0, got -1"),
-    (
-        pc.Block("gaussian_diagonal", ["x"], variance_floor="no"),
-        "variance_floor must be .*got 'no'",
+def refusal(estimator: str, options: dict[str, Any]) -> str:
+    """The error of a fit, which names the estimator in one line."""
+    block = pc.Block(estimator, **{"columns": COLUMNS[estimator], **options})
+    with pytest.raises(pc.SpecError) as caught:
+        pc.fit(ROWS, pc.ModelSpec("c", [block]))
+    message = str(caught.value)
+    assert message.startswith(f"{estimator}: ")
+    assert "\n" not in message
+    return message
+
+
+DECLARED = {name: describe_options(factory) for name, factory in pc.estimators().items()}
+# Parts of a table are described by their own words, and metrics by a list of them.
+OF_PARTS = {
+    "a number of at least 0, or a table of one number or a number per value by column": (
+        "a number of at least 0"
     ),
+    "a table of lists of values, by column": "a table keyed by column",
+    "a table of lists of ascending numbers, by column": "a table keyed by column",
+    "the name of a metric": "unknown metric",
+}
+
+
+def unexpected(expected: str) -> Iterator[Any]:
+    """Values that are not what a declaration expects."""
+    yield from ("no such value", -1.5, [True])
+    if bound := re.search(r"^a (whole )?number of at least (\d+)$", expected):
+        yield from (True, int(bound[2]) - 0.25)
+        if bound[1]:
+            yield int(bound[2]) + 0.5
+
+
+@pytest.mark.parametrize("estimator", DECLARED)
+def test_an_option_says_what_it_expects(estimator: str) -> None:
+    for name, option in DECLARED[estimator].items():
+        for value in unexpected(option.expected):
+            message = refusal(estimator, {name: value})
+            assert name in message
+            assert OF_PARTS.get(option.expected, option.expected) in message
+
+
+def test_an_option_of_a_block_with_given_columns_says_what_it_expects() -> None:
+    for name, option in ConditionalOptions.declared().items():
+        for value in unexpected(option.expected):
+            message = refusal("categorical", {"given": "v", name: value})
+            assert OF_PARTS.get(option.expected, option.expected) in message
+
+
+GIVEN = {"given": ["v", "x"]}
+SHRINKAGE = "shrinkage must be 'ledoit_wolf', a number from 0 to 1, or None, got "
+NOT_COUNTS = "but it models counts: numbers, or one column of lists of text or of maps from text"
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("gaussian_shared", {"shrinkage": 1.5}, f"{SHRINKAGE}1.5"),
+    ("gaussian_full", {"shrinkage": True}, f"{SHRINKAGE}True"),
     (
-        pc.Block("gaussian_full", ["x"], ridge=True),
-        "ridge must be a number of at least 0, got True",
-    ),
-    (
-        pc.Block("gaussian_full", ["x"], on_singular="drop"),
-        "on_singular must be one of 'error', 'ridge', got 'drop'",
-    ),
-    (
-        pc.Block("gaussian_full", ["x"], shrinkage="auto"),
-        "shrinkage must be 'ledoit_wolf', a number from 0 to 1, or None, got 'auto'",
-    ),
-    (
-        pc.Block("gaussian_shared", ["x"], shrinkage=1.5),
-        "shrinkage must be 'ledoit_wolf', a number from 0 to 1, or None, got 1.5",
-    ),
-    (
-        pc.Block("gaussian_full", ["x"], shrinkage=-0.1),
-        "shrinkage must be 'ledoit_wolf', a number from 0 to 1, or None, got -0.1",
-    ),
-    (
-        pc.Block("gaussian_full", ["x"], shrinkage=True),
-        "shrinkage must be 'ledoit_wolf', a number from 0 to 1, or None, got True",
-    ),
-    (
-        pc.Block("gaussian_shared", ["x"], predictive=True, shrinkage="ledoit_wolf"),
+        "gaussian_shared",
+        {"predictive": True, "shrinkage": "ledoit_wolf"},
         "shrinkage has no effect with predictive=true, .* it is 'ledoit_wolf'; leave it out",
     ),
     (
-        pc.Block("gaussian_full", ["x"], shrinkage=0.1, shrinkage_target="mean"),
-        "shrinkage_target must be one of 'diagonal', 'pooled', got 'mean'",
+        "gaussian_full",
+        {"predictive": True, "ridge": 0.1},
+        "ridge has no effect .* it is 0.1; leave",
     ),
+    ("gaussian_shared", {"predictive": True, "ddof": 1}, "ddof has no effect with predictive=true"),
     (
-        pc.Block("gaussian_full", ["x"], shrinkage_target="pooled"),
-        "shrinkage_target has no effect without shrinkage; set shrinkage to",
-    ),
-    (
-        pc.Block("gaussian_shared", ["x"], shrinkage=0.1, shrinkage_target="pooled"),
-        "gaussian_shared: its one covariance .* must be 'diagonal', got 'pooled'; leave it out",
-    ),
-    (pc.Block("gaussian_full", ["x"], predictive=1), "predictive must be true or false, got 1"),
-    (
-        pc.Block("gaussian_full", ["x"], predictive=True, ridge=0.1),
-        "ridge has no effect with predictive=true, .* it is 0.1; leave it out",
-    ),
-    (
-        pc.Block("gaussian_shared", ["x"], predictive=True, ddof=1),
-        "ddof has no effect with predictive=true",
-    ),
-    (
-        pc.Block("gaussian_diagonal", ["x"], predictive=True, variance_floor=0.1),
+        "gaussian_diagonal",
+        {"predictive": True, "variance_floor": 0.1},
         "variance_floor has no effect with predictive=true",
     ),
     (
-        pc.Block("gaussian_full", ["x"], conjugate_prior=3),
-        "conjugate_prior must be a table of 'count', 'degrees_of_freedom', 'mean', 'variance', got",
+        "gaussian_full",
+        {"shrinkage_target": "pooled"},
+        "shrinkage_target has no effect without shrinkage; set shrinkage to",
     ),
     (
-        pc.Block("gaussian_full", ["x"], conjugate_prior={"counts": 3}),
-        r"conjugate_prior has no key 'counts'; .* Did you mean 'count'\?",
+        "gaussian_shared",
+        {"shrinkage": 0.1, "shrinkage_target": "pooled"},
+        "its one covariance .* must be 'diagonal', got 'pooled'; leave it out",
     ),
-    (
-        pc.Block("gaussian_full", ["x"], conjugate_prior={"count": 0}),
-        r"count of conjugate_prior must be a number above 0 and up to 1e\+100, got 0",
+    *(
+        ("gaussian_full", {"conjugate_prior": prior}, f"{key} of conjugate_prior {message}")
+        for key, prior, message in (
+            (r"count", {"count": 0}, r"must be a number above 0 and up to 1e\+100, got 0"),
+            ("degrees_of_freedom", {"degrees_of_freedom": 2}, "must be .* above 2 and .*, got 2"),
+            ("mean", {"mean": "high"}, "must be a number above .*, got 'high'"),
+            ("mean", {"mean": 1e200}, r"must be .* up to 1e\+100, got 1e\+200"),
+            ("mean", {"mean": {"u": 1}}, "names column 'u', which is not in the block; it has 'x'"),
+            (r"variance \('x'\)", {"variance": {"x": -1}}, "must be .* above 0 and .*, got -1"),
+        )
     ),
+    ("gaussian_full", {"conjugate_prior": {"counts": 3}}, r"no key 'counts'; .* mean 'count'\?"),
+    ("categorical", {"pseudo_count": {"u": -1}}, "pseudo_count of 'u' must be .*got -1"),
     (
-        pc.Block("gaussian_diagonal", ["x"], conjugate_prior={"degrees_of_freedom": 2}),
-        "degrees_of_freedom of conjugate_prior must be a number above 2 and .*, got 2",
-    ),
-    (
-        pc.Block("gaussian_shared", ["x"], conjugate_prior={"mean": "high"}),
-        "mean of conjugate_prior must be a number above .*, got 'high'",
-    ),
-    (
-        pc.Block("gaussian_full", ["x"], conjugate_prior={"mean": 1e200}),
-        r"mean of conjugate_prior must be .* up to 1e\+100, got 1e\+200",
-    ),
-    (
-        pc.Block("gaussian_diagonal", ["x"], conjugate_prior={"mean": {"u": 1}}),
-        "mean of conjugate_prior names column 'u', which is not in the block; it has 'x'",
-    ),
-    (
-        pc.Block("gaussian_full", ["x"], conjugate_prior={"variance": {"x": -1}}),
-        r"variance \('x'\) of conjugate_prior must be a number above 0 and .*, got -1",
-    ),
-    (
-        pc.Block("categorical", ["u"], pseudo_count=-0.5),
-        "pseudo_count must be .*at least 0, got -0.5",
-    ),
-    (
-        pc.Block("categorical", ["u"], pseudo_count={"u": -1}),
-        "pseudo_count of 'u' must be .*got -1",
-    ),
-    (
-        pc.Block("categorical", ["u"], pseudo_count={"u": {"p": 1, "q": -2}}),
+        "categorical",
+        {"pseudo_count": {"u": {"p": 1, "q": -2}}},
         r"pseudo_count of 'u' \('q'\) must be .*got -2",
     ),
-    (
-        pc.Block("categorical", ["u"], pseudo_count={"u": {}}),
-        "pseudo_count of 'u' must be a number",
+    ("categorical", {"pseudo_count": {"u": {}}}, "pseudo_count of 'u' must be a number"),
+    *(
+        (estimator, {option: {"m": value}}, f"{option} names column 'm', which is not in the block")
+        for estimator, option, value in (
+            ("categorical", "pseudo_count", 1),
+            ("categorical_joint", "domain", ["p"]),
+            ("discretized", "cuts", [1]),
+        )
+    ),
+    *(
+        ("categorical", {"domain": {"u": domain}}, f"domain of 'u' {message}")
+        for domain, message in (
+            ("pq", "must be a list of values"),
+            ([], "must be a list of values"),
+            (["p", "p"], "lists a value twice"),
+        )
     ),
     (
-        pc.Block("categorical", ["u"], pseudo_count={"v": 1}),
-        "pseudo_count names column 'v', which is not in the block; it has 'u'",
-    ),
-    (
-        pc.Block("categorical", ["u"], domain={"v": ["p"]}),
-        "domain names column 'v', which is not in",
-    ),
-    (pc.Block("categorical", ["u"], domain=["p"]), "domain must be a table keyed by column"),
-    (pc.Block("categorical", ["u"], domain={"u": "pq"}), "domain of 'u' must be a list of values"),
-    (pc.Block("categorical", ["u"], domain={"u": []}), "domain of 'u' must be a list of values"),
-    (pc.Block("categorical", ["u"], domain={"u": ["p", "p"]}), "domain of 'u' lists a value twice"),
-    (
-        pc.Block("categorical", ["u"], domain={"u": ["p", "q"]}, pseudo_count={"u": {"p": 1}}),
+        "categorical",
+        {"domain": {"u": ["p", "q"]}, "pseudo_count": {"u": {"p": 1}}},
         "domain of 'u' has value 'q', pseudo_count has not; give both the same values",
     ),
     (
-        pc.Block("categorical", ["u"], domain={"u": ["p"]}, pseudo_count={"u": {"p": 1, "z": 1}}),
+        "categorical_joint",
+        {"domain": {"u": ["p"]}, "pseudo_count": {"u": {"p": 1, "z": 1}}},
         "pseudo_count of 'u' has value 'z', domain has not; give both the same values",
     ),
-    (pc.Block("categorical", ["u"], unseen="skip"), "unseen must be one of 'error', 'ignore', "),
     (
-        pc.Block("categorical", ["u"], smooth="none"),
-        "smooth must be one of 'all', 'zeros', got 'none'",
+        "knn_density",
+        {"metric": "euclidian"},
+        r"'euclidian'; use 'euclidean', .* mean 'euclidean'\?",
     ),
-    (pc.Block("knn_density", ["x"], k=0), "k must be a whole number of at least 1, got 0"),
-    (pc.Block("knn_density", ["x"], k=2.5), "k must be a whole number of at least 1, got 2.5"),
-    (pc.Block("knn_density", ["x"], points=-1), "points must be a whole number of at least 0"),
-    (pc.Block("knn_density", ["x"], pseudo_count=-1), "pseudo_count must be a number of at least"),
-    (pc.Block("knn_density", ["x"], standardize=1), "standardize must be true or false, got 1"),
-    (
-        pc.Block("knn_density", ["x"], missing="zero"),
-        "missing must be one of 'marginalize', 'mean'",
+    ("knn_density", {"metric": "mahalanobis"}, "metric 'mahalanobis' depends on a scale"),
+    *(
+        ("discretized", {"cuts": {"x": cuts}}, "cuts of 'x' must be a list of ascending numbers")
+        for cuts in (5, "12", [2, 1], [1, 1], [1, "2"], [True])
     ),
-    (pc.Block("knn_density", ["x"], p=0.5), "p must be a number of at least 1, got 0.5"),
+    *(
+        ("categorical", {**GIVEN, "strength": value}, "strength must be a number above 0, or 'loo'")
+        for value in (0, True, None)
+    ),
+    ("categorical", {**GIVEN, "cuts": {"m": [1]}}, "cuts names column 'm', .* it has 'u', 'v'"),
+    ("categorical", {**GIVEN, "cuts": {"v": [1]}}, "cuts names column 'v', which is string"),
+    ("categorical", {**GIVEN, "cuts": {"x": [2, 1]}}, "cuts of 'x' must be a list of ascending"),
     (
-        pc.Block("knn_density", ["x"], metric="euclidian"),
-        r"unknown metric 'euclidian'; use 'euclidean', .* Did you mean 'euclidean'\?",
+        "categorical",
+        {**GIVEN, "domain": {"v": ["s"]}},
+        "'v', which is given; declare domains of 'u'",
     ),
     (
-        pc.Block("knn_density", ["x"], metric="mahalanobis"),
-        "metric 'mahalanobis' depends on a scale",
+        "categorical",
+        {**GIVEN, "columns": "n", "cuts": {"n": [1]}, "domain": {"n": ["1"]}},
+        "domain names column 'n', whose",
     ),
+    ("multinomial", {"vocabulary": [1, 2]}, "vocabulary must be a list of text, not of 1"),
+    ("bernoulli", {"vocabulary": ["p", "q", "p"]}, "vocabulary has 'p' twice; list each term once"),
+    *(
+        (estimator, {"columns": "n", option: value}, f"{option} is for a column of lists or maps")
+        for estimator in ("multinomial", "poisson")
+        for option, value in (("vocabulary", ["p"]), ("unseen", "error"))
+    ),
+    # Types of columns.
     (
-        pc.Block("gaussian_full", ["u"]),
+        "gaussian_full",
+        {"columns": "u"},
         "column 'u' is string, but it models numbers; choose another",
     ),
-    (pc.Block("knn_density", ["u"]), "column 'u' is string, but it models numbers"),
+    ("knn_density", {"columns": "u"}, "column 'u' is string, but it models numbers"),
+    ("discretized", {"columns": ["x", "u"]}, "column 'u' is string, but it models numbers"),
+    ("categorical", {"columns": "day"}, r"'day' is date32.* it models categories \(text, bool, "),
+    ("categorical_joint", {"columns": ["u", "day"]}, "'day' is date32.* it models categories"),
+    ("discretized", {"columns": "u", **GIVEN}, "column 'u' is string, but it models numbers"),
     (
-        pc.Block("categorical", ["t"]),
-        r"column 't' is date32.* but it models categories \(text, bool, ",
+        "categorical",
+        {"columns": "t", "given": "u"},
+        "column 't' is timestamp.* it models categories",
+    ),
+    ("categorical", {"given": "t"}, "column 't' is .*, but it models numbers and categories"),
+    *(
+        (
+            "categorical_joint",
+            {"columns": ["v", name]},
+            f"column '{name}' has the name .*; rename it",
+        )
+        for name in ("class", "count", "log_probability")
+    ),
+    ("multinomial", {"columns": "u"}, f"column 'u' is string, {NOT_COUNTS}"),
+    ("multinomial", {"columns": "numbers"}, f"column 'numbers' is list<.*double>, {NOT_COUNTS}"),
+    ("multinomial", {"columns": "dict"}, r"'dict' is struct<.*; give its dicts the type pa.map_\("),
+    (
+        "multinomial",
+        {"columns": ["n", "w"]},
+        "'w' is list<.*>, whose features are its terms, .*; give it its own block",
     ),
 ]
 
 
-UNKNOWN: list[tuple[str, dict[str, object], str]] = [
-    ("gaussian_diagonal", {"dof": 1}, r"has no option 'dof'; it has .*'ddof', .* mean 'ddof'"),
-    ("gaussian_shared", {"rigde": 1}, r"gaussian_shared has no option 'rigde'.* mean 'ridge'\?"),
-    ("categorical_joint", {"psuedo_count": 1}, "'psuedo_count'.* mean 'pseudo_count'"),
-    ("discretized", {"bin": 5}, r"no option 'bin'; it has .* Did you mean 'bins'\?"),
-    ("categorical", {"given": "v", "smooth": "zeros"}, "categorical has no option 'smooth'"),
-    ("gaussian_full", {"given": "v", "rigde": 1}, "gaussian_full has no option 'rigde'"),
-]
+@pytest.mark.parametrize(("estimator", "options", "message"), REFUSED)
+def test_an_invalid_block_is_refused(estimator: str, options: dict[str, Any], message: str) -> None:
+    assert re.search(message, refusal(estimator, options))
 
 
-@pytest.mark.parametrize(("estimator", "options", "message"), UNKNOWN)
+@pytest.mark.parametrize(
+    ("estimator", "options", "message"),
+    [
+        ("gaussian_diagonal", {"dof": 1}, r"has no option 'dof'; it has .*'ddof', .* mean 'ddof'"),
+        ("categorical", {"given": "v", "smooth": "zeros"}, "categorical has no option 'smooth'"),
+        ("gaussian_full", {"given": "v", "rigde": 1}, "has no option 'rigde'.* mean 'ridge'"),
+    ],
+)
 def test_an_unknown_option_is_refused_before_there_is_data(
-    estimator: str, options: dict[str, object], message: str
+    estimator: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(pc.SpecError, match=message):
-        pc.Block(estimator, "x", **options)  # type: ignore[arg-type]  # options may be anything
+        pc.Block(estimator, "x", **options)
 
 
 def test_a_spec_of_an_estimator_that_is_not_installed_can_be_read() -> None:
@@ -205,41 +257,31 @@ def test_a_spec_of_an_estimator_that_is_not_installed_can_be_read() -> None:
     assert pc.ModelSpec.from_dict(values).to_dict()["blocks"][0]["power"] == 1.5
 
 
-@pytest.mark.parametrize(("block", "message"), OPTIONS)
-def test_an_invalid_option_is_refused(block: pc.Block, message: str) -> None:
-    with pytest.raises(pc.SpecError, match=message) as error_info:
-        pc.fit(ROWS, pc.ModelSpec("c", [block]))
-    assert str(error_info.value).startswith(block.estimator)
-    assert "\n" not in str(error_info.value)
-
-
 def test_an_unknown_estimator_is_refused() -> None:
     spec = pc.ModelSpec("c", [pc.Block("gausian_ful", ["x"])])
-    with pytest.raises(
-        pc.PluginError, match=r"'gausian_ful'.*Did you mean 'gaussian_full'\?"
-    ) as error_info:
+    with pytest.raises(pc.PluginError, match=r"'gausian_ful'.* mean 'gaussian_full'\?") as caught:
         pc.fit(ROWS, spec)
-    assert ", ".join(map(repr, sorted(pc.estimators()))) in str(error_info.value)
+    assert ", ".join(map(repr, sorted(pc.estimators()))) in str(caught.value)
 
 
-PRIORS = [
-    ({"a": 0.5, "z": 0.5}, "the prior names class 'z'; training saw 'a', 'b'"),
-    ({"a": 1.0}, "the prior leaves out class 'b'; training saw 'a', 'b'"),
-]
-
-
-@pytest.mark.parametrize(("prior", "message"), PRIORS)
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ({"a": 0.5, "z": 0.5}, "the prior names class 'z'; training saw 'a', 'b'"),
+        ({"a": 1.0}, "the prior leaves out class 'b'; training saw 'a', 'b'"),
+    ],
+)
 def test_a_prior_of_other_classes_is_refused(prior: dict[str, float], message: str) -> None:
-    block = pc.Block("gaussian_diagonal", ["x"])
+    blocks = {"gaussian_diagonal": "x"}
     with pytest.raises(pc.SpecError, match=message):
-        pc.fit(ROWS, pc.ModelSpec("c", [block], prior=prior))
+        pc.fit(ROWS, pc.ModelSpec("c", blocks, prior=prior))
     with pytest.raises(pc.SpecError, match=message):
-        pc.fit(ROWS, pc.ModelSpec("c", [block])).with_prior(prior)
+        pc.fit(ROWS, pc.ModelSpec("c", blocks)).with_prior(prior)
 
 
 def test_a_class_with_prior_zero_is_never_predicted() -> None:
-    block = pc.Block("gaussian_diagonal", ["x"])
-    model = pc.fit(ROWS, pc.ModelSpec("c", [block], prior={"a": 0.0, "b": 1}))
+    spec = pc.ModelSpec("c", {"gaussian_diagonal": "x"}, prior={"a": 0.0, "b": 1})
+    model = pc.fit(ROWS, spec)
     assert set(model.predict(ROWS).to_pylist()) == {"b"}
     np.testing.assert_array_equal(model.predict_proba(ROWS)[:, 0], 0.0)
     assert (model.predict_log_proba(ROWS)[:, 0] == -np.inf).all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -198,22 +197,20 @@ def test_auto_models_columns_by_their_types() -> None:
             *(("s", pa.large_string()), ("b", pa.bool_()), ("w", pa.float64())),
             *(("c", pa.dictionary(pa.int8(), pa.string())), ("at", pa.timestamp("us"))),
             ("n", pa.dictionary(pa.int8(), pa.int64())),
-            ("v", pa.string_view()),
+            *(("v", pa.string_view()), ("l", pa.list_(pa.string()))),
+            ("m", pa.map_(pa.string(), pa.float64())),
         ]
     )
     spec = pc.ModelSpec.auto(schema, "air", weight="w", exclude=["at"], prior="uniform")
+    kinds = {**dict.fromkeys("fid", "discretized"), **dict.fromkeys("lm", "multinomial")}
     assert spec.to_dict() == {
         "label": "air",
         "weight": "w",
         "prior": "uniform",
         "block_weights": "fit",
         "blocks": [
-            {
-                "estimator": "discretized" if name in "fid" else "categorical",
-                "name": name,
-                "columns": [name],
-            }
-            for name in "fidsbcnv"
+            {"estimator": kinds.get(name, "categorical"), "name": name, "columns": [name]}
+            for name in "fidsbcnvlm"
         ],
     }
     assert spec.notes == ("The values of the columns were not looked at.",)
@@ -227,113 +224,123 @@ def test_auto_models_columns_by_their_types() -> None:
 
 
 SCHEMA = pa.schema([("air", pa.string()), ("x", pa.float64()), ("at", pa.duration("us"))])
-AUTO: list[tuple[Callable[[], object], str]] = [
-    (
-        lambda: pc.ModelSpec.auto(SCHEMA, "ear"),
-        r"no column 'ear'; the table has 'air', 'at', 'x'\. Did you mean 'air'\?",
-    ),
-    (lambda: pc.ModelSpec.auto(SCHEMA, "air", weight="w"), "no column 'w'"),
-    (lambda: pc.ModelSpec.auto(SCHEMA, "air", exclude=["y"]), "no column 'y'"),
-    (
-        lambda: pc.ModelSpec.auto(SCHEMA, "air"),
-        r"column 'at' is duration\[us\], which no default .* exclude=\['at'\]",
-    ),
-    (lambda: pc.ModelSpec.auto(SCHEMA, "air", exclude=["at", "x"]), "no column is left to model"),
-    (
-        lambda: pc.ModelSpec.auto(SCHEMA, "air", effort="most"),
-        "effort must be one of .* got 'most'",
-    ),
-]
 
 
-@pytest.mark.parametrize(("build", "message"), AUTO)
+@pytest.mark.parametrize(
+    ("label", "options", "message"),
+    [
+        ("ear", {}, r"no column 'ear'; the table has 'air', 'at', 'x'\. Did you mean 'air'\?"),
+        ("air", {"weight": "w"}, "no column 'w'"),
+        ("air", {"exclude": ["y"]}, "no column 'y'"),
+        ("air", {}, r"column 'at' is duration\[us\], which no default .* exclude=\['at'\]"),
+        ("air", {"exclude": ["at", "x"]}, "no column is left to model"),
+        ("air", {"effort": "most"}, "effort must be one of .* got 'most'"),
+    ],
+)
 def test_a_schema_that_auto_cannot_model_is_refused(
-    build: Callable[[], object], message: str
+    label: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(pc.SpecError, match=message) as caught:
-        build()
+        pc.ModelSpec.auto(SCHEMA, label, **options)
     one_line(caught)
 
 
 X = {"estimator": "gaussian_diagonal", "columns": ["x"]}
 Y = {"estimator": "gaussian_diagonal", "columns": ["y"]}
-REFUSED: list[tuple[Any, str]] = [
-    (
-        {"label": "c", "blocks": [X], "blokcs": []},
-        r"unknown key 'blokcs'.* Did you mean 'blocks'\?",
-    ),
-    (
-        {"label": "c", "blocks": [X], 7: 1},
-        "unknown key 7 in the model spec; known: 'block_weights', 'blocks', ",
-    ),
-    ({"label": "c"}, "needs the keys 'label' and 'blocks'"),
-    ({"blocks": [X]}, "needs the keys 'label' and 'blocks'"),
-    ([X], "a model spec must be a table of keys, got list"),
-    ({"label": "c", "blocks": "x"}, "blocks must be a list of Blocks, or .* got 'x'"),
-    ({"label": "c", "blocks": 3}, "blocks must be a list of Blocks, or .* got 3"),
-    ({"label": "c", "blocks": {}}, "at least one Block"),
-    ({"label": "c", "blocks": []}, "a model needs at least one Block"),
-    ({"label": "c", "blocks": ["x"]}, "a block must be a table of keys, got 'x'"),
-    ({"label": "c", "blocks": [{"columns": ["x"]}]}, "a block needs 'estimator'; it has 'columns'"),
-    ({"label": "c", "blocks": [{"estimator": "e"}]}, "a block needs 'columns'; it has 'estimator'"),
-    ({"label": "c", "blocks": [X | {"estimator": ""}]}, "estimator must be a name, got ''"),
-    ({"label": "c", "blocks": [X | {"columns": []}]}, r"columns must be one or more .*, got \[\]"),
-    ({"label": "c", "blocks": [X | {"columns": [1]}]}, r"columns must be .*, got \[1\]"),
-    ({"label": "c", "blocks": [X | {"columns": 5}]}, "columns must be .*, got 5"),
-    ({"label": "c", "blocks": [X | {"columns": ["x", "x"]}]}, "column 'x' is listed twice"),
-    ({"label": "c", "blocks": [X | {"given": 5}]}, "given must be column names, got 5"),
-    ({"label": "c", "blocks": [X | {"given": [""]}]}, r"given must be column names, got \[''\]"),
-    ({"label": "c", "blocks": [X | {"given": ["y", "y"]}]}, "column 'y' is listed twice"),
-    (
-        {"label": "c", "blocks": [X | {"given": ["x"]}]},
-        "'x' is modeled by the block and also given",
-    ),
-    ({"label": "c", "blocks": [X | {"given": ["c"]}]}, "'c' is the label and also given in block"),
-    (
-        {"label": "c", "blocks": [X | {"given": ["w"]}], "weight": "w"},
-        "'w' is the weight and also given in block 'gaussian_diagonal'; remove it from given",
-    ),
-    (
-        {"label": "c", "blocks": [X | {"given": ["y"]}, Y | {"given": ["x"]}]},
-        "in a cycle, 'x' given 'y' given 'x'; remove one of them",
-    ),
-    ({"label": "c", "blocks": [X, X]}, "column 'x' is in block 'gaussian_diagonal' and also in"),
-    ({"label": "x", "blocks": [X]}, "column 'x' is the label and also in block"),
-    ({"label": "c", "blocks": [X], "weight": "x"}, "column 'x' is the weight and also in block"),
-    ({"label": "c", "blocks": [X], "weight": "c"}, "'c' cannot be both the label and the weight"),
-    ({"label": "c", "blocks": [X], "weight": 2}, "weight must be a column name, got 2"),
-    ({"label": "", "blocks": [X]}, "label must be a column name, got ''"),
-    ({"label": ["c"], "blocks": [X]}, r"label must be a column name, got \['c'\]"),
-    ({"label": "c", "blocks": [X | {"name": "m"}, Y | {"name": "m"}]}, "two blocks are named 'm'"),
-    ({"label": "c", "blocks": [X | {"name": 5}]}, "name must be text, got 5"),
-    *(
-        (
-            {"label": "c", "blocks": [X | {"name": name}]},
-            f"block name '{name}' cannot name a stored",
-        )
-        for name in ("", "a/b", ".hidden", "_private", "priors", "classes")
-    ),
-    ({"label": "c", "blocks": [X | {"k": float("nan")}]}, "option 'k': nan is not a finite number"),
-    ({"label": "c", "blocks": [X | {"k": {1, 2}}]}, r"option 'k': \{1, 2\} is not a plain value"),
-    ({"label": "c", "blocks": [X], "prior": "flat"}, "prior 'flat' is unknown; use 'empirical', "),
-    ({"label": "c", "blocks": [X], "prior": 0.5}, "prior must be .* or a mapping, got 0.5"),
-    ({"label": "c", "blocks": [X], "prior": {}}, r"prior must be .* or a mapping, got \{\}"),
-    (
-        {"label": "c", "blocks": [X], "prior": {"a": 0.5, "b": 0.6}},
-        r"the prior sums to 1\.1, not 1: \{'a': 0\.5, 'b': 0\.6\}",
-    ),
-    *(
-        ({"label": "c", "blocks": [X], "prior": {"a": bad}}, "prior of class 'a' must be between 0")
-        for bad in (-0.5, 1.5, "half", None, True, float("nan"))
-    ),
-]
+UNNAMED = (
+    "",
+    "a/b",
+    ".hidden",
+    "_private",
+    "priors",
+    "classes",
+    "calibration",
+    "density_quantiles",
+)
 
 
-@pytest.mark.parametrize(("values", "message"), REFUSED)
-def test_an_invalid_spec_is_refused(values: Any, message: str) -> None:
+def refused(values: Any, message: str) -> None:
     with pytest.raises(pc.SpecError, match=message) as caught:
         pc.ModelSpec.from_dict(values)
     one_line(caught)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"label": "c"}, "needs the keys 'label' and 'blocks'"),
+        ({"blocks": [X]}, "needs the keys 'label' and 'blocks'"),
+        ([X], "a model spec must be a table of keys, got list"),
+    ],
+)
+def test_a_spec_without_its_keys_is_refused(values: Any, message: str) -> None:
+    refused(values, message)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"blokcs": []}, r"unknown key 'blokcs'.* Did you mean 'blocks'\?"),
+        ({7: 1}, "unknown key 7 in the model spec; known: 'block_weights', 'blocks', "),
+        ({"blocks": "x"}, "blocks must be a list of Blocks, or .* got 'x'"),
+        ({"blocks": 3}, "blocks must be a list of Blocks, or .* got 3"),
+        ({"blocks": {}}, "a model needs at least one Block"),
+        ({"blocks": []}, "a model needs at least one Block"),
+        ({"blocks": ["x"]}, "a block must be a table of keys, got 'x'"),
+        ({"blocks": [{"columns": ["x"]}]}, "a block needs 'estimator'; it has 'columns'"),
+        ({"blocks": [{"estimator": "e"}]}, "a block needs 'columns'; it has 'estimator'"),
+        ({"blocks": [X, X]}, "column 'x' is in block 'gaussian_diagonal' and also in"),
+        ({"blocks": [X | {"name": "m"}, Y | {"name": "m"}]}, "two blocks are named 'm'"),
+        (
+            {"blocks": [X | {"given": ["y"]}, Y | {"given": ["x"]}]},
+            "in a cycle, 'x' given 'y' given 'x'; remove one of them",
+        ),
+        ({"label": "x"}, "column 'x' is the label and also in block"),
+        ({"label": ""}, "label must be a column name, got ''"),
+        ({"label": ["c"]}, r"label must be a column name, got \['c'\]"),
+        ({"weight": "x"}, "column 'x' is the weight and also in block"),
+        ({"weight": "c"}, "'c' cannot be both the label and the weight"),
+        ({"weight": 2}, "weight must be a column name, got 2"),
+        ({"on_scarce": "drop"}, "on_scarce must be one of 'error', 'pool', got 'drop'"),
+        ({"prior": "flat"}, "prior 'flat' is unknown; use 'empirical', "),
+        ({"prior": 0.5}, "prior must be .* or a mapping, got 0.5"),
+        ({"prior": {}}, r"prior must be .* or a mapping, got \{\}"),
+        (
+            {"prior": {"a": 0.5, "b": 0.6}},
+            r"the prior sums to 1\.1, not 1: \{'a': 0\.5, 'b': 0\.6\}",
+        ),
+        *(
+            ({"prior": {"a": bad}}, "prior of class 'a' must be between 0")
+            for bad in (-0.5, 1.5, "half", None, True, float("nan"))
+        ),
+    ],
+)
+def test_an_invalid_spec_is_refused(keys: Any, message: str) -> None:
+    refused({"label": "c", "blocks": [X]} | keys, message)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"estimator": ""}, "estimator must be a name, got ''"),
+        ({"columns": []}, r"columns must be one or more .*, got \[\]"),
+        ({"columns": [1]}, r"columns must be .*, got \[1\]"),
+        ({"columns": 5}, "columns must be .*, got 5"),
+        ({"columns": ["x", "x"]}, "column 'x' is listed twice"),
+        ({"given": 5}, "given must be column names, got 5"),
+        ({"given": [""]}, r"given must be column names, got \[''\]"),
+        ({"given": ["y", "y"]}, "column 'y' is listed twice"),
+        ({"given": ["x"]}, "'x' is modeled by the block and also given"),
+        ({"given": ["c"]}, "'c' is the label and also given in block"),
+        ({"given": ["w"]}, "'w' is the weight and also given in block .*; remove it from given"),
+        ({"name": 5}, "name must be text, got 5"),
+        *(({"name": name}, f"block name '{name}' cannot name a stored") for name in UNNAMED),
+        ({"k": float("nan")}, "option 'k': nan is not a finite number"),
+        ({"k": {1, 2}}, r"option 'k': \{1, 2\} is not a plain value"),
+    ],
+)
+def test_an_invalid_block_is_refused(keys: Any, message: str) -> None:
+    refused({"label": "c", "blocks": [X | keys], "weight": "w"}, message)
 
 
 FILES: list[tuple[str, str | None, str]] = [
