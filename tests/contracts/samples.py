@@ -29,6 +29,9 @@ BLOCKS = {
     "poisson_of_terms": pc.Block("poisson", TERMS),
     "knn_density": pc.Block("knn_density", NUMBERS, k=2),
 }
+KINDS = ("gaussian_full", "categorical_joint", "multinomial_of_terms", "knn_density")
+"""Estimators whose likelihoods differ in kind: densities, masses with zeros, and neither."""
+
 _OF_TERMS: list[dict[str, Any]] = [
     {},
     {"pseudo_count": 0},
@@ -208,6 +211,13 @@ def queries(draw: st.DrawFn) -> pa.Table:
             **{name: column(words, pa.list_(pa.string())) for name in TERMS},
         }
     )
+
+
+def drawn_model(estimator: str, data: st.DataObject) -> tuple[pc.Model, pa.Table]:
+    """A model with some options, and its training rows."""
+    options = data.draw(st.sampled_from(OPTIONS[estimator]))
+    table = data.draw(training_tables())
+    return fitted_or_rejected(table, spec_of(estimator, **options)), table
 
 
 def fitted_or_rejected(table: pa.Table, spec: pc.ModelSpec) -> pc.Model:

@@ -9,28 +9,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
-from samples import BLOCKS, OPTIONS, fitted_or_rejected, queries, spec_of, training_tables
+from samples import KINDS, drawn_model, queries
 
 import probclass_core as pc
 from probclass_core.model.calibration import METHODS
 
-every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
+every_kind = pytest.mark.parametrize("estimator", KINDS)
 
 
-@st.composite
-def models(draw: st.DrawFn, estimator: str) -> tuple[pc.Model, pa.Table]:
-    """A model with some options, and its training rows."""
-    options = draw(st.sampled_from(OPTIONS[estimator]))
-    table = draw(training_tables())
-    return fitted_or_rejected(table, spec_of(estimator, **options)), table
-
-
-@every_estimator
+@every_kind
 @given(data=st.data())
 def test_a_calibrated_posterior_is_a_probability_distribution(
     estimator: str, data: st.DataObject
 ) -> None:
-    model, table = data.draw(models(estimator))
+    model, table = drawn_model(estimator, data)
     held_out = data.draw(st.sampled_from([table, table.slice(0, table.num_rows // 2 + 1)]))
     method = data.draw(st.sampled_from(METHODS))
     calibrated = pc.calibrate(model, held_out, method)
@@ -46,43 +38,45 @@ def test_a_calibrated_posterior_is_a_probability_distribution(
             assert calibrated.predict(rows).filter(clear) == model.predict(rows).filter(clear)
 
 
-@every_estimator
+@every_kind
 @given(data=st.data())
 def test_a_temperature_never_increases_the_log_loss(estimator: str, data: st.DataObject) -> None:
-    model, table = data.draw(models(estimator))
+    model, table = drawn_model(estimator, data)
     for method in ("temperature_and_bias", "temperature"):
         calibrated = pc.calibrate(model, table, method)
         before, after = (pc.evaluate(fitted, table).log_loss for fitted in (model, calibrated))
         assert after <= before * (1 + 1e-9) + 1e-7
 
 
-@every_estimator
+@every_kind
 @given(data=st.data())
 def test_a_decision_by_costs_has_the_lowest_expected_cost(
     estimator: str, data: st.DataObject
 ) -> None:
-    model, table = data.draw(models(estimator))
+    model, table = drawn_model(estimator, data)
     names = model.class_names
     cost = st.floats(0, 1e6)
     row = st.dictionaries(st.sampled_from(names), cost)
     costs = data.draw(st.dictionaries(st.sampled_from(names), row))
+    by = data.draw(st.sampled_from(["map", "ml"]))
     matrix = 1.0 - np.eye(len(names))
     for true, cells in costs.items():
         for predicted, value in cells.items():
             matrix[names.index(true), names.index(predicted)] = value
-    expected = model.predict_proba(table) @ matrix
-    predictions = model.predict(table, pc.DecisionRule(costs=costs))
+    deciding = model if by == "map" else model.with_prior("uniform")
+    expected = deciding.predict_proba(table) @ matrix
+    predictions = model.predict(table, pc.DecisionRule(by, costs))
     chosen = [model.classes.index(label).as_py() for label in predictions]
     actual = expected[np.arange(len(chosen)), chosen]
     np.testing.assert_allclose(actual, expected.min(axis=1), rtol=1e-12)
 
 
-@every_estimator
+@every_kind
 @given(data=st.data())
 def test_a_stricter_rule_also_rejects_the_rows_of_a_laxer_rule(
     estimator: str, data: st.DataObject
 ) -> None:
-    model, table = data.draw(models(estimator))
+    model, table = drawn_model(estimator, data)
     if not model.normalized:
         reject()
     model = pc.with_density_quantiles(model, table)

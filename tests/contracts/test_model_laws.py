@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import (
     BLOCKS,
+    KINDS,
     LABEL,
-    OPTIONS,
+    drawn_model,
     fitted_or_rejected,
     queries,
     spec_of,
@@ -22,20 +21,14 @@ from samples import (
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
 
-JOINT = OPTIONS["categorical_joint"]
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
-
-
-def drawn_model(estimator: str, data: st.DataObject) -> tuple[pc.Model, pa.Table]:
-    """A model with some options, and its training rows."""
-    options = data.draw(st.sampled_from(OPTIONS[estimator]))
-    table = data.draw(training_tables())
-    return fitted_or_rejected(table, spec_of(estimator, **options)), table
 
 
 @every_estimator
 @given(data=st.data())
-def test_posteriors_sum_to_one(estimator: str, data: st.DataObject) -> None:
+def test_posteriors_sum_to_one_and_are_the_prior_for_rows_without_density(
+    estimator: str, data: st.DataObject
+) -> None:
     model, trained = drawn_model(estimator, data)
     for rows in (trained, data.draw(queries())):
         shape = (rows.num_rows, len(model.classes))
@@ -44,34 +37,13 @@ def test_posteriors_sum_to_one(estimator: str, data: st.DataObject) -> None:
         assert ((probability >= 0) & (probability <= 1)).all()
         np.testing.assert_allclose(probability.sum(axis=1), 1.0, rtol=1e-12)
         assert len(model.predict(rows)) == rows.num_rows
+        impossible = np.isneginf(model.joint_log_likelihood(rows)).all(axis=1)
+        prior = np.broadcast_to(model.priors["prior"].to_numpy(), shape)
+        np.testing.assert_allclose(probability[impossible], prior[impossible])
         if model.normalized:
             density = model.score_samples(rows)
             assert not (np.isnan(density) | np.isposinf(density)).any()
-
-
-@every_estimator
-@given(data=st.data())
-def test_a_row_impossible_under_every_class_has_the_prior_as_posterior(
-    estimator: str, data: st.DataObject
-) -> None:
-    model, _ = drawn_model(estimator, data)
-    rows = data.draw(queries())
-    impossible = np.isneginf(model.log_likelihood_by_block(rows)).all(axis=(1, 2))
-    prior = np.broadcast_to(model.priors["prior"].to_numpy(), (rows.num_rows, len(model.classes)))
-    np.testing.assert_allclose(model.predict_proba(rows)[impossible], prior[impossible])
-
-
-@every_estimator
-@given(data=st.data())
-def test_a_row_without_features_has_the_prior_as_posterior(
-    estimator: str, data: st.DataObject
-) -> None:
-    model, _ = drawn_model(estimator, data)
-    empty = {
-        name: pa.nulls(2, kind)
-        for name, kind in zip(model.features.names, model.features.types, strict=True)
-    }
-    np.testing.assert_allclose(model.predict_proba(empty)[0], model.priors["prior"].to_numpy())
+            assert np.array_equal(np.isneginf(density), impossible)
 
 
 @given(data=st.data())
@@ -114,26 +86,7 @@ def without_y(rows: pa.Table) -> list[pa.Table]:
     return [rows.set_column(1, "y", column) for column in missing]
 
 
-@pytest.mark.parametrize("options", [options for options in JOINT if "smooth" not in options])
-@given(data=st.data())
-def test_a_null_category_of_a_joint_distribution_is_summed_over(
-    options: dict[str, Any], data: st.DataObject
-) -> None:
-    domain = ["", "b", "3", "ß"]
-    options = {"domain": {"u": domain, "v": domain}, **options}
-    model = fitted_or_rejected(
-        data.draw(training_tables()), spec_of("categorical_joint", **options)
-    )
-    values = pa.array(options["domain"].get("v", domain))
-    u = data.draw(st.sampled_from([*domain, "never seen"]))
-    cells = pa.table({"u": pa.array([u] * len(values)), "v": values})
-    null = pa.table({"u": pa.array([u]), "v": pa.nulls(1, pa.string())})
-    by_value = np.exp(model.log_likelihood_by_block(cells)[:, :, 0])
-    marginal = np.exp(model.log_likelihood_by_block(null)[:, :, 0])
-    np.testing.assert_allclose(marginal[0], by_value.sum(axis=0), rtol=1e-12, atol=1e-300)
-
-
-@every_estimator
+@pytest.mark.parametrize("estimator", KINDS)
 @given(data=st.data())
 def test_a_model_survives_storage(estimator: str, data: st.DataObject) -> None:
     model, trained = drawn_model(estimator, data)
@@ -194,9 +147,12 @@ def test_the_prior_alone_is_a_model_that_predicts_as_the_baseline_of_an_evaluati
     )
     np.testing.assert_array_equal(prior.score_samples(trained), model.score_samples(trained))
     baseline, alone = pc.evaluate(model, trained), pc.evaluate(prior, trained)
-    assert alone.log_loss == pytest.approx(baseline.baseline_log_loss)
-    assert alone.accuracy == baseline.baseline_accuracy
+    for metric in ("accuracy", "log_loss", "brier", "ece"):
+        expected = getattr(baseline, f"baseline_{metric}")
+        assert getattr(alone, metric) == pytest.approx(expected, rel=1e-12)
     assert alone.worse_than_prior == ()
+    assert alone.warning is None
+    assert "prior alone" in str(alone)
     assert prior.is_prior_only
     assert not model.is_prior_only
     assert prior.id != model.id
