@@ -28,7 +28,15 @@ from probclass_core.arrow.arrays import (
     in_slices,
     label_codes,
 )
-from probclass_core.arrow.display import MOST_ROWS, Part, Report, TablePart, as_html, as_text
+from probclass_core.arrow.display import (
+    MOST_ROWS,
+    Part,
+    Report,
+    TablePart,
+    as_html,
+    as_text,
+    counted,
+)
 from probclass_core.errors import DataError, MissingLabelsError, one_of
 from probclass_core.estimation.statistics import MAX_CLASSES
 from probclass_core.execution.engine import Engine
@@ -173,7 +181,7 @@ class Evaluation(Report):
         """The rows, the warning, and the metrics with those of the prior alone."""
         lines = [] if self.warning is None else [f"{self.warning[:1].upper()}{self.warning[1:]}."]
         names = [name for name in METRICS if name != "cost" or self.cost is not None]
-        counted = [
+        rest = [
             *([f"left out: {self.left_out}"] if self.left_out else []),
             *(
                 f"{rows:,} rejected for {reason.replace('_', ' ')}"
@@ -182,7 +190,7 @@ class Evaluation(Report):
             ),
         ]
         return [
-            f"Evaluation on {self.rows:,} labeled rows{''.join(f'; {one}' for one in counted)}",
+            "; ".join([f"Evaluation on {counted(self.rows, 'labeled row')}", *rest]),
             *lines,
             TablePart(
                 {

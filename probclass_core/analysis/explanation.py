@@ -27,7 +27,7 @@ from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray, IntArray
-from probclass_core.arrow.display import Part, Report, TablePart
+from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select, source_columns
 from probclass_core.errors import DataError, SpecError, nearest, one_of, shown
 from probclass_core.estimation.contract import (
@@ -145,7 +145,7 @@ class Explanation(Report):
             name = row["prediction"]
             parts.append(f"{_outcome(row)}. Blue bars are for {name}, red bars against it.")
         if len(rows) > _MOST_IN_HTML:
-            parts.append(f"… and {len(rows) - _MOST_IN_HTML:,} more rows")
+            parts.append(f"… and {counted(len(rows) - _MOST_IN_HTML, 'more row')}")
         return parts
 
     def __str__(self) -> str:

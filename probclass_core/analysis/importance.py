@@ -19,7 +19,7 @@ from probclass_core.analysis.explanation import MAX_ROWS, Units, explain
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.annotations import ArrowTable
-from probclass_core.arrow.display import Part, Report, TablePart
+from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import source_columns
 from probclass_core.errors import DataError, SpecError
 from probclass_core.io.filters import Where, parse_where
@@ -74,7 +74,8 @@ class Importance(Report):
         largest = max((line["size"] for line in lines if np.isfinite(line["size"])), default=0.0)
         if not lines:
             return "no column contributes: the model is its class prior"
-        text = [f"mean absolute weight of evidence of {lines[0]['rows']:,} rows, in {self.units}"]
+        rows = counted(lines[0]["rows"], "row")
+        text = [f"mean absolute weight of evidence of {rows}, in {self.units}"]
         for line in lines:
             name, size = line["item"], line["size"]
             name = name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"

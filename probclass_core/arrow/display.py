@@ -167,6 +167,11 @@ def as_html(parts: Sequence[Part]) -> str:
     return f'<div class="probclass">{"".join(texts)}</div>'
 
 
+def counted(count: int, one: str, several: str = "") -> str:
+    """A number of things: ``counted(1, "block")`` is "1 block", of 2 "2 blocks"."""
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
+
+
 def shortened(text: str, longest: int = _LONGEST) -> str:
     """The start of a long text."""
     return text if len(text) <= longest else f"{text[: longest - 2].rstrip()} …"

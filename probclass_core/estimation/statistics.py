@@ -34,7 +34,7 @@ from probclass_core.arrow.arrays import (
     weight_vector,
 )
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
-from probclass_core.arrow.display import Part, Report, TablePart
+from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import (
     common_time_zones,
     feature_schema,
@@ -155,9 +155,10 @@ class Statistics(Report):
         if self.spec.weight is None:
             del classes["count"]
         title = (
-            f"Statistics of {self.rows:,} rows for a model of {self.spec.label!r}: "
-            f"{self.classes.num_rows:,} classes, {len(blocks):,} blocks of "
-            f"{len(self.spec.features):,} columns; {self.null_labels:,} rows without a label"
+            f"Statistics of {counted(self.rows, 'row')} for a model of {self.spec.label!r}: "
+            f"{counted(self.classes.num_rows, 'class', 'classes')}, "
+            f"{counted(len(blocks), 'block')} of {counted(len(self.spec.features), 'column')}; "
+            f"{counted(self.null_labels, 'row')} without a label"
         )
         return [
             title,

@@ -38,7 +38,7 @@ from probclass_core.arrow.arrays import (
     names_of_columns,
 )
 from probclass_core.arrow.bundle import RESTORE, Bundle
-from probclass_core.arrow.display import Part, Report, TablePart
+from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import (
     TimeZones,
     select,
@@ -103,6 +103,9 @@ _POSTFIT_TABLES = ("calibration", "density_quantiles")
 """Optional tables of a model, measured after it was fitted."""
 
 _OPTIONAL_TABLES = ("block_weights", *_POSTFIT_TABLES)
+
+_SPEC_NOTES = "spec_notes"
+"""Key of the notes of the spec in the provenance of a bundle."""
 
 SEVERAL_BLOCKS = (
     "log p(x) is not known: a column is in several blocks, so their product is not a density; use "
@@ -428,7 +431,7 @@ class Model(Report):
     def _report(self) -> list[Part]:
         """Classes, blocks and notes."""
         spec, training = self.spec, self.training
-        rows = f", fitted on {training['rows']:,} rows" if "rows" in training else ""
+        rows = f", fitted on {counted(training['rows'], 'row')}" if "rows" in training else ""
         counts = self.priors["count"].to_pylist()
         names = [str(block.name) for block in spec.blocks]
         of_blocks: dict[str, list[Any]] = {
@@ -450,8 +453,9 @@ class Model(Report):
         if self.density_quantiles is not None:
             notes.append("It has density quantiles, so a decision rule can reject unusual rows.")
         title = (
-            f"Model of {spec.label!r}: {len(self.classes):,} classes, {len(names):,} blocks of "
-            f"{len(spec.features):,} columns{rows}; id {self.id[:12]}"
+            f"Model of {spec.label!r}: {counted(len(self.classes), 'class', 'classes')}, "
+            f"{counted(len(names), 'block')} of {counted(len(spec.features), 'column')}{rows}; "
+            f"id {self.id[:12]}"
         )
         return [
             title,
@@ -727,6 +731,7 @@ class Model(Report):
             tables={"priors": self.priors, **self.parameters, **optional},
             provenance={
                 **origins(block.estimator for block in self.spec.blocks),
+                **({_SPEC_NOTES: self.spec.notes} if self.spec.notes else {}),
                 **self.training,
             },
         )
@@ -758,16 +763,17 @@ class Model(Report):
 
     @classmethod
     def _from_bundle(cls, bundle: Bundle) -> Model:
-        tables = dict(bundle.tables)
+        tables, training = dict(bundle.tables), dict(bundle.provenance)
+        spec = ModelSpec.from_dict(bundle.content["spec"])
         model = cls(
-            spec=ModelSpec.from_dict(bundle.content["spec"]),
+            spec=dataclasses.replace(spec, notes=tuple(map(str, training.pop(_SPEC_NOTES, ())))),
             features=with_time_zones(
                 schema_from_names(bundle.content["features"]), bundle.content.get("time_zones", {})
             ),
             priors=tables.pop("priors"),
             **{name: tables.pop(name) for name in _OPTIONAL_TABLES if name in tables},
             parameters=tables,
-            training=dict(bundle.provenance),
+            training=training,
         )
         vars(model)["likelihoods"] = check_model(model)
         # The id under which it was stored: another Arrow release might write other bytes.

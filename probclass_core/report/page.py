@@ -96,7 +96,6 @@ def _page(
         picture=pictures if has_matplotlib else None,
         measured=measured,
         importance=importance,
-        notes=model.spec.notes,
     )
     name = title or f"Model of {model.spec.label}"
     return page(name, model.id, headline(bundle, measured), found)

@@ -16,6 +16,7 @@ import pyarrow.compute as pac
 from probclass_core.analysis.health.watch import Watch
 from probclass_core.analysis.importance import Importance
 from probclass_core.arrow.bundle import Bundle
+from probclass_core.arrow.display import counted
 from probclass_core.arrow.types import schema_from_names
 from probclass_core.model.block_weights import ranked_blocks
 from probclass_core.report.formatting import as_text, finite, number, percent, words
@@ -122,11 +123,11 @@ def headline(bundle: Bundle, measured: Measured | None) -> Html:
     items = [(title, value, _prior_alone(baseline)) for title, value, baseline in quality]
     label = as_text(spec["label"])
     items += [
-        ("Label", label, _count(bundle.tables["priors"].num_rows, "class", "classes")),
+        ("Label", label, counted(bundle.tables["priors"].num_rows, "class", "classes")),
         (
             "Columns",
             number(len(bundle.content["features"])),
-            _count(len(spec["blocks"]), "block", "blocks"),
+            counted(len(spec["blocks"]), "block"),
         ),
         ("Training rows", as_text(provenance.get("rows")), described_rows(provenance)),
     ]
@@ -139,7 +140,6 @@ def sections(
     picture: Picture | None,
     measured: Measured | None = None,
     importance: Importance | None = None,
-    notes: Sequence[str] = (),
 ) -> list[Section]:
     """The sections of a report.
 
@@ -148,7 +148,6 @@ def sections(
         picture: gives the image of a plot; None if there is no matplotlib to draw it.
         measured: an evaluation of the model, or None for what its training recorded.
         importance: importance of the columns for some rows, or None.
-        notes: notes of the spec, which a stored model does not have.
     """
     found = [
         Section("evaluation", "How good it is", _quality(bundle, measured, picture)),
@@ -158,7 +157,7 @@ def sections(
         Section("blocks", "Blocks", _blocks(bundle)),
         Section("training", "Training", _training(bundle)),
         Section("health", "Health reference", _health(bundle)),
-        Section("notes", "Notes", _notes(bundle, notes)),
+        Section("notes", "Notes", _notes(bundle.provenance)),
     ]
     return [section for section in found if section.body]
 
@@ -292,7 +291,7 @@ def _importance(bundle: Bundle, importance: Importance | None) -> Html:
             return paragraph("No column contributes: the model is its class prior.")
         said = (
             f"How far each column moves the log odds of a prediction, in {importance.units}: the "
-            f"mean of its absolute weight of evidence over {rows[0]['rows']:,} rows."
+            f"mean of its absolute weight of evidence over {counted(rows[0]['rows'], 'row')}."
         )
         return _ranking(said, "Column", "Weight of evidence", "item", "size", rows)
     blocks = [row for row in _ranked(bundle) if row["importance"] is not None]
@@ -333,7 +332,7 @@ def _effects(bundle: Bundle, importance: Importance | None, picture: Picture | N
     figures = [figure(plot) for plot in plots]
     parts = [group("plots", figures[:_PLOTS_AT_ONCE])]
     if rest := figures[_PLOTS_AT_ONCE:]:
-        parts.append(details(_count(len(rest), "more plot", "more plots"), group("plots", rest)))
+        parts.append(details(counted(len(rest), "more plot"), group("plots", rest)))
     if len(columns) > len(shown):
         more = f"{len(columns) - len(shown):,} of the least important columns are not drawn."
         parts.append(paragraph(more, "faint small"))
@@ -391,9 +390,7 @@ def _blocks(bundle: Bundle) -> Html:
     shown, rest = blocks[:_BLOCKS_AT_ONCE], blocks[_BLOCKS_AT_ONCE:]
     parts = [_block_table(shown, ranked)]
     if rest:
-        parts.append(
-            details(_count(len(rest), "more block", "more blocks"), _block_table(rest, ranked))
-        )
+        parts.append(details(counted(len(rest), "more block"), _block_table(rest, ranked)))
     return joined(parts)
 
 
@@ -426,7 +423,7 @@ def _training(bundle: Bundle) -> Html:
     facts += [
         (words(key), as_text(value))
         for key, value in provenance.items()
-        if key not in ("source", "partition", "where", "airflow", "columns", "notes")
+        if key not in ("source", "partition", "where", "airflow", "columns", "notes", "spec_notes")
     ]
     facts += [
         ("prior", prior if isinstance(prior, str) else as_text(prior)),
@@ -489,10 +486,10 @@ def _nulls(profile: Mapping[str, Any]) -> str:
     return percent(profile["nulls"] / profile["rows"]) if profile.get("rows") else "–"
 
 
-def _notes(bundle: Bundle, notes: Sequence[str]) -> Html:
-    recorded = bundle.provenance.get("notes")
-    sentences = [*notes, *(recorded if isinstance(recorded, list) else ())]
-    return lines(map(str, sentences)) if sentences else Html("")
+def _notes(provenance: Mapping[str, Any]) -> Html:
+    recorded = [provenance.get(key) for key in ("spec_notes", "notes")]
+    sentences = [str(note) for notes in recorded if isinstance(notes, list) for note in notes]
+    return lines(sentences) if sentences else Html("")
 
 
 def _ranked(bundle: Bundle) -> list[dict[str, Any]]:
@@ -507,12 +504,8 @@ def _shares(sizes: Sequence[float]) -> list[float]:
     return [size / largest for size in sizes]
 
 
-def _count(count: int, one: str, several: str) -> str:
-    return f"{count:,} {one if count == 1 else several}"
-
-
 def _more(count: int, one: str, several: str) -> str:
     if count < 1:
         return ""
-    more = _count(count, f"more {one}", f"more {several}")
+    more = counted(count, f"more {one}", f"more {several}")
     return f"{more} {'is' if count == 1 else 'are'} not listed."

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from probclass_core.analysis.health.report import Health
 from probclass_core.analysis.health.verdicts import Verdict
 from probclass_core.arrow.bundle import as_json
-from probclass_core.arrow.display import Part, Report, ShortRepr
+from probclass_core.arrow.display import Part, Report, ShortRepr, counted
 from probclass_core.errors import DataError, PartitionError, TableError
 from probclass_core.io.filters import partition_text
 from probclass_core.io.table import ColumnChanges
@@ -104,11 +104,11 @@ class ScoreReport(Report):
 
     def _report(self) -> list[Part]:
         """Rows, sink and model, and the warnings."""
-        partitions = f" of {len(self.partitions):,} partitions" if self.partitions else ""
-        there = f"; {self.skipped:,} commits were there already" if self.skipped else ""
+        partitions = f" of {counted(len(self.partitions), 'partition')}" if self.partitions else ""
+        there = f"; already there: {counted(self.skipped, 'commit')}" if self.skipped else ""
         title = (
-            f"Scored {self.rows:,} rows{partitions} into {self.uri} by model {self.model_id[:12]} "
-            f"in {self.seconds:.1f} s{there}"
+            f"Scored {counted(self.rows, 'row')}{partitions} into {self.uri} by model "
+            f"{self.model_id[:12]} in {self.seconds:.1f} s{there}"
         )
         return [
             title,

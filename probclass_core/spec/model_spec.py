@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from probclass_core.arguments import ColumnName, checks_arguments
-from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
+from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart, counted
 from probclass_core.errors import SpecError, nearest, one_of, shown
 from probclass_core.plugins.manager import check_option_names
 from probclass_core.spec.files import read_values
@@ -209,7 +209,7 @@ class ModelSpec(Report):
             measurement or an id. By default it is 10,000; but more than 100 classes need 5 rows
             each, on average, and more than 1,000 that are integers need 50.
         notes: decisions of `auto`, as sentences; they are not part of the spec's identity, and
-            `to_dict` leaves them out.
+            `to_dict` leaves them out. A stored model has them.
 
     Raises:
         SpecError: if two blocks model one column without block weights, two blocks have one name,
@@ -383,8 +383,8 @@ class ModelSpec(Report):
         weights = self.block_weights
         prior = self.prior if isinstance(self.prior, str) else "given"
         title = (
-            f"Spec of a model of {self.label!r}: {len(self.blocks):,} blocks of "
-            f"{len(self.features):,} columns; prior {prior}"
+            f"Spec of a model of {self.label!r}: {counted(len(self.blocks), 'block')} of "
+            f"{counted(len(self.features), 'column')}; prior {prior}"
         )
         if self.weight is not None:
             title += f"; rows weighted by {self.weight!r}"

@@ -60,7 +60,8 @@ class ModelRecords(ShortRepr):
 
     Attributes:
         model: name of the model.
-        versions: its versions, oldest first, without the profiles of columns in their provenance.
+        versions: its versions, oldest first, without the profiles of columns and the notes of specs
+            in their provenance.
         aliases: its aliases by name, sorted.
         evaluations: evaluations of all versions, without tables, oldest first.
         scorings: scorings with all versions, without histograms, oldest first.
@@ -343,7 +344,7 @@ def _brief(path: str, values: dict[str, Any]) -> dict[str, Any]:
     """The values of a record that the index repeats."""
     kind = _kind(path)
     if kind is ModelVersion:
-        kept = {key: value for key, value in values["provenance"].items() if key != "columns"}
+        kept = {k: v for k, v in values["provenance"].items() if k not in ("columns", "spec_notes")}
         return {"created": values["created"], "provenance": kept}
     if kind is ScoringRecord:
         return brief_scoring(values)

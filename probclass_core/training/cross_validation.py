@@ -26,7 +26,7 @@ from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import IntArray
-from probclass_core.arrow.display import Part, Report, TablePart
+from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select
 from probclass_core.arrow.row_sample import row_hashes
 from probclass_core.errors import DataError, ProbClassError, SpecError
@@ -130,7 +130,7 @@ class CrossValidation(Report):
         """The number of folds, of their rows, and of rows that are left out."""
         rows, unseen = (sum(self.table[name].to_pylist()) for name in ("rows", "unseen_labels"))
         left_out = f"; left out: {unseen:,} of a class that no other fold has" if unseen else ""
-        return f"{len(self.evaluations):,} folds of {rows:,} labeled rows{left_out}"
+        return f"{len(self.evaluations):,} folds of {counted(rows, 'labeled row')}{left_out}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: the summary, and the evaluation of each fold."""
@@ -249,7 +249,7 @@ class CrossValidations(Report):
             for metric in _COMPARED
         ]
         title = (
-            f"{len(columns['model']):,} models, the smallest log loss first, on the same "
+            f"{counted(len(columns['model']), 'model')}, the smallest log loss first, on the same "
             f"{self.validations[self.best]._folds}"
         )
         meaning = (

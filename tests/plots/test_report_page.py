@@ -135,7 +135,7 @@ def test_the_page_loads_nothing_and_is_small(content: str, page: ReadPage) -> No
 
 def test_a_phone_and_a_dark_scheme_are_provided_for(content: str, page: ReadPage) -> None:
     assert 'name="viewport" content="width=device-width, initial-scale=1"' in content
-    assert "@media (prefers-color-scheme: dark)" in content
+    assert "color-scheme: light dark" in content
     assert "@media (max-width: 640px)" in content
     assert all("prefers-color-scheme: dark" in svg(one) for one in page.pictures.values())
 
@@ -319,6 +319,10 @@ def test_the_command_writes_the_page_of_a_stored_model(
     page = ReadPage(Path("report.html").read_text())
     assert page.sections["headline"].startswith(f" titanic {model.id[:12]}")
     assert f"Measured on {found.rows:,} labeled rows of april." in page.sections["evaluation"]
+    loaded = store.load(version.ref)
+    assert (loaded.id, loaded.spec.notes) == (model.id, model.spec.notes)
+    assert loaded.training.keys() == model.training.keys()
+    assert all(note in page.sections["notes"] for note in model.spec.notes)
     assert four_digits(found.log_loss) in page.sections["headline"]
     pq.write_table(held_out, "may.parquet")
     code, _ = report("--source", "may.parquet", "--where", "fare < 30", "-o", "may.html")

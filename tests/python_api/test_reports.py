@@ -95,6 +95,13 @@ def test_a_model_prints_its_classes_blocks_and_notes(model: pc.Model) -> None:
     assert adelie == ["Adelie", f"{152 / 344:.4f}", "152"]
 
 
+def test_one_is_not_several(model: pc.Model, penguins: pa.Table) -> None:
+    one = pc.fit({"x": [1.0], "y": ["a"]}, pc.ModelSpec("y", {"gaussian_diagonal": ["x"]}))
+    assert "1 class, 1 block of 1 column, fitted on 1 row;" in str(one)
+    assert "1 block of 1 column;" in str(one.spec)
+    assert str(pc.evaluate(model, penguins.slice(0, 1))).startswith("Evaluation on 1 labeled row\n")
+
+
 def test_many_classes_and_blocks_are_counted() -> None:
     columns = {f"x{i}": [1.0, 2.0, 3.0] * 10 for i in range(30)}
     rows = pa.table({"y": [f"class {i:02}" for i in range(30)], **columns})

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
+from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart, counted
 
 
 @dataclass(frozen=True, repr=False)
@@ -215,7 +215,7 @@ class Health(Report):
         if density is not None and density.impossible:
             sentences.append(f"{density.impossible:.2%} of the rows have p(x) = 0.")
         tables = [TablePart(columns, title) for title, columns in self.tables()]
-        return [f"Health of {self.rows:,} rows", sentences, *tables]
+        return [f"Health of {counted(self.rows, 'row')}", sentences, *tables]
 
 
 def _present(one: ColumnHealth | ClassHealth) -> dict[str, Any]:

@@ -289,6 +289,8 @@ def inspect(
         if len(tables) > _MAX_BLOCKS:
             parts.append(prose(f"{len(tables)} blocks; --block NAME shows the parameters of one."))
             tables = []
+        if notes := [*bundle.provenance.get("spec_notes", ()), *bundle.provenance.get("notes", ())]:
+            parts.append(prose("\n".join(["Notes", *notes])))
         if columns := bundle.provenance.get("columns"):
             seen = [{"column": name, **values} for name, values in columns.items()]
             by_name = {key: [row[key] for row in seen] for key in seen[0]}
@@ -359,7 +361,7 @@ def _training(bundle: Bundle) -> dict[str, Any]:
     return {
         key.replace("_", " "): _postfit(value) if _is_postfit(value) else value
         for key, value in values.items()
-        if key not in ("columns", "partition", "plugins", "where")
+        if key not in ("columns", "notes", "partition", "plugins", "spec_notes", "where")
     }
 
 
