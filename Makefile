@@ -115,7 +115,7 @@ clean: ## Remove environments, caches and outputs
 
 ##@ Measure
 
-bench: setup servers ## Measure speed and memory, and write the figures into the pages
+bench: setup ## Measure speed and memory, and write the figures into the pages
 	$(PYTHON) -m benchmarks --record
 
 figures: setup ## Write the stored figures of speed and memory into the pages

@@ -83,7 +83,6 @@ class Case(Generic[Inputs]):
         unit: what is measured: seconds per call, seconds of processor time per call, or the peak
             memory of the process in MB.
         fresh: whether each call runs in a new process, without a call to warm up.
-        calls: number of calls per measurement, for work of milliseconds.
         tolerance: largest relative difference between equal outcomes.
         outcome: function that makes an `Outcome` of what an implementation returned; not timed.
         implementations: implementations by name, in the order of registration; ratios are taken to
@@ -98,7 +97,6 @@ class Case(Generic[Inputs]):
     targets: tuple[Target, ...] = ()
     unit: Literal["s", "CPU s", "MB"] = "s"
     fresh: bool = False
-    calls: int = 1
     tolerance: float = 1e-9
     outcome: Callable[[Inputs, Any], Outcome] = lambda inputs, returned: returned or {}
     implementations: dict[str, Implementation[Inputs]] = field(default_factory=dict)

@@ -21,8 +21,6 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     import polars as pl
 
-    from probclass_core import TableRef
-
 ROW_GROUP = 262_144
 LABEL = "label"
 ID = "id"
@@ -54,11 +52,6 @@ class Dataset:
     def columns(self) -> list[str]:
         """The columns that training reads: the features and the label."""
         return [*self.features, LABEL]
-
-    @property
-    def source(self) -> str | TableRef:
-        """The table as probclass takes it."""
-        return self.path
 
     @property
     def sql(self) -> str:

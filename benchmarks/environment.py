@@ -21,7 +21,6 @@ PACKAGES = (
     "pyarrow",
     "pykdtree",
     "pyspark",
-    "river",
     "scikit-learn",
     "scipy",
 )

@@ -11,8 +11,7 @@ score_sql          the query of a model in DuckDB
 watch              a wide table scored with the health of its rows
 memory             peak memory as the number of rows grows
 knn                nearest neighbors, in few dimensions and in many
-small              one small batch, and one row, in memory
-startup            the import alone, a first fit, and the example DAGs parsed
+startup            a first fit, and the example DAGs parsed
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ MODULES = (
     "watch",
     "memory",
     "knn",
-    "small",
     "startup",
 )
 

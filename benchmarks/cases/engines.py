@@ -6,20 +6,14 @@ Spark ML is the library to compare with; it reads the rows with Spark's own read
 from __future__ import annotations
 
 import functools
-import os
-import sys
-import warnings
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import probclass_core as pc
 from benchmarks.case import OURS, Case, Outcome
-from benchmarks.cases.train_gaussian import SCAN, moments, scan, spark_ml
+from benchmarks.cases.train_gaussian import SCAN, moments, scan, spark_ml, spark_session
 from benchmarks.datasets import LABEL, Dataset, numbers
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 WORKERS = 2
 
@@ -55,14 +49,13 @@ def by_new_processes(data: Dataset) -> Outcome:
 
 @engines.implementation("Spark")
 def by_spark(data: Dataset) -> Outcome:
-    """fit with a session in local mode, two workers, started before the timing."""
-    return _fit(data, _session())
+    """fit with a session in local mode, started before the timing."""
+    return _fit(data, spark_session())
 
 
 @engines.implementation("Spark ML")
 def by_spark_ml(data: Dataset) -> Outcome:
     """NaiveBayes of gaussian type, in the same session."""
-    _session()
     outcome: Outcome = spark_ml(data)
     return outcome
 
@@ -77,15 +70,3 @@ def _fit(data: Dataset, engine: Any) -> Outcome:
 @functools.cache
 def _pool() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"))
-
-
-@functools.cache
-def _session() -> SparkSession:
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
-    from pyspark.sql import SparkSession
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(f"local[{WORKERS}]").config("spark.driver.memory", "4g")
-    for name in ("spark.ui.enabled", "spark.ui.showConsoleProgress"):
-        builder = builder.config(name, "false")
-    return builder.config("spark.log.level", "ERROR").getOrCreate()

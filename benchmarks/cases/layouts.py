@@ -2,8 +2,7 @@
 
 The layouts vary one property at a time from a base: one file that pyarrow writes with row groups of
 131,072 rows, snappy and dictionaries, of 20 columns of distinct float64 values (or of text),
-without nulls, on a local disk. Others vary two: values that repeat by writers that encode them
-differently and with nulls, and several files of an object store.
+without nulls.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import duckdb
 import numpy as np
@@ -24,9 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from pyarrow.fs import S3FileSystem
 
-import probclass_core as pc
 from benchmarks.case import OURS, Case, Outcome, Target
 from benchmarks.cases import score, train_categorical
 from benchmarks.cases.train_gaussian import (
@@ -45,18 +41,12 @@ from benchmarks.cases.train_gaussian import (
     polars_diagonal,
     polars_read,
     scan,
+    spark_session,
 )
 from benchmarks.datasets import FEATURES, LABEL, Dataset, categories, numbers
 
-if TYPE_CHECKING:
-    import polars as pl
-
-ROOT = Path(__file__).parents[2]
 ROWS = 1_000_000
-BUCKET = "layouts"
 SHARE_OF_NULLS = 0.1
-REMOTE_ROWS = 5
-"""A table in an object store has this many times fewer rows."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +62,6 @@ class Layout:
         values: what is done to the values.
         nulls: whether each feature is null in a tenth of the rows.
         features: number of features; there are fewer rows if they are more than 20.
-        remote: whether the files are in an object store.
     """
 
     name: str
@@ -83,11 +72,10 @@ class Layout:
     values: str = "distinct"
     nulls: bool = False
     features: int = FEATURES
-    remote: bool = False
 
     def rows(self, rows: int) -> int:
         """The number of rows, of as many as the command line asks for."""
-        return max(rows * FEATURES // self.features // (REMOTE_ROWS if self.remote else 1), 100)
+        return max(rows * FEATURES // self.features, 100)
 
 
 BASE = Layout("base")
@@ -106,8 +94,6 @@ COMMON = (
     replace(BASE, name="files_500", files=500),
     replace(BASE, name="nulls", nulls=True),
     replace(BASE, name="wide", features=500),
-    replace(BASE, name="s3", remote=True),
-    replace(BASE, name="s3_files_8", remote=True, files=8),
 )
 OF_NUMBERS = (
     *COMMON,
@@ -115,16 +101,8 @@ OF_NUMBERS = (
     replace(BASE, name="decimal", values="decimal"),
     replace(BASE, name="int", values="int"),
     replace(BASE, name="rounded", values="rounded"),
-    replace(BASE, name="rounded_nulls", values="rounded", nulls=True),
-    replace(BASE, name="rounded_polars", values="rounded", writer="polars"),
-    replace(BASE, name="rounded_duckdb", values="rounded", writer="duckdb"),
 )
-OF_CATEGORIES = (
-    *COMMON,
-    replace(BASE, name="sorted", values="sorted"),
-    replace(BASE, name="sorted_polars", values="sorted", writer="polars"),
-    replace(BASE, name="sorted_duckdb", values="sorted", writer="duckdb"),
-)
+OF_CATEGORIES = (*COMMON, replace(BASE, name="sorted", values="sorted"))
 TITLES = {
     "base": "pyarrow, one file, row groups of 131,072 rows, snappy",
     "pyarrow": "pyarrow's defaults, row groups of 1,048,576 rows",
@@ -140,18 +118,11 @@ TITLES = {
     "files_500": "500 files",
     "nulls": "10 % nulls",
     "wide": "500 columns",
-    "s3": "S3 server",
-    "s3_files_8": "S3 server, 8 files",
     "float32": "float32",
     "decimal": "decimals of two digits",
     "int": "int64",
     "rounded": "one decimal",
-    "rounded_nulls": "one decimal, 10 % nulls",
-    "rounded_polars": "one decimal, Polars' defaults",
-    "rounded_duckdb": "one decimal, DuckDB's defaults",
     "sorted": "each column sorted",
-    "sorted_polars": "each column sorted, Polars' defaults",
-    "sorted_duckdb": "each column sorted, DuckDB's defaults",
 }
 """The layouts in words; what is not named is as in the base."""
 
@@ -161,45 +132,20 @@ class Files(Dataset):
     """A table of one or more files.
 
     Attributes:
-        files: paths of the files, or their keys in the object store.
-        workspace: local folder for output.
-        endpoint: URL of the object store, or None for a local disk.
+        files: paths of the files.
+        workspace: folder for output.
     """
 
     files: tuple[str, ...]
     workspace: str
-    endpoint: str | None
-
-    @property
-    def source(self) -> str | pc.TableRef:
-        """The table as probclass takes it."""
-        if self.endpoint is None:
-            return self.path
-        return pc.TableRef(self.path.removesuffix("/*.parquet"), options=_options(self.endpoint))
 
     def arrow(self, dictionaries: Sequence[str] = ()) -> ds.Dataset:
         """The table as pyarrow takes it, with columns to be read as dictionaries."""
         form = ds.ParquetFileFormat(read_options={"dictionary_columns": dictionaries})
-        filesystem = None if self.endpoint is None else S3FileSystem(**_options(self.endpoint))
-        return ds.dataset(list(self.files), format=form, filesystem=filesystem)
-
-    def polars(self) -> pl.LazyFrame:
-        """The table as Polars takes it."""
-        import polars as pl
-
-        if self.endpoint is None:
-            return pl.scan_parquet(self.path)
-        options = {
-            "aws_access_key_id": "benchmarks",
-            "aws_secret_access_key": "benchmarks",
-            "aws_region": "us-east-1",
-            "aws_endpoint_url": self.endpoint,
-            "aws_allow_http": "true",
-        }
-        return pl.scan_parquet(self.path, storage_options=options)
+        return ds.dataset(list(self.files), format=form)
 
     def scratch(self, name: str) -> Path:
-        """A local path for output; each process has its own."""
+        """A path for output; each process has its own."""
         return Path(self.workspace, f"{name}.{os.getpid()}.parquet")
 
 
@@ -214,12 +160,8 @@ def stored(kind: Literal["numbers", "categories"], layout: Layout, cache: Path, 
         unfinished.mkdir()
         write(_transformed(pq.read_table(data.path), layout), layout, unfinished)
         unfinished.rename(folder)
-    files, path, endpoint = sorted(map(str, folder.glob("*.parquet"))), f"{folder}/*.parquet", None
-    if layout.remote:
-        endpoint = _object_store()
-        files = [_upload(endpoint, folder.name, Path(file)) for file in files]
-        path = f"s3://{BUCKET}/{folder.name}/*.parquet"
-    return Files(path, data.rows, data.features, tuple(files), str(cache), endpoint)
+    files = sorted(map(str, folder.glob("*.parquet")))
+    return Files(f"{folder}/*.parquet", data.rows, data.features, tuple(files), str(cache))
 
 
 def _transformed(table: pa.Table, layout: Layout) -> pa.Table:
@@ -268,12 +210,7 @@ def _write_with_polars(table: pa.Table, folder: Path) -> None:
 
 
 def _write_with_spark(table: pa.Table, folder: Path) -> None:
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g")
-    for name in ("spark.ui.enabled", "spark.ui.showConsoleProgress"):
-        builder = builder.config(name, "false")
-    spark = builder.config("spark.log.level", "ERROR").getOrCreate()
+    spark = spark_session()
     with tempfile.TemporaryDirectory() as temporary:
         pq.write_table(table, f"{temporary}/copy.parquet")
         spark.read.parquet(temporary).write.mode("append").parquet(str(folder))
@@ -298,48 +235,9 @@ WRITERS: Mapping[str, Callable[[pa.Table, Path], None]] = {
 """Tools that write a table with their defaults, by name."""
 
 
-@functools.cache
-def _object_store() -> str:
-    """The URL of an S3 server that runs as long as this process."""
-    python = ROOT / ".venv-servers" / "bin" / "python"
-    if not python.exists():
-        raise FileNotFoundError("The S3 server is not installed; run `make servers`.")
-    server = subprocess.Popen(
-        [python, ROOT / "tests" / "s3_server.py"],
-        stdin=subprocess.PIPE,  # it stops when this ends
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert server.stdout is not None
-    port = next(int(line.split()[1]) for line in server.stdout if line.startswith("port "))
-    endpoint = f"http://127.0.0.1:{port}"
-    S3FileSystem(**_options(endpoint), allow_bucket_creation=True).create_dir(BUCKET)
-    _servers.append(server)
-    return endpoint
-
-
-_servers: list[subprocess.Popen[str]] = []
-"""Servers that this process started."""
-
-
-def _options(endpoint: str) -> dict[str, Any]:
-    keys = {"access_key": "benchmarks", "secret_key": "benchmarks"}
-    return {**keys, "region": "us-east-1", "endpoint_override": endpoint}
-
-
-@functools.cache
-def _upload(endpoint: str, folder: str, file: Path) -> str:
-    """Upload a file once; return its key."""
-    key = f"{BUCKET}/{folder}/{file.name}"
-    with S3FileSystem(**_options(endpoint)).open_output_stream(key) as stream:
-        stream.write(file.read_bytes())
-    return key
-
-
 def fit_discretized(data: Dataset) -> Outcome:
     """fit of discretized, with cuts by MDL, all threads."""
-    return {"rows": fit(data.source, data.features, "discretized").training["rows"]}
+    return {"rows": fit(data.path, data.features, "discretized").training["rows"]}
 
 
 def scan_features(scoring: score.Scoring) -> Outcome:
@@ -365,8 +263,7 @@ def _score_stored(layout: Layout, cache: Path, rows: int) -> score.Scoring:
 
 def _cases_of_numbers(layout: Layout) -> Iterator[Case[Any]]:
     """Train three estimators, and score with one of them."""
-    # DuckDB reads from object stores by an extension that it downloads.
-    peers = (POLARS,) if layout.remote else (DUCKDB, POLARS)
+    peers = (DUCKDB, POLARS)
     prepare = functools.partial(stored, "numbers", layout)
 
     def case(work: str, title: str, *targets: Target, **options: Any) -> Case[Any]:
@@ -375,24 +272,21 @@ def _cases_of_numbers(layout: Layout) -> Iterator[Case[Any]]:
         return Case(name, described, ROWS, **{"prepare": prepare, "targets": targets, **options})
 
     diagonal = case(
-        "gaussian_diagonal", "train gaussian_diagonal", Target(0.9, peers), reference=peers[0]
+        "gaussian_diagonal", "train gaussian_diagonal", Target(0.9, peers), reference=DUCKDB
     )
     diagonal.implementation(SCAN, is_baseline=True)(scan)
     diagonal.implementation(OURS)(fit_diagonal)
-    if DUCKDB in peers:
-        diagonal.implementation(DUCKDB)(duckdb_diagonal)
+    diagonal.implementation(DUCKDB)(duckdb_diagonal)
     diagonal.implementation(POLARS)(polars_diagonal)
     yield diagonal
 
-    reads = tuple(name for name in READS if name != DUCKDB_READ or DUCKDB in peers)
-    full = case("gaussian_full", "train gaussian_full", Target(1.5, reads))
+    full = case("gaussian_full", "train gaussian_full", Target(1.5, READS))
     full.implementation(SCAN, is_baseline=True)(scan)
     full.implementation(POLARS_READ, is_baseline=True)(polars_read)
-    if DUCKDB in peers:
-        full.implementation(DUCKDB_READ, is_baseline=True)(duckdb_read)
+    full.implementation(DUCKDB_READ, is_baseline=True)(duckdb_read)
     full.implementation(OURS)(fit_full)
     # With nulls the estimate is another, and 125,250 covariances of 500 columns take minutes.
-    if DUCKDB in peers and not layout.nulls and layout.features == FEATURES:
+    if not layout.nulls and layout.features == FEATURES:
         full.implementation(DUCKDB)(duckdb_full)
         full.reference, full.targets = DUCKDB, (*full.targets, Target(0.3, DUCKDB))
     yield full
@@ -406,14 +300,13 @@ def _cases_of_numbers(layout: Layout) -> Iterator[Case[Any]]:
         "score",
         "score gaussian_diagonal, no column copied",
         Target(0.8, peers),
-        reference=peers[0],
+        reference=DUCKDB,
         prepare=functools.partial(_score_stored, layout),
         outcome=_scored,
     )
     scoring.implementation(SCAN, is_baseline=True)(scan_features)
     scoring.implementation(OURS)(score.score)
-    if DUCKDB in peers:
-        scoring.implementation(DUCKDB)(score.duckdb_copy)
+    scoring.implementation(DUCKDB)(score.duckdb_copy)
     scoring.implementation(POLARS)(score.polars_sink)
     yield scoring
 
@@ -432,7 +325,7 @@ def _case_of_categories(layout: Layout) -> Case[Files]:
     baseline = case.implementation(train_categorical.SCAN, is_baseline=True)
     baseline(train_categorical.scan_dictionaries)
     case.implementation(OURS)(train_categorical.fit)
-    if not layout.remote and layout.features == FEATURES:
+    if layout.features == FEATURES:
         case.implementation(DUCKDB)(train_categorical.duckdb_sql)
     case.implementation(POLARS)(train_categorical.polars_counts)
     return case

@@ -182,7 +182,7 @@ def _scored_row_group(scoring: Scoring) -> pa.RecordBatch:
 def score(scoring: Scoring) -> ScoredFile:
     """score, all threads, committed and synced."""
     path = scoring.data.scratch("scored")
-    probclass_core.score(_model(scoring), scoring.data.source, path, columns=scoring.copied)
+    probclass_core.score(_model(scoring), scoring.data.path, path, columns=scoring.copied)
     return ScoredFile(path)
 
 

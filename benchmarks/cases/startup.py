@@ -1,4 +1,4 @@
-"""Import probclass, fit for the first time, and parse the example DAGs, each in a new process.
+"""Fit for the first time, and parse the example DAGs, each in a new process.
 
 Modules are compiled before, as by an installation.
 """
@@ -12,15 +12,8 @@ from pathlib import Path
 from benchmarks.case import OURS, Case, Outcome, Target
 
 DAGS = Path(__file__).parents[2] / "dags"
-PYARROW = "import pyarrow"
-EVERYTHING = "probclass, all its names"
 READ = "import pyarrow.parquet, one read"
 SDK = "import airflow.sdk"
-
-
-def startup_case(name: str, title: str, target: Target) -> Case[None]:
-    """A case without inputs that runs in a new process."""
-    return Case(name, title, 0, lambda cache, rows: None, targets=(target,), fresh=True)
 
 
 def small_file(cache: Path, rows: int) -> Path:
@@ -46,27 +39,15 @@ first_fit: Case[Path] = Case(
     targets=(Target(1.5, READ),),
     fresh=True,
 )
-importing = startup_case("import", "import in a new process", Target(1.3, PYARROW))
-parsing = startup_case("parse", "parse all example DAGs in a new process", Target(1.5, SDK))
-CASES = (importing, first_fit, parsing)
-
-
-@importing.implementation(PYARROW, is_baseline=True)
-def pyarrow(inputs: None) -> None:
-    """import pyarrow."""
-    import pyarrow  # noqa: F401
-
-
-@importing.implementation(OURS)
-def probclass(inputs: None) -> None:
-    """import probclass_core."""
-    import probclass_core  # noqa: F401
-
-
-@importing.implementation(EVERYTHING)
-def fit_and_score(inputs: None) -> None:
-    """import what fit and score need."""
-    from probclass_core import fit, score  # noqa: F401
+parsing: Case[None] = Case(
+    name="parse",
+    title="parse all example DAGs in a new process",
+    rows=0,
+    prepare=lambda cache, rows: None,
+    targets=(Target(1.5, SDK),),
+    fresh=True,
+)
+CASES = (first_fit, parsing)
 
 
 @first_fit.implementation(READ, is_baseline=True)

@@ -75,7 +75,7 @@ def scan_text(data: Dataset) -> Outcome:
 def fit(data: Dataset) -> pa.Table:
     """fit, all threads."""
     block = probclass_core.Block("categorical", list(data.features))
-    model = probclass_core.fit(data.source, probclass_core.ModelSpec(label=LABEL, blocks=[block]))
+    model = probclass_core.fit(data.path, probclass_core.ModelSpec(label=LABEL, blocks=[block]))
     return model.parameters["categorical"]
 
 

@@ -5,9 +5,11 @@ The baselines read the same columns, which every implementation needs, and do no
 
 from __future__ import annotations
 
+import os
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -17,6 +19,9 @@ import pyarrow as pa
 import probclass_core as pc
 from benchmarks.case import NUMPY, OURS, Case, Outcome, Target
 from benchmarks.datasets import CLASSES, LABEL, ROW_GROUP, Dataset, numbers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DUCKDB, POLARS = "DuckDB SQL", "Polars"
 SCAN, POLARS_READ, DUCKDB_READ = "bare scan", "bare read by Polars", "bare read by DuckDB"
@@ -74,14 +79,14 @@ def duckdb_read(data: Dataset) -> Outcome:
 @train_diagonal.implementation(OURS)
 def fit_diagonal(data: Dataset) -> Outcome:
     """fit, all threads."""
-    return moments(fit(data.source, data.features, "gaussian_diagonal"))
+    return moments(fit(data.path, data.features, "gaussian_diagonal"))
 
 
 @train_diagonal.implementation(NUMPY)
 def fit_diagonal_by_numpy(data: Dataset) -> Outcome:
     """fit without probclass-kernels, all threads."""
     without_kernels()
-    return moments(fit(data.source, data.features, "gaussian_diagonal"))
+    return moments(fit(data.path, data.features, "gaussian_diagonal"))
 
 
 def without_kernels() -> None:
@@ -108,7 +113,7 @@ def fit_full(data: Dataset) -> Outcome:
 
 def covariances(data: Dataset) -> Outcome:
     """Means and covariances of each class, by fit."""
-    model = fit(data.source, data.features, "gaussian_full")
+    model = fit(data.path, data.features, "gaussian_full")
     parameters = model.parameters["gaussian_full"]
     covariance = parameters["covariance"].combine_chunks().to_numpy_ndarray()
     return {
@@ -240,11 +245,8 @@ def spark_ml(data: Dataset) -> Outcome:
     """
     from pyspark.ml.classification import NaiveBayes
     from pyspark.ml.feature import StringIndexer, VectorAssembler
-    from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.log.level", "ERROR").getOrCreate()
-    table = spark.read.parquet(data.path).select(*data.columns)
+    table = spark_session().read.parquet(data.path).select(*data.columns)
     codes = StringIndexer(inputCol=LABEL, outputCol="code", stringOrderType="alphabetAsc")
     table = codes.fit(table).transform(table)
     table = VectorAssembler(inputCols=list(data.features), outputCol="x").transform(table)
@@ -252,6 +254,18 @@ def spark_ml(data: Dataset) -> Outcome:
     share, mean, variance = np.exp(model.pi.toArray()), model.theta.toArray(), model.sigma.toArray()
     overall = share @ (variance + mean**2) - (share @ mean) ** 2
     return {"rows": data.rows, "mean": mean, "variance": variance - 1e-9 * overall.max()}
+
+
+def spark_session() -> SparkSession:
+    """The session of this process, in local mode."""
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[*]").config("spark.driver.memory", "4g")
+    for name in ("spark.ui.enabled", "spark.ui.showConsoleProgress"):
+        builder = builder.config(name, "false")
+    return builder.config("spark.log.level", "ERROR").getOrCreate()
 
 
 @train_full.implementation("scikit-learn QDA, in memory")

@@ -45,7 +45,8 @@ def test_each_layout_has_a_title_and_a_case_of_each_work() -> None:
         ("float32", pa.float32(), "SNAPPY", 1),
         ("decimal", pa.decimal128(12, 2), "SNAPPY", 1),
         ("int", pa.int64(), "SNAPPY", 1),
-        ("rounded_nulls", pa.float64(), "SNAPPY", 1),
+        ("rounded", pa.float64(), "SNAPPY", 1),
+        ("nulls", pa.float64(), "SNAPPY", 1),
     ],
 )
 def test_files_are_as_described(
@@ -75,13 +76,13 @@ def test_rows_that_sort_by_column_keep_their_values(cache: Path) -> None:
     assert sorted(plain) == ordered != plain
 
 
-@pytest.mark.services
+@pytest.mark.nightly
 def test_all_agree_on_a_sample_of_the_layouts(cache: Path, tmp_path: Path) -> None:
     """Each work once, and each kind of table that is read in another way."""
     names = [
         "layout_gaussian_diagonal.nulls",
         "layout_discretized.delta_rs",
-        "layout_score.s3_files_8",
+        "layout_score.files_8",
         "layout_categorical.nulls",
     ]
     options = ["--rows", str(ROWS), "--repeats", "1", "--out", str(tmp_path), "--cache", str(cache)]
