@@ -1,305 +1,209 @@
-"""Read every Parquet file of some folders, and compare each value with what pyarrow reads.
+"""Public Parquet files and Delta tables: read as their own libraries read them, or refused.
 
     git clone https://github.com/apache/parquet-testing
-    python tests/fuzzing/public_files.py parquet-testing arrow-testing/data duckdb/data
+    python tests/fuzzing/campaign.py public --trials 200 --folders parquet-testing
 
 Public suites have what writers get wrong, and files that are damaged on purpose: apache's
-parquet-testing and arrow-testing, DuckDB's data folder. Each file is inspected, read, counted,
-trained on and scored. It is equal to what pyarrow reads, or refused by an error of ours; anything
-else is a defect: a process that ends or hangs, an error that is not ours, other numbers. Files are
-read in processes that may die; the next process goes on with the next file.
+parquet-testing and arrow-testing, DuckDB's data folder, the golden tables of the Delta project. A
+trial reads one file or table in all ways: it is equal to what pyarrow or delta-rs reads, or refused
+by an error of ours. Rows of a table in ``NAME/delta`` that are published as Parquet files in
+``NAME/expected`` are compared with these as well.
 """
 
 from __future__ import annotations
 
-import argparse
-import functools
-import json
-import os
-import queue
-import shutil
-import subprocess
-import sys
+import datetime as dt
 import tempfile
-import threading
-import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pac
 import pyarrow.parquet as pq
+from campaign import Result, Trial
+from deltalake import DeltaTable
 
 import probclass_core as pc
 from probclass_core.io.open import open_table
 
-LONGEST = 120.0
-"""Seconds that a step of a file may take."""
-
-OUTCOMES = ("equal", "refused", "abort", "hang", "raw", "other numbers")
-"""Outcomes of a file, the worst last; all but the first two are defects."""
+EXPLAINED = {
+    "data-reader-partition-values": "published in the time zone of its writer, which has no record",
+    "issue_1374": "a file has a value below the minimum in the log",
+    "table_with_edge_timestamps": "delta-rs reads a time after 2262 in nanoseconds, which overflow",
+}
+"""Tables whose rows differ from a peer's, by a part of their paths, and why."""
 
 MOST_CLASSES = 20
 
-
-class Step(NamedTuple):
-    """The outcome of a step of a file, and details for a person."""
-
-    name: str
-    outcome: str
-    detail: str = ""
+Check = Callable[[], str]
+"""Uses a table, and returns what is wrong with the result, or ""."""
 
 
-def parquet_files(folders: Sequence[str]) -> list[Path]:
-    """The files below the folders that are named as Parquet files, or begin as such."""
-    found = []
-    for folder in folders:
-        for path in sorted(Path(folder).rglob("*")):
-            if not path.is_file():
-                continue
-            with path.open("rb") as file:
-                if path.suffix == ".parquet" or file.read(4) in (b"PAR1", b"PARE"):
-                    found.append(path)
-    return found
+def sources(folders: Sequence[str]) -> list[Path]:
+    """The Delta tables below the folders, and the Parquet files."""
+    paths = [path for folder in folders for path in sorted(Path(folder).rglob("*"))]
+    tables = [path.parent for path in paths if path.name == "_delta_log"]
+    files = [path for path in paths if path.is_file() and not {*path.parents} & {*tables}]
+    return tables + [path for path in files if is_parquet(path)]
 
 
-def step(name: str, work: Callable[[], str]) -> Step:
-    """The outcome of some work, which returns what is wrong with its numbers, or ""."""
+def is_parquet(path: Path) -> bool:
+    with path.open("rb") as file:
+        return path.suffix == ".parquet" or file.read(4) in (b"PAR1", b"PARE")
+
+
+def read(source: Path | pc.TableRef, columns: Sequence[str] | None = None) -> pa.Table:
+    plan = open_table(source).plan(columns)
+    batches = list(plan.batches())
+    return pa.Table.from_batches(batches, batches[0].schema if batches else plan.schema)
+
+
+def read_by_peer(read: Callable[[], pa.Table]) -> pa.Table | None:
+    """The rows that another library reads, or None if it refuses them."""
     try:
-        wrong = work()
-    except pc.ProbClassError as error:
-        return Step(name, "refused", str(error))
-    except Exception as error:
-        return Step(name, "raw", repr(error))
-    return Step(name, "other numbers" if wrong else "equal", wrong)
-
-
-def as_pyarrow_reads(path: Path, columns: Sequence[str] | None = None) -> pa.Table | None:
-    """The rows of a file, or None if pyarrow refuses it."""
-    try:
-        return pq.read_table(path, columns=columns, partitioning=None, use_threads=False)
-    except Exception:
+        return read()
+    except BaseException:  # also panics
         return None
 
 
-def differs(ours: pa.ChunkedArray, theirs: pa.ChunkedArray) -> bool:
-    """Whether values differ; the type may, as a dictionary does from its values."""
-    if ours.equals(theirs):
-        return False
-    try:
-        if ours.cast(theirs.type).equals(theirs):
-            return False
-    except (pa.ArrowException, ValueError):
-        pass
-    return repr(ours.to_pylist()) != repr(theirs.to_pylist())
+def plain(value: object) -> object:
+    """A value as text by which equal values of other types of Arrow are equal."""
+    if isinstance(value, dict):
+        return {name: plain(value[name]) for name in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, dt.datetime) and value.tzinfo:
+        return value.astimezone(dt.UTC).isoformat()
+    return value.isoformat() if isinstance(value, dt.datetime) else value
 
 
-def compare_rows(path: Path, theirs: pa.Table | None, columns: Sequence[str]) -> str:
-    """Read columns, and compare them with those of pyarrow."""
-    plan = open_table(path).plan(columns)
-    batches = list(plan.batches())
-    ours = pa.Table.from_batches(batches, batches[0].schema if batches else plan.schema)
+def rows_of(table: pa.Table, names: Sequence[str]) -> list[str]:
+    """The rows as sorted text: their order does not matter."""
+    columns = [[plain(value) for value in table[name].to_pylist()] for name in names]
+    return sorted(map(str, zip(*columns, strict=True)))
+
+
+def difference(ours: pa.Table, theirs: pa.Table | None) -> str:
+    """The first column that differs, with values."""
     if theirs is None:
-        theirs = as_pyarrow_reads(path, columns)
-    if theirs is None:
-        return "pyarrow refuses to read them"
-    if ours.num_rows != theirs.num_rows:
-        return f"{ours.num_rows} rows of {theirs.num_rows}"
-    different = [name for name in columns if differs(ours[name], theirs[name])]
-    return f"other values in {different}" if different else ""
+        return ""
+    if {*ours.column_names} - {*theirs.column_names}:
+        return f"columns {ours.column_names} of {theirs.column_names}"
+    names = ours.column_names
+    if ours.equals(theirs.select(names)) or rows_of(ours, names) == rows_of(theirs, names):
+        return ""
+    for name in names:
+        for value, other in zip_longest(rows_of(ours, [name]), rows_of(theirs, [name])):
+            if value != other:
+                return f"{name!r}: {value} is {other}"
+    return "rows with other values together"
 
 
 def compare_labels(path: Path, theirs: pa.Table, column: str) -> str:
-    """Count rows and labels, and compare them with those of pyarrow."""
     counts = pc.count_labels(path, column)
     missing = theirs[column].is_null(nan_is_null=True)
-    expected = theirs.num_rows, theirs.num_rows - (pa.compute.sum(missing).as_py() or 0)
+    expected = theirs.num_rows, theirs.num_rows - (pac.sum(missing).as_py() or 0)
     return "" if (counts.rows, counts.labeled) == expected else f"{counts} of {expected}"
 
 
 def compare_model(path: Path, theirs: pa.Table, label: str) -> str:
     """Train and score, and compare the classes with those of pyarrow."""
     model = pc.fit(path, label=label)
-    expected = theirs[label].drop_null().value_counts()
-    if dict.fromkeys(map(str, model.class_names)).keys() != {
-        str(value).lower() if isinstance(value, bool) else str(value)
-        for value in expected.field("values").to_pylist()
-    }:
+    values = theirs[label].drop_null().unique().to_pylist()
+    expected = {str(value).lower() if isinstance(value, bool) else str(value) for value in values}
+    if {*map(str, model.class_names)} != expected:
         return f"the classes {model.class_names}"
-    sink = Path(tempfile.mkdtemp())
-    try:
-        pc.score(model, path, sink / "scored")
-        scored = pq.read_table(sink / "scored")
-    finally:
-        shutil.rmtree(sink)
+    with tempfile.TemporaryDirectory() as folder:
+        pc.score(model, path, Path(folder, "scored"))
+        scored = pq.read_table(Path(folder, "scored"))
     if scored.num_rows != theirs.num_rows:
         return f"{scored.num_rows} scored rows of {theirs.num_rows}"
     total = sum(scored[f"p_{name}"].to_numpy() for name in model.class_names)
     return "" if (abs(total - 1.0) < 1e-6).all() else "not distributions"
 
 
-def label_of(rows: pa.Table) -> str | None:
-    """A column with a few values, or None."""
-    for number, field in enumerate(rows.schema):
-        if (
-            pa.types.is_string(field.type)
-            or pa.types.is_boolean(field.type)
-            or pa.types.is_integer(field.type)
-        ):
-            values = rows.column(number).drop_null()
-            if 2 <= len(values.unique()) <= MOST_CLASSES:
-                return str(field.name)
-    return None
+def labels_of(rows: pa.Table) -> list[str]:
+    """The columns with a few values."""
+    kinds = pa.types.is_string, pa.types.is_boolean, pa.types.is_integer
+    columns = [field.name for field in rows.schema if any(kind(field.type) for kind in kinds)]
+    return [name for name in columns if 2 <= len(rows[name].drop_null().unique()) <= MOST_CLASSES]
 
 
-def steps(path: Path, begin: Callable[[str], None]) -> Iterator[Step]:
-    """Read one file in all ways; `begin` is told the name of the step that comes next."""
-    begin("pyarrow")
-    theirs = as_pyarrow_reads(path)
-    begin("inspect")
-    yield step("inspect", lambda: str(pc.inspect_table(path))[:0])
-    begin("open")
-    opened = step("open", lambda: str(open_table(path).schema)[:0])
-    if opened.outcome != "equal":
-        yield opened
-        return
+def checks_of_file(path: Path) -> Iterator[tuple[str, Check]]:
+    """Uses of a Parquet file, the values first."""
+    options = {"partitioning": None, "use_threads": False}
+    theirs = read_by_peer(lambda: pq.read_table(path, **options))
     names = [name for name in open_table(path).schema.names if name]
-    begin("read")
-    whole = step("read", lambda: compare_rows(path, theirs, names))
-    yield whole
-    if whole.outcome == "refused" and len(names) > 1:
-        for name in names:
-            begin(f"read {name}")
-            yield step(f"read {name}", functools.partial(compare_rows, path, theirs, [name]))
-    if theirs is None:
-        return
-    for name in names[:3]:
-        begin(f"labels {name}")
-        yield step(f"labels {name}", functools.partial(compare_labels, path, theirs, name))
-    label = label_of(theirs)
-    if label is not None:
-        begin(f"model of {label}")
-        yield step(f"model of {label}", lambda: compare_model(path, theirs, label))
+    yield "read", lambda: difference(read(path, names), theirs)
+    for name in names:
+        yield f"read {name}", lambda name=name: difference(read(path, [name]), theirs)
+    yield "inspect", lambda: str(pc.inspect_table(path))[:0]
+    if theirs is not None:
+        for name in names[:3]:
+            yield f"labels {name}", partial(compare_labels, path, theirs, name)
+        for label in labels_of(theirs)[:1]:
+            yield f"model of {label}", partial(compare_model, path, theirs, label)
 
 
-def work() -> None:
-    """Read the files whose paths come on the standard input, and print their steps."""
-    warnings.simplefilter("ignore")
-    sys.stdout.flush()
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def say(**values: Any) -> None:
-        answers.write(json.dumps(values) + "\n")
-        answers.flush()
-
-    for line in sys.stdin:
-        for one in steps(Path(line.rstrip("\n")), lambda name: say(begin=name)):
-            say(step=one)
-        say(done=True)
+def checks_of_delta_table(folder: Path) -> Iterator[tuple[str, Check]]:
+    ref = pc.TableRef(str(folder), format="delta")
+    ours = read(ref)
+    by_delta_rs = read_by_peer(lambda: pa.table(DeltaTable(str(folder)).scan().read_all()))
+    yield "delta-rs", lambda: difference(ours, by_delta_rs)
+    files = sorted(folder.parent.glob("expected/**/*.parquet")) if folder.name == "delta" else []
+    if files:
+        parts = [pq.ParquetFile(path).read() for path in files]
+        published = pa.concat_tables(parts, promote_options="permissive")
+        yield "published", lambda: difference(ours, published)
+    for field in ours.schema:
+        if not (pa.types.is_nested(field.type) or pa.types.is_null(field.type)):
+            yield f"filter {field.name}", partial(rows_lost_by_a_filter, ref, ours, field)
 
 
-class Reader:
-    """A process that reads files, which is replaced when it dies or hangs."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
-
-    def read(self, path: Path) -> list[Step]:
-        """The steps of a file."""
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, __file__, "--worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-        process, begun = self._process, "start"
-        found: list[Step] = []
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(f"{path}\n")
-        process.stdin.flush()
-        while True:
-            timer = threading.Timer(LONGEST, process.kill)
-            timer.start()
-            line = process.stdout.readline()
-            hung = not timer.is_alive()
-            timer.cancel()
-            if not line:
-                self._process = None
-                outcome = "hang" if hung else "abort"
-                by_pyarrow = "pyarrow alone: " if begun == "pyarrow" else ""
-                return [*found, Step(begun, outcome, f"{by_pyarrow}status {process.wait()}")]
-            said = json.loads(line)
-            if "done" in said:
-                return found
-            if "begin" in said:
-                begun = said["begin"]
-            else:
-                found.append(Step(*said["step"]))
-
-    def close(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+def rows_lost_by_a_filter(ref: pc.TableRef, table: pa.Table, field: pa.Field) -> str:
+    """Find the least and the greatest value of a column."""
+    for value in pac.min_max(table[field.name]).as_py().values():
+        if value is not None:
+            condition = pac.field(field.name) == pa.scalar(value, field.type)
+            plan = pc.open_table(ref).plan(where=condition)
+            found = sum(batch.num_rows for batch in plan.batches())
+            if found != (expected := table.filter(condition).num_rows):
+                return f"{value!r} finds {found} rows of {expected}"
+    return ""
 
 
-def outcome_of(steps_of_file: Sequence[Step]) -> str:
-    """The outcome of a file: its worst step.
-
-    A refusal counts if the values are not read: not every column is a label.
-    """
-    found = [
-        one.outcome
-        for one in steps_of_file
-        if one.outcome != "refused" or one.name in ("inspect", "open", "read")
-    ]
-    return max(found, key=OUTCOMES.index, default="equal")
-
-
-def main() -> None:
-    """Read the files of folders, and print the outcome of each and their counts."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("folders", nargs="*", metavar="FOLDER")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--verbose", action="store_true", help="also print what was refused")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.worker:
-        work()
-        return
-    waiting: queue.SimpleQueue[Path] = queue.SimpleQueue()
-    for path in (files := parquet_files(options.folders)):
-        waiting.put(path)
-    counts: Counter[str] = Counter()
-
-    def run() -> None:
-        reader = Reader()
-        while not waiting.empty():
-            path = waiting.get()
-            found = reader.read(path)
-            outcome = outcome_of(found)
-            counts[outcome] += 1
-            shown = OUTCOMES[1:] if options.verbose else OUTCOMES[2:]
-            for one in found:
-                if one.outcome in shown:
-                    sys.stdout.write(f"{path}: {one.name}: {one.outcome}: {one.detail[:300]}\n")
-            sys.stdout.flush()
-        reader.close()
-
-    threads = [threading.Thread(target=run) for _ in range(options.processes)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    lines = [f"{outcome:>14} {counts[outcome]:>6,}" for outcome in OUTCOMES]
-    sys.stdout.write("\n".join([*lines, f"{'files':>14} {len(files):>6,}", ""]))
-    sys.exit(1 if any(counts[outcome] for outcome in OUTCOMES[2:]) else 0)
+def outcome_of(checks: Iterator[tuple[str, Check]]) -> tuple[str, str]:
+    """The outcome of all uses of a table, and what is wrong with it, or ""."""
+    name, outcome = "open", "equal"
+    while True:
+        try:
+            name, check = next(checks)
+            if wrong := check():
+                return "other numbers", f"{name}: {wrong}"
+        except StopIteration:
+            return outcome, ""
+        except pc.ProbClassError:  # not every column is a label
+            outcome = "refused" if name in ("open", "read") else outcome
+        except Exception as error:
+            return "raised", f"{name}: {error!r}"
 
 
-if __name__ == "__main__":
-    main()
+@contextmanager
+def trials(*folders: str) -> Iterator[Trial]:
+    """The trials of this campaign, one for each file or table of the folders."""
+    paths = sources(folders)
+
+    def trial(seed: int) -> Result:
+        path = paths[seed % len(paths)]
+        kind, checks = "file", checks_of_file
+        if path.is_dir():
+            kind, checks = "Delta table", checks_of_delta_table
+        outcome, wrong = outcome_of(checks(path))
+        if outcome == "other numbers" and EXPLAINED.keys() & {*path.parts}:
+            outcome, wrong = "explained", ""
+        return Result(kind, str(path), outcome, wrong)
+
+    yield trial

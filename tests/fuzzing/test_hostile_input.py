@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hostile_packs
+import hostile_parquet
 import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.parquet as pq
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-import hostile_packs
-import hostile_parquet
 from campaign import run_batch
 from hostile_bundles import PLUGINS, SPECS, rows
 from hostile_packs import keep
