@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.compute as pac
-import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import probclass_core as pc
-from probclass_core.cli.app import app
 
 
 @pytest.fixture(scope="module")
@@ -74,23 +69,6 @@ def test_text_and_html_say_the_same(model: pc.Model, titanic: pa.Table) -> None:
         assert outcome in html
         assert "Blue bars are for 1, red bars against it." in html
         assert (" ×0." in text) == (" ×0." in html) == (by == "block")
-
-
-def test_the_command_line_explains_as_python_does(
-    model: pc.Model, titanic: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pq.write_table(titanic, "titanic.parquet")
-    pc.ModelStore("models").save(model, "titanic")
-    command = ["explain", "titanic", "titanic.parquet", "--row", "1", "--store", "models"]
-    for options, arguments in (((), {}), (("--by", "block"), {"by": "block"})):
-        shown = CliRunner().invoke(app, [*command, *options]).output
-        assert shown == f"{pc.explain(model, titanic, rows=1, **arguments)}\n"
-
-
-def test_an_unknown_way_to_add_up_is_refused(model: pc.Model, titanic: pa.Table) -> None:
-    with pytest.raises(pc.SpecError, match="by must be 'column' or 'block', got 'columns'"):
-        pc.explain(model, titanic, rows=1, by="columns")
 
 
 def test_values_of_a_column_of_several_blocks_are_shown_once(

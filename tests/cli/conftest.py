@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,10 @@ class CommandLine:
     folder: Path
 
     def __call__(self, *arguments: object) -> Result:
+        """Run a command, given by its words, or by one text that is split as a shell does."""
         texts = [str(argument) for argument in arguments]
+        if len(texts) == 1:
+            texts = shlex.split(texts[0])
         result = CliRunner().invoke(app, texts, prog_name="probclass", catch_exceptions=False)
         return Result(result.exit_code, result.stdout, result.stderr)
 

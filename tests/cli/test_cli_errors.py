@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 ROWS = 40
-COLUMNS: Mapping[str, Any] = {
+COLUMNS: dict[str, Any] = {
     "x": np.sin(np.arange(ROWS)),
     "y": np.cos(np.arange(ROWS) ** 2),
     "wind": ["NW", "SE"] * (ROWS // 2),
@@ -21,201 +20,137 @@ FULL = {"estimator": "gaussian_full", "columns": ["x", "y"]}
 WIND = {"estimator": "categorical", "columns": ["wind"]}
 
 
-def with_columns(**columns: Any) -> dict[str, Any]:
-    return {**COLUMNS, **columns}
-
-
 @pytest.fixture
 def lake(probclass: Any) -> Path:
-    """Two monthly partitions."""
+    """Two monthly partitions, and specs."""
     for month in ("2014-01", "2014-02"):
         probclass.table(f"lake/month={month}/part-0.parquet", COLUMNS)
+    probclass.spec({**FULL, "estimator": "gausian_full"}).rename("misspelt.json")
+    probclass.spec(FULL, WIND)
     return Path("lake")
 
 
 @pytest.fixture
 def trained(probclass: Any, lake: Path) -> Path:
     """The lake, and a model ``air`` trained on it."""
-    probclass.ok("fit", lake, "--spec", probclass.spec(FULL, WIND), "--name", "air")
+    probclass.ok("fit lake --spec spec.json --name air")
     return lake
 
 
-INVALID_TABLES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
-    "infinite value": (
-        with_columns(x=[np.inf, -np.inf] + [0.5] * (ROWS - 2)),
-        ["'x'", "2 infinite values"],
-    ),
-    "missing column": (
-        {name: values for name, values in COLUMNS.items() if name != "y"},
-        ["no column 'y'", "'air', 'wind', 'x'"],
-    ),
-}
-
-
-@pytest.mark.parametrize("case", INVALID_TABLES)
-def test_fit_rejects_invalid_tables(probclass: Any, case: str) -> None:
-    columns, parts = INVALID_TABLES[case]
-    source = probclass.table("table.parquet", columns)
-    spec = probclass.spec(FULL, WIND, on_scarce="error")
-    line = probclass.error("fit", source, "--spec", spec, "--name", "air")
-    assert [part for part in parts if part not in line] == []
-
-
-@pytest.mark.parametrize("dry_run", [[], ["--dry-run"]], ids=["fit", "dry run"])
-def test_fit_rejects_an_invalid_spec(probclass: Any, lake: Path, dry_run: list[str]) -> None:
-    spec = probclass.spec({**FULL, "estimator": "gausian_full"})
-    line = probclass.error("fit", lake, "--spec", spec, "--name", "air", *dry_run)
-    assert "'gausian_full'" in line
-    assert "Did you mean 'gaussian_full'?" in line
-
-
-NAMED = ("--name", "air")
-AUTO = ("--auto", "--label", "air")
-INVALID_COMMANDS: dict[str, tuple[tuple[str, ...], list[str]]] = {
-    "no command": (("fitt",), ["'fitt'", "Did you mean 'fit'?"]),
-    "no source": (("fit",), ["SOURCE", "See 'probclass fit --help'."]),
-    "no spec": (("fit", "lake", *NAMED), ["--spec FILE or --auto"]),
-    "two specs": (("fit", "lake", *AUTO, "--spec", "a.toml", *NAMED), ["--spec FILE or --auto"]),
-    "no label": (("fit", "lake", "--auto", *NAMED), ["--auto needs --label"]),
-    "no name": (("fit", "lake", *AUTO), ["--store", "PROBCLASS_STORE", "--name"]),
-    "label with a spec": (
-        ("fit", "lake", "--spec", "spec.json", "--label", "air", *NAMED),
-        ["--label needs --auto"],
-    ),
-    "effort with a spec": (
-        ("fit", "lake", "--spec", "spec.json", "--effort", "best", *NAMED),
-        ["--effort needs --auto"],
-    ),
-    "unknown effort": (
-        ("fit", "lake", *AUTO, "--effort", "most", *NAMED),
-        ["effort must be one of 'best', 'default', 'fast', got 'most'"],
-    ),
-    "bad name": (("fit", "lake", *AUTO, "--name", "../air"), ["'../air' cannot name a model"]),
-    "bad alias": (("fit", "lake", *AUTO, *NAMED, "--alias", "a b"), ["'a b' cannot be an alias"]),
-    "missing path": (("fit", "nowhere", *AUTO, *NAMED), ["nowhere does not exist"]),
-    "missing spec file": (("fit", "lake", "--spec", "a.toml", *NAMED), ["a.toml", "No such file"]),
-    "malformed partition": (
-        ("fit", "lake", *AUTO, *NAMED, "--partition", "2014-01"),
-        ["--partition '2014-01'", "as in --partition month=2014-01"],
-    ),
-    "malformed condition": (
-        ("fit", "lake", *AUTO, *NAMED, "--where", "month => 2014"),
+AUTO = "fit lake --auto --label air --name air"
+SPEC = "fit lake --spec spec.json --name air"
+INVALID: list[tuple[str, list[str]]] = [
+    ("fitt", ["'fitt'", "Did you mean 'fit'?"]),
+    ("fit", ["SOURCE", "See 'probclass fit --help'."]),
+    ("fit lake --name air", ["--spec FILE or --auto"]),
+    (f"{AUTO} --spec a.toml", ["--spec FILE or --auto"]),
+    ("fit lake --auto --name air", ["--auto needs --label"]),
+    ("fit lake --auto --label air", ["--store", "PROBCLASS_STORE", "--name"]),
+    (f"{SPEC} --label air", ["--label needs --auto"]),
+    (f"{SPEC} --effort best", ["--effort needs --auto"]),
+    (f"{AUTO} --effort bst", ["effort must be one of 'best', 'default', 'fast'", "mean 'best'?"]),
+    ("fit lake --auto --label air --name ../air", ["'../air' cannot name a model"]),
+    (f"{AUTO} --alias 'a b'", ["'a b' cannot be an alias"]),
+    ("fit nowhere --auto --label air --name air", ["nowhere does not exist"]),
+    ("fit lake --spec a.toml --name air", ["a.toml", "No such file"]),
+    ("fit lake --spec misspelt.json --name air", ["'gausian_full'", "mean 'gaussian_full'?"]),
+    ("fit lake --spec misspelt.json --dry-run", ["'gausian_full'", "mean 'gaussian_full'?"]),
+    (f"{AUTO} --partition 2014-01", ["--partition '2014-01'", "as in --partition month=2014-01"]),
+    (
+        f"{AUTO} --where 'month => 2014'",
         ["--where 'month => 2014'", 'as in --where "month >= 2013-01"'],
     ),
-    "unknown column in a condition": (
-        ("fit", "lake", *AUTO, *NAMED, "--where", "mont == 2014-01"),
-        ["no column 'mont'"],
-    ),
-    "malformed names": (
-        ("fit", "lake", *AUTO, *NAMED, "--exclude", "x,,y"),
-        ["--exclude 'x,,y'", "as in --exclude time,air"],
-    ),
-    "no workers": (("fit", "lake", *AUTO, *NAMED, "--workers", "0"), ["--workers"]),
-    "unknown scheme of a store": (
-        ("models", "--store", "nope://somewhere"),
-        ["nope://somewhere"],
-    ),
-    "no model": (("inspect", "air"), ["no model 'air'", "is empty"]),
-    "unknown estimator": (("estimators", "knn"), ["unknown estimator 'knn'"]),
-    "no plot named": (("plot",), ["See 'probclass plot --help'."]),
-    "file in place of a directory": (("demo", "spec.json"), ["spec.json"]),
-}
+    (f"{AUTO} --where 'mont == 2014-01'", ["no column 'mont'"]),
+    (f"{AUTO} --exclude x,,y", ["--exclude 'x,,y'", "as in --exclude time,air"]),
+    (f"{AUTO} --workers 0", ["--workers"]),
+    ("models --store nope://somewhere", ["nope://somewhere"]),
+    ("inspect air", ["no model 'air'", "is empty"]),
+    ("estimators knn", ["unknown estimator 'knn'"]),
+    ("plot", ["See 'probclass plot --help'."]),
+    ("demo spec.json", ["spec.json"]),
+]
 
 
-@pytest.mark.parametrize("case", INVALID_COMMANDS)
-def test_invalid_commands_are_errors(probclass: Any, lake: Path, case: str) -> None:
-    probclass.spec(FULL)
-    arguments, parts = INVALID_COMMANDS[case]
-    line = probclass.error(*arguments)
+@pytest.mark.parametrize(("command", "parts"), INVALID)
+def test_an_invalid_command_is_an_error(
+    probclass: Any, lake: Path, command: str, parts: list[str]
+) -> None:
+    line = probclass.error(command)
     assert [part for part in parts if part not in line] == []
 
 
-INVALID_SCORES: dict[str, tuple[tuple[str, ...], list[str]]] = {
-    "missing partition": (
-        ("lake", "scored", "--partition", "month=2020-01"),
-        ["2020-01", "it has 2"],
+INVALID_WITH_A_MODEL: list[tuple[str, list[str]]] = [
+    ("score air lake scored --partition month=2020-01", ["2020-01", "it has 2"]),
+    ("score air lake scored --columns x,tim", ["no column 'tim'"]),
+    ("score air lake scored --posterior rows", ["posterior", "'list'"]),
+    ("score air lake scored --overwrite all", ["overwrite", "'never'"]),
+    ("score air narrow.parquet scored", ["'y'", "'air', 'wind', 'x'"]),
+    ("fit infinite.parquet --spec spec.json --name b", ["'x'", "2 infinite values"]),
+    ("fit narrow.parquet --spec spec.json --name b", ["no column 'y'", "'air', 'wind', 'x'"]),
+    ("evaluate air other.parquet", ["40 have one that the model never saw"]),
+    ("inspect air --block gausian_full", ["it has 'categorical', 'gaussian_full'. Did you mean"]),
+    (
+        "inspect air --linear",
+        ["block 'gaussian_full' (gaussian_full) is not linear in its features"],
     ),
-    "unknown column": (("lake", "scored", "--columns", "x,tim"), ["no column 'tim'"]),
-    "unknown posterior format": (
-        ("lake", "scored", "--posterior", "rows"),
-        ["posterior", "'list'"],
+    (
+        "inspect air --linear --block categorical",
+        ["--linear shows the whole model and cannot be used with --block"],
     ),
-    "unknown overwrite mode": (("lake", "scored", "--overwrite", "all"), ["overwrite", "'never'"]),
-    "missing column": (("narrow.parquet", "scored"), ["'y'", "'air', 'wind', 'x'"]),
-}
+]
 
 
-@pytest.mark.parametrize("case", INVALID_SCORES)
-def test_score_rejects_invalid_input_and_writes_nothing(
-    probclass: Any, trained: Path, case: str
+@pytest.mark.parametrize(("command", "parts"), INVALID_WITH_A_MODEL)
+def test_a_command_that_a_model_or_table_contradicts_is_an_error(
+    probclass: Any, trained: Path, command: str, parts: list[str]
 ) -> None:
-    probclass.table("narrow.parquet", {key: COLUMNS[key] for key in ("x", "wind", "air")})
-    arguments, parts = INVALID_SCORES[case]
-    line = probclass.error("score", "air", *arguments)
+    narrow = {name: values for name, values in COLUMNS.items() if name != "y"}
+    probclass.table("narrow.parquet", narrow)
+    probclass.table("infinite.parquet", COLUMNS | {"x": [np.inf, -np.inf] + [0.5] * (ROWS - 2)})
+    probclass.table("other.parquet", COLUMNS | {"air": ["fair"] * ROWS})
+    line = probclass.error(command)
     assert [part for part in parts if part not in line] == []
 
 
 def test_overwrite_never_keeps_the_existing_rows(probclass: Any, trained: Path) -> None:
-    probclass.ok("score", "air", trained, "scored")
-    spec = probclass.spec(WIND)
-    probclass.ok("fit", trained, "--spec", spec, "--name", "other")
-    line = probclass.error("score", "other", trained, "scored", "--overwrite", "never")
+    probclass.ok("score air lake scored")
+    probclass.spec(WIND)
+    probclass.ok("fit lake --spec spec.json --name other")
+    line = probclass.error("score other lake scored --overwrite never")
     assert "overwrite='partition'" in line
 
 
-def test_evaluate_rejects_only_unknown_labels(probclass: Any, trained: Path) -> None:
-    probclass.table("other.parquet", with_columns(air=["fair"] * ROWS))
-    assert "40 have one that the model never saw" in probclass.error(
-        "evaluate", "air", "other.parquet"
-    )
-
-
-def corrupt(manifest: Path) -> None:
-    path = next(manifest.parent.glob("gaussian_full.arrow"))
+def test_every_command_rejects_a_damaged_model(probclass: Any, trained: Path) -> None:
+    (path,) = Path("models").rglob("gaussian_full.arrow")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
+    for command in ("score air lake scored", "evaluate air lake", "inspect air"):
+        assert "'gaussian_full.arrow' is damaged (SHA-256" in probclass.error(command)
 
 
-def test_every_command_rejects_a_damaged_model(probclass: Any, trained: Path) -> None:
-    (manifest,) = Path("models").rglob("manifest.json")
-    corrupt(manifest)
-    for command in (("score", "air", trained, "scored"), ("evaluate", "air", trained)):
-        assert "'gaussian_full.arrow' is damaged (SHA-256" in probclass.error(*command)
-    assert "'gaussian_full.arrow' is damaged" in probclass.error("inspect", "air")
-
-
-def test_an_unknown_name_suggests_a_similar_one(probclass: Any, trained: Path) -> None:
-    probclass.ok("promote", "air", "champion")
-    line = probclass.error("score", "air@champio", trained, "scored")
+def test_an_unknown_alias_suggests_a_similar_one(probclass: Any, trained: Path) -> None:
+    probclass.ok("promote air champion")
+    line = probclass.error("score air@champio lake scored")
     assert "Did you mean 'champion'?" in line
     assert "it has 'gaussian_full'" not in line
-    line = probclass.error("inspect", "air", "--block", "gausian_full")
-    assert "it has 'categorical', 'gaussian_full'. Did you mean 'gaussian_full'?" in line
-
-
-def test_linear_rejects_models_that_are_not_linear(probclass: Any, trained: Path) -> None:
-    line = probclass.error("inspect", "air", "--linear")
-    assert "block 'gaussian_full' (gaussian_full) is not linear in its features" in line
-    line = probclass.error("inspect", "air", "--linear", "--block", "categorical")
-    assert "--linear shows the whole model and cannot be used with --block" in line
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--time", "x", "--out", "x.png"), "'x' is double; a plot over time needs dates"),
-        (("--time", "tim", "--out", "x.png"), "no column 'tim'"),
-        (("--time", "day", "--out", "x.doc"), "--out 'x.doc': cannot write the format 'doc'"),
-        (("--time", "day", "--out", "no/x.png"), "cannot write no/x.png: No such file"),
+        ("--time x --out x.png", "'x' is double; a plot over time needs dates"),
+        ("--time tim --out x.png", "no column 'tim'"),
+        ("--time day --out x.doc", "--out 'x.doc': cannot write the format 'doc'"),
+        ("--time day --out no/x.png", "cannot write no/x.png: No such file"),
     ],
 )
 def test_an_invalid_posterior_over_time_is_an_error(
-    probclass: Any, trained: Path, arguments: tuple[str, ...], message: str
+    probclass: Any, trained: Path, arguments: str, message: str
 ) -> None:
-    dated = probclass.table("dated.parquet", with_columns(day=[date(2014, 1, 1)] * ROWS))
-    probclass.ok("score", "air", dated, "scored")
-    assert message in probclass.error("plot", "posterior-over-time", "scored", *arguments)
+    probclass.table("dated.parquet", COLUMNS | {"day": [date(2014, 1, 1)] * ROWS})
+    probclass.ok("score air dated.parquet scored")
+    assert message in probclass.error(f"plot posterior-over-time scored {arguments}")
 
 
 def test_an_interrupted_command_reports_it_and_saves_nothing(
@@ -226,6 +161,6 @@ def test_an_interrupted_command_reports_it_and_saves_nothing(
 
     monkeypatch.setattr("probclass_core.fit", interrupt)
     before = probclass.files()
-    result = probclass("fit", lake, *AUTO, *NAMED)
+    result = probclass(AUTO)
     assert (result.code, result.out, result.err) == (130, "", "error: interrupted.\n")
     assert probclass.files() == before

@@ -11,22 +11,19 @@ import pytest
 import probclass_core as pc
 
 L, W = "sepal_length", "sepal_width"
-AXES = ("--x", L, "--y", W)
+AXES = f"--x {L} --y {W}"
 PLOTS = {
-    "contours": ("contours", "full", *AXES),
-    "contours of data": (
-        *("contours", "full", *AXES, "--data", "iris.parquet"),
-        *("--point", "6.75,4.25", "--level", "0.05"),
-    ),
-    "ball": ("ball", "near", *AXES, "--point", "6.75,4.25"),
-    "effect": ("effect", "full", "--column", L),
-    "effect of data": ("effect", "full", "--column", L, "--data", "iris.parquet"),
-    "effect of categories": ("effect", "full", "--column", "size", "--limit", "2"),
-    "weights": ("weights", "weighted"),
-    "importance": ("importance", "full", "iris.parquet", "--limit", "1"),
-    "waterfall": ("waterfall", "full", "iris.parquet", "--row", "3", "--units", "bits"),
-    "reliability": ("reliability", "full", "iris.parquet", "--class", "iris-setosa"),
-    "confusion": ("confusion", "full", "iris.parquet"),
+    "contours": f"contours full {AXES}",
+    "contours of data": f"contours full {AXES} --data iris.parquet --point 6,4 --level 0.05",
+    "ball": f"ball near {AXES} --point 6.75,4.25",
+    "effect": f"effect full --column {L}",
+    "effect of data": f"effect full --column {L} --data iris.parquet",
+    "effect of categories": "effect full --column size --limit 2",
+    "weights": "weights weighted",
+    "importance": "importance full iris.parquet --limit 1",
+    "waterfall": "waterfall full iris.parquet --row 3 --units bits",
+    "reliability": "reliability full iris.parquet --class iris-setosa",
+    "confusion": "confusion full iris.parquet",
 }
 ROWS = {
     "contours of data": 150,
@@ -54,61 +51,57 @@ def models(probclass: Any, iris: pa.Table) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", PLOTS)
 def test_a_plot_is_written_and_reported(probclass: Any, models: dict[str, str], kind: str) -> None:
-    plot = ("plot", *PLOTS[kind])
+    plot = f"plot {PLOTS[kind]}"
     rows = ROWS.get(kind)
     subject = "the model" if rows is None else f"{rows} row{'s' if rows > 1 else ''}"
-    assert probclass.ok(*plot, "--out", "a.png").out == f"Plotted {subject} in a.png.\n"
+    assert probclass.ok(f"{plot} --out a.png").out == f"Plotted {subject} in a.png.\n"
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
-    expected = {"model": models[PLOTS[kind][1]], "out": "a.svg"}
-    document = probclass(*plot, "--out", "a.svg", "--json").json
+    expected = {"model": models[PLOTS[kind].split()[1]], "out": "a.svg"}
+    document = probclass(f"{plot} --out a.svg --json").json
     assert document == expected | ({} if rows is None else {"rows": rows})
     assert "<svg" in Path("a.svg").read_text(encoding="utf-8")
 
 
 def test_conditions_select_the_plotted_rows(probclass: Any, models: dict[str, str]) -> None:
-    plot = ("plot", *PLOTS["contours of data"], "--where", "sepal_length < 5", "--out", "a.png")
-    assert probclass.ok(*plot).out == "Plotted 22 rows in a.png.\n"
-    plot = ("plot", *PLOTS["confusion"], "--where", "species = iris-setosa", "--out", "a.png")
-    assert probclass.ok(*plot).out == "Plotted 50 rows in a.png.\n"
+    for plot, where, rows in (
+        ("contours of data", "sepal_length < 5", 22),
+        ("confusion", "species = iris-setosa", 50),
+    ):
+        shown = probclass.ok(f"plot {PLOTS[plot]} --where '{where}' --out a.png").out
+        assert shown == f"Plotted {rows} rows in a.png.\n"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("plot", "message"),
     [
-        (("contours", "full", "--x", L, "--y", "sepal_widht"), "Did you mean 'sepal_width'?"),
-        ((*PLOTS["contours"], "--point", "6.75;4.25"), "--point '6.75;4.25': write X,Y"),
-        ((*PLOTS["contours"], "--point", "nan,1"), "must be two finite numbers"),
-        ((*PLOTS["contours"], "--where", "x < 1"), "select rows of --data; add --data SOURCE"),
-        ((*PLOTS["contours"], "--data", "nothing.parquet"), "nothing.parquet"),
-        (("effect", "full", "--column", "size", "--limit", "0"), "'--limit'"),
-        (("reliability", "full", "iris.parquet", "--class", "setosa"), "no class 'setosa'"),
-        (("confusion", "ful", "iris.parquet"), "'full'"),
+        (f"contours full --x {L} --y sepal_widht", "Did you mean 'sepal_width'?"),
+        (f"contours full {AXES} --point '6.75;4.25'", "--point '6.75;4.25': write X,Y"),
+        (f"contours full {AXES} --point nan,1", "must be two finite numbers"),
+        (f"contours full {AXES} --where 'x < 1'", "select rows of --data; add --data SOURCE"),
+        (f"contours full {AXES} --data nothing.parquet", "nothing.parquet"),
+        ("effect full --column size --limit 0", "'--limit'"),
+        ("reliability full iris.parquet --class setosa", "no class 'setosa'"),
+        ("confusion ful iris.parquet", "'full'"),
+        ("weights full", "the model has no fitted block weights; fit one with"),
     ],
 )
 def test_an_invalid_plot_is_an_error(
-    probclass: Any, models: dict[str, str], arguments: tuple[str, ...], message: str
+    probclass: Any, models: dict[str, str], plot: str, message: str
 ) -> None:
-    assert message in probclass.error("plot", *arguments, "--out", "a.png")
+    assert message in probclass.error(f"plot {plot} --out a.png")
 
 
-def test_the_image_format_is_checked_first(probclass: Any, models: dict[str, str]) -> None:
-    line = probclass.error("plot", "confusion", "none", "no table", "--out", "a.doc")
+def test_the_image_format_is_checked_first(probclass: Any) -> None:
+    line = probclass.error("plot confusion none nowhere --out a.doc")
     assert "--out 'a.doc': cannot write the format 'doc'; use 'eps', 'jpg', 'pdf', 'png'" in line
 
 
-def test_a_model_without_fitted_weights_has_no_plot_of_them(
-    probclass: Any, models: dict[str, str]
-) -> None:
-    line = probclass.error("plot", "weights", "full", "--out", "a.png")
-    assert "the model has no fitted block weights; fit one with" in line
-
-
 def test_inspect_lists_blocks_by_importance(probclass: Any, models: dict[str, str]) -> None:
-    lines = probclass.ok("inspect", "weighted").lines
+    lines = probclass.ok("inspect weighted").lines
     first = lines.index("block weight importance") + 2
     assert lines[first].startswith("gaussian_full ")
     assert lines[first].endswith("█" * 24)
     assert lines[first + 1].startswith("categorical 0")
-    document = probclass("inspect", "weighted", "--json").json
+    document = probclass("inspect weighted --json").json
     names = [term["name"] for term in document["block_weights"]]
     assert names[:3] == ["gaussian_full", "categorical", "iris-setosa"]

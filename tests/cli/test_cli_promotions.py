@@ -60,8 +60,9 @@ def test_only_a_better_version_is_promoted_and_the_exit_code_says_so(
 
 def test_a_promotion_can_be_rolled_back_and_listed(probclass: Any, store: pc.ModelStore) -> None:
     poor, good = (store.resolve(f"iris@{alias}").id for alias in ("poor", "good"))
-    for alias in ("poor", "good"):
-        probclass.ok("promote", f"iris@{alias}", "champion", "--reason", f"a {alias} one")
+    probclass.ok("promote iris@poor champion --reason 'a poor one'")
+    promoted = probclass.ok("promote iris@good champion --reason 'a good one'").out
+    assert promoted == f"iris@champion is {good[:12]} (before: {poor[:12]}): a good one\n"
     assert probclass("inspect", "iris@previous", "--json").json["model_id"] == poor
     back = probclass.ok("rollback", "iris", "--reason", "odd")
     assert back.out == f"iris@champion is {poor[:12]} again (before: {good[:12]}): odd\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import re
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -124,20 +122,6 @@ def test_models_lists_models_and_versions(probclass: Any, iris_model: pc.Model) 
     assert document["models"][0]["aliases"]["book"]["id"] == iris_model.id
 
 
-def test_promote_reports_the_version_that_the_alias_named_before(
-    probclass: Any, iris_model: pc.Model
-) -> None:
-    spec = probclass.spec(
-        {"estimator": "gaussian_diagonal", "columns": "petal_width"}, label="species"
-    )
-    fitted = probclass("fit", "iris.parquet", "--spec", spec, "--name", "iris", "--json").json
-    short, before = fitted["model_id"][:12], iris_model.id[:12]
-    result = probclass.ok("promote", f"iris@{short}", "book")
-    assert result.out == f"iris@book is {short} (before: {before})\n"
-    record = probclass("promote", f"iris@{before}", "book", "--json").json
-    assert (record["id"], record["previous"]) == (iris_model.id, fitted["model_id"])
-
-
 def test_inspect_shows_the_means_and_covariances_of_the_textbook(
     probclass: Any, iris_model: pc.Model
 ) -> None:
@@ -153,21 +137,6 @@ def test_inspect_shows_the_means_and_covariances_of_the_textbook(
     ]
     assert "Block knn_density: petal_length, petal_width; k 3" in shown
     assert shown[-1].startswith("… and ")
-
-
-@pytest.mark.parametrize("arguments", [("models", "air"), ("inspect", "air")])
-@pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])
-def test_credentials_in_a_recorded_source_are_not_printed(
-    probclass: Any, arguments: tuple[str, ...], json: list[str]
-) -> None:
-    spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
-    model = pc.fit(pa.table({"x": [1.0, 2.0, 4.0, 5.0], "y": ["a", "a", "b", "b"]}), spec)
-    source = {"source": "s3://key:secret@bucket/lake?token=secret", "rows": 4}
-    training = {**model.training, **source, "density_quantiles": source}
-    pc.ModelStore("models").save(dataclasses.replace(model, training=training), "air")
-    out = probclass.ok(*arguments, *json).out
-    assert "s3://***@bucket/lake" in out
-    assert "secret" not in out
 
 
 def test_inspect_shows_one_block_and_limits_its_rows(probclass: Any, iris_model: pc.Model) -> None:
@@ -382,12 +351,11 @@ def all_commands(group: Any, path: str = "probclass") -> Iterator[tuple[str, Any
 COMMANDS = dict(all_commands(typer.main.get_command(app)))
 
 
-@pytest.mark.parametrize("path", COMMANDS)
-def test_every_command_is_tested(path: str) -> None:
-    first = json.dumps(path.split()[1])
+def test_every_command_is_tested() -> None:
     folder = Path(__file__).parents[1]
-    tests = [file.read_text(encoding="utf-8") for file in folder.rglob("test_*.py")]
-    assert any(f"({first}" in text or f"[{first}" in text for text in tests)
+    tests = "\n".join(file.read_text(encoding="utf-8") for file in folder.rglob("test_*.py"))
+    names = {path.split()[1] for path in COMMANDS}
+    assert {name for name in names if not re.search(rf"[(\[][f]?\"{name}[\" ]", tests)} == set()
 
 
 @pytest.mark.parametrize("path", COMMANDS)
@@ -399,15 +367,3 @@ def test_help_fits_every_option_name_on_a_narrow_terminal(
     assert not re.search(r"<\w+>", shown), "types of flags and arguments say nothing"
     options = [param for param in COMMANDS[path].params if param.param_type_name == "option"]
     assert [name for option in options for name in option.opts if f"{name} " not in shown] == []
-
-
-def test_fit_prints_each_note_about_scarce_rows_once(probclass: Any) -> None:
-    columns = {"x": [1.0, 2.0, 3.0, None], "z": pa.nulls(4, pa.float64()), "y": [*"aabc"]}
-    source = probclass.table("scarce.parquet", columns)
-    spec = probclass.spec({"estimator": "gaussian_diagonal", "columns": ["x", "z"]}, label="y")
-    result = probclass("fit", source, "--spec", spec, "--name", "scarce")
-    notes = pc.fit(source, pc.ModelSpec.from_file(spec)).training["notes"]
-    assert result.code == 0
-    assert len(notes) == 3
-    printed = " ".join(result.err.split())
-    assert [printed.count(note) for note in notes] == [1, 1, 1]

@@ -101,9 +101,9 @@ def test_records_are_shown_without_secrets(tmp_path: Path) -> None:
     model = pc.fit(rows, pc.ModelSpec("y", {"gaussian_diagonal": ["x"]}))
     version = store.save(model, "air", provenance=provenance)
     store.promote("air", version, alias="champion", reason="from s3://AK:HU/shpw9@bucket/x")
-    for command in (["inspect", "air"], ["models", "history", "air"], ["models", "ls"]):
+    for command in ("inspect air", "models air", "models history air", "models ls"):
         for more in ([], ["--json"]):
-            result = CliRunner().invoke(app, [*command, "--store", str(tmp_path), *more])
+            result = CliRunner().invoke(app, [*command.split(), "--store", str(tmp_path), *more])
             assert result.exit_code == 0, result.output
             assert is_hidden(result.output), command
     assert is_hidden(described_rows({"source": provenance["sources"][0]}))

@@ -1,0 +1,82 @@
+"""estimators --check, and what commands say of a plugin that cannot be loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probclass_core.plugins import manager
+
+PLUGIN = """
+from probclass_core import EstimatorPlugin, hookimpl
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
+
+PROBCLASS_API = 1
+
+class Narrow(GaussianDiagonal):
+    name = "narrow"
+
+@hookimpl
+def probclass_estimators():
+    yield EstimatorPlugin("narrow", Narrow, "a normal by another name")
+"""
+BROKEN = "def license():\n    return {}['key']\n\nlicense()\n"
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of packages with the metadata of ``narrow``, whose module a test writes."""
+    folder = tmp_path / "site"
+    info = folder / "narrow-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Name: narrow\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    monkeypatch.undo()
+    manager._installed.cache_clear()
+
+
+def install(site: Path, source: str, module: str) -> None:
+    (site / f"{module}.py").write_text(source)
+    entry = f"[probclass]\nnarrow = {module}\n"
+    (site / "narrow-1.0.dist-info" / "entry_points.txt").write_text(entry)
+    manager._installed.cache_clear()
+
+
+def test_check_lists_every_plugin(probclass: Any, site: Path) -> None:
+    install(site, PLUGIN, "narrow_good")
+    result = probclass.ok("estimators --check")
+    (line,) = (line for line in result.lines if line.startswith("narrow_good"))
+    assert line == "narrow_good narrow 1.0 narrow good"
+    assert "broken" not in result.out
+    assert "a normal by another name" in probclass.ok("estimators").out
+    assert "cannot be used with NAME" in probclass.error("estimators narrow --check")
+
+
+def test_check_shows_the_traceback_of_a_broken_plugin(probclass: Any, site: Path) -> None:
+    install(site, BROKEN, "narrow_broken")
+    shown = probclass("estimators --check")
+    assert shown.code == 2
+    message = "plugin 'narrow' (narrow_broken) of narrow 1.0 cannot be loaded: KeyError"
+    assert message in shown.out
+    assert "fix or uninstall it" in shown.out
+    traceback = shown.out[shown.out.index("Traceback") :].splitlines()
+    assert traceback[1].endswith(f'{site / "narrow_broken.py"}", line 4, in <module>')
+    assert traceback[-1] == "KeyError: 'key'"
+    records = json.loads(probclass("estimators --check --json").out)["plugins"]
+    (broken,) = (record for record in records if record["advice"])
+    assert (broken["distribution"], broken["version"], broken["offers"]) == ("narrow", "1.0", [])
+    assert broken["traceback"].splitlines()[1] == traceback[1]
+    assert {record["distribution"] for record in records} >= {"narrow", "probclass"}
+    # Commands that do not need it warn.
+    assert probclass.error("estimators").startswith(f"error: {message}")
+    probclass.table("rows.parquet", {"x": [1.0, 2.0, 4.0, 5.0], "y": [*"aabb"]})
+    manager._installed.cache_clear()  # a process warns once
+    fitted = probclass("fit rows.parquet --auto --label y --name m --json")
+    assert json.loads(fitted.out)["rows"] == 4
+    assert json.loads(fitted.err)["warning"].startswith(message)
+    assert fitted.err.count("\n") == 1
