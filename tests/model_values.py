@@ -11,6 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 import probclass_core as pc
+from probclass_core.arrow.arrays import label_codes
+from probclass_core.estimation.contract import LeaveOneOut
+from probclass_core.estimation.statistics import bind
 
 
 def rounds_to(value: float, printed: str) -> bool:
@@ -79,9 +82,22 @@ def posterior(model: pc.Model, **row: Any) -> dict[Any, float]:
 
 def evidence(table: pa.Table, block: pc.Block, weight: str | None = None) -> float:
     """The log evidence of a model of one block for label ``c``."""
-    statistics = pc.summarize(table, pc.ModelSpec("c", [block], weight=weight))
-    estimator = pc.estimators()[block.estimator](statistics.features, block.options)
-    return estimator.log_evidence(statistics.blocks[str(block.name or block.estimator)])
+    spec = pc.ModelSpec("c", [block], weight=weight)
+    statistics = pc.summarize(table, spec)
+    (estimator,) = bind(spec, statistics.features).values()
+    (sums,) = statistics.blocks.values()
+    return estimator.log_evidence(sums)
+
+
+def left_out(model: pc.Model, table: pa.Table) -> np.ndarray:
+    """log p(x | c) of training rows by the model's one block, each as fitted without the row."""
+    (block,), (estimator,) = model.spec.blocks, bind(model.spec, model.features).values()
+    assert isinstance(estimator, LeaveOneOut)
+    weights = None if model.spec.weight is None else table[model.spec.weight].to_numpy()
+    batch = table.select(list(block.inputs)).combine_chunks().to_batches()[0]
+    truth = label_codes(table[model.spec.label], model.classes)
+    (parameters,) = model.parameters.values()
+    return estimator.leave_one_out(parameters, model.classes, batch, truth, weights)
 
 
 def predicted(model: pc.Model, **row: Any) -> Any:

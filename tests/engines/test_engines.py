@@ -18,7 +18,7 @@ import reversed_engine
 import workloads
 from reversed_engine import ReversedEngine
 from typer.testing import CliRunner
-from workloads import SPEC, FaultyTable, file_digests, rows_of, scored_rows
+from workloads import SPEC, WEIGHTED, FaultyTable, file_digests, rows_of, scored_rows
 
 import probclass_core as pc
 from probclass_core.cli.app import app
@@ -168,7 +168,7 @@ def test_cached_statistics_are_not_computed_again(
 
 def test_rows_in_memory_are_sent_but_not_a_reader(pool: Executor) -> None:
     table = pa.concat_tables([rows_of(seed) for seed in range(3)])
-    assert pc.fit(table, SPEC, engine=pool).id == pc.fit(table, SPEC).id
+    assert pc.fit(table, WEIGHTED, engine=pool).id == pc.fit(table, WEIGHTED).id
     with pytest.raises(pc.SpecError, match="a reader, which can be read once, cannot be sent"):
         pc.fit(table.to_reader(), SPEC, engine=pool)
 

@@ -15,7 +15,6 @@ import pyarrow.compute as compute
 import pytest
 from model_values import covariance, fitted
 from naive import naive_spec
-from scipy.stats import multivariate_normal, norm
 from sklearn import datasets
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
@@ -82,7 +81,7 @@ def with_spread(x: np.ndarray, y: np.ndarray) -> Sample:
     return Sample(x[:, np.all(spread, axis=0)], y)
 
 
-@pytest.fixture(scope="module", params=["iris", "wine", "breast_cancer", "digits", "penguins"])
+@pytest.fixture(scope="module", params=["wine", "digits", "penguins"])
 def spread_sample(request: pytest.FixtureRequest) -> Sample:
     """Numeric columns with a spread in every class."""
     if request.param == "penguins":
@@ -124,12 +123,6 @@ def same_naive_normals(sample: Sample, other: Sample) -> None:
 
 def test_gaussian_diagonal_agrees_with_gaussian_nb(spread_sample: Sample) -> None:
     same_naive_normals(spread_sample, spread_sample)
-
-
-def test_gaussian_diagonal_agrees_with_gaussian_nb_on_adult(
-    adult: tuple[pa.Table, pa.Table],
-) -> None:
-    same_naive_normals(*map(numbers_of_adult, adult))
 
 
 def test_weighted_gaussian_diagonal_agrees_with_gaussian_nb(spread_sample: Sample) -> None:
@@ -188,28 +181,6 @@ def test_gaussian_full_agrees_with_quadratic_discriminant_analysis(
     )
 
 
-def test_gaussian_full_agrees_with_scipy(full_rank_sample: Sample) -> None:
-    model = fitted(full_rank_sample.table, "y", pc.Block("gaussian_full", full_rank_sample.names))
-    ours = model.log_likelihood_by_block(full_rank_sample.table)[:, :, 0]
-    for position, label in enumerate(model.classes.to_pylist()):
-        rows = full_rank_sample.x[full_rank_sample.y == label]
-        # scipy refuses features of very different scale, so they are standardized.
-        unit = rows.std(axis=0)
-        peer = multivariate_normal((rows / unit).mean(axis=0), np.cov((rows / unit).T, ddof=0))
-        same_logs(ours[:, position], peer.logpdf(full_rank_sample.x / unit) - np.log(unit).sum())
-
-
-def test_gaussian_diagonal_agrees_with_scipy(spread_sample: Sample) -> None:
-    block = pc.Block("gaussian_diagonal", spread_sample.names, ddof=1, variance_floor=0.0)
-    ours = fitted(spread_sample.table, "y", block).log_likelihood_by_block(spread_sample.table)[
-        :, :, 0
-    ]
-    for position, label in enumerate(np.unique(spread_sample.y)):
-        rows = spread_sample.x[spread_sample.y == label]
-        peer = norm(rows.mean(axis=0), rows.std(axis=0, ddof=1))
-        same_logs(ours[:, position], peer.logpdf(spread_sample.x).sum(axis=1))
-
-
 def same_categories(
     table: pa.Table,
     columns: list[str],
@@ -243,13 +214,6 @@ def test_categorical_agrees_with_categorical_nb_on_penguins(
     same_categories(table, ["island", "sex"], "species", peer, table, pseudo_count=alpha)
 
 
-def test_categorical_agrees_with_categorical_nb_on_adult(adult: tuple[pa.Table, pa.Table]) -> None:
-    train, test = map(complete_rows, adult)
-    columns = [field.name for field in train.schema if pa.types.is_large_string(field.type)]
-    columns.remove("income")
-    same_categories(train, columns, "income", CategoricalNB(), test)
-
-
 def test_a_domain_agrees_with_min_categories_of_categorical_nb() -> None:
     """Pixels have values from 0 to 16, and many pixels lack some of them."""
     digits = bundled("digits")
@@ -263,7 +227,7 @@ def test_a_domain_agrees_with_min_categories_of_categorical_nb() -> None:
     same_logs(model.predict_log_proba(table), peer.predict_log_proba(x))
 
 
-@pytest.mark.parametrize("name", ["wine", "breast_cancer", "digits", "iris"])
+@pytest.mark.parametrize("name", ["iris", "breast_cancer"])
 @pytest.mark.parametrize(
     ("metric", "p"),
     [
@@ -314,13 +278,6 @@ def same_mixture(
     evidence = np.logaddexp.reduce(theirs, axis=1)
     same_logs(model.score_samples(test), evidence)
     same_logs(model.predict_log_proba(test), theirs - evidence[:, None])
-
-
-def test_mixed_blocks_agree_with_gaussian_nb_times_categorical_nb_on_penguins(
-    penguins: pa.Table,
-) -> None:
-    table = complete_rows(penguins)
-    same_mixture(table, "species", BODY, ["island", "sex"], table)
 
 
 def test_mixed_blocks_agree_with_gaussian_nb_times_categorical_nb_on_adult(

@@ -49,19 +49,6 @@ def test_the_pregnancy_test(pregnant: float, printed: float) -> None:
     assert round(result.posterior["1"], digits) == printed
 
 
-def test_a_day_of_tennis() -> None:
-    """ "Bayes Classifiers", example 3: four observations of one day."""
-    counts = {"yes": (9, [2, 3, 3, 3]), "no": (5, [3, 1, 4, 3])}  # sunny, cool, high, strong
-    prior = {name: days / 14 for name, (days, _) in counts.items()}
-    observations = [
-        {name: cells[number] / days for name, (days, cells) in counts.items()}
-        for number in range(4)
-    ]
-    day = pc.bayes_rule(prior, observations)
-    assert [f"{joint:.4f}" for joint in day.table["joint"].to_pylist()] == ["0.0053", "0.0206"]
-    assert f"{day.posterior['no']:.3f}" == "0.795"
-
-
 @given(
     st.lists(st.integers(1, 50), min_size=3, max_size=3),
     st.lists(st.lists(st.integers(0, 20), min_size=3, max_size=3), min_size=1, max_size=4),

@@ -62,13 +62,6 @@ def test_two_blocks_that_know_the_same_share_one_weight() -> None:
     assert single == pytest.approx(1.0, abs=0.25)
 
 
-def test_the_posterior_of_a_copied_column_is_that_of_the_column() -> None:
-    table = flowers()
-    single = pc.fit(table, weighted(A)).predict_proba(table)
-    both = pc.fit(table, weighted(A, COPY)).predict_proba(table)
-    assert both == pytest.approx(single, abs=5e-3)
-
-
 def test_a_block_that_knows_nothing_weighs_nothing() -> None:
     weights = weights_of(pc.fit(flowers(rows=2000), weighted(A, NOISE, COLOR)))
     assert weights["noise"] < 0.2
@@ -239,8 +232,7 @@ def test_a_weighted_model_survives_the_store(tmp_path: Path) -> None:
     assert pc.ModelSpec.from_dict(model.spec.to_dict()) == model.spec
 
 
-@pytest.mark.parametrize("engine", ["threads", "processes"])
-def test_engines_shards_and_caches_give_one_model(tmp_path: Path, engine: str) -> None:
+def test_shards_and_caches_give_one_model(tmp_path: Path) -> None:
     table = flowers(rows=900)
     folder = tmp_path / "rows"
     folder.mkdir()
@@ -248,7 +240,6 @@ def test_engines_shards_and_caches_give_one_model(tmp_path: Path, engine: str) -
         pq.write_table(table.slice(start, stop - start), folder / f"{number}.parquet")
     spec = weighted(A, COPY, COLOR)
     expected = pc.fit(folder, spec)
-    assert pc.fit(folder, spec, engine=engine, workers=2).id == expected.id
     store = tmp_path / "store"
     for shard in pc.plan_shards(folder, spec, cache=store, min_rows=1).shards:
         pc.summarize(folder, spec, shard=shard, cache=store)

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc_
 import pytest
-from model_values import evidence, fitted
-from scipy import integrate
+from model_values import fitted
 from sklearn.naive_bayes import CategoricalNB
 
 import probclass_core as pc
@@ -180,95 +179,6 @@ def test_a_joint_of_one_column_agrees_with_categorical_nb(adult: tuple[pa.Table,
         assert model.predict_log_proba(test) == pytest.approx(peer.predict_log_proba(codes[1]))
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
-@pytest.mark.parametrize("estimator", FAMILIES)
-def test_evidence_grows_by_the_smoothed_probability_of_the_next_row(
-    estimator: str, alpha: Any
-) -> None:
-    """The default density is the posterior predictive one."""
-    table, family_block = random_rows(60, seed=4), block(estimator, pseudo_count=alpha)
-    for rows in (9, 17, 59):
-        before, last = table.slice(0, rows), table.slice(rows, 1)
-        model = fitted(before, "c", family_block)
-        position = model.classes.to_pylist().index(last["c"][0].as_py())
-        predicted = model.log_likelihood_by_block(last)[0, position, 0]
-        growth = evidence(table.slice(0, rows + 1), family_block) - evidence(before, family_block)
-        assert growth == pytest.approx(predicted, rel=1e-9)
-
-
-@pytest.mark.parametrize("estimator", FAMILIES)
-def test_evidence_is_the_integral_over_the_parameters(estimator: str) -> None:
-    """One column has two values, whose probabilities have a Beta prior in each class."""
-    table = pa.table({"c": list("aaaaabb"), "v": list("1112212")})
-    prior = {"v": {"1": 1.5, "2": 0.7}}
-    actual = evidence(table, pc.Block(estimator, ["v"], estimator, pseudo_count=prior))
-    norm = math.gamma(2.2) / math.gamma(1.5) / math.gamma(0.7)
-
-    def likelihood(ones: int, twos: int) -> float:
-        # The power of 1 − θ that diverges at 1 is the weight of the quadrature.
-        value, _ = integrate.quad(
-            lambda theta: theta ** (ones + 0.5) * (1 - theta) ** twos,
-            *(0, 1),
-            weight="alg",
-            wvar=(0, -0.3),
-        )
-        return norm * float(value)
-
-    assert actual == pytest.approx(math.log(likelihood(3, 2) * likelihood(1, 1)), rel=1e-9)
-
-
-@pytest.mark.parametrize("estimator", FAMILIES)
-def test_evidence_counts_weights_as_rows(estimator: str) -> None:
-    table = random_rows(9)
-    weights = [1, 2, 0, 3, 1, 1, 2, 1, 1]
-    repeated = table.take([row for row, weight in enumerate(weights) for _ in range(weight)])
-    weighted = table.append_column("n", pa.array(weights))
-    family_block = block(estimator, name=estimator)
-    assert evidence(weighted, family_block, weight="n") == pytest.approx(
-        evidence(repeated, family_block)
-    )
-
-
-def test_dependent_columns_favor_the_joint() -> None:
-    spec = {name: pc.ModelSpec("c", [pc.Block(name, ["u", "v"])]) for name in FAMILIES}
-    dependent = random_rows(300)
-    order = pa.array(np.random.default_rng(0).permutation(300))
-    shuffled = dependent.set_column(2, "v", dependent["v"].take(order))
-    for table, best in ((dependent, "categorical_joint"), (shuffled, "categorical")):
-        comparison = pc.compare({name: pc.summarize(table, spec[name]) for name in FAMILIES})
-        assert comparison.best == best
-
-
-@pytest.mark.parametrize("estimator", FAMILIES)
-def test_improper_pseudo_counts_have_no_evidence(estimator: str) -> None:
-    table = random_rows(20)
-    for options, message in [
-        ({"smooth": "zeros"}, r"smooth='zeros', .* set smooth='all'"),
-        ({"pseudo_count": 0}, r"a pseudo_count of 0 for 'u'.* set pseudo_count above 0"),
-        ({"pseudo_count": {"v": {"1": 1, "2": 0}}}, r"a pseudo_count of 0 for 'v' \('2'\)"),
-    ]:
-        with pytest.raises(pc.NotSupportedError, match=message) as caught:
-            evidence(table, block(estimator, **options))
-        assert str(caught.value).startswith(f"{estimator} offers no log evidence with")
-
-
-def test_rows_with_some_nulls_in_a_joint_have_no_evidence() -> None:
-    with_nulls = table_of([("p", "1", None), (None, None, None)]).append_column(
-        "c", pa.array(["a", "b"])
-    )
-    table = pa.concat_tables([random_rows(20), with_nulls.select(["c", *DOMAIN])])
-    with pytest.raises(
-        pc.DataError, match=r"1 rows have some of u, v, w and not all, .* drop those"
-    ):
-        evidence(table, block("categorical_joint"))
-    # A row in which all are null does not count.
-    cell_probabilities = pa.concat_tables(
-        [random_rows(20), with_nulls.select(["c", *DOMAIN]).slice(1)]
-    )
-    family_block = block("categorical_joint")
-    assert evidence(cell_probabilities, family_block) == evidence(random_rows(20), family_block)
-
-
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int16(), pa.int64()])
 def test_counts_do_not_depend_on_the_width_of_dictionary_codes(kind: pa.DataType) -> None:
     noise = np.random.default_rng(3)
@@ -323,18 +233,6 @@ def test_a_null_that_training_never_saw_is_an_unseen_value() -> None:
     np.testing.assert_array_equal(score("ignore"), 0.0)
     with pytest.raises(pc.DataError, match="column 'u': 1 rows are null, which training never saw"):
         score("error")
-
-
-def test_the_contribution_of_each_feature_includes_its_null() -> None:
-    table = pa.table(
-        {"c": ["a", "a", "b", "b"], "u": ["p", None, None, None], "v": ["r", "s", "r", "r"]}
-    )
-    block = pc.Block("categorical", ["u", "v"], missing="level")
-    model = pc.fit(table, pc.ModelSpec("c", [block], prior="uniform"))
-    ledger = pc.explain(model, table, rows=[2]).table
-    weights = dict(zip(ledger["item"].to_pylist(), ledger["weight"].to_pylist(), strict=True))
-    assert weights["u"] == pytest.approx(np.log(3 / 4) - np.log(2 / 4))
-    assert weights["v"] == pytest.approx(np.log(3 / 4) - np.log(2 / 4))
 
 
 def test_many_classes_and_values_are_listed_sparsely(monkeypatch: pytest.MonkeyPatch) -> None:

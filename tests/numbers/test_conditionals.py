@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from model_values import left_out
 from scipy.stats import norm
 
 import probclass_core as pc
 from probclass_core.arrow.arrays import label_codes
-from probclass_core.estimation.contract import LeaveOneOut
 from probclass_core.estimation.families.conditional import chain
-from probclass_core.estimation.statistics import bind
 from probclass_core.estimation.tidy import notes_of
 from probclass_core.plots.levels import column_levels
-from probclass_core.sklearn import ProbClassifier
 
 
 def weather(rows: int = 400) -> pa.Table:
@@ -189,64 +187,14 @@ def test_unseen_values_back_off() -> None:
     )
 
 
-def test_evidence_is_the_product_of_the_predictions_of_each_next_row() -> None:
-    table = answers().drop_null()
-    block = pc.Block(
-        "categorical",
-        ["v", "w"],
-        given=["u"],
-        back_off="uniform",
-        strength=3,
-        domain={"v": ["p", "q", "r"], "w": ["s", "t"]},
-    )
-    spec = pc.ModelSpec("label", [block])
-    first = [table["label"].to_pylist().index(label) for label in ("no", "yes")]
-    order = [*first, *(row for row in range(len(table)) if row not in first)]
-    table = table.take(pa.array(order))
-
-    def evidence(rows: int) -> float:
-        statistics = pc.summarize(table.slice(0, rows), spec)
-        (estimator,) = bind(spec, statistics.features).values()
-        return estimator.log_evidence(statistics.blocks["categorical"])
-
-    total = evidence(2)
-    for rows in range(2, len(table)):
-        model = pc.fit(table.slice(0, rows), spec)
-        position = model.class_names.index(table["label"][rows].as_py())
-        total += model.log_likelihood_by_block(table.slice(rows, 1))[0, position, 0]
-    assert evidence(len(table)) == pytest.approx(total)
-
-
-def test_dependent_columns_favor_the_network() -> None:
-    table = weather()
-    naive, tree = (
-        pc.ModelSpec(
-            "label",
-            [
-                pc.Block("categorical", ["u"], given=first, back_off="uniform", strength=3),
-                pc.Block("categorical", ["v"], given=second, back_off="uniform", strength=3),
-            ],
-        )
-        for first, second in ((["e"], ["e"]), (["e"], ["u"]))
-    )
-    table = table.append_column("e", pa.array(["one value"] * len(table)))
-    comparison = pc.compare([pc.summarize(table, spec) for spec in (naive, tree)])
-    assert comparison.table["model"].to_pylist()[0] == "M2"
-
-
 def test_a_strength_is_chosen_by_the_likelihood_of_rows_that_are_left_out() -> None:
     table = answers(400)
 
     def fitted(strength: Any) -> tuple[pc.Model, float]:
         block = pc.Block("categorical", ["w"], given=["v"], strength=strength)
         model = pc.fit(table, pc.ModelSpec("label", [block]))
-        (estimator,) = bind(model.spec, model.features).values()
-        assert isinstance(estimator, LeaveOneOut)
-        batch = table.select(["w", "v"]).combine_chunks().to_batches()[0]
         truth = label_codes(table["label"], model.classes)
-        logs = estimator.leave_one_out(
-            model.parameters["categorical"], model.classes, batch, truth, None
-        )
+        logs = left_out(model, table)
         return model, float(logs[np.arange(len(truth)), truth].sum())
 
     model, best = fitted("loo")
@@ -270,15 +218,8 @@ def test_too_many_combinations_for_a_table_give_the_same_probabilities(
     for row, logs in zip(table.slice(0, 5).to_pylist(), actual, strict=True):
         expected = [by_hand(table, row, label, "u", ["v", "w"], 10.0) for label in "ab"]
         np.testing.assert_allclose(np.exp(logs), expected)
-    (estimator,) = bind(spec, model.features).values()
-    assert isinstance(estimator, LeaveOneOut)
-    batch = table.slice(0, 1).select(["u", "v", "w"]).to_batches()[0]
-    truth = label_codes(table["label"].slice(0, 1), model.classes)
-    left_out = estimator.leave_one_out(
-        model.parameters["categorical"], model.classes, batch, truth, None
-    )
     others = pc.fit(table.slice(1), spec).log_likelihood_by_block(table.slice(0, 1))[:, :, 0]
-    np.testing.assert_allclose(left_out, others)
+    np.testing.assert_allclose(left_out(model, table.slice(0, 1)), others)
 
 
 def network() -> tuple[pa.Table, pc.ModelSpec]:
@@ -311,15 +252,6 @@ def test_a_plot_shows_a_column_without_what_it_is_given() -> None:
     assert expected is not None
     order = [levels.names.index(name) for name in expected.names]
     np.testing.assert_allclose(levels.probability[order], expected.probability)
-
-
-def test_scikit_learn_takes_blocks_given_other_columns() -> None:
-    table, spec = network()
-    rows = table.to_pandas()
-    classifier = ProbClassifier([block.to_dict() for block in spec.blocks])
-    classifier.fit(rows[["u", "v", "w"]], rows["label"])
-    expected = pc.fit(table, spec).predict_proba(table)
-    np.testing.assert_allclose(classifier.predict_proba(rows[["u", "v", "w"]]), expected)
 
 
 def test_statistics_of_a_column_without_values_in_one_part_merge() -> None:

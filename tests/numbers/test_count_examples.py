@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from model_values import fitted, joint, likelihood, predicted, rounds_to
+from model_values import fitted, joint, predicted, rounds_to
 
 import probclass_core as pc
 
@@ -95,25 +94,3 @@ def test_lecture_estimates_without_smoothing() -> None:
     )
     assert joint(multinomial, words=FIFTH)["yes"] == 0.0
     assert predicted(multinomial, words=FIFTH) == "no"
-
-
-def test_lecture_multinomial_with_corrected_formula() -> None:
-    """The lecture prints x_j! / Π x_j! · Π p_j for (Σ x_j)! / Π x_j! · Π p_j^x_j."""
-    model = fitted(NEWS, "china", pc.Block("multinomial", ["words"]))
-    p = probabilities(model)
-    for label, actual in likelihood(model, words=FIFTH).items():
-        chinese, tokyo, japan = (p[label, word] for word in ("Chinese", "Tokyo", "Japan"))
-        expected = math.factorial(5) / math.factorial(3) * chinese**3 * tokyo * japan
-        assert actual == pytest.approx(expected, rel=1e-12)
-
-
-def test_lecture_linear_decision() -> None:
-    """The lecture remarks that naive Bayes is linear: the decision is a sign of weights · x + b."""
-    model = fitted(NEWS, "china", pc.Block("multinomial", ["words"]))
-    form = model.linear_form().to_pylist()
-    no, yes = ([cell["weight"] for cell in form if cell["class"] == c] for c in ("no", "yes"))
-    names = [cell["feature"] for cell in form[: len(no)]]
-    weights = dict(zip(names, np.subtract(yes, no), strict=True))
-    for words in (FIFTH, ["Tokyo"], ["Macao", "Japan"], ["Chinese"] * 2, []):
-        decision = sum(weights[word] for word in words) + weights[None]
-        assert predicted(model, words=words) == ("yes" if decision > 0 else "no")

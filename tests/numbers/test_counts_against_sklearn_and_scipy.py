@@ -94,13 +94,6 @@ def test_multinomial_agrees_with_scipy() -> None:
         assert_close(ours[:, position], peer.logpmf(GRID.T))
 
 
-def test_multinomial_probabilities_of_one_length_sum_to_1() -> None:
-    for predictive in (False, True):
-        ours = logs("multinomial", predictive=predictive)
-        of_length_4 = GRID.sum(axis=0) == 4
-        np.testing.assert_allclose(np.exp(ours[of_length_4]).sum(axis=0), 1.0, rtol=1e-12)
-
-
 def test_predictive_multinomial_agrees_with_scipy_dirichlet_multinomial() -> None:
     ours = logs("multinomial", pseudo_count=0.5, predictive=True)
     for position, counts in enumerate(COUNTS_BY_CLASS.values()):
@@ -114,14 +107,6 @@ def test_poisson_agrees_with_scipy() -> None:
     for position, counts in enumerate(COUNTS_BY_CLASS.values()):
         rate = (counts.sum(axis=1) + 0.5) / (counts.shape[1] + 2)
         assert_close(ours[:, position], stats.poisson(rate[:, None]).logpmf(GRID).sum(axis=0))
-
-
-def test_poisson_rate_without_prior_is_the_mean() -> None:
-    block = pc.Block("poisson", COLUMNS, pseudo_count=0, pseudo_rows=0)
-    rates = fitted(pa.table(SMALL), "c", block).parameters["poisson"]["rate"]
-    assert_close(
-        rates, [mean for counts in COUNTS_BY_CLASS.values() for mean in counts.mean(axis=1)]
-    )
 
 
 def test_predictive_poisson_agrees_with_scipy_negative_binomial() -> None:
@@ -146,18 +131,6 @@ def test_multinomial_of_fractions_agrees_with_multinomial_nb() -> None:
     model = fitted(table, "y", pc.Block("multinomial", PIXELS))
     peer = MultinomialNB().fit(fractions, Y)
     assert_close(model.predict_log_proba(table), peer.predict_log_proba(fractions))
-
-
-@pytest.mark.parametrize("estimator", ["bernoulli", "multinomial", "poisson"])
-def test_the_linear_form_is_the_joint_up_to_a_common_term(estimator: str) -> None:
-    """The lecture remarks that naive Bayes is a linear classifier; these are its weights."""
-    model = fitted(DIGITS, "y", pc.Block(estimator, PIXELS))
-    form = model.linear_form()
-    weights = form["weight"].to_numpy().reshape(10, len(PIXELS) + 1)
-    assert form["feature"].to_pylist()[: len(PIXELS) + 1] == [*PIXELS, None]
-    x = (X > 0) if estimator == "bernoulli" else X
-    difference = model.joint_log_likelihood(DIGITS) - (x @ weights[:, :-1].T + weights[:, -1])
-    assert_close(difference - difference[:, :1], np.zeros((len(X), 10)))
 
 
 @pytest.mark.parametrize("estimator", ["multinomial", "poisson"])

@@ -12,7 +12,6 @@ from model_values import fitted
 from scipy import stats
 
 import probclass_core as pc
-from probclass_core.estimation.contract import ItemizedLikelihood
 
 WORDS = pa.list_(pa.string())
 MAP = pa.map_(pa.string(), pa.float64())
@@ -134,35 +133,6 @@ def test_multinomial_marginalizes_a_null_column() -> None:
             0.0,
         ]
         np.testing.assert_allclose(ours[:, position], expected, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("estimator", ["bernoulli", "poisson"])
-@pytest.mark.parametrize("predictive", [False, True])
-def test_independent_counts_marginalize_a_null_column(estimator: str, predictive: bool) -> None:
-    options = {"predictive": predictive} if estimator == "poisson" else {}
-    rows = {"x": [2, 0], "y": [1, 1], "z": pa.array([None, math.nan], pa.float64())}
-    model = fitted(COUNTS, "c", pc.Block(estimator, COLUMNS, **options))
-    alone = fitted(COUNTS, "c", pc.Block(estimator, COLUMNS[:2], **options))
-    np.testing.assert_allclose(
-        model.log_likelihood_by_block(rows), alone.log_likelihood_by_block(rows), rtol=1e-12
-    )
-
-
-@every_block
-@pytest.mark.parametrize("words", [["a", "c", "new", "a"], [], None, ["b", None]])
-def test_contributions_of_words_add_up_to_the_likelihood(
-    block: pc.Block, words: list[str] | None
-) -> None:
-    model = fitted(TEXTS, "c", block)
-    likelihood = model.likelihoods[block.estimator]
-    assert isinstance(likelihood, ItemizedLikelihood)
-    row = pa.record_batch({"words": pa.array([words], WORDS)})
-    shares = likelihood.itemize(row)
-    known = {word for word in words or () if word in ("a", "b", "c")}
-    rest = "(absent terms)" if block.estimator == "bernoulli" else "(coefficient)"
-    assert shares.keys() == known | {rest}
-    total = sum(shares.values())
-    np.testing.assert_allclose([total], likelihood.log_likelihood(row), rtol=1e-12, atol=1e-14)
 
 
 def test_an_explanation_lists_words() -> None:

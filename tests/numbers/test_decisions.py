@@ -59,30 +59,6 @@ def test_maximum_likelihood_predicts_a_class_of_prior_0(
     assert iris_model.predict(iris) != expected
 
 
-@pytest.mark.parametrize("by", ["map", "ml"])
-def test_costs_agree_with_brute_force(iris_model: pc.Model, iris: pa.Table, by: str) -> None:
-    names = iris_model.class_names
-    deciding = iris_model if by == "map" else iris_model.with_prior("uniform")
-    expected = []
-    for posterior in deciding.predict_proba(iris):
-        mean = {
-            decision: math.fsum(
-                p * COSTS.get(true, {}).get(decision, float(true != decision))
-                for true, p in zip(names, posterior, strict=True)
-            )
-            for decision in names
-        }
-        expected.append(min(names, key=mean.__getitem__))
-    assert decide(iris_model, iris, by=by, costs=COSTS) == expected
-    assert expected != iris_model.predict(iris).to_pylist()
-
-
-def test_costs_of_0_and_1_predict_the_most_probable_class(
-    iris_model: pc.Model, iris: pa.Table
-) -> None:
-    assert decide(iris_model, iris, costs={}) == iris_model.predict(iris).to_pylist()
-
-
 def test_costs_may_be_a_table_or_a_frame(iris_model: pc.Model, iris: pa.Table) -> None:
     cells = [
         (true, predicted, cost) for true, row in COSTS.items() for predicted, cost in row.items()
@@ -264,28 +240,6 @@ def test_accuracy_is_none_if_all_rows_are_rejected(iris_model: pc.Model, iris: p
     )
     assert result.to_dict()["accuracy"] is None
     assert result.log_loss == pytest.approx(math.log(2))
-
-
-@pytest.mark.parametrize("prior", ["empirical", {"a": 0.2, "b": 0.5, "c": 0.3}])
-def test_the_baselines_are_the_metrics_of_a_model_that_knows_only_the_prior(prior: Any) -> None:
-    rng = np.random.default_rng(0)
-    labels = rng.choice(["a", "b", "c"], 90, p=[0.5, 0.3, 0.2])
-    x = rng.normal(labels == "b")
-    table = pa.table({"x": x, "same": ["s"] * 90, "y": labels})
-    rows = table.slice(60)
-    blind = fitted(table, "y", pc.Block("categorical", ["same"], pseudo_count=0), prior=prior)
-    expected = pc.evaluate(blind, rows)
-    result = pc.evaluate(
-        fitted(table, "y", pc.Block("gaussian_diagonal", ["x"]), prior=prior), rows
-    )
-    for name in ("accuracy", "log_loss", "brier", "ece"):
-        baseline = getattr(result, f"baseline_{name}")
-        assert baseline == pytest.approx(getattr(expected, name), rel=1e-12)
-        assert baseline == getattr(expected, f"baseline_{name}")
-        assert baseline != pytest.approx(getattr(result, name), rel=1e-9)
-    assert expected.worse_than_prior == ()
-    assert expected.warning is None
-    assert "prior alone" in str(expected)
 
 
 def test_a_model_worse_than_its_prior_says_so() -> None:

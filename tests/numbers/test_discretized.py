@@ -171,11 +171,6 @@ def check_against_sklearn(table: pa.Table, label: str, features: list[str], meth
 
 
 @pytest.mark.parametrize("method", ["width", "frequency"])
-def test_bins_of_iris_agree_with_kbins_discretizer(iris: pa.Table, method: str) -> None:
-    check_against_sklearn(iris, "species", IRIS, method)
-
-
-@pytest.mark.parametrize("method", ["width", "frequency"])
 def test_bins_of_continuous_columns_agree_with_kbins_discretizer(method: str) -> None:
     noise = np.random.default_rng(5)
     label = noise.integers(0, 3, 1000)
@@ -186,17 +181,6 @@ def test_bins_of_continuous_columns_agree_with_kbins_discretizer(method: str) ->
     }
     table = pa.table({**columns, "c": np.array(list("abc"))[label]})
     check_against_sklearn(table, "c", list(columns), method)
-
-
-def test_bin_probabilities_are_smoothed_counts(iris: pa.Table) -> None:
-    model = fitted(iris, "species", pc.Block("discretized", IRIS, pseudo_count=0.5))
-    cells = model.parameters["discretized"].to_pylist()
-    for feature in IRIS:
-        bins = len(cuts(model, feature)) + 1
-        for cell in cells:
-            if cell["feature"] == feature:
-                mass = (cell["count"] + 0.5) / (50 + 0.5 * bins)
-                assert math.exp(cell["log_probability"]) == pytest.approx(mass, rel=1e-14)
 
 
 def test_the_largest_and_smallest_doubles_can_be_cut() -> None:

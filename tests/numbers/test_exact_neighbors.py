@@ -88,19 +88,3 @@ def test_a_row_beyond_the_range_of_single_precision_has_a_posterior() -> None:
     model = pc.fit(table, pc.ModelSpec("c", [pc.Block("knn_density", names, k=3)]))
     far = pa.table({name: [1e100, 1e300, -1e300] for name in names})
     assert model.predict_proba(far).sum(axis=1) == pytest.approx(np.ones(3))
-
-
-def test_densities_do_not_depend_on_the_search_method() -> None:
-    # A constant ninth column changes the search method, but no distances.
-    points, labels = random_points(0, 3_000, 8)
-    rows = random_points(1, 200, 8)[0]
-    posteriors = []
-    for extra in (0, 1):
-        names = [f"x{position}" for position in range(8 + extra)]
-        wide, queries = (np.hstack([each, np.zeros((len(each), extra))]) for each in (points, rows))
-        table = pa.table({**dict(zip(names, wide.T.copy(), strict=True)), "c": labels})
-        model = pc.fit(table, pc.ModelSpec("c", [pc.Block("knn_density", names, k=7)]))
-        posteriors.append(
-            model.predict_proba(pa.table(dict(zip(names, queries.T.copy(), strict=True))))
-        )
-    assert posteriors[0] == pytest.approx(posteriors[1], abs=1e-12)

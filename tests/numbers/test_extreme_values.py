@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from model_values import covariance, fitted, likelihood, normal, posterior, predicted, rows
 
 import probclass_core as pc
@@ -181,64 +178,3 @@ def test_two_equal_point_masses_have_the_prior_as_posterior() -> None:
     table = rows(["x", "c"], [(2.0, 0), (2.0, 0), (2.0, 0), (2.0, 1)])
     model = fitted(table, "c", pc.Block("gaussian_diagonal", ["x"], variance_floor=0.0))
     assert posterior(model, x=2.0) == pytest.approx({0: 0.75, 1: 0.25})
-
-
-SMALL = st.floats(-1e100, 1e100).map(lambda x: x if abs(x) > 1e-100 else 0.0)
-SMALL_OR_NULL = st.none() | SMALL
-ANY = st.none() | st.floats(allow_nan=False, allow_infinity=False)
-BLOCKS = [
-    [pc.Block("gaussian_diagonal", ["a", "b"])],
-    [pc.Block("gaussian_diagonal", ["a", "b"], variance_floor=0.0, ddof=1)],
-    [pc.Block("gaussian_full", ["a", "b"])],
-    [pc.Block("gaussian_full", ["a", "b"], ridge=1e-6)],
-    [pc.Block("knn_density", ["a", "b"], k=2)],
-    [pc.Block("knn_density", ["a", "b"], k=3, metric="chebyshev")],
-    [pc.Block("categorical", ["v"], pseudo_count=0.0)],
-    [
-        pc.Block("gaussian_full", ["a"]),
-        pc.Block("knn_density", ["b"], k=1),
-        pc.Block("categorical", ["v"]),
-    ],
-]
-
-
-def table_of(values: Sequence[tuple[Any, ...]], labels: Sequence[int]) -> pa.Table:
-    types = [pa.float64(), pa.float64(), pa.string()]
-    columns = zip(*values, strict=True)
-    arrays = [pa.array(list(column), kind) for column, kind in zip(columns, types, strict=True)]
-    return pa.table({**dict(zip("abv", arrays, strict=True)), "c": list(labels)})
-
-
-@pytest.mark.parametrize("blocks", BLOCKS, ids=lambda blocks: blocks[-1].estimator)
-@given(
-    complete_values=st.lists(
-        st.tuples(SMALL, SMALL, st.sampled_from("xyz")), min_size=6, max_size=12
-    ),
-    values_with_nulls=st.lists(
-        st.tuples(SMALL_OR_NULL, SMALL_OR_NULL, st.none() | st.sampled_from("xyz")), max_size=4
-    ),
-    scored=st.lists(st.tuples(ANY, ANY, st.none() | st.sampled_from("xyzw")), min_size=1),
-)
-def test_posteriors_of_any_rows_sum_to_1(
-    blocks: list[pc.Block],
-    complete_values: list[tuple[Any, ...]],
-    values_with_nulls: list[tuple[Any, ...]],
-    scored: list[tuple[Any, ...]],
-) -> None:
-    labels = [position % 2 for position in range(len(complete_values) + len(values_with_nulls))]
-    model = fitted(table_of([*complete_values, *values_with_nulls], labels), "c", *blocks)
-    unseen = table_of(scored, [0] * len(scored))
-    probability = model.predict_proba(unseen)
-    assert not np.isnan(probability).any()
-    assert ((probability >= 0.0) & (probability <= 1.0 + 1e-15)).all()
-    assert probability.sum(axis=1) == pytest.approx(np.ones(len(scored)), rel=1e-12)
-    evidence = model.score_samples(unseen)
-    assert not np.isnan(evidence).any()
-    assert (evidence < math.inf).all()
-    joint = model.joint_log_likelihood(unseen)
-    assert not np.isnan(joint).any()
-    impossible = np.isneginf(joint).all(axis=1)
-    assert np.array_equal(np.isneginf(evidence), impossible)
-    assert probability[impossible] == pytest.approx(
-        np.tile(model.priors["prior"], (impossible.sum(), 1))
-    )

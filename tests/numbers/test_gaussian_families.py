@@ -144,19 +144,6 @@ def test_shared_covariance_agrees_with_scipy_with_and_without_nulls() -> None:
             np.testing.assert_allclose(ours, expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("estimator", ["gaussian_diagonal", "gaussian_full"])
-@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.int64()], ids=str)
-def test_a_row_has_the_same_density_alone_and_among_others(
-    estimator: str, kind: pa.DataType
-) -> None:
-    table = sample(90)
-    model = fitted(table, "c", block(estimator))
-    x = pa.array(table["x"].to_pylist(), mask=np.arange(90) % 4 == 0)
-    rows = pa.table({"z": table["z"], "x": x.cast(kind, safe=False), "y": table["y"]})
-    alone = [model.joint_log_likelihood(rows.slice(row, 1)) for row in range(90)]
-    np.testing.assert_allclose(np.concatenate(alone), model.joint_log_likelihood(rows), rtol=1e-12)
-
-
 @pytest.mark.parametrize("most", [0, 2**26])
 def test_each_row_has_the_density_of_the_columns_that_it_has(
     monkeypatch: pytest.MonkeyPatch, most: int
@@ -225,20 +212,6 @@ def test_a_class_of_one_row_has_the_covariance_of_the_others() -> None:
 
 
 @pytest.mark.parametrize("estimator", FAMILIES)
-def test_evidence_grows_by_the_predictive_density(estimator: str) -> None:
-    """log p(rows 1 … n+1) − log p(rows 1 … n) is log p(row n+1 | its class, rows 1 … n)."""
-    table = sample(24)
-    prior = block(estimator, conjugate_prior=PRIOR)
-    for rows in (4, 11, 23):
-        before, row = table.slice(0, rows), table.slice(rows, 1)
-        growth = evidence(table.slice(0, rows + 1), prior) - evidence(before, prior)
-        model = fitted(before, "c", block(estimator, conjugate_prior=PRIOR, predictive=True))
-        position = model.classes.to_pylist().index(row["c"][0].as_py())
-        density = model.log_likelihood_by_block(row)[0, position, 0]
-        assert growth == pytest.approx(density, rel=1e-10)
-
-
-@pytest.mark.parametrize("estimator", FAMILIES)
 def test_evidence_of_one_row_is_the_predictive_density_of_the_prior(estimator: str) -> None:
     one = sample(1)
     freedom, count = PRIOR["degrees_of_freedom"], PRIOR["count"]
@@ -294,24 +267,6 @@ def test_the_default_prior_has_the_pooled_moments(estimator: str) -> None:
 
 
 @pytest.mark.parametrize("estimator", FAMILIES)
-def test_weights_and_splits_do_not_change_evidence(estimator: str) -> None:
-    table = sample(9)
-    weights = pa.array([1, 2, 0, 3, 1, 1, 2, 1, 1])
-    repeated = table.take(pa.array(np.repeat(np.arange(9), weights.to_numpy())))
-    weighted = evidence(table.append_column("w", weights), block(estimator), weight="w")
-    assert weighted == pytest.approx(evidence(repeated, block(estimator)), rel=1e-10)
-    spec = pc.ModelSpec("c", [block(estimator)])
-    parts = [pc.summarize(table.slice(start, 3), spec) for start in (6, 0, 3)]
-    merged = pc.merge(parts)
-    bound = pc.estimators()[estimator](merged.features, {})
-    expected_evidence = evidence(table, block(estimator))
-    assert bound.log_evidence(merged.blocks[estimator]) == pytest.approx(
-        expected_evidence, rel=1e-10
-    )
-    assert bound.log_evidence(merged.blocks[estimator].slice(0, 0)) == 0.0
-
-
-@pytest.mark.parametrize("estimator", FAMILIES)
 def test_predictive_parameters_are_those_of_student_t(estimator: str) -> None:
     """Densities of scipy from the parameters table, for rows with nulls and far out."""
     table = sample(13)
@@ -351,33 +306,6 @@ def test_student_t_has_a_density_beyond_the_squares_of_float64(estimator: str) -
     assert np.isfinite(logs).all()
     np.testing.assert_allclose(falls, np.round(falls), atol=1e-6)  # ν + d are whole numbers
     np.testing.assert_allclose(falls[0], falls[1], rtol=1e-9)
-
-
-@pytest.mark.parametrize("estimator", FAMILIES)
-def test_the_predictive_density_approaches_the_normal_one(estimator: str) -> None:
-    many = sample(60).append_column("w", pa.array([1e7] * 60))
-    plain = fitted(many, "c", block(estimator), weight="w")
-    predictive = fitted(many, "c", block(estimator, predictive=True), weight="w")
-    np.testing.assert_allclose(
-        predictive.joint_log_likelihood(many), plain.joint_log_likelihood(many), atol=1e-5
-    )
-
-
-@pytest.mark.parametrize("estimator", FAMILIES)
-def test_far_tails_of_student_t_are_powers(estimator: str) -> None:
-    """Where squared distances overflow, ten times the distance is a factor of 10^−(ν + 1)."""
-    model = fitted(sample(10), "c", pc.Block(estimator, ["x"], predictive=True))
-    freedom = model.parameters[estimator]["degrees_of_freedom"].to_numpy()
-    near, far = model.log_likelihood_by_block({"x": [1e200, 1e201]})[:, :, 0]
-    np.testing.assert_allclose(near - far, (freedom + 1.0) * math.log(10.0), rtol=1e-10)
-
-
-@pytest.mark.parametrize("estimator", FAMILIES)
-def test_predictive_densities_of_single_rows_and_constant_features(estimator: str) -> None:
-    table = pa.table({"x": [1.0, 2.0], "y": [3.0, 3.0], "z": [0.0, 0.0], "c": ["a", "b"]})
-    model = fitted(table, "c", block(estimator, predictive=True))
-    assert model.predict(table).to_pylist() == ["a", "b"]
-    assert np.isfinite(model.score_samples(table)).all()
 
 
 def test_a_class_without_values_of_a_feature_has_the_prior_density() -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from model_values import left_out
 
 import probclass_core as pc
-from probclass_core.arrow.arrays import label_codes
-from probclass_core.estimation.contract import LeaveOneOut
-from probclass_core.estimation.statistics import bind
 
 CUTS = {"x": [-0.5, 0.75], "z": [0.25]}
 CUTS_OF_X = {"x": CUTS["x"]}
@@ -31,6 +29,12 @@ BLOCKS = {
         "discretized", ["x"], given=["u", "z"], cuts=CUTS, missing="level", back_off="uniform"
     ),
     "bins with nulls": pc.Block("discretized", ["x", "z"], cuts=CUTS, missing="level"),
+    "neighbors": pc.Block("knn_density", ["x", "z"], k=3),
+    "neighbors of a large ball": pc.Block("knn_density", ["x", "z"], k=4, pseudo_count=1.0),
+    "neighbors in a square": pc.Block("knn_density", ["x", "z"], k=2, metric="chebyshev"),
+    "neighbors by another metric": pc.Block(
+        "knn_density", ["x", "z"], k=3, metric="canberra", pseudo_count=0.5
+    ),
 }
 
 
@@ -46,17 +50,6 @@ def rows() -> pa.Table:
             "w": [1.0, 0.5, 2.0, 1.0, 0.1, 3.0, 1.0, 1.5, 0.7, 1.0, 0.3, 1.0],
         }
     )
-
-
-def left_out(model: pc.Model, table: pa.Table) -> np.ndarray:
-    """What the model's one block says of its training rows without them."""
-    (block,), (estimator,) = model.spec.blocks, bind(model.spec, model.features).values()
-    assert isinstance(estimator, LeaveOneOut)
-    weights = None if model.spec.weight is None else table[model.spec.weight].to_numpy()
-    batch = table.select(list(block.inputs)).combine_chunks().to_batches()[0]
-    truth = label_codes(table["label"], model.classes)
-    parameters = model.parameters[str(block.name)]
-    return estimator.leave_one_out(parameters, model.classes, batch, truth, weights)
 
 
 @pytest.mark.parametrize("weight", [None, "w"])

@@ -57,13 +57,6 @@ def test_volume_of_the_ball_by_metric(metric: str, p: float, dimensions: int) ->
     assert volume(metric, p, dimensions, radius=0.3) == pytest.approx(expected, rel=1e-7)
 
 
-def test_volume_of_familiar_unit_balls() -> None:
-    assert volume("euclidean", 2.0, 2, radius=1.0) == pytest.approx(math.pi)
-    assert volume("euclidean", 2.0, 3, radius=1.0) == pytest.approx(4.0 / 3.0 * math.pi)
-    assert volume("manhattan", 2.0, 2, radius=1.0) == pytest.approx(2.0)
-    assert volume("chebyshev", 2.0, 3, radius=1.0) == pytest.approx(8.0)
-
-
 @pytest.mark.parametrize("unit", [1e-300, 1e-170, 1e-8, 1e7, 1e170, 1e300])
 @pytest.mark.parametrize(
     ("metric", "p"), [("euclidean", 2.0), ("manhattan", 2.0), ("minkowski", 50.0)]
@@ -104,28 +97,6 @@ def test_a_radius_of_0_keeps_the_posterior_and_a_finite_density() -> None:
     width = 2.0 * pc.POINT_MASS_WIDTH
     expected = math.log(3 / 5) - math.log(width)
     assert model.score_samples(pa.table({"x": [1.0]}))[0] == pytest.approx(expected)
-
-
-def test_another_prior_rescales_the_densities() -> None:
-    """With equal priors K_c / n_c decides, not K_c."""
-    model = fitted(CORNERS, "c", pc.Block("knn_density", ["x", "y"], k=4), prior="uniform")
-    assert posterior(model, x=0.0, y=0.0) == pytest.approx(
-        {"a": (3 / 3) / (3 / 3 + 1 / 2), "b": (1 / 2) / (3 / 3 + 1 / 2)}
-    )
-
-
-def test_a_weight_counts_as_that_many_neighbors() -> None:
-    table = rows(
-        ["x", "c", "w"], [(1.0, "a", 2.0), (-2.0, "b", 1.0), (3.0, "a", 1.0), (9.0, "b", 3.0)]
-    )
-    twice = table.take([0, 0, 1, 2, 3, 3, 3])
-    block = pc.Block("knn_density", ["x"], k=3)
-    weighted, repeated = fitted(table, "c", block, weight="w"), fitted(twice, "c", block)
-    x = pa.table({"x": np.linspace(-5.0, 12.0, 69)})
-    np.testing.assert_allclose(
-        weighted.joint_log_likelihood(x), repeated.joint_log_likelihood(x), rtol=1e-12
-    )
-    assert posterior(weighted, x=0.0) == pytest.approx({"a": 2 / 3, "b": 1 / 3})
 
 
 @pytest.mark.parametrize("metric", ["canberra", "braycurtis", "cosine", "correlation"])

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from model_values import left_out
 
 import probclass_core as pc
-from probclass_core.arrow.arrays import label_codes
-from probclass_core.estimation.contract import LeaveOneOut
-from probclass_core.estimation.statistics import bind
 
 ALPHA = 0.5
 STRENGTHS = (1, 2, 5, 10, 20)
@@ -96,17 +94,12 @@ def test_a_row_is_left_out_of_its_class_alone(name: str) -> None:
     rows = answers()
     counts = counts_of(rows)
     model, _ = table_of(5, name, rows)
-    (estimator,) = bind(model.spec, model.features).values()
-    assert isinstance(estimator, LeaveOneOut)
-    inputs = list(model.spec.blocks[0].inputs)
-    unknown = rows.set_column(3, "z", pa.nulls(len(rows), pa.string()))
-    batch = unknown.select(inputs).combine_chunks().to_batches()[0]
-    truth = label_codes(rows["label"], model.classes)
-    (parameters,) = model.parameters.values()
-    logs = estimator.leave_one_out(parameters, model.classes, batch, truth, None)
-    for row, (c, v) in enumerate(zip(truth, rows["u"].to_pylist(), strict=True)):
+    logs = left_out(model, rows.set_column(3, "z", pa.nulls(len(rows), pa.string())))
+    for row, (label, v) in enumerate(
+        zip(rows["label"].to_pylist(), rows["u"].to_pylist(), strict=True)
+    ):
         others = counts.copy()
-        others[c, int(v)] -= 1
+        others["abc".index(label), int(v)] -= 1
         expected = by_hand(others, mean_of(counts), 5)[:, int(v)]
         np.testing.assert_allclose(np.exp(logs[row]), expected)
 
@@ -154,10 +147,3 @@ def test_an_invalid_strength_is_refused(name: str, strength: Any) -> None:
     message = f"shared_strength must be a number above 0, or 'loo', or None, got {strength!r}"
     with pytest.raises(pc.SpecError, match=message):
         table_of(strength, name, answers())
-
-
-def test_a_prior_that_depends_on_the_rows_has_no_evidence() -> None:
-    specs = [pc.ModelSpec("label", [BLOCKS["categories"](shared_strength=s)]) for s in (5, None)]
-    statistics = [pc.summarize(answers(), spec) for spec in specs]
-    with pytest.raises(pc.NotSupportedError, match="no log evidence with shared_strength"):
-        pc.compare(statistics)

@@ -40,11 +40,6 @@ def terms_of(table: pa.Table) -> int:
     return len(compute.unique(compute.list_flatten(table["words"])))
 
 
-def test_the_text_data_is_large(documents: pa.Table) -> None:
-    assert documents.num_rows > 5_000
-    assert terms_of(documents) > 20_000
-
-
 @every_peer
 def test_classification_of_text_agrees_with_scikit_learn(
     estimator: str, halves: tuple[pa.Table, pa.Table]
@@ -71,6 +66,7 @@ def test_classification_of_text_agrees_with_scikit_learn(
     assert model.predict(test).to_pylist() == peer.predict(counts).tolist()
 
 
+@pytest.mark.nightly
 @every_peer
 def test_memory_grows_with_the_words_not_with_rows_times_terms(
     estimator: str, documents: pa.Table, tmp_path: Path

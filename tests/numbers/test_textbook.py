@@ -165,12 +165,6 @@ def test_example_18_3_variances_are_the_diagonal_of_the_covariance(
             assert mean == pytest.approx(means[label == "c2"][position], rel=1e-15)
 
 
-def test_algorithm_18_2_estimates_2d_parameters_per_class(naive: pc.Model) -> None:
-    parameters = naive.parameters["gaussian_diagonal"]
-    assert parameters.num_rows == 2 * len(SEPAL)
-    assert parameters.column_names == ["class", "feature", "count", "mean", "variance"]
-
-
 def test_example_18_3_densities_and_class(naive: pc.Model) -> None:
     # The book prints 3.99e-7 for c1, truncated instead of rounded.
     density = likelihood(naive, **X)
@@ -198,16 +192,6 @@ def test_example_18_4_smooths_the_empty_cell_only(binned: pa.Table) -> None:
     assert predicted(model, **x) == "c2"
 
 
-def test_section_18_2_pseudo_counts_go_to_every_cell_by_default(binned: pa.Table) -> None:
-    model = fitted(binned, "c", pc.Block("categorical", SEPAL, domain=_domains()))
-    for label, size in (("c1", 50), ("c2", 100)):
-        for column, values in _domains().items():
-            probabilities = [probability(model, label, column, value) for value in values]
-            counts = [count(model, label, column, value) for value in values]
-            assert probabilities == pytest.approx([(n + 1) / (size + len(values)) for n in counts])
-            assert math.fsum(probabilities) == pytest.approx(1.0, rel=1e-14)
-
-
 def test_example_18_5_five_nearest_neighbors(sepals: pa.Table) -> None:
     # The flower (6.7, 3.3) occurs twice. Counting both, the fifth neighbor is (5.8, 4.0) at 0.982.
     model = fitted(sepals, "c", pc.Block("knn_density", SEPAL, k=5))
@@ -230,34 +214,6 @@ def test_example_18_5_among_distinct_points_as_the_book_counts(sepals: pa.Table)
         {"c1": 1 / size["c1"] / volume, "c2": 4 / size["c2"] / volume}
     )
     assert posterior(model, **X) == pytest.approx({"c1": 1 / 5, "c2": 4 / 5})
-
-
-@pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_diagonal", "knn_density"])
-def test_equation_18_4_the_width_of_the_interval_cancels(sepals: pa.Table, estimator: str) -> None:
-    """P(x | c) = 2ε f(x | c): another unit (another ε) changes p(x), but no posterior."""
-    in_millimeters = sepals
-    for position, column in enumerate(SEPAL):
-        tenfold = compute.multiply(sepals[column], 10.0)
-        in_millimeters = in_millimeters.set_column(position, column, tenfold)
-    one = fitted(sepals, "c", pc.Block(estimator, SEPAL))
-    other = fitted(in_millimeters, "c", pc.Block(estimator, SEPAL))
-    x, tenfold_x = (
-        pa.table({k: [v] for k, v in X.items()}),
-        pa.table({k: [10 * v] for k, v in X.items()}),
-    )
-    assert one.predict_proba(x) == pytest.approx(other.predict_proba(tenfold_x), rel=1e-9)
-    shift = one.score_samples(x) - other.score_samples(tenfold_x)
-    assert shift == pytest.approx(len(SEPAL) * math.log(10.0), rel=1e-12)
-
-
-def test_equation_18_4_evidence_is_the_sum_over_the_classes(
-    full: pc.Model, naive: pc.Model, sepals: pa.Table
-) -> None:
-    for model in (full, naive):
-        joint_probability = np.exp(model.joint_log_likelihood(sepals))
-        assert np.exp(model.score_samples(sepals)) == pytest.approx(joint_probability.sum(axis=1))
-        probabilities = joint_probability / joint_probability.sum(axis=1, keepdims=True)
-        assert model.predict_proba(sepals) == pytest.approx(probabilities)
 
 
 CARS = rows(
@@ -313,26 +269,6 @@ def test_draft_table_18_1_and_exercise_q1_a_truck_driver_of_23() -> None:
     assert rounds_to(evidence[0], "0.002932")
     assert posterior(model, **x) == {"H": 1.0, "L": 0.0}
     assert predicted(model, **x) == "H"
-
-
-def test_exercise_q1_by_full_bayes() -> None:
-    """A joint density of the number and a joint probability of the category: the same answer."""
-    domain = {"car": ["sports", "vintage", "suv", "truck"]}
-    model = fitted(
-        CARS,
-        "risk",
-        pc.Block("gaussian_full", ["age"]),
-        pc.Block("categorical_joint", ["car"], domain=domain),
-    )
-    x = {"age": 23, "car": "truck"}
-    assert rounds_to(likelihood(model, **x)["H"], "0.004398")
-    assert predicted(model, **x) == "H"
-
-
-def test_draft_table_18_1_with_the_default_floor_every_number_is_finite() -> None:
-    x = pa.table({"age": [23, 25], "car": ["truck", "sports"]})
-    assert np.isfinite(cars().joint_log_likelihood(x)).all()
-    assert cars().predict(x).to_pylist() == ["H", "L"]
 
 
 def test_draft_equation_18_18_a_prior_count_for_each_value() -> None:

@@ -1,4 +1,4 @@
-"""Neighbors with pseudo-counts, standardized columns and a bound on points; rows left out."""
+"""Neighbors with pseudo-counts, standardized columns, means for nulls and a bound on points."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
-from probclass_core.estimation.contract import LeaveOneOut
-from probclass_core.plugins.manager import find_estimator
 
 K = 3
 
@@ -29,39 +27,6 @@ def sample(seed: int, rows: int = 40, columns: int = 2, *, nulls: bool = False) 
 def spec_of(table: pa.Table, weight: str | None = None, **options: Any) -> pc.ModelSpec:
     names = [name for name in table.column_names if name.startswith("x")]
     return pc.ModelSpec("c", [pc.Block("knn_density", names, **options)], weight=weight)
-
-
-OPTIONS: list[dict[str, Any]] = [
-    {"k": 3},
-    {"k": 4, "pseudo_count": 1.0},
-    {"k": 2, "metric": "chebyshev"},
-    {"k": 3, "metric": "canberra", "pseudo_count": 0.5},
-]
-
-
-@pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize("nulls", [False, True])
-@pytest.mark.parametrize("options", OPTIONS)
-def test_leaving_a_row_out_is_fitting_without_it(
-    options: dict[str, Any], nulls: bool, weight: str | None
-) -> None:
-    if nulls and options.get("metric") == "canberra":
-        nulls = False  # with one feature left it is 1 nearly everywhere: all points tie
-    table = sample(1, nulls=nulls)
-    spec = spec_of(table, weight, **options)
-    model = pc.fit(table, spec)
-    rows = table.select(spec.features).combine_chunks().to_batches()[0]
-    estimator = find_estimator("knn_density").factory(model.features, spec.blocks[0].options)
-    assert isinstance(estimator, LeaveOneOut)
-    truth = table["c"].to_numpy().astype(np.intp)
-    weights = None if weight is None else table[weight].to_numpy()
-    left_out = estimator.leave_one_out(
-        model.parameters["knn_density"], model.classes, rows, truth, weights
-    )
-    for row in range(table.num_rows):
-        others = pa.concat_tables([table.slice(0, row), table.slice(row + 1)])
-        expected = pc.fit(others, spec).log_likelihood_by_block(table.slice(row, 1))[0, :, 0]
-        assert left_out[row] == pytest.approx(expected, rel=1e-9)
 
 
 def test_pseudo_count_smooths_the_shares_of_the_classes() -> None:

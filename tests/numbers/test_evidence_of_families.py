@@ -1,0 +1,235 @@
+"""Log evidence agrees with the chain rule, and with integrals over the parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from model_values import evidence, fitted
+from scipy import integrate, stats
+
+import probclass_core as pc
+
+NUMBERS, CATEGORIES, COUNTS, WORDS = ["x", "y", "z"], ["u", "v", "w"], ["i", "j"], ["words"]
+DOMAIN = {"u": ["p", "q", "r"], "v": ["1", "2"], "w": ["s", "t", "o", "n"]}
+NORMAL = {
+    "predictive": True,
+    "conjugate_prior": {
+        "count": 0.6,
+        "degrees_of_freedom": 6.5,
+        "mean": {"x": 0.5, "y": -1.0, "z": 2.0},
+        "variance": {"x": 0.8, "y": 2.0, "z": 0.3},
+    },
+}
+PSEUDO_COUNTS: Sequence[Any] = [
+    1.0,
+    0.25,
+    {"u": 0.5},
+    {"u": {"p": 2, "q": 1, "r": 0.5}, "w": {"s": 3, "t": 0.1, "o": 1, "n": 1}, "v": 0.3},
+]
+TERMS = {"pseudo_count": 0.7, "vocabulary": ["a", "b", "c", "d"]}
+GIVEN = {"given": ["u"], "back_off": "uniform", "strength": 3}
+BLOCKS = {
+    **{
+        name: pc.Block(name, NUMBERS, **NORMAL)
+        for name in ("gaussian_diagonal", "gaussian_full", "gaussian_shared")
+    },
+    **{
+        f"{name} {number}": pc.Block(name, CATEGORIES, domain=DOMAIN, pseudo_count=pseudo_count)
+        for name in ("categorical", "categorical_joint")
+        for number, pseudo_count in enumerate(PSEUDO_COUNTS)
+    },
+    "categorical given a column": pc.Block(
+        "categorical", ["v", "w"], **GIVEN, domain={name: DOMAIN[name] for name in "vw"}
+    ),
+    "bernoulli": pc.Block("bernoulli", COUNTS, pseudo_count=0.7),
+    "bernoulli of terms": pc.Block("bernoulli", WORDS, **TERMS),
+    "multinomial": pc.Block("multinomial", ["j"], pseudo_count=0.7, predictive=True),
+    "multinomial of terms": pc.Block("multinomial", WORDS, **TERMS, predictive=True),
+    "poisson": pc.Block("poisson", COUNTS, pseudo_count=0.7, pseudo_rows=0.3, predictive=True),
+}
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    """Rows whose features depend on the class and on each other; counts and words have nulls."""
+    random = np.random.default_rng(5)
+    label = np.array([0, 0, 1] * 8)
+    x, z = random.normal(label, 1.0), random.normal(size=24)
+    u = (label + random.integers(0, 2, 24)) % 3
+    v = (u > 0) ^ (random.random(24) < 0.2)
+    words = [random.choice(list("abcd"), size).tolist() for size in random.integers(0, 5, 24)]
+    return pa.table(
+        {
+            "x": x,
+            "y": 0.5 * x + z,
+            "z": z,
+            "u": np.array(DOMAIN["u"])[u],
+            "v": np.array(DOMAIN["v"])[v.astype(int)],
+            "w": random.choice(DOMAIN["w"], 24),
+            "i": pa.array(random.poisson(2 + label), mask=np.arange(24) % 5 == 4),
+            "j": random.poisson(1, 24),
+            "words": [None, *words[1:23], None],
+            "c": np.array(["a", "b"])[label],
+        }
+    )
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_evidence_grows_by_the_predictive_density_of_the_next_row(
+    table: pa.Table, name: str
+) -> None:
+    """log p(rows 1 … n+1) − log p(rows 1 … n) = log p(row n+1 | rows 1 … n)."""
+    block = BLOCKS[name]
+    for rows in (4, 9, 11, 17, 23):
+        before, row = table.slice(0, rows), table.slice(rows, 1)
+        model = fitted(before, "c", block)
+        position = model.classes.to_pylist().index(row["c"][0].as_py())
+        predicted = model.log_likelihood_by_block(row)[0, position, 0]
+        growth = evidence(table.slice(0, rows + 1), block) - evidence(before, block)
+        assert growth == pytest.approx(predicted, rel=1e-9, abs=1e-10)
+
+
+def of_a_category(theta: float) -> float:
+    # The power of 1 − θ that diverges at 1 is left to the weight of the quadrature.
+    return float(theta**3.5 * (1 - theta) ** 2) / math.exp(log_beta(1.5, 0.7))
+
+
+def log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def of_presence(p: float) -> float:
+    return float(p**3 * (1 - p) * stats.beta(0.7, 0.7).pdf(p))
+
+
+def of_shares(p: float) -> float:
+    counts = np.array([[2, 1], [0, 3], [4, 4]])
+    rows = stats.binom.pmf(counts[:, 0], counts.sum(axis=1), p)
+    return float(rows.prod() * stats.beta(1.3, 1.3).pdf(p))
+
+
+def of_a_rate(rate: float) -> float:
+    rows = stats.poisson.pmf([3, 0, 5], rate)
+    return float(rows.prod() * stats.gamma(0.7, scale=1 / 0.3).pdf(rate))
+
+
+CATEGORY = {"v": list("11122")}
+CATEGORY_PRIOR = {"pseudo_count": {"v": {"1": 1.5, "2": 0.7}}}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "columns", "options", "density", "ends"),
+    [
+        ("categorical", CATEGORY, CATEGORY_PRIOR, of_a_category, (0, 1)),
+        ("categorical_joint", CATEGORY, CATEGORY_PRIOR, of_a_category, (0, 1)),
+        ("bernoulli", {"x": [1, 0, 1, 1]}, {"pseudo_count": 0.7}, of_presence, (0, 1)),
+        (
+            "multinomial",
+            {"x": [2, 0, 4], "y": [1, 3, 4]},
+            {"pseudo_count": 1.3},
+            of_shares,
+            (0, 1),
+        ),
+        (
+            "poisson",
+            {"x": [3, 0, 5]},
+            {"pseudo_count": 0.7, "pseudo_rows": 0.3},
+            of_a_rate,
+            (0, 60),
+        ),
+    ],
+)
+def test_evidence_is_the_integral_over_the_parameters(
+    estimator: str,
+    columns: dict[str, list[Any]],
+    options: dict[str, Any],
+    density: Callable[[float], float],
+    ends: tuple[float, float],
+) -> None:
+    rows = len(next(iter(columns.values())))
+    weight = {"weight": "alg", "wvar": (0, -0.3)} if density is of_a_category else {}
+    value, _ = integrate.quad(density, *ends, **weight)
+    actual = evidence(
+        pa.table({**columns, "c": ["a"] * rows}), pc.Block(estimator, list(columns), **options)
+    )
+    assert actual == pytest.approx(math.log(value), rel=1e-7)
+
+
+@pytest.mark.parametrize("size", [10**5, 10**9, 10**13])
+def test_predictive_densities_are_precise_after_many_rows(size: int) -> None:
+    """The counts are so large that two log Γ differ in their last digits only."""
+    table = pa.table({"x": [3 * size, 1], "y": [size, 1], "c": ["a", "b"]})
+    block = pc.Block("multinomial", ["x", "y"], predictive=True)
+    actual = fitted(table, "c", block).log_likelihood_by_block({"x": [2], "y": [1]})[0, 0, 0]
+    a, b = 3 * size + 1, size + 1
+    exact = math.log(3 * a * (a + 1) * b) - math.log((a + b) * (a + b + 1) * (a + b + 2))
+    assert actual == pytest.approx(exact, rel=1e-13, abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "options", "message"),
+    [
+        (
+            ["categorical", "categorical_joint"],
+            CATEGORIES,
+            {"smooth": "zeros"},
+            r"smooth='zeros', .* set smooth='all'",
+        ),
+        (
+            ["categorical", "categorical_joint"],
+            CATEGORIES,
+            {"pseudo_count": 0},
+            r"a pseudo_count of 0 for 'u'.* set pseudo_count above 0",
+        ),
+        (
+            ["categorical", "categorical_joint"],
+            CATEGORIES,
+            {"pseudo_count": {"v": {"1": 1, "2": 0}}},
+            r"a pseudo_count of 0 for 'v' \('2'\)",
+        ),
+        (["categorical"], ["u"], {"shared_strength": 5}, "shared_strength"),
+        (
+            ["bernoulli", "multinomial", "poisson"],
+            COUNTS,
+            {"pseudo_count": 0},
+            "pseudo_count=0, which is not a proper prior",
+        ),
+        (["poisson"], COUNTS, {"pseudo_rows": 0}, "pseudo_rows=0, which is not a proper prior"),
+    ],
+)
+def test_an_improper_prior_has_no_evidence(
+    table: pa.Table, names: list[str], columns: list[str], options: dict[str, Any], message: str
+) -> None:
+    for name in names:
+        with pytest.raises(pc.NotSupportedError, match=rf"^{name} \w+ no log evidence .*{message}"):
+            evidence(table, pc.Block(name, columns, **options))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "columns", "message"),
+    [
+        ("multinomial", COUNTS, "column 'i' is null in rows that have other counts"),
+        (
+            "categorical_joint",
+            CATEGORIES,
+            r"1 rows have some of u, v, w and not all, .* drop those",
+        ),
+    ],
+)
+def test_rows_with_some_nulls_have_no_evidence(
+    table: pa.Table, estimator: str, columns: list[str], message: str
+) -> None:
+    nulls = {name: pa.nulls(2, table.schema.field(name).type) for name in columns}
+    nothing = pa.table({"c": ["a", "b"], **nulls})
+    some = nothing.slice(0, 1).set_column(1, columns[0], table[columns[0]].slice(0, 1))
+    rows = table.select(["c", *columns]).drop_null()
+    block = pc.Block(estimator, columns)
+    assert evidence(pa.concat_tables([rows, nothing]), block) == evidence(rows, block)
+    rows = table.select(["c", *columns]) if estimator == "multinomial" else rows
+    with pytest.raises(pc.DataError, match=message):
+        evidence(pa.concat_tables([rows, some]), block)
