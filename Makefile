@@ -156,8 +156,8 @@ golden: setup ## Save models of this release and their predictions in tests/comp
 constraints: ## Pin every dependency again in pins/, with hashes; KEEP=1 keeps versions that still fit
 	rm -rf .venv-constraints
 	$(PYTHON3) -m venv .venv-constraints
-	.venv-constraints/bin/python -m pip install --quiet packaging uv
-	.venv-constraints/bin/python .ci/pins.py $(if $(KEEP),,--upgrade)
+	.venv-constraints/bin/python -m pip install --quiet uv
+	.ci/pins $(if $(KEEP),,--upgrade)
 	rm -rf .venv-constraints
 
 licenses: setup ## Print the license of every pinned package
