@@ -45,6 +45,7 @@ def test_warnings_that_were_due_and_given_are_counted() -> None:
     assert month_range("2013-12", 2) == ["2013-12", "2014-01"]
 
 
+@pytest.mark.nightly
 @pytest.mark.services
 def test_two_months_in_airflow_serve_what_the_library_serves(tmp_path: Path) -> None:
     served = {}
