@@ -1,11 +1,15 @@
-"""A table of one file a day, and a store for its statistics."""
+"""A table of one file a day, a model, and an empty store."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from daily_lake import DAYS, rows_of, write_day
+from naive import naive_spec
+
+import probclass_core as pc
 
 
 @pytest.fixture
@@ -17,5 +21,10 @@ def lake(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "models"
+def store(tmp_path: Path) -> pc.ModelStore:
+    return pc.ModelStore(tmp_path / "models")
+
+
+@pytest.fixture
+def model(iris: pa.Table) -> pc.Model:
+    return pc.fit(iris, naive_spec(iris.schema, "species"))

@@ -121,9 +121,10 @@ def entries(store: object) -> list[Any]:
     return pc.StatisticsCache(store).entries()
 
 
-def packs(store: Path) -> list[Path]:
+def packs(store: pc.ModelStore) -> list[Path]:
     """The files of cached statistics, the largest first."""
-    return sorted((store / "_statistics").rglob("*.arrow"), key=lambda path: -path.stat().st_size)
+    paths = Path(store.uri, "_statistics").rglob("*.arrow")
+    return sorted(paths, key=lambda path: -path.stat().st_size)
 
 
 def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -171,50 +171,50 @@ def test_any_table_name_makes_a_file_in_its_folder(name: str) -> None:
     assert list(read_back(bundle).tables) == [name]
 
 
-def test_another_format_asks_for_an_upgrade_before_any_other_check() -> None:
-    with pytest.raises(StoreError, match=r"in format 2; .* reads format 1; upgrade probclass"):
-        Bundle.from_files({"format_version": 2}, no_file)
+def without(key: str) -> tuple[Callable[[dict[str, Any]], object], str]:
+    return lambda manifest: manifest.pop(key), f"no valid '{key}'"
 
 
-@pytest.mark.parametrize("key", list(sample_bundle().manifest()))
-def test_a_manifest_without_one_of_its_keys_is_refused(key: str) -> None:
-    manifest = sample_bundle().manifest()
-    del manifest[key]
-    with pytest.raises(StoreError, match=f"no valid '{key}'"):
+def with_file(name: str) -> tuple[Callable[[dict[str, Any]], object], str]:
+    file = {name: {"sha256": "0" * 64, "bytes": 1}}
+    return lambda manifest: manifest.update(files=file), "entry for file .* is invalid"
+
+
+EDITED = "the manifest was edited"
+OUTSIDE = ["../priors.arrow", "/etc/passwd", "a/b.arrow", "priors", "%.arrow"]
+EDITS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    **{f"no {key}": without(key) for key in sample_bundle().manifest()},
+    **{f"a file {name}": with_file(name) for name in OUTSIDE},
+    "another format": (
+        lambda manifest: manifest.clear() or manifest.update(format_version=2),
+        "in format 2; .* reads format 1; upgrade probclass",
+    ),
+    "the kind": (lambda manifest: manifest.update(kind="statistics"), EDITED),
+    "a value of the content": (
+        lambda manifest: manifest["content"]["spec"].update(label="water"),
+        EDITED,
+    ),
+    "a digest": (
+        lambda manifest: manifest["files"]["priors.arrow"].update(sha256="0" * 64),
+        EDITED,
+    ),
+    "a missing file": (lambda manifest: manifest["files"].pop("priors.arrow"), EDITED),
+    "the id": (lambda manifest: manifest.update(content_id="0" * 64), EDITED),
+}
+
+
+@pytest.mark.parametrize("case", EDITS)
+def test_a_wrong_manifest_is_refused_before_a_file_is_read(case: str) -> None:
+    edit, message = EDITS[case]
+    manifest = copy.deepcopy(sample_bundle().manifest())
+    edit(manifest)
+    with pytest.raises(StoreError, match=message):
         Bundle.from_files(manifest, no_file)
 
 
 @pytest.mark.parametrize("manifest", [[], None, "text"])
 def test_a_manifest_that_is_not_an_object_is_refused(manifest: Any) -> None:
     with pytest.raises(StoreError, match="not a JSON object"):
-        Bundle.from_files(manifest, no_file)
-
-
-EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "the kind": lambda manifest: manifest.update(kind="statistics"),
-    "a value of the content": lambda manifest: manifest["content"]["spec"].update(label="water"),
-    "a digest": lambda manifest: manifest["files"]["priors.arrow"].update(sha256="0" * 64),
-    "a missing file": lambda manifest: manifest["files"].pop("priors.arrow"),
-    "the id": lambda manifest: manifest.update(content_id="0" * 64),
-}
-
-
-@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_an_edited_manifest_is_refused_before_a_file_is_read(
-    edit: Callable[[dict[str, Any]], object],
-) -> None:
-    manifest = copy.deepcopy(sample_bundle().manifest())
-    edit(manifest)
-    with pytest.raises(StoreError, match="the manifest was edited"):
-        Bundle.from_files(manifest, no_file)
-
-
-@pytest.mark.parametrize(
-    "name", ["../priors.arrow", "/etc/passwd", "a/b.arrow", "priors", "%.arrow"]
-)
-def test_a_manifest_cannot_reach_outside_its_folder(name: str) -> None:
-    manifest = {**sample_bundle().manifest(), "files": {name: {"sha256": "0" * 64, "bytes": 1}}}
-    with pytest.raises(StoreError, match=r"entry for file .* is invalid"):
         Bundle.from_files(manifest, no_file)
 
 
@@ -225,18 +225,29 @@ def test_all_files_are_verified_before_a_table_is_opened() -> None:
         Bundle.from_files(bundle.manifest(), lambda name: files[name])
 
 
-def test_a_file_with_a_right_digest_that_would_crash_a_reader_is_refused() -> None:
+def array_that_would_crash_a_reader() -> bytes:
+    """An Arrow file whose offsets of texts lie outside its values."""
     offsets = pa.array([0, 2**30, 2], pa.int32()).buffers()[1]
     text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab")])
-    data = ipc_of(text)
+    sink = pa.BufferOutputStream()
+    batch = pa.RecordBatch.from_arrays([text], ["x"])
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (array_that_would_crash_a_reader(), "is not a valid table"),
+        (b"not arrow", "is not a readable Arrow IPC file"),
+    ],
+)
+def test_a_file_that_is_not_a_table_is_refused_under_a_right_digest(
+    data: bytes, message: str
+) -> None:
     manifest, files = bundle_of({"priors.arrow": data})
-    with pytest.raises(StoreError, match=r"'priors.arrow' is not a valid table"):
-        Bundle.from_files(manifest, files.__getitem__)
-
-
-def test_a_file_with_a_right_digest_that_is_not_a_table_is_refused() -> None:
-    manifest, files = bundle_of({"priors.arrow": b"not arrow"})
-    with pytest.raises(StoreError, match=r"'priors.arrow' is not a readable Arrow IPC file"):
+    with pytest.raises(StoreError, match=f"'priors.arrow' {message}"):
         Bundle.from_files(manifest, files.__getitem__)
 
 
@@ -249,14 +260,6 @@ def read_back(bundle: Bundle) -> Bundle:
 
 def no_file(name: str) -> bytes:
     raise AssertionError(f"{name} was read")
-
-
-def ipc_of(array: pa.Array) -> bytes:
-    batch = pa.RecordBatch.from_arrays([array], ["x"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
 
 
 def bundle_of(files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -52,7 +52,7 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], tuple[int, int]]] = {
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damaged_statistics_are_reported_and_computed_again(
-    lake: Path, store: Path, kind: str, caplog: pytest.LogCaptureFixture
+    lake: Path, store: pc.ModelStore, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fit_and_count(lake, store)
     (pack,) = packs(store)
@@ -69,7 +69,7 @@ def test_damaged_statistics_are_reported_and_computed_again(
 
 
 def test_statistics_of_another_model_are_not_used(
-    lake: Path, store: Path, caplog: pytest.LogCaptureFixture
+    lake: Path, store: pc.ModelStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The fragments of two models of the same columns have the same digests."""
     other = dataclasses.replace(
@@ -87,7 +87,9 @@ def test_statistics_of_another_model_are_not_used(
     assert fit_and_count(lake, store, other) == fit_and_count(lake, store) == (0, 8)
 
 
-def test_statistics_are_right_after_any_truncation_or_flipped_byte(lake: Path, store: Path) -> None:
+def test_statistics_are_right_after_any_truncation_or_flipped_byte(
+    lake: Path, store: pc.ModelStore
+) -> None:
     pc.fit(lake, SPEC, partition={"day": DAYS[0]}, cache=store)
     (path,) = packs(store)
     intact = path.read_bytes()
@@ -103,7 +105,7 @@ def test_statistics_are_right_after_any_truncation_or_flipped_byte(lake: Path, s
             )
 
 
-def test_many_days_make_few_packs(tmp_path: Path, store: Path) -> None:
+def test_many_days_make_few_packs(tmp_path: Path, store: pc.ModelStore) -> None:
     lake, days = tmp_path / "month", 24
     for day in range(days):
         write_day(lake, f"{day:03d}", rows_of(day))
@@ -122,10 +124,10 @@ def test_a_store_that_cannot_be_written_is_reported_once(
     assert line.startswith("Statistics are not cached: cannot ")
 
 
-def test_concurrent_fits_make_the_same_model(lake: Path, store: Path) -> None:
+def test_concurrent_fits_make_the_same_model(lake: Path, store: pc.ModelStore) -> None:
     runs = [
         subprocess.Popen(
-            [sys.executable, FIT_WITH_CACHE, lake, store],
+            [sys.executable, FIT_WITH_CACHE, lake, store.uri],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             stdout=subprocess.PIPE,
             text=True,
@@ -135,10 +137,10 @@ def test_concurrent_fits_make_the_same_model(lake: Path, store: Path) -> None:
     ids = {run.communicate()[0] for run in runs}
     assert ids == {pc.fit(lake, SPEC).id}
     assert fit_and_count(lake, store) == (0, 8)
-    assert not list(store.rglob(".staging-*"))
+    assert not list(Path(store.uri).rglob(".staging-*"))
 
 
-def test_entries_are_described_and_removed_by_age(lake: Path, store: Path) -> None:
+def test_entries_are_described_and_removed_by_age(lake: Path, store: pc.ModelStore) -> None:
     fit_and_count(lake, store)
     cache = pc.StatisticsCache(store)
     for entry in cache.entries():
@@ -149,11 +151,11 @@ def test_entries_are_described_and_removed_by_age(lake: Path, store: Path) -> No
     assert len(cache.collect(timedelta(0), dry_run=True)) == len(cache.entries()) == 8
     assert len(cache.collect(timedelta(0))) == 8
     assert cache.entries() == []
-    shutil.rmtree(store)
+    shutil.rmtree(store.uri)
     assert cache.entries() == cache.collect() == []
 
 
-def test_a_damaged_entry_is_removed_and_the_others_stay(lake: Path, store: Path) -> None:
+def test_a_damaged_entry_is_removed_and_the_others_stay(lake: Path, store: pc.ModelStore) -> None:
     fit_and_count(lake, store)
     (pack,) = packs(store)
     pack.write_bytes(flip_last_entry(pack.read_bytes()))

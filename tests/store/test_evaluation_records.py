@@ -7,19 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from naive import naive_spec
 
 import probclass_core as pc
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> pc.ModelStore:
-    return pc.ModelStore(tmp_path / "models")
-
-
-@pytest.fixture
-def model(iris: pa.Table) -> pc.Model:
-    return pc.fit(iris, naive_spec(iris.schema, "species"))
 
 
 def test_a_recorded_evaluation_is_read_back_unchanged(

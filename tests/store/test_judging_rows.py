@@ -41,11 +41,6 @@ def lake(tmp_path: Path) -> str:
     return str(tmp_path / "lake")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> pc.ModelStore:
-    return pc.ModelStore(tmp_path / "models")
-
-
 @pytest.mark.parametrize(
     ("trained", "judged", "answer"),
     [

@@ -25,11 +25,6 @@ Judge = Callable[[ModelVersion, ModelVersion | None], Mapping[str, Any]]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ModelStore:
-    return ModelStore(tmp_path / "models")
-
-
-@pytest.fixture
 def versions(store: ModelStore) -> list[ModelVersion]:
     """Four versions of ``air``."""
     return [store.save(SampleModel(seed), "air") for seed in range(4)]

@@ -19,11 +19,6 @@ def rows(number: int) -> pa.Table:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> pc.ModelStore:
-    return pc.ModelStore(tmp_path / "models")
-
-
-@pytest.fixture
 def saved(store: pc.ModelStore) -> list[pc.ModelVersion]:
     """Six versions, oldest first."""
     spec = pc.ModelSpec("y", {"gaussian_diagonal": ["x"]})

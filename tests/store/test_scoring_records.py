@@ -11,20 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from naive import naive_spec
 
 import probclass_core as pc
 from probclass_core.store import model_records, scorings
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> pc.ModelStore:
-    return pc.ModelStore(tmp_path / "models")
-
-
-@pytest.fixture
-def model(iris: pa.Table) -> pc.Model:
-    return pc.fit(iris, naive_spec(iris.schema, "species"))
 
 
 @pytest.fixture

@@ -31,11 +31,6 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> pc.ModelStore:
-    return pc.ModelStore(tmp_path / "models")
-
-
 @pytest.mark.parametrize(
     "rows", [{}, {"where": [("day", ">=", "2014-01-03"), ("x", "<", 500.0)]}], ids=["all", "some"]
 )

@@ -27,17 +27,17 @@ import probclass_core as pc
 from probclass_core.plugins.manager import registry
 
 
-def test_cached_fragments_are_not_read_again(lake: Path, store: Path) -> None:
+def test_cached_fragments_are_not_read_again(lake: Path, store: pc.ModelStore) -> None:
     assert fit_and_count(lake, store) == (480, 0)
     assert fit_and_count(lake, store) == (0, 8)
-    assert fit_and_count(lake, pc.ModelStore(store)) == (0, 8)
-    statistics = pc.summarize(source := CountingTable(lake), SPEC, cache=str(store))
+    assert fit_and_count(lake, Path(store.uri)) == (0, 8)
+    statistics = pc.summarize(source := CountingTable(lake), SPEC, cache=store.uri)
     assert (statistics.rows, source.rows) == (480, 0)
     assert len(entries(store)) == 8
-    assert pc.ModelStore(store).models() == [], "cached statistics are not a model"
+    assert store.models() == [], "cached statistics are not a model"
 
 
-def test_a_sliding_window_reads_only_the_new_day(lake: Path, store: Path) -> None:
+def test_a_sliding_window_reads_only_the_new_day(lake: Path, store: pc.ModelStore) -> None:
     assert fit_and_count(lake, store, where=days_between(DAYS[0], DAYS[5])) == (360, 0)
     assert fit_and_count(lake, store, where=days_between(DAYS[1], DAYS[6])) == (60, 5)
     assert fit_and_count(lake, store, where=[("day", "in", DAYS[2:])]) == (60, 5)
@@ -50,7 +50,7 @@ def test_a_sliding_window_reads_only_the_new_day(lake: Path, store: Path) -> Non
     )
 
 
-def test_erasing_rows_reads_only_their_file_again(lake: Path, store: Path) -> None:
+def test_erasing_rows_reads_only_their_file_again(lake: Path, store: pc.ModelStore) -> None:
     fit_and_count(lake, store)
     write_day(lake, DAYS[4], rows_of(4).slice(1))
     assert fit_and_count(lake, store) == (59, 7)
@@ -58,7 +58,7 @@ def test_erasing_rows_reads_only_their_file_again(lake: Path, store: Path) -> No
 
 @pytest.mark.parametrize("day", range(8))
 def test_kept_statistics_without_labels_are_replaced_when_the_labels_arrive(
-    lake: Path, store: Path, day: int
+    lake: Path, store: pc.ModelStore, day: int
 ) -> None:
     unlabeled = pa.array([None] * 60, pa.string())
     place = rows_of(day).column_names.index("air")
@@ -70,14 +70,16 @@ def test_kept_statistics_without_labels_are_replaced_when_the_labels_arrive(
     assert fit_and_count(lake, store) == (0, 8)
 
 
-def test_a_file_of_the_same_size_written_later_is_read_again(lake: Path, store: Path) -> None:
+def test_a_file_of_the_same_size_written_later_is_read_again(
+    lake: Path, store: pc.ModelStore
+) -> None:
     fit_and_count(lake, store)
     path = lake / f"day={DAYS[4]}" / "rows.parquet"
     os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
     assert fit_and_count(lake, store) == (60, 7)
 
 
-def test_statistics_are_cached_per_condition_on_rows(lake: Path, store: Path) -> None:
+def test_statistics_are_cached_per_condition_on_rows(lake: Path, store: pc.ModelStore) -> None:
     fit_and_count(lake, store)
     north = [("wind", "==", "N")]
     read, reused = fit_and_count(lake, store, where=north)
@@ -90,7 +92,9 @@ def test_statistics_are_cached_per_condition_on_rows(lake: Path, store: Path) ->
     assert fit_and_count(lake, store, where=[("x", ">", 0.5)])[1] == 0
 
 
-def test_sources_and_conditions_without_a_digest_are_not_cached(lake: Path, store: Path) -> None:
+def test_sources_and_conditions_without_a_digest_are_not_cached(
+    lake: Path, store: pc.ModelStore
+) -> None:
     for where in (pa.compute.field("day") >= DAYS[6], [("wind", "in", pa.array(["N"]))]):
         first, second = (fit_and_count(lake, store, where=where) for _ in range(2))
         assert first == second
@@ -103,7 +107,9 @@ def test_sources_and_conditions_without_a_digest_are_not_cached(lake: Path, stor
     assert entries(store) == []
 
 
-def test_conditions_on_a_null_partition_are_checked_for_each_row(lake: Path, store: Path) -> None:
+def test_conditions_on_a_null_partition_are_checked_for_each_row(
+    lake: Path, store: pc.ModelStore
+) -> None:
     write_day(lake, "__HIVE_DEFAULT_PARTITION__", rows_of(99))
     assert fit_and_count(lake, store) == (540, 0)
     assert fit_and_count(lake, store, where=[("day", "!=", DAYS[0])])[1] == 7
@@ -111,7 +117,9 @@ def test_conditions_on_a_null_partition_are_checked_for_each_row(lake: Path, sto
     assert fit_and_count(lake, store, where=[("day", "==", None)]) == (60, 0)
 
 
-def test_statistics_are_reused_for_another_prior_and_nothing_else(lake: Path, store: Path) -> None:
+def test_statistics_are_reused_for_another_prior_and_nothing_else(
+    lake: Path, store: pc.ModelStore
+) -> None:
     fit_and_count(lake, store)
     assert fit_and_count(lake, store, dataclasses.replace(SPEC, prior="uniform")) == (0, 8)
     full, winds = SPEC.blocks
@@ -130,7 +138,7 @@ def test_statistics_are_reused_for_another_prior_and_nothing_else(lake: Path, st
 
 
 def test_another_release_or_estimator_version_reads_again(
-    lake: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+    lake: Path, store: pc.ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit_and_count(lake, store)
     release = pc.__version__
@@ -147,7 +155,9 @@ def test_another_release_or_estimator_version_reads_again(
     assert fit_and_count(lake, store) == (0, 8)
 
 
-def test_files_read_as_other_types_are_summarized_again(tmp_path: Path, store: Path) -> None:
+def test_files_read_as_other_types_are_summarized_again(
+    tmp_path: Path, store: pc.ModelStore
+) -> None:
     spec = pc.ModelSpec("air", [pc.Block("gaussian_diagonal", ["x"]), pc.Block("categorical", "u")])
     lake = tmp_path / "mixed"
     label = ["a", "b", "a", "b"]
@@ -164,7 +174,7 @@ def test_files_read_as_other_types_are_summarized_again(tmp_path: Path, store: P
 
 
 def test_a_relative_path_is_another_table_in_another_folder(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: pc.ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(2):
         folder = tmp_path / str(number)
@@ -175,7 +185,7 @@ def test_a_relative_path_is_another_table_in_another_folder(
     assert fit_and_count(Path("../0/lake"), store) == (0, 1)
 
 
-def test_points_are_not_cached(lake: Path, store: Path) -> None:
+def test_points_are_not_cached(lake: Path, store: pc.ModelStore) -> None:
     spec = pc.ModelSpec("air", [pc.Block("knn_density", ["x"]), pc.Block("categorical", ["wind"])])
     for _ in range(2):
         assert fit_and_count(lake, store, spec) == (480, 0)
@@ -183,9 +193,9 @@ def test_points_are_not_cached(lake: Path, store: Path) -> None:
 
 
 def test_cache_true_is_the_store_of_the_environment(
-    lake: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+    lake: Path, store: pc.ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PROBCLASS_STORE", str(store))
+    monkeypatch.setenv("PROBCLASS_STORE", store.uri)
     assert fit_and_count(lake, True) == (480, 0)
     assert fit_and_count(lake, store) == (0, 8)
     monkeypatch.delenv("PROBCLASS_STORE")
@@ -203,7 +213,7 @@ def test_statistics_are_cached_in_stores_of_fsspec(lake: Path) -> None:
     assert fit_and_count(lake, store) == (480, 0)
 
 
-def test_files_of_a_delta_table_are_read_once(tmp_path: Path, store: Path) -> None:
+def test_files_of_a_delta_table_are_read_once(tmp_path: Path, store: pc.ModelStore) -> None:
     import deltalake
 
     lake = tmp_path / "delta"

@@ -10,6 +10,7 @@ import time
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,23 +36,13 @@ def test_a_saved_bundle_is_read_back_unchanged(store: ModelStore) -> None:
     assert version.ref == f"air@{model.id}"
     assert version.provenance == {"rows": 10, "run": "monday"}
     assert datetime.now(UTC) - datetime.fromisoformat(version.created) < timedelta(minutes=1)
+    assert model.provenance == {"rows": 10}, "saving does not change the model"
     bundle = store.read_bundle(version.ref)
     assert bundle.content_id == version.id == model.id
     assert bundle.content == model.to_bundle().content
     assert bundle.provenance == version.provenance
     for name, table in model.to_bundle().tables.items():
         assert bundle.tables[name].equals(table, check_metadata=True)
-
-
-def test_saving_does_not_change_the_model(store: ModelStore) -> None:
-    bundle = SampleModel(provenance={"rows": 10}).to_bundle()
-
-    class OneBundle:
-        def to_bundle(self) -> Bundle:
-            return bundle
-
-    store.save(OneBundle(), "air", provenance={"run": "monday"})
-    assert bundle.provenance == {"rows": 10}
 
 
 def test_an_equal_fit_is_the_stored_version(store: ModelStore) -> None:
@@ -61,13 +52,10 @@ def test_an_equal_fit_is_the_stored_version(store: ModelStore) -> None:
     assert store.versions("air") == [first]
 
 
-def test_a_model_can_be_saved_under_several_names(store: ModelStore) -> None:
-    assert store.save(SampleModel(), "air").id == store.save(SampleModel(), "water").id
-    assert store.models() == ["air", "water"]
-
-
-def test_versions_are_listed_in_the_order_they_were_saved(store: ModelStore) -> None:
+def test_models_and_versions_are_listed_in_order(store: ModelStore) -> None:
     versions = [store.save(SampleModel(seed), "air") for seed in range(5)]
+    assert store.save(SampleModel(), "water").id == versions[0].id
+    assert store.models() == ["air", "water"]
     assert store.versions("air") == versions
 
 
@@ -100,17 +88,10 @@ def test_promoting_records_the_time_and_the_previous_version(store: ModelStore) 
     after = store.promote("air", second, "champion")
     assert (after.id, after.previous) == (second.id, first.id)
     assert datetime.fromisoformat(after.promoted) > datetime.fromisoformat(before.promoted)
+    assert store.promote("air", second, "champion") == after, "nothing changes"
     assert store.aliases("air") == {"champion": after}
     assert after.previous is not None
     assert store.promote("air", after.previous, "champion").id == first.id
-
-
-def test_promoting_the_current_version_changes_nothing(store: ModelStore) -> None:
-    first, second = store.save(SampleModel(), "air"), store.save(SampleModel(1), "air")
-    store.promote("air", first, "champion")
-    promoted = store.promote("air", second, "champion")
-    assert store.promote("air", second, "champion") == promoted
-    assert store.aliases("air")["champion"].previous == first.id
 
 
 def test_a_version_is_promoted_only_in_place_of_the_expected_one(store: ModelStore) -> None:
@@ -198,28 +179,28 @@ def test_digits_that_match_several_versions_are_refused(tmp_path: Path) -> None:
     assert store.resolve(version.ref) == version
 
 
-@pytest.mark.parametrize(
-    "name", ["", ".", "..", "../air", "a/b", "a\\b", "-x", "a@b", "a b", "x" * 129, "a\n", "é"]
-)
-def test_a_model_name_must_be_valid_on_every_file_system(store: ModelStore, name: str) -> None:
+BAD_NAMES = ["", ".", "..", "../air", "a/b", "a\\b", "-x", "a@b", "a b", "x" * 129, "a\n", "é"]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_a_name_must_be_valid_on_every_file_system(tmp_path: Path, name: str) -> None:
+    store = ModelStore(tmp_path)
     with pytest.raises(StoreError, match="cannot name a model; use up to 128 letters"):
         store.save(SampleModel(), name)
     with pytest.raises(StoreError, match="cannot name a model"):
         store.versions(name)
     assert store.models() == []
-
-
-@pytest.mark.parametrize("alias", ["", "..", "a/b", "../../x", "a b", ".x", "champion\n"])
-def test_an_alias_must_be_valid_on_every_file_system(store: ModelStore, alias: str) -> None:
     store.save(SampleModel(), "air")
     with pytest.raises(StoreError, match="cannot be an alias"):
-        store.promote("air", "air", alias)
-    with pytest.raises(StoreError, match="cannot be an alias"):
-        store.load(f"air@{alias}")
+        store.promote("air", "air", name)
+    if "@" not in name:
+        with pytest.raises(StoreError, match="cannot be an alias"):
+            store.load(f"air@{name}")
 
 
 @pytest.mark.parametrize("alias", ["deadbeef", "0123456789", "DEADBEEF", "f" * 64])
-def test_an_alias_that_looks_like_an_id_is_refused(store: ModelStore, alias: str) -> None:
+def test_an_alias_that_looks_like_an_id_is_refused(tmp_path: Path, alias: str) -> None:
+    store = ModelStore(tmp_path)
     version = store.save(SampleModel(), "air")
     with pytest.raises(StoreError, match="looks like a content id"):
         store.promote("air", version, alias)
@@ -232,15 +213,10 @@ def test_a_model_can_be_called_aliases(store: ModelStore) -> None:
     assert store.models() == ["aliases"]
 
 
-@dataclasses.dataclass
-class Statistics:
-    def to_bundle(self) -> Bundle:
-        return Bundle("statistics", {}, {})
-
-
 def test_statistics_are_not_saved_as_a_model(store: ModelStore) -> None:
+    statistics = SimpleNamespace(to_bundle=lambda: Bundle("statistics", {}, {}))
     with pytest.raises(StoreError, match="cannot save statistics as a model; finalize it first"):
-        store.save(Statistics(), "air")
+        store.save(statistics, "air")
 
 
 def test_provenance_that_is_not_json_saves_nothing(store: ModelStore) -> None:
