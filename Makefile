@@ -115,10 +115,11 @@ clean: ## Remove environments, caches and outputs
 
 ##@ Measure
 
-bench: setup ## Measure speed and memory, and write the figures into the pages
+bench: setup ## Measure speed and memory, and record the figures
 	$(PYTHON) -m benchmarks --record
+	$(PYTHON) -m benchmarks.pages
 
-figures: setup ## Write the stored figures of speed and memory into the pages
+figures: setup ## Write the pages of figures from the recorded ones
 	$(PYTHON) -m benchmarks.pages
 
 accuracy: setup khiops ## Measure error, log loss and calibration, compared with other libraries

@@ -8,10 +8,9 @@ In reading order::
     worker      runs one implementation in its own process
     runner      rounds of A B C A B C …; results are compared before a time counts
     environment  the date, the machine and the versions of packages
-    figures     the figures of the last recorded run of each case, as JSON in figures/
+    figures     the stored figures of the last recorded runs, as JSON in figures/
     report      results as Markdown
-    pages       the stored figures in the pages of the documentation
-    plot        ratios to the baseline as a plot
+    pages       the pages of figures, from templates/ and the stored figures
     peers       the posterior of a model by DuckDB and by Polars
     scale       time and memory as the number of rows grows
     billion     a billion rows, and training that goes on after a kill

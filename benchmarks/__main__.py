@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from benchmarks import figures, pages, plot, report
+from benchmarks import figures, report
 from benchmarks.cases import all_cases
 from benchmarks.runner import run_case
 
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run cases.
 
     Returns:
-        0; 1 if an implementation was rejected or a page lacks figures; 2 for a bad argument.
+        0; 1 if an implementation was rejected; 2 for a bad argument.
     """
     options = _parse(arguments)
     cases = [
@@ -35,20 +35,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for _, case in cases:
             print(f"{case.name:40} {case.rows:>12,} rows   {case.title}")
         return 0
-    folder = figures.FOLDER if options.record else options.out
     results = []
     for module, case in cases:
         result = run_case(
             case, module, options.cache, rows=options.rows, rounds=options.repeats, log=_log
         )
         results.append(result)
-        print(report.section(result), flush=True)
-        figures.store(result, folder)
-    plot.draw(results, options.out / "ratios.png")
-    print(f"Written to {folder}: figures of {len(results)} cases; to {options.out}: ratios.png")
-    rejected = any(entry.rejected for result in results for entry in result.entries.values())
-    unwritten = pages.main() if options.record else 0
-    return int(rejected or unwritten)
+        print(f"{case.title}\n\n{report.section([result])}\n", flush=True)
+        if options.record:
+            figures.store(result)
+    print(f"{report.targets(results)}\n\n{report.environments(results)}")
+    return int(any(entry.rejected for result in results for entry in result.entries.values()))
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -56,11 +53,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="cases to run, such as 'train_*'; by default all")
     parser.add_argument("--rows", type=_positive, help="number of rows; by default each case's own")
     parser.add_argument("--repeats", type=_positive, default=5, help="rounds (default 5)")
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for figures")
     parser.add_argument(
-        "--record",
-        action="store_true",
-        help=f"keep the figures in {figures.FOLDER.name}/ and write them into the pages of docs/",
+        "--record", action="store_true", help="store the figures, from which pages are written"
     )
     parser.add_argument("--cache", type=Path, default=HERE / "cache", help="folder for datasets")
     parser.add_argument("--list", action="store_true", help="list the cases and stop")

@@ -1,23 +1,24 @@
-"""The figures of the last recorded run of each case, one JSON file per case.
+"""The stored figures: those of the last recorded run of each case and of each other subject.
 
-What a file lacks (titles, units, targets) is in the case itself. Medians, ratios and verdicts are
-computed from the figures whenever they are shown.
+The figures of a case are ``figures/cases/NAME.json``; those of the scale, the partitions and so on
+``figures/NAME.json``. What a file lacks (titles, units, targets) is in the code. Medians, ratios
+and verdicts are computed from the figures whenever they are shown.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.case import Case
-from benchmarks.environment import Environment
+from benchmarks.environment import Environment, environment
 from benchmarks.runner import Entry, Result
 
 FOLDER = Path(__file__).parent / "figures"
-DIGITS = 4
+DIGITS = 5
 """Significant digits of a stored figure."""
 
 
@@ -25,19 +26,41 @@ class FiguresError(ValueError):
     """Stored figures that a page needs are missing, or do not fit the cases."""
 
 
-def store(result: Result, folder: Path) -> None:
+def record(name: str, figures: Mapping[str, Any]) -> None:
+    """Replace the figures of a subject, with the environment in which they were measured."""
+    _write(name, {**asdict(environment()), **figures})
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """The figures of a subject, with their environment.
+
+    Raises:
+        FiguresError: if there are none.
+    """
+    path = FOLDER / f"{name}.json"
+    if not path.exists():
+        raise FiguresError(f"no figures of {name} are stored; run `make {name}`.")
+    figures: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return figures
+
+
+def measured_on(figures: Mapping[str, Any]) -> str:
+    """The day and the machine of the figures of a subject, in words."""
+    return f"Measured on {figures['date']}: {figures['machine']}."
+
+
+def store(result: Result) -> None:
     """Replace the figures of a case."""
-    folder.mkdir(parents=True, exist_ok=True)
-    text = _lines(to_record(result)) + "\n"
-    (folder / f"{result.case.name}.json").write_text(text, encoding="utf-8")
+    _write(f"cases/{result.case.name}", to_record(result))
 
 
-def load(folder: Path, cases: Iterable[Case[Any]]) -> dict[str, Result]:
+def load(cases: Iterable[Case[Any]]) -> dict[str, Result]:
     """The stored figures by name of the case, in the order of the cases.
 
     Raises:
         FiguresError: if a file belongs to no case, or its unit is not that of its case.
     """
+    folder = FOLDER / "cases"
     files = {path.stem: path for path in folder.glob("*.json")}
     results = {}
     for case in cases:
@@ -59,10 +82,7 @@ def to_record(result: Result) -> dict[str, Any]:
         "implementations": {
             name: {"rejected": entry.rejected}
             if entry.rejected
-            else {
-                "figures": _rounded(entry.figures),
-                "cpu_seconds": _rounded(entry.cpu_seconds),
-            }
+            else {"figures": entry.figures, "cpu_seconds": entry.cpu_seconds}
             for name, entry in result.entries.items()
         },
     }
@@ -89,8 +109,19 @@ def from_record(case: Case[Any], record: dict[str, Any]) -> Result:
     return Result(case, record["rows"], record["rounds"], entries, (before, after), about)
 
 
-def _rounded(figures: Iterable[float]) -> list[float]:
-    return [float(f"{figure:.{DIGITS}g}") for figure in figures]
+def _write(name: str, figures: Mapping[str, Any]) -> None:
+    path = FOLDER / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(_lines(_rounded(figures)) + "\n", encoding="utf-8")
+
+
+def _rounded(value: Any) -> Any:
+    """The value with `DIGITS` significant digits of each number that is not whole."""
+    if isinstance(value, Mapping):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def _lines(value: Any, indent: str = "") -> str:

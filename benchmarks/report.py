@@ -1,11 +1,9 @@
-"""Results as Markdown."""
+"""Results as Markdown tables."""
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,53 +11,59 @@ from benchmarks.case import OURS, Target
 from benchmarks.runner import Entry, Result, Spread
 
 BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->"
-"""Lines of a page between which figures are written."""
 
 VERDICTS = {True: "met", False: "missed", None: "not measured"}
 
 
-def section(result: Result) -> str:
-    """One case: where it was measured, a table of its implementations, and its targets."""
-    case = result.case
-    lines = [
-        f"**{case.title[0].upper()}{case.title[1:]}** (`{case.name}`): {_conditions(result)}.",
-        "",
-        f"| implementation | median | range | processor time | ratio to {case.baseline.name} |",
-        "|---|--:|--:|--:|--:|",
-        *(_row(result, name, entry) for name, entry in result.entries.items()),
-        "",
-    ]
-    for target in case.targets:
-        ratio, verdict = _ratio(result.ratio_of(target)), VERDICTS[result.meets(target)]
-        lines += [f"Target: {_limit(target)}: {ratio}, {verdict}.", ""]
-    return "\n".join(lines)
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """A Markdown table whose columns are aligned right, except for the first, which are words."""
+    aligned = ["---"] * words + ["--:"] * (len(header) - words)
+    return "\n".join(
+        [f"| {' | '.join(header)} |", f"|{'|'.join(aligned)}|"]
+        + [f"| {' | '.join(row)} |" for row in rows]
+    )
 
 
-def _conditions(result: Result) -> str:
-    before, after = result.load
-    rows = f"{result.rows:,} rows, " if result.rows else ""
-    load = f"load average {before:.1f} before and {after:.1f} after"
-    return f"{rows}{result.rounds} rounds, {result.environment.date}, {load}"
+def section(results: Sequence[Result]) -> str:
+    """The implementations of some cases, with ratios to the first baseline of each case."""
+    rows = []
+    for result in results:
+        size = f", {result.rows:,} rows" if result.rows else ""
+        title = f"`{result.case.name}`{size}"
+        for name, entry in result.entries.items():
+            rows.append([title, _name(name), *_figures(result, name, entry)])
+            title = ""
+    return table(["case", "implementation", "median", "processor time", "ratio"], rows, words=2)
 
 
-def _row(result: Result, name: str, entry: Entry) -> str:
+def _figures(result: Result, name: str, entry: Entry) -> list[str]:
     if not entry.is_valid:
-        return f"| {name} | rejected: {entry.rejected} | | | |"
-    figures, unit = Spread.of(entry.figures), result.case.unit
-    cells = [
-        f"**{name}**" if name.startswith(OURS) else name,
-        amount(figures.median, unit),
-        f"{amount(figures.minimum, unit)} to {amount(figures.maximum, unit)}",
-        amount(Spread.of(entry.cpu_seconds).median, "s"),
+        return [f"rejected: {entry.rejected}", "", ""]
+    return [
+        amount(entry.median, result.case.unit),
+        amount(statistics.median(entry.cpu_seconds), "s"),
         _ratio(result.ratio_to_baseline(name)),
     ]
-    return "| " + " | ".join(cells) + " |"
 
 
-def _limit(target: Target) -> str:
-    *others, last = target.rivals
-    against = f"the fastest of {', '.join(others)} and {last}" if others else last
-    return f"{target.implementation} ≤ {target.limit:.3g} × {against}"
+def _name(name: str) -> str:
+    return f"**{name}**" if name.startswith(OURS) else name
+
+
+def side_by_side(results: Sequence[Result]) -> str:
+    """Cases of similar implementations: the median of each, and its ratio to the baseline."""
+    names = dict.fromkeys(name for result in results for name in result.entries)
+    header = ["implementation", *(f"`{result.case.name}`" for result in results)]
+    return table(
+        header, ([_name(name), *(_cell(each, name) for each in results)] for name in names)
+    )
+
+
+def _cell(result: Result, name: str) -> str:
+    entry, ratio = result.entries.get(name), result.ratio_to_baseline(name)
+    if entry is None or ratio is None:
+        return "–" if entry is None else "rejected"
+    return f"{amount(entry.median, result.case.unit)} ({times(ratio.median)})"
 
 
 def _ratio(ratio: Spread | None) -> str:
@@ -107,93 +111,56 @@ def _extremes(values: Iterable[Any]) -> str:
 
 
 def targets(results: Iterable[Result]) -> str:
-    """How many targets are met, and a table of all of them."""
-    verdicts, lines = [], ["| case | target | ratio | |", "|---|---|--:|---|"]
+    """How many targets are met, and what each case asks and gets."""
+    verdicts, rows = [], []
     for result in results:
+        lines = []
         for target in result.case.targets:
             verdict = VERDICTS[result.meets(target)]
-            ratio = _ratio(result.ratio_of(target))
+            ours = "" if target.implementation == OURS else f"{target.implementation} "
+            limit = f"{ours}≤ {target.limit:.3g} × {' or '.join(target.rivals)}"
+            lines.append(f"{limit}: {_ratio(result.ratio_of(target))}, {verdict}")
             verdicts.append(verdict)
-            lines.append(f"| `{result.case.name}` | {_limit(target)} | {ratio} | {verdict} |")
-    return "\n".join([f"Met: {verdicts.count('met')} of {len(verdicts)} targets.", "", *lines])
+        if lines:
+            rows.append([f"`{result.case.name}`", "; ".join(lines)])
+    met = f"Met: {verdicts.count('met')} of {len(verdicts)} targets."
+    return f"{met}\n\n{table(['case', 'target'], rows, words=2)}"
 
 
 def matrix(results: Sequence[Result]) -> str:
-    """The ratios of works and layouts: the median and the worst over all layouts, and each of them.
+    """The ratios that targets limit, by work and layout; bold if above the limit.
 
     The name of a case ends with a dot and the name of its layout, its title with a colon and the
     layout in words.
     """
-    columns: dict[tuple[str, float], _Column] = {}
+    columns: dict[tuple[str, Target], dict[str, float]] = {}
     layouts: dict[str, None] = {}
     for result in results:
-        case = result.case
-        work, layout = case.name.partition(".")[0], case.title.partition(": ")[2]
+        work, layout = result.case.name.partition(".")[0], result.case.title.partition(": ")[2]
         layouts.setdefault(layout)
-        asked = {target.rivals: target for target in case.targets}
-        baseline = Target(math.inf, case.baseline.name)
-        for rivals, target in ({baseline.rivals: baseline} | asked).items():
-            title = f"`{work.removeprefix('layout_')}`, {' / '.join(rivals)}"
-            column = columns.setdefault((work, target.limit), _Column(title, target.limit))
-            rival = result.rival(target)
-            wall = result.ratio_of(target)
-            if rival is not None and wall is not None:
-                cpu = result.ratio(target.implementation, rival, cpu=True)
-                column.wall[layout] = wall.median
-                column.cpu[layout] = math.nan if cpu is None else cpu.median
-    rows, rounds = (
-        _extremes(each.rows for each in results),
-        _extremes(each.rounds for each in results),
-    )
-    lines = [
-        f"{len(results):,} cases of {rows} rows, {rounds} rounds:",
-        "",
-        "| work, against the fastest of | at most | met | median | worst | layout of the worst |",
-        "|---|--:|--:|--:|--:|---|",
-        *(f"| {column.title} | {column.summary} |" for column in columns.values()),
-        "",
-        f"| layout | {' | '.join(column.title for column in columns.values())} |",
-        "|---|" + "--:|" * len(columns),
-    ]
-    for layout in layouts:
-        cells = " | ".join(column.cell(layout) for column in columns.values())
-        lines.append(f"| {layout} | {cells} |")
-    return "\n".join(lines)
+        for target in result.case.targets:
+            if ratio := result.ratio_of(target):
+                columns.setdefault((work, target), {})[layout] = ratio.median
 
-
-@dataclass
-class _Column:
-    """The ratios of a work to the implementations of a target.
-
-    Attributes:
-        title: the work and the implementations, of which the first case has all.
-        limit: largest ratio that meets the target, infinite if there is none.
-        wall: ratio of wall times by layout.
-        cpu: ratio of processor times by layout.
-    """
-
-    title: str
-    limit: float
-    wall: dict[str, float] = field(default_factory=dict)
-    cpu: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def summary(self) -> str:
-        """Limit, number of layouts that meet it, median, worst, and the layout of the worst."""
-        worst = max(self.wall, key=lambda layout: self.wall[layout])
-        limit, met = "–", "–"
-        if math.isfinite(self.limit):
-            count = sum(ratio <= self.limit for ratio in self.wall.values())
-            limit, met = f"{self.limit:g}", f"{count} of {len(self.wall)}"
-        median = statistics.median(self.wall.values())
-        return f"{limit} | {met} | {times(median)} | {times(self.wall[worst])} | {worst}"
-
-    def cell(self, layout: str) -> str:
-        """The ratios of wall and of processor time; bold if above the limit."""
-        if layout not in self.wall:
+    def cell(target: Target, ratios: Mapping[str, float], layout: str) -> str:
+        if layout not in ratios:
             return "–"
-        bold = "**" if self.wall[layout] > self.limit else ""
-        return f"{bold}{times(self.wall[layout])}{bold} ({times(self.cpu[layout])})"
+        bold = "**" if ratios[layout] > target.limit else ""
+        return f"{bold}{times(ratios[layout])}{bold}"
+
+    titles = [f"`{work.partition('_')[2]}` / {' / '.join(t.rivals)}" for work, t in columns]
+    limits = [f"{target.limit:g}" for _, target in columns]
+    met = [
+        f"{sum(ratio <= target.limit for ratio in ratios.values())} of {len(ratios)}"
+        for (_, target), ratios in columns.items()
+    ]
+    medians = [times(statistics.median(ratios.values())) for ratios in columns.values()]
+    rows = [["at most", *limits], ["met", *met], ["median", *medians]] + [
+        [layout, *(cell(target, ratios, layout) for (_, target), ratios in columns.items())]
+        for layout in layouts
+    ]
+    size = f"{len(results):,} cases of {_extremes(result.rows for result in results)} rows:"
+    return f"{size}\n\n{table(['layout', *titles], rows)}"
 
 
 def update_page(page: Path, figures: str) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks import figures
 from benchmarks.__main__ import main
 from benchmarks.cases.layouts import CASES, OF_CATEGORIES, OF_NUMBERS, TITLES, stored
 
@@ -77,7 +78,9 @@ def test_rows_that_sort_by_column_keep_their_values(cache: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_all_agree_on_a_sample_of_the_layouts(cache: Path, tmp_path: Path) -> None:
+def test_all_agree_on_a_sample_of_the_layouts(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each work once, and each kind of table that is read in another way."""
     names = [
         "layout_gaussian_diagonal.nulls",
@@ -85,9 +88,10 @@ def test_all_agree_on_a_sample_of_the_layouts(cache: Path, tmp_path: Path) -> No
         "layout_score.files_8",
         "layout_categorical.nulls",
     ]
-    options = ["--rows", str(ROWS), "--repeats", "1", "--out", str(tmp_path), "--cache", str(cache)]
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    options = ["--rows", str(ROWS), "--repeats", "1", "--record", "--cache", str(cache)]
     assert main([*names, *options]) == 0
     for name in names:
-        record = json.loads((tmp_path / f"{name}.json").read_text())
+        record = json.loads((tmp_path / "cases" / f"{name}.json").read_text())
         assert all("figures" in entry for entry in record["implementations"].values())
     assert not list(cache.glob("scored.*")), "implementations remove their files"

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 import sample_cases
 
-from benchmarks import datasets, figures, pages
+from benchmarks import datasets, figures
 from benchmarks.__main__ import main
 from benchmarks.cases import all_cases
-from benchmarks.report import section
+from benchmarks.report import section, targets
 from benchmarks.runner import Result, difference, run_case
 
 
@@ -60,13 +60,13 @@ def test_other_outcomes_are_rejected_with_the_reason(
     assert entry.rejected == reason
     assert not entry.is_valid
     assert result.ratio_to_baseline(name) is None
-    assert f"| {name} | rejected: {reason}" in section(result)
+    assert f"| {name} | rejected: {reason}" in section([result])
 
 
 def test_a_target_is_met_missed_or_not_measured(result: Result) -> None:
     assert [result.meets(target) for target in result.case.targets] == [True, False, None]
-    verdicts = [line.rsplit(", ")[-1] for line in section(result).splitlines() if "Target" in line]
-    assert verdicts == ["met.", "missed.", "not measured."]
+    assert targets([result]).startswith("Met: 1 of 3 targets.")
+    assert targets([result]).endswith("≤ 1e+09 × baseline: none, not measured |")
 
 
 def test_no_figure_counts_if_the_reference_fails(cache: Path) -> None:
@@ -113,43 +113,35 @@ def test_a_dataset_is_cached_and_begins_as_a_shorter_one(tmp_path: Path) -> None
 
 
 @pytest.mark.nightly
-def test_cases_run_agree_and_write_reports(tmp_path: Path) -> None:
+def test_cases_run_and_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["train_gaussian_diagonal", "score_gaussian_diagonal"]
-    out = tmp_path / "out"
-    options = ["--rows", "2_000", "--repeats", "1", "--out", str(out), "--cache", str(tmp_path)]
+    monkeypatch.setattr(figures, "FOLDER", tmp_path / "figures")
+    options = ["--rows", "2_000", "--repeats", "1", "--record", "--cache", str(tmp_path)]
     assert main([*names, *options]) == 0
-    assert sorted(path.stem for path in out.glob("*.json")) == sorted(names)
     for name in names:
-        record = json.loads((out / f"{name}.json").read_text())
+        record = json.loads((tmp_path / "figures" / "cases" / f"{name}.json").read_text())
         assert record["rows"] == 2_000
         assert [entry.get("rejected") for entry in record["implementations"].values()] == (
             [None] * len(record["implementations"])
         )
         assert {"Python", "pyarrow", "scikit-learn"} <= record["versions"].keys()
-    assert (out / "ratios.png").read_bytes().startswith(b"\x89PNG")
     assert not list(tmp_path.glob("*.scored.*")), "implementations remove their files"
 
 
-def test_recorded_figures_are_kept_and_written_into_the_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(figures, "FOLDER", tmp_path / "figures")
-    monkeypatch.setattr(pages, "DOCS", tmp_path)
-    page = tmp_path / "page.md"
-    page.write_text("It takes <!-- first_fit: probclass, processor time -->0 s.")
-    options = ["--rows", "100", "--repeats", "1", "--record", "--out", str(tmp_path / "out")]
-    assert main(["first_fit", *options, "--cache", str(tmp_path)]) == 0
-    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["first_fit.json"]
-    assert " -->0 s." not in page.read_text()
-    page.write_text("It takes <!-- retrain: probclass -->0 s.")
-    assert main(["first_fit", *options, "--cache", str(tmp_path)]) == 1
-    assert "page.md: no figures of retrain are stored" in capsys.readouterr().err
+def test_figures_are_stored_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "figures"
+    monkeypatch.setattr(figures, "FOLDER", folder)
+    options = ["--rows", "100", "--repeats", "1", "--cache", str(tmp_path)]
+    assert main(["first_fit", *options]) == 0
+    assert not folder.exists()
+    assert main(["first_fit", *options, "--record"]) == 0
+    assert [path.name for path in (folder / "cases").iterdir()] == ["first_fit.json"]
 
 
 def test_an_unknown_case_lists_the_known_ones(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["no_such_case", "--out", str(tmp_path)]) == 2
+    assert main(["no_such_case"]) == 2
     assert "train_gaussian_diagonal" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Figures of speed and memory in the pages are those that were measured last."""
+"""The pages of figures are what the script writes from the stored figures."""
 
 from __future__ import annotations
 
@@ -6,21 +6,28 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from pages import ROOT
+from pages import PAGES
 
-from benchmarks import pages
+from benchmarks import figures, pages
 from benchmarks.case import OURS, Case, Target
 from benchmarks.environment import Environment
-from benchmarks.figures import FiguresError, from_record, load, store, to_record
+from benchmarks.figures import FiguresError, from_record, load, recorded, store, to_record
+from benchmarks.report import environments, matrix, section, side_by_side, targets
 from benchmarks.runner import Entry, Result
 
+TEMPLATES = sorted(pages.TEMPLATES.glob("*.md"))
 
-def test_pages_have_the_stored_figures() -> None:
-    """If this fails: `python -m benchmarks.pages`."""
-    results = pages.stored()
-    for page in sorted((ROOT / "docs").glob("*.md")):
-        text = page.read_text(encoding="utf-8")
-        assert pages.with_figures(text, results) == text, f"{page.name} has other figures"
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+def test_a_page_is_what_is_written_from_the_stored_figures(template: Path) -> None:
+    """If this fails: `make figures`."""
+    assert (pages.DOCS / template.name).read_text(encoding="utf-8") == pages.written(template)
+
+
+def test_no_other_page_has_comments_in_its_sentences() -> None:
+    for page in PAGES:
+        for line in page.read_text(encoding="utf-8").splitlines():
+            assert "<!--" not in line or (line.endswith("-->") and line.startswith("<!--")), page
 
 
 @pytest.fixture
@@ -33,103 +40,84 @@ def result() -> Result:
         prepare=lambda cache, rows: None,
         targets=(Target(0.9, ("slow", "slower", "wrong")), Target(0.1, "slow")),
     )
-    figures = {OURS: [0.4, 0.5, 1.2], "slow": [0.8, 1.0, 1.2], "slower": [2.0, 3.0, 2.0]}
+    measured = {OURS: [0.4, 0.5, 1.2], "slow": [0.8, 1.0, 1.2], "slower": [2.0, 3.0, 2.0]}
     entries = {}
-    for name in (*figures, "wrong"):
+    for name in (*measured, "wrong"):
         case.implementation(name, is_baseline=name == "slow")(lambda inputs: None)
-        entry = Entry(case.implementations[name], figures.get(name, []), figures.get(name, []))
+        entry = Entry(case.implementations[name], measured.get(name, []), measured.get(name, []))
         entries[name] = entry
     entries["wrong"].rejected = "sums differs"
     about = Environment("2026-01-31", "a machine, 2 cores, 25 GB", {"Python": "3.11"})
     return Result(case, 1_000, 3, entries, (0.5, 1.0), about)
 
 
-@pytest.mark.parametrize(
-    ("comment", "figure"),
-    [
-        ("<!-- sums: probclass -->", "0.5 s"),
-        ("<!-- sums: probclass, range -->", "0.4 s to 1.2 s"),
-        ("<!-- sums: probclass / slow -->", "0.50"),
-        ("<!-- sums: probclass / slow, range -->", "0.50 to 1.00"),
-        ("<!-- sums: probclass / slow, processor time -->", "0.50"),
-    ],
-)
-def test_a_figure_in_a_sentence_is_replaced(result: Result, comment: str, figure: str) -> None:
-    for old in ("1,234 ms", "7", "0.25 to 0.5", figure):
-        text = f"It took {comment}{old}, which is little."
-        written = pages.with_figures(text, {"sums": result})
-        assert written == f"It took {comment}{figure}, which is little."
+def test_tables_of_a_case(result: Result) -> None:
+    lines = section([result]).splitlines()
+    assert "| `sums`, 1,000 rows | **probclass** | 0.5 s | 0.5 s | 0.50 (0.50 to 1.00) |" in lines
+    assert "|  | wrong | rejected: sums differs |  |  |" in lines
+    assert "| **probclass** | 0.5 s (0.50) |" in side_by_side([result])
+    assert "| wrong | rejected |" in side_by_side([result])
+    assert targets([result]).startswith("Met: 1 of 2 targets.")
+    assert "≤ 0.9 × slow or slower or wrong: 0.50 (0.50 to 1.00), met; ≤ 0.1" in targets([result])
+    assert environments([result]).startswith("- 2026-01-31, 1 case of 3 rounds: a machine, 2 cores")
 
 
-def test_sections_targets_and_environments_are_replaced(result: Result) -> None:
-    contents = ("su*", "targets of sums", "environments")
-    text = "".join(f"<!-- figures: {each} -->\nold\n<!-- end of figures -->\n" for each in contents)
-    written = pages.with_figures(text, {"sums": result})
-    assert "old" not in written
-    assert "| wrong | rejected: sums differs" in written
-    assert "Target: probclass ≤ 0.9 × the fastest of slow, slower and wrong: 0.50" in written
-    assert "Met: 1 of 2 targets." in written
-    assert "- 2026-01-31, 1 case of 3 rounds: a machine, 2 cores, 25 GB;" in written
-    assert pages.with_figures(written, {"sums": result}) == written
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "took <!-- summs: probclass -->1 s",
-            r"no figures of summs .* `python -m benchmarks 'summs'",
-        ),
-        ("took <!-- sums: slowest -->1 s", "sums has no figures of 'slowest'"),
-        ("took <!-- sums: wrong -->1 s", "sums has no figures of 'wrong'"),
-        ("took <!-- sums: slow -->many s", "no figure follows <!-- sums: slow -->"),
-        ("and\n  <!-- sums: slow -->1 s", "slow --> begins a line"),
-        ("<!-- figures: t* -->\n<!-- end of figures -->", r"no figures of t\*"),
-        ("<!-- figures: sums -->\n", "no line <!-- end of figures --> follows"),
-    ],
-)
-def test_a_figure_without_a_source_is_an_error(result: Result, text: str, message: str) -> None:
-    with pytest.raises(FiguresError, match=message):
-        pages.with_figures(text, {"sums": result})
-
-
-def test_pages_of_a_folder_are_written(
-    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "same.md").write_text("took <!-- sums: slow -->1 s")
-    (tmp_path / "other.md").write_text("took <!-- sums: slow -->2 s")
-    assert pages.write_pages({"sums": result}, tmp_path) == [tmp_path / "other.md"]
-    assert (tmp_path / "other.md").read_text() == "took <!-- sums: slow -->1 s"
-    (tmp_path / "wrong.md").write_text("took <!-- sums: slow -->")
-    with pytest.raises(FiguresError, match=r"wrong\.md: no figure follows"):
-        pages.write_pages({"sums": result}, tmp_path)
-
-
-def test_stored_figures_are_those_that_were_measured(result: Result, tmp_path: Path) -> None:
-    store(result, tmp_path)
-    first = (tmp_path / "sums.json").read_text()
-    (loaded,) = load(tmp_path, [result.case]).values()
-    assert to_record(loaded) == to_record(result)
-    store(loaded, tmp_path)
-    assert (tmp_path / "sums.json").read_text() == first
-    assert str(tmp_path) not in first
-    with pytest.raises(FiguresError, match="figures of no case; remove sums"):
-        load(tmp_path, [])
-    with pytest.raises(FiguresError, match="in MB, and the case measures s"):
-        from_record(result.case, {**to_record(result), "unit": "MB"})
-
-
-def test_a_matrix_has_the_median_and_the_worst_ratio(result: Result) -> None:
-    results = {}
+def test_a_matrix_has_the_ratios_of_works_and_layouts(result: Result) -> None:
+    results = []
     for layout, factor in {"one file": 1.0, "many files": 3.0, "nulls": 2.0}.items():
-        case = dataclasses.replace(result.case, name=f"sums.{layout[0]}", title=f"add: {layout}")
+        case = dataclasses.replace(result.case, name=f"of_sums.{layout}", title=f"add: {layout}")
         entries = {name: dataclasses.replace(entry) for name, entry in result.entries.items()}
         entries[OURS].figures = [factor * figure for figure in result.entries[OURS].figures]
-        results[case.name] = dataclasses.replace(result, case=case, entries=entries)
-    text = pages.with_figures(
-        "<!-- figures: matrix of sums.* -->\n<!-- end of figures -->", results
-    )
-    assert "3 cases of 1,000 rows, 3 rounds:" in text
-    assert "| `sums`, slow / slower / wrong | 0.9 | 1 of 3 | 1.00 | 1.50 | many files |" in text
-    assert "| `sums`, slow | 0.1 | 0 of 3 | 1.00 | 1.50 | many files |" in text
-    assert "| one file | **0.50** (0.50) | 0.50 (0.50) |" in text
+        results.append(dataclasses.replace(result, case=case, entries=entries))
+    assert matrix(results).splitlines() == [
+        "3 cases of 1,000 rows:",
+        "",
+        "| layout | `sums` / slow / slower / wrong | `sums` / slow |",
+        "|---|--:|--:|",
+        "| at most | 0.9 | 0.1 |",
+        "| met | 1 of 3 | 0 of 3 |",
+        "| median | 1.00 | 1.00 |",
+        "| one file | 0.50 | **0.50** |",
+        "| many files | **1.50** | **1.50** |",
+        "| nulls | **1.00** | **1.00** |",
+    ]
+
+
+def test_a_page_is_written_from_its_template(
+    result: Result,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(pages, "DOCS", tmp_path / "docs")
+    monkeypatch.setattr(pages, "TEMPLATES", tmp_path)
+    monkeypatch.setattr(pages, "all_cases", lambda: [("sums", result.case)])
+    monkeypatch.setattr(figures, "FOLDER", tmp_path / "figures")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "page.md").write_text("# Page\n\nBefore {braces}.\n\n{section su*}\n\nAfter.\n")
+    assert pages.main() == 1
+    assert "page.md: no figures of su* are stored; run `python" in capsys.readouterr().err
+    store(result)
+    assert pages.main() == 0
+    page = (tmp_path / "docs" / "page.md").read_text()
+    assert page.startswith("# Page\n\n<!-- written by `make figures` from ")
+    assert f"Before {{braces}}.\n\n{section([result])}\n\nAfter.\n" in page
+
+
+def test_stored_figures_are_those_that_were_measured(
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    store(result)
+    first = (tmp_path / "cases" / "sums.json").read_text()
+    (loaded,) = load([result.case]).values()
+    assert to_record(loaded) == to_record(result)
+    store(loaded)
+    assert (tmp_path / "cases" / "sums.json").read_text() == first
+    assert str(tmp_path) not in first
+    with pytest.raises(FiguresError, match="figures of no case; remove sums"):
+        load([])
+    with pytest.raises(FiguresError, match="in MB, and the case measures s"):
+        from_record(result.case, {**to_record(result), "unit": "MB"})
+    with pytest.raises(FiguresError, match="no figures of scale are stored; run `make scale`"):
+        recorded("scale")
