@@ -57,20 +57,6 @@ def test_a_coin_of_unknown_bias_against_a_fair_coin() -> None:
     assert comparison.odds("any bias", "fair").reading == "not strong"
 
 
-def test_evidence_of_a_coin_per_class() -> None:
-    """Each class has its own bias; the evidence is a product of Beta integrals."""
-    table = pa.concat_tables([pa.table(tosses(7, 1, "a")), pa.table(tosses(2, 6, "b"))])
-    one, twice = (
-        summarized(table, pc.Block("categorical", "toss", pseudo_count=alpha)) for alpha in (1, 2)
-    )
-    comparison = pc.compare([one, twice])
-    labels = dirichlet([8, 8])
-    for name, alpha in (("M1", 1), ("M2", 2)):
-        exact = dirichlet([7, 1], alpha) * dirichlet([2, 6], alpha) * labels
-        row = next(row for row in comparison.table.to_pylist() if row["model"] == name)
-        assert row["log_evidence"] == pytest.approx(log(exact), rel=1e-12)
-
-
 def test_naive_and_joint_categories_agree_with_exact_fractions() -> None:
     dependent = {"u": ["p", "q"] * 8, "v": ["r", "s"] * 8, "c": ["a", "a", "b", "b"] * 4}
     independent = {**dependent, "v": ["r", "r", "s", "s", "s", "s", "r", "r"] * 2}
@@ -95,36 +81,34 @@ def test_naive_and_joint_categories_agree_with_exact_fractions() -> None:
     assert comparison.odds("naive", "joint").odds == pytest.approx(1 / odds.odds)
 
 
-@pytest.mark.parametrize(("correlation", "better"), [(0.0, "naive"), (0.6, "full")])
-def test_correlated_features_favor_a_full_covariance(correlation: float, better: str) -> None:
-    random = np.random.default_rng(1)
-    spread = [[1.0, correlation], [correlation, 1.0]]
-    x, y = random.multivariate_normal([0, 0], spread, size=600).T
-    table = {"x": x, "y": y, "c": np.repeat(["a", "b"], 300)}
-    comparison = pc.compare(
-        {
-            "full": summarized(table, pc.Block("gaussian_full", ["x", "y"])),
-            "naive": summarized(table, pc.Block("gaussian_diagonal", ["x", "y"])),
-        }
-    )
-    worse = comparison.table["model"][1].as_py()
+RANDOM = np.random.default_rng(1)
+NORMAL_PAIRS = {
+    correlation: RANDOM.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], 600).T
+    for correlation in (0.0, 0.6)
+}
+FULL_OR_DIAGONAL = ("gaussian_full", "gaussian_diagonal")
+POISSON_OR_NORMAL = ("poisson", "gaussian_diagonal")
+
+
+@pytest.mark.parametrize(
+    ("columns", "estimators", "better"),
+    [
+        (dict(zip("xy", NORMAL_PAIRS[0.0], strict=True)), FULL_OR_DIAGONAL, "gaussian_diagonal"),
+        (dict(zip("xy", NORMAL_PAIRS[0.6], strict=True)), FULL_OR_DIAGONAL, "gaussian_full"),
+        ({"x": RANDOM.poisson(2.0, 600)}, POISSON_OR_NORMAL, "poisson"),
+        ({"x": RANDOM.normal(30, 2, 600).round()}, POISSON_OR_NORMAL, "gaussian_diagonal"),
+    ],
+    ids=["independent", "correlated", "Poisson", "normal"],
+)
+def test_evidence_identifies_the_distribution_that_the_rows_are_from(
+    columns: dict[str, Any], estimators: tuple[str, str], better: str
+) -> None:
+    table = {**columns, "c": ["a", "b"] * 300}
+    blocks = {name: pc.Block(name, list(columns)) for name in estimators}
+    comparison = pc.compare({name: summarized(table, block) for name, block in blocks.items()})
     assert comparison.best == better
-    assert comparison.odds(better, worse).reading in ("strong", "decisive")
+    assert comparison.odds(*comparison.table["model"].to_pylist()).reading in ("strong", "decisive")
     assert comparison.table["reading"].to_pylist()[1] in ("strong against", "decisive against")
-
-
-@pytest.mark.parametrize("better", ["poisson", "gaussian_diagonal"])
-def test_evidence_identifies_normal_and_poisson_data(better: str) -> None:
-    """The question of "Bayes Classifiers", for data from each of the two distributions."""
-    random = np.random.default_rng(5)
-    drawn = {
-        "poisson": random.poisson(2.0, 300),
-        "gaussian_diagonal": np.round(random.normal(30.0, 2.0, 300)).astype(int),
-    }
-    table = {"x": drawn[better], "c": ["a", "b", "b"] * 100}
-    comparison = pc.compare({kind: summarized(table, pc.Block(kind, "x")) for kind in drawn})
-    assert comparison.best == better
-    assert comparison.odds(*comparison.table["model"].to_pylist()).reading == "decisive"
 
 
 def test_iris_favors_full_covariances(iris: pa.Table) -> None:

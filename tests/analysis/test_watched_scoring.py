@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pac
 import pyarrow.parquet as pq
 import pytest
 
@@ -72,56 +72,40 @@ def scored(lake: Path, model: pc.Model, tmp_path_factory: pytest.TempPathFactory
     return sink
 
 
-def with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
-    return table.set_column(table.schema.get_field_index(name), name, values)
+def with_column(name: str, change: Callable[[Any], Any]) -> Callable[[pa.Table], pa.Table]:
+    """A fault that changes one column."""
+
+    def inject(table: pa.Table) -> pa.Table:
+        changed = pa.array(change(table[name].to_numpy()))
+        return table.set_column(table.schema.get_field_index(name), name, changed)
+
+    return inject
+
+
+NULL = with_column("pressure", lambda x: [None] * len(x))
+FAHRENHEIT = with_column("temperature", lambda x: 1.8 * x + 32.0)
 
 
 def renamed(table: pa.Table) -> pa.Table:
     return table.rename_columns({"pressure": "air_pressure"})
 
 
-def all_null(table: pa.Table) -> pa.Table:
-    return with_column(table, "pressure", pa.nulls(len(table), pa.float64()))
-
-
-def fahrenheit(table: pa.Table) -> pa.Table:
-    values = pac.add(pac.multiply(table["temperature"], 1.8), 32.0)
-    return with_column(table, "temperature", values)
-
-
-def stuck(table: pa.Table) -> pa.Table:
-    return with_column(table, "pressure", pa.array(np.full(len(table), 1001.0)))
-
-
-def new_devices(table: pa.Table) -> pa.Table:
-    return with_column(table, "device", pa.array(["c"] * 60 + ["a"] * (len(table) - 60)))
-
-
-def without_class(table: pa.Table) -> pa.Table:
-    return rows(FAULTY, ill=0.0)
-
-
-def other_prior(table: pa.Table) -> pa.Table:
-    return rows(FAULTY, ill=0.6)
-
-
 def twice(table: pa.Table) -> pa.Table:
     return pa.concat_tables([table, table])
 
 
-def nearly_empty(table: pa.Table) -> pa.Table:
-    return table.slice(0, 40)
-
-
 FAULTS: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
-    "a column null in one partition": (all_null, "nulls"),
-    "°C to °F": (fahrenheit, "outside"),
-    "a sensor that is stuck": (stuck, "drift"),
-    "categories that training never saw": (new_devices, "unseen"),
-    "a class that vanished": (without_class, "vanished"),
-    "a prior that moved from 20 to 60 %": (other_prior, "prior"),
+    "a column null in one partition": (NULL, "nulls"),
+    "°C to °F": (FAHRENHEIT, "outside"),
+    "a sensor that is stuck": (with_column("pressure", lambda x: np.full(len(x), 1001.0)), "drift"),
+    "categories that training never saw": (
+        with_column("device", lambda x: ["c"] * 60 + ["a"] * (len(x) - 60)),
+        "unseen",
+    ),
+    "a class that vanished": (lambda table: rows(FAULTY, ill=0.0), "vanished"),
+    "a prior that moved from 20 to 60 %": (lambda table: rows(FAULTY, ill=0.6), "prior"),
     "a partition loaded twice": (twice, "rows"),
-    "a partition nearly empty": (nearly_empty, "rows"),
+    "a partition nearly empty": (lambda table: table.slice(0, 40), "rows"),
 }
 
 
@@ -137,9 +121,8 @@ def test_a_fault_stops_the_commit_if_its_check_fails(
     assert pc.score(model, source, sink).warnings == []
     shutil.rmtree(sink / f"month={FAULTY}")
     write(source, FAULTY, inject(rows(FAULTY)))
-    with pytest.raises(
-        pc.HealthError, match=rf"month={FAULTY}: .*Nothing of it was written"
-    ) as info:
+    message = rf"month={FAULTY}: .*Nothing of it was written"
+    with pytest.raises(pc.HealthError, match=message) as info:
         pc.score(model, source, sink, watch={"fail": [check]})
     assert {verdict["check"] for verdict in info.value.verdicts} == {check}
     assert not (sink / f"month={FAULTY}").exists()
@@ -160,23 +143,16 @@ def test_a_renamed_column_is_an_error(
     for month in ("2013-08", FAULTY):
         write(source, month, rows(month))
 
-    def call(**options: Any) -> Any:
-        if verb == "score":
-            partition = {"month": FAULTY}
-            return pc.score(
-                model, source, sink, partition=partition, columns=["state"], watch=True, **options
-            )
-        if verb == "reconcile":
-            return pc.reconcile(
-                model,
-                source,
-                sink,
-                partitions=[{"month": FAULTY}],
-                columns=["state"],
-                **options,
-            )
-        return getattr(pc, verb)(model, source, partition={"month": FAULTY}, **options)
-
+    where: dict[str, Any] = {"partition": {"month": FAULTY}}
+    calls: dict[str, Callable[..., Any]] = {
+        "score": partial(pc.score, model, source, sink, columns=["state"], watch=True, **where),
+        "evaluate": partial(pc.evaluate, model, source, **where),
+        "health": partial(pc.health, model, source, **where),
+        "reconcile": partial(
+            pc.reconcile, model, source, sink, partitions=[where["partition"]], columns=["state"]
+        ),
+    }
+    call = calls[verb]
     for others in (True, False):
         if not others:
             write(source, "2013-08", renamed(rows("2013-08")))
@@ -184,16 +160,13 @@ def test_a_renamed_column_is_an_error(
         with pytest.raises(pc.DataError, match=r"'pressure'.*Did you mean 'air_pressure'"):
             call()
         assert not sink.exists()
-        caplog.clear()
-        with caplog.at_level(logging.WARNING):
-            call(missing_columns="warn")
-        assert any("'pressure' of the model is missing for 100 %" in t for t in caplog.messages)
-        caplog.clear()
-        shutil.rmtree(sink, ignore_errors=True)
-        with caplog.at_level(logging.WARNING):
-            call(missing_columns="allow")
-        assert not any("of the model is missing" in text for text in caplog.messages)
-        shutil.rmtree(sink, ignore_errors=True)
+        for choice, warned in (("warn", True), ("allow", False)):
+            caplog.clear()
+            with caplog.at_level(logging.WARNING):
+                call(missing_columns=choice)
+            missing = "'pressure' of the model is missing for 100 %"
+            assert any(missing in text for text in caplog.messages) == warned
+            shutil.rmtree(sink, ignore_errors=True)
     with pytest.raises(pc.SpecError, match="missing_columns must be one of"):
         call(missing_columns="ignore")
 
@@ -246,24 +219,19 @@ def test_warnings_are_the_same_for_every_engine_and_are_logged(
 def test_a_reconciliation_fails_only_the_partition_that_its_watch_refuses(
     lake: Path, model: pc.Model, tmp_path: Path
 ) -> None:
-    source = tmp_path / "lake"
+    source, sink = tmp_path / "lake", tmp_path / "scored"
     shutil.copytree(lake, source)
-    write(source, FAULTY, all_null(rows(FAULTY)))
-    with pytest.raises(pc.PartitionError, match="1 of 12 partitions failed: month=2013-09"):
-        pc.reconcile(
-            model,
-            source,
-            tmp_path / "scored",
-            partitions="month >= 2013-01",
-            watch={"fail": ["nulls"]},
-        )
-    names = sorted(path.name for path in (tmp_path / "scored").iterdir())
-    assert names == [f"month={month}" for month in MONTHS[12:] if month != FAULTY]
+    write(source, FAULTY, NULL(rows(FAULTY)))
+    failing: dict[str, Any] = {"partitions": "month >= 2013-08", "watch": {"fail": ["nulls"]}}
+    with pytest.raises(pc.PartitionError, match="1 of 5 partitions failed: month=2013-09"):
+        pc.reconcile(model, source, sink, **failing)
+    names = sorted(path.name for path in sink.iterdir())
+    assert names == [f"month={month}" for month in MONTHS[19:] if month != FAULTY]
 
 
 def test_without_a_watch_nothing_is_checked(lake: Path, model: pc.Model, tmp_path: Path) -> None:
     source = tmp_path / "lake"
-    write(source, FAULTY, fahrenheit(rows(FAULTY)))
+    write(source, FAULTY, FAHRENHEIT(rows(FAULTY)))
     report = pc.score(model, source, tmp_path / "scored", watch=False)
     assert (report.warnings, report.health) == ([], [None])
     with pytest.raises(pc.SpecError, match="a watch has no 'nuls'"):
