@@ -18,6 +18,7 @@ import pytest
 from buckets import Bucket
 from delta_and_iceberg import DeltaLake, IcebergLake
 from pyarrow.fs import FileSelector, FileSystem, FSSpecHandler, PyFileSystem
+from reading import read_rows
 
 import probclass_core as pc
 
@@ -55,8 +56,7 @@ class Backend:
 
     def read(self, name: str) -> pa.Table:
         """Read all rows with probclass."""
-        plan = pc.open_table(self.ref(name)).plan()
-        return pa.Table.from_batches(plan.batches(), plan.schema)
+        return read_rows(self.ref(name))
 
     def xs(self, name: str) -> list[tuple[str, float]]:
         """Return the month and x of each row, sorted."""

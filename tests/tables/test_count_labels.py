@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pa_compute
 import pytest
 from backends import Backend
-from delta_and_iceberg import IcebergLake
-from iceberg_deletes import delete_rows
 
 import probclass_core as pc
 from probclass_core.io.parquet.files import RowGroups
@@ -64,14 +61,6 @@ def test_a_partition_of_parquet_files_is_counted_by_footers(
     assert not read
     pc.count_labels(backend.ref("lake"), "air", where="x > 1")
     assert read
-
-
-def test_deleted_rows_of_iceberg_are_not_counted(tmp_path: Path) -> None:
-    lake = IcebergLake(tmp_path)
-    lake.write("lake", months(LABELS["text"]), ["month"])
-    delete_rows(lake.table("lake"), "month == '2014-01'", [0, 1])
-    counts = pc.count_labels(lake.ref("lake"), "air", partition={"month": "2014-01"})
-    assert counts == pc.LabelCounts(rows=1, labeled=1)
 
 
 def test_what_cannot_be_counted_is_refused(backend: Backend) -> None:

@@ -19,6 +19,7 @@ import pytest
 from backends import BACKENDS
 from monthly_lake import model, rows_of
 from permissions import as_nobody, make_readable
+from reading import read_rows
 from scored_lakes import FILES, MONTH, SEEDS, replace_new, score, set_up, states, unknown_files
 
 import probclass_core as pc
@@ -47,8 +48,7 @@ def sink_in(folder: Path, name: str) -> pc.TableRef:
 
 def read_partition(folder: Path, name: str) -> pa.Table:
     """Read the partition of the scored table that is to be replaced."""
-    plan = pc.open_table(sink_in(folder, name)).plan(partition=MONTH)
-    return pa.Table.from_batches(plan.batches(), plan.schema)
+    return read_rows(sink_in(folder, name), partition=MONTH)
 
 
 def data_file(folder: Path, name: str) -> Path:

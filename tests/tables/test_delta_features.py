@@ -2,116 +2,27 @@
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import itertools
 import json
-import string
-import struct
 import uuid
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
+from delta_log import Action, actions, commit, entry, replace_file, require
 from deltalake import DeltaTable, write_deltalake
-from pyroaring import BitMap
+from reading import read_rows
 
 import probclass_core as pc
-
-Action = dict[str, Any]
-
-DIGITS = string.digits + string.ascii_letters
-PYTHON_BASE85 = DIGITS[:10] + string.ascii_uppercase + string.ascii_lowercase
-PYTHON_BASE85 += "!#$%&()*+-;<=>?@^_`{|}~"
-DELTA_BASE85 = DIGITS + ".-:+=^!/*?&<>()[]{}@%$#"
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> DeltaLake:
     return DeltaLake(tmp_path)
-
-
-def entry(lake: DeltaLake, name: str, version: int) -> Path:
-    """Return the file of the log that made a version."""
-    return lake.root / name / "_delta_log" / f"{version:020}.json"
-
-
-def actions(lake: DeltaLake, name: str, version: int = 0) -> list[Action]:
-    lines = entry(lake, name, version).read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
-def commit(lake: DeltaLake, name: str, version: int, changed: Sequence[Action]) -> None:
-    """Write an entry of the log."""
-    entry(lake, name, version).write_text("\n".join(map(json.dumps, changed)))
-
-
-def require(lake: DeltaLake, name: str, *features: str) -> None:
-    """Add features of readers to the first version of a table."""
-    changed = actions(lake, name)
-    for action in changed:
-        if "protocol" in action:
-            both = {"readerFeatures": list(features), "writerFeatures": list(features)}
-            action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **both}
-    commit(lake, name, 0, changed)
-
-
-def replace_file(lake: DeltaLake, name: str, table: pa.Table, **options: Any) -> None:
-    """Replace the rows of a table's only file, which was added in the first version."""
-    [path] = lake.files(name)
-    pq.write_table(table, path, **options)
-    changed = actions(lake, name)
-    for action in changed:
-        if "add" in action:
-            action["add"]["size"] = path.stat().st_size
-            action["add"]["stats"] = json.dumps({"numRecords": table.num_rows})
-    commit(lake, name, 0, changed)
-
-
-def deletion_vector(folder: Path, positions: Sequence[int]) -> Action:
-    """Write a file with a deletion vector and return its descriptor, by the Delta protocol."""
-    bitmap = struct.pack("<iqi", 1681511377, 1, 0) + BitMap(positions).serialize()
-    number = uuid.uuid4()
-    checksum = struct.pack(">I", zlib.crc32(bitmap))
-    content = b"\x01" + struct.pack(">i", len(bitmap)) + bitmap + checksum
-    (folder / f"deletion_vector_{number}.bin").write_bytes(content)
-    text = base64.b85encode(number.bytes).decode()
-    return {
-        "storageType": "u",
-        "pathOrInlineDv": text.translate(str.maketrans(PYTHON_BASE85, DELTA_BASE85)),
-        "offset": 1,
-        "sizeInBytes": len(bitmap),
-        "cardinality": len(positions),
-    }
-
-
-def delete_rows(lake: DeltaLake, name: str, positions: Sequence[int], part: str = "") -> None:
-    """Delete rows of the one file whose path contains a text, in a new version."""
-    version = DeltaTable(lake.root / name).version()
-    every = [
-        action["add"]
-        for v in range(version + 1)
-        for action in actions(lake, name, v)
-        if "add" in action
-    ]
-    add = [action for action in every if part in action["path"]][-1]
-    removed = {"path": add["path"], "deletionTimestamp": 0, "dataChange": True}
-    if "deletionVector" in add:
-        removed["deletionVector"] = add["deletionVector"]
-    vector = deletion_vector(lake.root / name, positions)
-    changed = [{"remove": removed}, {"add": {**add, "deletionVector": vector}}]
-    commit(lake, name, version + 1, changed)
-
-
-def read(ref: pc.TableRef, **query: Any) -> pa.Table:
-    plan = pc.open_table(ref).plan(**query)
-    return pa.Table.from_batches(plan.batches(), plan.schema)
 
 
 def in_order(table: pa.Table) -> list[str]:
@@ -121,60 +32,7 @@ def in_order(table: pa.Table) -> list[str]:
 def by_delta_rs(lake: DeltaLake, name: str) -> list[str]:
     """Return the rows as the engine of delta-rs reads them."""
     table = pa.table(DeltaTable(lake.root / name).scan().read_all())
-    return in_order(table.select(read(lake.ref(name)).column_names))
-
-
-def test_deleted_rows_are_left_out(lake: DeltaLake) -> None:
-    for month in ("2014-01", "2014-02"):
-        lake.write("lake", rows(month), ["month"])
-    require(lake, "lake", "deletionVectors")
-    clean = pc.fit(lake.ref("lake"), spec())
-    delete_rows(lake, "lake", [0, 7, 39], "2014-01")
-    first = pc.open_table(lake.ref("lake")).plan()
-    delete_rows(lake, "lake", [0, 7, 8, 39], "2014-01")
-    plan = pc.open_table(lake.ref("lake")).plan()
-    assert (first.rows, plan.rows) == (77, 76)
-    assert in_order(read(lake.ref("lake"))) == by_delta_rs(lake, "lake")
-    digests = {fragment.digest for fragment in (*first.fragments, *plan.fragments)}
-    assert len(digests) == 3, "kept statistics of February stay, those of January do not"
-    january = read(lake.ref("lake"), columns=["x"], partition={"month": "2014-01"})
-    assert set(january["x"].to_pylist()) == set(map(float, range(40))) - {0.0, 7.0, 8.0, 39.0}
-    some = read(lake.ref("lake"), columns=["month"], where=[("x", "<", 10.0)])
-    assert rows_by_month(some) == {"2014-01": 7, "2014-02": 10}
-    model = pc.fit(lake.ref("lake"), spec())
-    assert model.training["rows"] == 76
-    assert model.training["snapshot"] != clean.training["snapshot"]
-    assert pc.fit(lake.ref("lake", version=1), spec()).id == clean.id
-    inspection = pc.inspect_table(lake.ref("lake"))
-    assert inspection.rows == 76
-
-
-def test_rows_are_deleted_by_their_position_in_the_file(lake: DeltaLake) -> None:
-    numbers = pa.table({"x": pa.array(range(300_000), pa.int64())})
-    lake.write("long", numbers, [])
-    require(lake, "long", "deletionVectors")
-    replace_file(lake, "long", numbers, row_group_size=7_001)
-    deleted = [0, 6_999, 7_000, 7_001, 131_072, 250_000, 262_144, 299_999]
-    delete_rows(lake, "long", deleted)
-    plan = pc.open_table(lake.ref("long")).plan()
-    assert len(plan.fragments) > 1
-    assert plan.rows == 300_000 - len(deleted)
-    found = pa.Table.from_batches(plan.batches())["x"].to_pylist()
-    assert sorted({*range(300_000)} - {*found}) == deleted
-    last = read(lake.ref("long"), where=[("x", ">=", 299_990)])
-    assert last["x"].to_pylist() == list(range(299_990, 299_999))
-
-
-def test_a_scored_partition_that_lost_rows_is_scored_again(lake: DeltaLake) -> None:
-    """Rows of the source that are deleted later leave the scored table as well."""
-    for month in ("2014-01", "2014-02"):
-        lake.write("lake", rows(month), ["month"])
-    require(lake, "lake", "deletionVectors")
-    model = pc.fit(lake.ref("lake"), spec())
-    pc.score(model, lake.ref("lake"), lake.ref("scored"))
-    delete_rows(lake, "lake", [3], "2014-01")
-    assert pc.score(model, lake.ref("lake"), lake.ref("scored")).skipped == 1
-    assert rows_by_month(lake.read("scored")) == {"2014-01": 39, "2014-02": 40}
+    return in_order(table.select(read_rows(lake.ref(name)).column_names))
 
 
 PHYSICAL = {"a": "b", "b": "col-1", "s": "col-2", "part": "col-3", "later": "col-4"}
@@ -249,10 +107,12 @@ def write_mapped(lake: DeltaLake, name: str, mode: str) -> pa.Table:
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_mapped_columns_are_found_in_the_files(lake: DeltaLake, mode: str) -> None:
     expected = write_mapped(lake, "mapped", mode)
-    assert in_order(read(lake.ref("mapped"))) == in_order(expected)
+    assert in_order(read_rows(lake.ref("mapped"))) == in_order(expected)
     if mode == "name":  # delta-rs finds columns by name in both modes, against the protocol
         assert in_order(expected) == by_delta_rs(lake, "mapped")
-    some = read(lake.ref("mapped"), columns=["b"], where=[("a", "==", 2.0), ("part", "==", "k")])
+    some = read_rows(
+        lake.ref("mapped"), columns=["b"], where=[("a", "==", 2.0), ("part", "==", "k")]
+    )
     assert some.to_pylist() == [{"b": 20.0}]
     assert pc.open_table(lake.ref("mapped")).partitions() == [{"part": "k"}]
     plan = pc.open_table(lake.ref("mapped")).plan()
@@ -269,8 +129,8 @@ def test_a_checkpoint_of_the_second_version_is_read(lake: DeltaLake) -> None:
     path = log / f"{0:020}.checkpoint.{uuid.uuid4()}.json"
     path.write_text("\n".join(map(json.dumps, checkpoint)))
     entry(lake, "lake", 0).unlink()
-    assert rows_by_month(read(lake.ref("lake"))) == {"2014-01": 40, "2014-02": 40}
-    assert in_order(read(lake.ref("lake"))) == by_delta_rs(lake, "lake")
+    assert rows_by_month(read_rows(lake.ref("lake"))) == {"2014-01": 40, "2014-02": 40}
+    assert in_order(read_rows(lake.ref("lake"))) == by_delta_rs(lake, "lake")
 
 
 @pytest.mark.parametrize(
@@ -320,10 +180,10 @@ def test_times_that_spark_wrote_are_those_of_the_table(lake: DeltaLake) -> None:
     table = pa.table({"at": pa.array(times, pa.timestamp("us", "UTC")), "x": ["a", "b"]})
     lake.write("spark", table, [])
     replace_file(lake, "spark", table, use_deprecated_int96_timestamps=True)
-    assert read(lake.ref("spark")).schema.field("at").type == pa.timestamp("us", "UTC")
-    assert read(lake.ref("spark")).to_pylist() == table.to_pylist()
-    assert read(lake.ref("spark"), where=[("at", ">", times[1])])["x"].to_pylist() == ["a"]
-    dictionaries = read(lake.ref("spark"), columns=["at", "x"], allow_dictionaries=True)
+    assert read_rows(lake.ref("spark")).schema.field("at").type == pa.timestamp("us", "UTC")
+    assert read_rows(lake.ref("spark")).to_pylist() == table.to_pylist()
+    assert read_rows(lake.ref("spark"), where=[("at", ">", times[1])])["x"].to_pylist() == ["a"]
+    dictionaries = read_rows(lake.ref("spark"), columns=["at", "x"], allow_dictionaries=True)
     assert dictionaries.to_pylist() == table.to_pylist()
 
 
@@ -335,8 +195,8 @@ def test_a_table_may_be_partitioned_by_negative_decimals(lake: DeltaLake) -> Non
         if action.get("add", {}).get("partitionValues") == {"amount": "12.50"}:
             action["add"]["partitionValues"] = {"amount": "-12.50"}
     commit(lake, "amounts", 0, changed)
-    assert in_order(read(lake.ref("amounts"))) == by_delta_rs(lake, "amounts")
-    debts = read(lake.ref("amounts"), columns=["x"], partition={"amount": Decimal("-12.50")})
+    assert in_order(read_rows(lake.ref("amounts"))) == by_delta_rs(lake, "amounts")
+    debts = read_rows(lake.ref("amounts"), columns=["x"], partition={"amount": Decimal("-12.50")})
     assert debts["x"].to_pylist() == [1]
 
 
@@ -350,7 +210,7 @@ def test_a_file_without_a_minimum_is_not_skipped_whatever_its_path(lake: DeltaLa
             del statistics["minValues"]["x"]
             action["add"]["stats"] = json.dumps(statistics)
     commit(lake, "lake", 0, changed)
-    found = read(lake.ref("lake"), columns=["share"], where=[("x", "<", 5.0)])
+    found = read_rows(lake.ref("lake"), columns=["share"], where=[("x", "<", 5.0)])
     assert sorted(found["share"].to_pylist()) == ["10%", "20%"]
 
 

@@ -16,6 +16,7 @@ from iceberg_deletes import delete_rows
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.types import DoubleType, LongType, StringType
 from pyiceberg.utils.config import Config
+from reading import read_rows
 
 import probclass_core as pc
 
@@ -28,50 +29,13 @@ def lake(tmp_path: Path) -> IcebergLake:
 
 
 def read(ref: pc.TableRef, *by: str, **query: Any) -> pa.Table:
-    """Read a table with probclass, sorted by columns."""
-    plan = pc.open_table(ref).plan(**query)
-    table = pa.Table.from_batches(plan.batches(), plan.schema)
-    assert plan.rows == table.num_rows or query
-    return table.sort_by([(name, "ascending") for name in by])
+    """Read a table, sorted by columns."""
+    return read_rows(ref, **query).sort_by([(name, "ascending") for name in by])
 
 
 def same_rows(table: pa.Table, expected: pa.Table) -> bool:
     """Whether two tables are equal up to the order of columns and the layout of text."""
     return table.equals(expected.select(table.column_names).cast(table.schema))
-
-
-def test_deleted_rows_are_left_out(lake: IcebergLake) -> None:
-    clean = pc.fit(lake.ref("lake"), spec())
-    delete_rows(lake.table("lake"), "month == '2014-01'", [0, 7, 39])
-    delete_rows(lake.table("lake"), "month == '2014-01'", [7, 8])
-    remaining = read(lake.ref("lake"), "month", "x")
-    assert remaining.num_rows == 76
-    assert same_rows(
-        remaining, lake.read("lake").sort_by([("month", "ascending"), ("x", "ascending")])
-    )
-    january = read(lake.ref("lake"), "x", columns=["x"], partition={"month": "2014-01"})
-    assert set(january["x"].to_pylist()) == set(map(float, range(40))) - {0.0, 7.0, 8.0, 39.0}
-    some = read(lake.ref("lake"), "month", columns=["month"], where=[("x", "<", 10.0)])
-    assert rows_by_month(some) == {"2014-01": 7, "2014-02": 10}
-    model = pc.fit(lake.ref("lake"), spec())
-    assert model.training["rows"] == 76
-    assert model.training["snapshot"] != clean.training["snapshot"]
-    assert pc.fit(lake.ref("lake", version=lake.versions("lake")[0]), spec()).id == clean.id
-
-
-def test_deleted_rows_of_many_row_groups_are_found_by_position(lake: IcebergLake) -> None:
-    numbers = pa.table({"x": np.arange(300_000, dtype=float)})
-    lake.write("long", numbers.slice(0, 0), [])
-    path = lake.root / "long.parquet"
-    pq.write_table(numbers, path, row_group_size=7_001)
-    lake.table("long").add_files([f"file://{path}"])
-    deleted = [0, 6_999, 7_000, 7_001, 131_072, 250_000, 262_144, 299_999]
-    delete_rows(lake.table("long"), "x >= 0", deleted)
-    plan = pc.open_table(lake.ref("long")).plan()
-    assert len(plan.fragments) == 2
-    assert plan.rows == 300_000 - len(deleted)
-    x = pa.Table.from_batches(plan.batches())["x"].to_numpy()
-    assert sorted(set(range(300_000)) - set(x.astype(int))) == deleted
 
 
 @pytest.mark.parametrize(
@@ -162,6 +126,20 @@ def test_the_model_does_not_depend_on_renamed_columns(lake: IcebergLake) -> None
     renamed = pc.fit(lake.ref("lake"), pc.ModelSpec("y", blocks))
     in_memory = pc.fit(lake.read("lake"), pc.ModelSpec("y", blocks))
     assert renamed.id == in_memory.id
+
+
+def test_statistics_of_columns_that_swapped_names_are_computed_again(
+    lake: IcebergLake, tmp_path: Path
+) -> None:
+    both = rows("2014-01").append_column("z", pa.array(np.arange(40.0)[::-1] ** 2))
+    lake.write("swapped", both, ["month"])
+    swapped, only_x = lake.ref("swapped"), pc.ModelSpec("y", {"gaussian_diagonal": ["x"]})
+    pc.fit(swapped, only_x, cache=tmp_path / "store")
+    for old, new in (("x", "was x"), ("z", "x"), ("was x", "z")):
+        with lake.table("swapped").update_schema() as change:
+            change.rename_column(old, new)
+    model = pc.fit(swapped, only_x, cache=tmp_path / "store")
+    assert (model.training["cache"]["reused"], model.id) == (0, pc.fit(swapped, only_x).id)
 
 
 def test_files_without_ids_are_read_by_the_name_mapping(lake: IcebergLake) -> None:

@@ -30,6 +30,7 @@ from pyiceberg.types import (
     TimeType,
     UUIDType,
 )
+from reading import read_rows
 
 import probclass_core as pc
 
@@ -75,8 +76,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> IcebergLake:
 
 def read(ref: pc.TableRef, **query: Any) -> list[dict[str, Any]]:
     """Read the rows of a table with probclass."""
-    plan = pc.open_table(ref).plan(**query)
-    return pa.Table.from_batches(plan.batches(), plan.schema).to_pylist()
+    return read_rows(ref, **query).to_pylist()
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

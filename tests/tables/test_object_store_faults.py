@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from buckets import Bucket
 from monthly_lake import SPEC, model, write_lake
+from reading import read_rows
 from scored_lakes import STATE_AFTER, score, set_up, state
 from scorer import Scorer
 from unreliable import Fault, Proxy
@@ -35,11 +36,6 @@ def lake(tmp_path: Path, bucket: Bucket) -> Path:
     root = write_lake(tmp_path / "lake", "2014-01", "2014-02")
     bucket.copy_from(root, "lake")
     return root
-
-
-def read(table: pc.TableRef) -> pa.Table:
-    plan = pc.open_table(table).plan()
-    return pa.Table.from_batches(plan.batches(), plan.schema)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +107,7 @@ def test_writes_are_retried(
     report = score_in_process(51, lake, at("scored", by=proxy.endpoint))
     assert (report.rows, report.skipped) == (94, 0)
     assert fault.met > fault.times
-    scored = read(at("scored"))
+    scored = read_rows(at("scored"))
     assert scored.num_rows == 94
     assert set(scored["model_id"].to_pylist()) == {model(51).id}
     assert pc.score(model(51), lake, at("scored")).skipped == 2
@@ -162,7 +158,7 @@ def test_retries_of_a_store_that_never_recovers_end(
         pc.score(model(51), lake, through("scored"), partition=FEBRUARY)
     assert time.monotonic() - began < 60
     assert "\n" not in str(caught.value)
-    assert set(read(bucket.at("scored"))["model_id"].to_pylist()) == {model(50).id}
+    assert set(read_rows(bucket.at("scored"))["model_id"].to_pylist()) == {model(50).id}
 
 
 def test_permanent_errors_are_not_retried(
@@ -223,7 +219,7 @@ def folder(tmp_path: Path, bucket: Bucket) -> Path:
 
 
 def read_state(table: pc.TableRef) -> str:
-    return state(read(table), scale=1)
+    return state(read_rows(table), scale=1)
 
 
 def steps_killed(

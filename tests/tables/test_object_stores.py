@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.csv
 import pyarrow.dataset as ds
 import pytest
 from buckets import SECRET, Bucket
 from deltalake import write_deltalake
 from monthly_lake import SPEC, model, write_lake
+from reading import read_rows
 from typer.testing import CliRunner
 
 import probclass_core as pc
@@ -31,12 +30,6 @@ def lake(tmp_path: Path, bucket: Bucket) -> Path:
     root = write_lake(tmp_path / "lake", *MONTHS)
     bucket.copy_from(root, "lake")
     return root
-
-
-def read(table: pc.TableRef | Path, month: str | None = None) -> pa.Table:
-    partition = None if month is None else {"month": month}
-    plan = pc.open_table(table).plan(partition=partition)
-    return pa.Table.from_batches(plan.batches(), plan.schema)
 
 
 @every_store
@@ -120,7 +113,7 @@ def test_the_cli_takes_uris(
         run = CliRunner().invoke(app, command.split())
         assert run.exit_code == 0, run.output
     assert f"{source}" in str(pc.ModelStore(tmp_path / "store").load("air@champion").training)
-    assert read(bucket.at("scored")).num_rows == 47
+    assert read_rows(bucket.at("scored")).num_rows == 47
 
 
 @pytest.mark.parametrize("bucket", ["azure"], indirect=True)

@@ -14,6 +14,7 @@ import pytest
 from delta_and_iceberg import IcebergLake
 from deltalake import write_deltalake
 from pyiceberg.types import DoubleType, LongType
+from reading import read_rows
 
 import probclass_core as pc
 
@@ -90,8 +91,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[pc.TableRef, p
 
 
 def read(table: pc.TableRef, *columns: str, **rows: object) -> pa.Table:
-    plan = pc.open_table(table).plan(list(columns) or None, **rows)
-    return pa.Table.from_batches(plan.batches(), plan.schema)
+    return read_rows(table, columns=list(columns) or None, **rows)
 
 
 def test_all_rows_are_read_by_column_name(lake: tuple[pc.TableRef, pa.Table]) -> None:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import read_rows
 
 import probclass_core as pc
 
@@ -106,17 +107,12 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def rows_of(source: Any, **options: Any) -> pa.Table:
-    plan = pc.open_table(source).plan(**options)
-    return pa.Table.from_batches(plan.batches(), plan.schema)
-
-
 @pytest.mark.parametrize("kind", SOURCES)
 def test_text_is_read_as_the_rows_that_were_written(tmp_path: Path, kind: str) -> None:
     expected = trips()
     if "JSON" in kind:  # a column of dates at midnight
-        assert rows_of(SOURCES[kind](tmp_path)).schema.field("day").type == pa.date32()
-    assert rows_of(SOURCES[kind](tmp_path)).equals(expected)
+        assert read_rows(SOURCES[kind](tmp_path)).schema.field("day").type == pa.date32()
+    assert read_rows(SOURCES[kind](tmp_path)).equals(expected)
 
 
 def test_a_path_fits_evaluates_explains_and_scores_as_the_table(
@@ -147,10 +143,10 @@ def test_partitions_of_directories_are_columns(tmp_path: Path) -> None:
         write(tmp_path / f"month={month}" / "part.csv", as_csv(trips(seed=month)))
     table = pc.open_table(tmp_path)
     assert list(table.partitions()) == [{"month": 1}, {"month": 2}]
-    first = rows_of(tmp_path, columns=["month", "id"], partition={"month": 1})
+    first = read_rows(tmp_path, columns=["month", "id"], partition={"month": 1})
     assert first["id"].to_pylist() == trips(seed=1)["id"].to_pylist()
     assert set(first["month"].to_pylist()) == {1}
-    late = rows_of(tmp_path, columns=["month"], where=[("id", ">=", 2058), ("night", "==", True)])
+    late = read_rows(tmp_path, columns=["month"], where=[("id", ">=", 2058), ("night", "==", True)])
     nights = trips(seed=2).slice(58)["night"].to_pylist()
     assert late["month"].to_pylist() == [2] * sum(nights)
     report = pc.score(pc.fit(tmp_path, SPEC), tmp_path, tmp_path.with_name("scored"))
@@ -205,7 +201,7 @@ def test_texts_with_quotes_and_line_ends_survive(rows: list[tuple[str, str]]) ->
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, quoting=csv.QUOTE_ALL)
             writer.writerows([("one", "two"), ("x", "x"), *rows])
-        read = rows_of(path)
+        read = read_rows(path)
     assert read["one"].to_pylist() == ["x", *(one or None for one, _ in rows)]
     assert read["two"].to_pylist() == ["x", *(two or None for _, two in rows)]
 
@@ -233,13 +229,13 @@ def test_options_say_how_text_is_read(tmp_path: Path, kind: str) -> None:
     suffix, text, options, expected = OPTIONS[kind]
     path = write(tmp_path / f"rows.{suffix}", text.encode(options.get("encoding", "utf-8")))
     source = pc.TableRef(str(path), options=options)
-    assert rows_of(source, columns=["x"])["x"].to_pylist() == expected
+    assert read_rows(source, columns=["x"])["x"].to_pylist() == expected
 
 
 def test_a_column_that_a_file_lacks_is_null_there(tmp_path: Path) -> None:
     write(tmp_path / "0.csv", "x,y\n1,a\n")
     write(tmp_path / "1.csv", "z,y\n2.5,b\n")
-    read = rows_of(tmp_path)
+    read = read_rows(tmp_path)
     assert read.to_pylist() == [{"x": 1, "y": "a", "z": None}, {"x": None, "y": "b", "z": 2.5}]
 
 
@@ -247,7 +243,7 @@ def test_types_of_the_first_and_last_file_go_together(tmp_path: Path) -> None:
     write(tmp_path / "0.csv", "x,t\n1,2024-01-01\n")
     write(tmp_path / "1.csv", "x,t\n")
     write(tmp_path / "2.csv", "x,t\n2.5,2024-01-01 10:00:00\n")
-    read = rows_of(tmp_path)
+    read = read_rows(tmp_path)
     assert read["x"].to_pylist() == [1.0, 2.5]
     assert read["t"].to_pylist() == [datetime(2024, 1, 1), datetime(2024, 1, 1, 10)]
 
@@ -349,7 +345,7 @@ def test_a_quote_that_is_never_closed_is_an_error_however_much_follows(
     with pytest.raises(pc.TableError, match=r"trips\.csv has a quote that is never closed"):
         pc.fit(path, SPEC)
     inches = "fare,zone,night,payment\n" + '1.5,5" pipe,true,cash\n2.5,b,false,card\n'
-    assert rows_of(write(path, inches))["zone"].to_pylist() == ['5" pipe', "b"]
+    assert read_rows(write(path, inches))["zone"].to_pylist() == ['5" pipe', "b"]
 
 
 WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
@@ -378,7 +374,7 @@ def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
 def test_parquet_files_can_be_named_by_a_pattern(tmp_path: Path) -> None:
     for number in range(3):
         pq.write_table(trips(seed=number), tmp_path / f"{number}.parquet")
-    read = rows_of(str(tmp_path / "[01].parquet"))
+    read = read_rows(str(tmp_path / "[01].parquet"))
     assert read["id"].to_pylist() == [*range(60), *range(1000, 1060)]
 
 
@@ -428,12 +424,12 @@ def test_a_csv_sink_is_one_file_that_reads_back(tmp_path: Path, name: str, engin
     assert [path.name for path in sink.parent.iterdir()] == [name]
     pc.score(model, trips(), tmp_path / "scored.parquet")
     expected = pq.read_table(tmp_path / "scored.parquet").replace_schema_metadata(None)
-    assert rows_of(sink).equals(expected)  # all 17 digits of the probabilities
+    assert read_rows(sink).equals(expected)  # all 17 digits of the probabilities
     before = sink.read_bytes()
     assert pc.score(model, trips(), sink).skipped == 0
     assert sink.read_bytes() == before
     pc.score(model, trips(30), sink)
-    assert rows_of(sink).num_rows == 30
+    assert read_rows(sink).num_rows == 30
 
 
 def test_a_failed_scoring_leaves_the_csv_file_as_it_was(tmp_path: Path) -> None:
@@ -485,11 +481,11 @@ def test_a_killed_scoring_leaves_the_old_csv_file_or_the_new_one(
     source = write(tmp_path / "new" / "trips.csv", as_csv(trips(30)))
     command = [sys.executable, "-c", KILLED, when, str(source), str(sink)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert rows_of(sink).num_rows == rows
+    assert read_rows(sink).num_rows == rows
     assert list(tmp_path.glob("_staging-*"))
     pc.clean_table(sink, older_than=timedelta(0))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "scored.csv"]
-    assert rows_of(sink).num_rows == rows
+    assert read_rows(sink).num_rows == rows
 
 
 def test_text_on_an_object_store_is_read(tmp_path: Path) -> None:
@@ -500,8 +496,8 @@ def test_text_on_an_object_store_is_read(tmp_path: Path) -> None:
     memory.pipe_file("/text/trips-1.csv.gz", gzip.compress(as_csv(trips(seed=1)).encode()))
     model = pc.fit(pa.concat_tables([trips(), trips(seed=1)]), SPEC)
     for source in ("memory://text/*.csv.gz", "csv+memory://text"):
-        assert rows_of(source).num_rows == 120
+        assert read_rows(source).num_rows == 120
         assert pc.evaluate(model, source).rows == 120
-    assert rows_of("memory://text/trips-1.csv.gz?null=north")["zone"].null_count > 10
+    assert read_rows("memory://text/trips-1.csv.gz?null=north")["zone"].null_count > 10
     with pytest.raises(pc.TableError, match=r"name the format of text files, .*format='csv'"):
         pc.open_table("memory://text")
