@@ -161,6 +161,7 @@ def test_costs_are_a_metric_and_undefined_metrics_are_left_out(known: pa.Table) 
 
 ROWS = pa.table({"y": ["a", "b", "a"], "x": [1.0, 2.0, 3.0]})
 SPEC = pc.ModelSpec("y", {"gaussian_diagonal": "x"})
+STRICT = pc.ModelSpec("y", {"gaussian_diagonal": "x"}, on_scarce="error")
 
 
 @pytest.mark.parametrize(
@@ -177,12 +178,7 @@ SPEC = pc.ModelSpec("y", {"gaussian_diagonal": "x"})
         (ROWS, {"label": "y"}, pc.SpecError, "got both a spec and a label"),
         (ROWS.to_reader(), {}, pc.DataError, "a reader can be read only once; pass a table"),
         (ROWS, {"where": "x over 3"}, pc.SpecError, "where 'x over 3': write COLUMN OP VALUE"),
-        (
-            ROWS,
-            {"folds": 2, "spec": pc.ModelSpec("y", {"gaussian_diagonal": "x"}, on_scarce="error")},
-            pc.DataError,
-            "fold [01]: ",
-        ),
+        (ROWS, {"folds": 2, "spec": STRICT}, pc.DataError, "fold [01]: "),
     ],
 )
 def test_what_cannot_be_cross_validated_is_refused(

@@ -43,17 +43,18 @@ def by_quadrature(m: float, v: float, n: float, w: float) -> float:
 
 
 @pytest.mark.parametrize(
-    "parameters", [(0, 1, 1, 1), (0, 1, 0, 4), (5, 1, -2, 9), (0, 1, 0, 1e4), (0, 1, 5, 1e-4)]
+    ("parameters", "error"),
+    [
+        *(((m, 1, n, w), 1e-8) for m, n, w in ((0, 1, 1), (0, 0, 4), (5, -2, 9), (0, 0, 1e4))),
+        ((0, 1, 5, 1e-4), 1e-8),
+        *(((0, 1, 0, w), 0.01) for w in (1e6, 1e-8)),
+    ],
 )
-def test_divergence_of_normals_agrees_with_its_definition(parameters: tuple[float, ...]) -> None:
-    assert divergence.of_normals(*parameters) == pytest.approx(by_quadrature(*parameters), abs=1e-8)
-
-
-@pytest.mark.parametrize("parameters", [(0, 1, 0, 1e6), (0, 1, 0, 1e-8)])
-def test_divergence_of_normals_of_very_different_width(
-    parameters: tuple[float, ...],
+def test_divergence_of_normals_agrees_with_its_definition(
+    parameters: tuple[float, ...], error: float
 ) -> None:
-    assert divergence.of_normals(*parameters) == pytest.approx(by_quadrature(*parameters), abs=0.01)
+    bits = divergence.of_normals(*parameters)
+    assert bits == pytest.approx(by_quadrature(*parameters), abs=error)
 
 
 @given(numbers, variances, numbers, variances)
@@ -132,11 +133,8 @@ def test_bins_are_joined_to_their_common_cuts() -> None:
     before = fitted(block, x=[0.0, 1.0, 9.0, 10.0] * 2)
     after = fitted(block, x=[0.0, 9.0, 9.0, 10.0] * 2)
     row = pc.drift(before, after).features.to_pylist()[0]
-    assert (row["value"], row["probability_before"], row["probability_after"]) == (
-        "below 5",
-        0.5,
-        0.25,
-    )
+    assert row["value"] == "below 5"
+    assert (row["probability_before"], row["probability_after"]) == (0.5, 0.25)
     elsewhere = fitted(block, x=[0.0, 1.0, 19.0, 20.0] * 2)
     assert pc.drift(before, elsewhere).uncompared == ("x: the models' bins have no cut in common",)
 
@@ -211,9 +209,8 @@ def test_models_of_other_labels_or_classes_are_refused(iris: pa.Table) -> None:
     block = pc.Block("gaussian_diagonal", ["x"])
     one = fitted(block, x=list(range(8)))
     of_iris = pc.fit(iris, naive_spec(iris.schema, "species"))
-    with pytest.raises(
-        pc.SpecError, match="different labels cannot be compared: 'c' and 'species'"
-    ):
+    message = "different labels cannot be compared: 'c' and 'species'"
+    with pytest.raises(pc.SpecError, match=message):
         pc.drift(one, of_iris)
     others = pa.table({"c": ["y", "y", "z", "z"], "x": [1.0, 2.0, 3.0, 4.0]})
     with pytest.raises(pc.DataError, match=r"no class in common: 'a', 'b' in the first, 'y', 'z'"):

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as csv
 import pytest
 
 import probclass_core as pc
-from probclass_core.demo.examples import example_file
 
 SPECS: dict[str, pc.ModelSpec] = {
     "product": pc.ModelSpec(
@@ -31,12 +29,6 @@ SPECS: dict[str, pc.ModelSpec] = {
         block_weights="fit",
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def penguins() -> pa.Table:
-    nulls = csv.ConvertOptions(strings_can_be_null=True)
-    return csv.read_csv(example_file("penguins.csv"), convert_options=nulls)
 
 
 @pytest.mark.parametrize("name", SPECS)

@@ -35,13 +35,8 @@ def rows() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def models(rows: pa.Table) -> tuple[pc.Model, pc.Model]:
-    return tuple(
-        pc.fit(
-            rows.slice(0, 400),
-            pc.ModelSpec(label="label", blocks=(pc.Block("gaussian_diagonal", columns),)),
-        )
-        for columns in (["x", "y"], ["x"])
-    )
+    specs = [pc.ModelSpec("label", {"gaussian_diagonal": list(columns)}) for columns in ("xy", "x")]
+    return tuple(pc.fit(rows.slice(0, 400), spec) for spec in specs)
 
 
 @pytest.fixture(scope="module")
@@ -72,19 +67,15 @@ def test_z_is_the_statistic_of_a_paired_t_test(
 ) -> None:
     paired = pc.evaluate_paired(*models, rows)
     own, other = (terms(model, rows)[metric] for model in models)
-    gains = own - other if metric == "accuracy" else other - own
-    gain = paired.gains[metric]
+    better, worse = (own, other) if metric == "accuracy" else (other, own)
+    gains, gain = better - worse, paired.gains[metric]
     assert gain.value == pytest.approx(gains.mean(), rel=1e-9)
     assert gain.standard_error == pytest.approx(stats.sem(gains), rel=1e-9)
-    assert gain.z == pytest.approx(stats.ttest_rel(*sorted_for(metric, own, other)).statistic)
+    assert gain.z == pytest.approx(stats.ttest_rel(better, worse).statistic)
     assert gain.value == pytest.approx(difference(paired, metric), rel=1e-9)
     swapped = pc.evaluate_paired(*models[::-1], rows).gains[metric]
     assert swapped.value == pytest.approx(-gain.value, rel=1e-9)
     assert swapped.standard_error == pytest.approx(gain.standard_error, rel=1e-9)
-
-
-def sorted_for(metric: str, own: Any, other: Any) -> tuple[Any, Any]:
-    return (own, other) if metric == "accuracy" else (other, own)
 
 
 def difference(paired: pc.PairedEvaluation, metric: str) -> float:
@@ -112,18 +103,13 @@ def test_accuracy_and_cost_cover_the_rows_that_each_model_decides(
     paired = pc.evaluate_paired(*models, rows, decision=decision)
     assert paired.champion is not None
     assert paired.challenger.decided != paired.champion.decided
+    parts = [pa.concat_tables([rows.slice(0, i), rows.slice(i + 8)]) for i in range(0, 800, 8)]
+    without = [pc.evaluate_paired(*models, part, decision=decision) for part in parts]
     for metric in ("accuracy", "cost"):
         gain = paired.gains[metric]
         assert gain.value == pytest.approx(difference(paired, metric), rel=1e-9)
-        left_out = [
-            pc.evaluate_paired(
-                *models, pa.concat_tables([rows.slice(0, i), rows.slice(i + 8)]), decision=decision
-            )
-            .gains[metric]
-            .value
-            for i in range(0, 800, 8)
-        ]
-        jackknife = math.sqrt(99 / 100 * np.sum((np.array(left_out) - np.mean(left_out)) ** 2))
+        left_out = [each.gains[metric].value for each in without]
+        jackknife = math.sqrt(len(without) - 1) * np.std(left_out)
         assert gain.standard_error == pytest.approx(jackknife, rel=0.25)
 
 
@@ -165,12 +151,7 @@ def test_an_impossible_row_makes_a_gain_infinite() -> None:
     """A histogram gives the probability 0 to a value that its class never had."""
     train = {"label": ["a", "a", "b", "b"] * 5, "x": ["u", "v", "v", "v"] * 5}
     models = [
-        pc.fit(
-            train,
-            pc.ModelSpec(
-                label="label", blocks=(pc.Block("categorical", ["x"], pseudo_count=count),)
-            ),
-        )
+        pc.fit(train, pc.ModelSpec("label", [pc.Block("categorical", "x", pseudo_count=count)]))
         for count in (1.0, 0.0)
     ]
     judged = {"label": ["b", "a"], "x": ["u", "v"]}
@@ -204,11 +185,7 @@ def test_moments_of_parts_are_those_of_the_whole(parts: Any, data: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
-        (
-            {"windows": "y"},
-            pc.SpecError,
-            "windows must be a partition column of the table, got 'y'",
-        ),
+        ({"windows": "y"}, pc.SpecError, "windows must be a partition column .*, got 'y'"),
         ({"where": "month = 2031-01"}, pc.TableError, "2031-01"),
         ({"windows": "month", "where": "month > 2031-01"}, pc.DataError, "no partition by 'month'"),
         ({"windows": "month", "where": "x > 1e9"}, pc.DataError, "window month=2014-01: nothing"),
@@ -230,8 +207,7 @@ def test_an_error_names_the_model_that_does_not_fit(
     with pytest.raises(pc.DataError, match=r"the champion: .*'y'"):
         pc.evaluate_paired(*models[::-1], rows.drop_columns("y"))
     other = rows.rename_columns(["kind", "x", "y", "month"])
-    spec = pc.ModelSpec(label="kind", blocks=(pc.Block("gaussian_diagonal", ["x"]),))
-    with pytest.raises(
-        pc.SpecError, match="the challenger predicts 'label' and the champion 'kind'"
-    ):
-        pc.evaluate_paired(models[0], pc.fit(other, spec), rows)
+    kinds = pc.fit(other, pc.ModelSpec("kind", {"gaussian_diagonal": "x"}))
+    message = "the challenger predicts 'label' and the champion 'kind'"
+    with pytest.raises(pc.SpecError, match=message):
+        pc.evaluate_paired(models[0], kinds, rows)
