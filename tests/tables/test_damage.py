@@ -145,15 +145,6 @@ def test_a_table_without_read_permission(folder: Path, name: str) -> None:
     assert states(folder, name) == {"old"}
 
 
-def test_a_file_deleted_before_it_is_read(folder: Path, name: str) -> None:
-    plan = pc.open_table(sink_in(folder, name)).plan(partition=MONTH)
-    lost = data_file(folder, name)
-    lost.unlink()
-    file = re.escape(lost.name)
-    line = error_line(lambda: list(plan.batches()))
-    assert re.search(rf"cannot read .*{file}|{file} has changed", line)
-
-
 def damaged_footer(content: bytes) -> bytes:
     return content[: len(content) * 3 // 4]
 

@@ -15,7 +15,6 @@ import pyarrow.parquet.encryption as pe
 import pytest
 
 import probclass_core as pc
-from probclass_core.io import retry
 
 
 def rows(count: int = 3_000) -> pa.Table:
@@ -46,27 +45,6 @@ def test_a_damaged_local_file_is_refused_without_a_pause(
             messages.append(str(error))
     assert any("Unexpected end of stream" in message for message in messages)
     assert pauses == []
-
-
-def test_a_read_that_ends_early_is_tried_again_over_a_network_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    batch = pa.record_batch({"x": [1, 2]})
-
-    def read(*, remote: bool) -> list[pa.RecordBatch]:
-        errors = [OSError("Unexpected end of stream")]
-
-        def open_batches() -> list[pa.RecordBatch]:
-            if errors:
-                raise errors.pop()
-            return [batch]
-
-        return list(retry.read_again(open_batches, remote=remote))
-
-    assert read(remote=True) == [batch]
-    with pytest.raises(OSError, match="Unexpected end of stream"):
-        read(remote=False)
 
 
 class KmsClient(pe.KmsClient):  # type: ignore[misc]

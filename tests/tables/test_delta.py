@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pytest
 from backends import JANUARY, Arrives, append, delta
@@ -49,13 +48,6 @@ def test_a_format_prefix_before_a_path_is_refused(lake: DeltaLake, tmp_path: Pat
 def test_a_version_that_does_not_exist_yet_is_refused(lake: DeltaLake, tmp_path: Path) -> None:
     with pytest.raises(pc.TableError, match="has no version 7; the newest is 1"):
         pc.open_table(pc.TableRef(str(tmp_path / "lake"), version=7))
-
-
-def test_duckdb_agrees(lake: DeltaLake, tmp_path: Path) -> None:
-    pc.score(pc.fit(lake.ref("lake"), spec()), lake.ref("lake"), lake.ref("scored"))
-    dataset = DeltaTable(str(tmp_path / "scored")).to_pyarrow_dataset()
-    counts = duckdb.from_arrow(dataset).aggregate("month, count(*)", "month").order("month")
-    assert counts.fetchall() == [("2014-01", 40), ("2014-02", 40)]
 
 
 def test_compacted_rows_are_not_appended_again(

@@ -274,18 +274,3 @@ def test_a_file_that_no_snapshot_names_is_cleaned_once_it_is_old(lake: IcebergLa
         for version in lake.versions("scored")
     ]
     assert counts == [40, 80, 49]
-
-
-def test_an_inspection_counts_files_and_remaining_rows(lake: IcebergLake) -> None:
-    source, sink = lake.ref("lake"), lake.ref("scored")
-    model = pc.fit(source, spec())
-    pc.score(model, source, sink)
-    delete_rows(lake.table("scored"), "month == '2014-01'", [3])
-    inspection = pc.inspect_table(sink)
-    assert (inspection.format, inspection.version) == ("iceberg", lake.versions("scored")[-1])
-    assert inspection.partitions == [{"month": "2014-01"}, {"month": "2014-02"}]
-    assert inspection.rows == 79
-    assert inspection.files is not None
-    assert [file.rows for file in inspection.files] == [40, 40]
-    assert inspection.files.models == [model.id]
-    assert inspection.files.statistics_coverage == 1.0

@@ -56,17 +56,6 @@ def test_a_delta_table_in_a_bucket_is_read(lake: Path, bucket: Bucket, tmp_path:
             action()
 
 
-@every_store
-def test_the_files_of_a_scored_table_are_inspected(lake: Path, bucket: Bucket) -> None:
-    scored = bucket.at("scored")
-    pc.score(model(), bucket.at("lake"), scored)
-    inspection = pc.inspect_table(scored)
-    assert inspection.files is not None
-    assert (inspection.rows, len(inspection.partitions)) == (141, 3)
-    assert all(f.path.startswith(f"{scored.uri}/month=2014-0") for f in inspection.files)
-    assert inspection.files.models == [model().id]
-
-
 def test_options_may_be_given_in_the_query(lake: Path, bucket: Bucket) -> None:
     query = "&".join(f"{name}={value}" for name, value in bucket.options.items())
     fitted = pc.fit(f"s3://{bucket.name}/lake?{query}", SPEC)
@@ -131,16 +120,3 @@ def test_a_rejected_key_gives_one_line_and_is_never_shown(bucket: Bucket, lake: 
         for message in (str(read_error.value), str(write_error.value)):
             assert not {"\n", "\x1b"} & {*message}
             assert wrong_key not in message
-
-
-@every_store
-def test_a_model_store_in_a_bucket(bucket: Bucket) -> None:
-    uri = f"{bucket.scheme}://{bucket.name}/models"
-    store = pc.ModelStore(uri, options=bucket.options)
-    version = store.save(model(), "air")
-    store.promote("air", version, alias="champion")
-    again = pc.ModelStore(uri, options=bucket.options)
-    assert again.models() == ["air"]
-    assert again.load("air@champion").id == model().id
-    with pytest.raises(pc.StoreError, match="no version or alias 'challenger'"):
-        again.load("air@challenger")

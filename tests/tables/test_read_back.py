@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from backends import parquet
 from every_type import ROWS, TABLE, columns_of, every_third_null
 
 import probclass_core as pc
@@ -33,23 +32,8 @@ def sink(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = pc.ModelSpec("label", [pc.Block("gaussian_diagonal", ["double", "small"])])
     model = pc.fit(table, spec)
     pq.write_to_dataset(table, root / "lake", partition_cols=["month", "hour"])
-    pc.score(model, root / "lake", root / "flat", posterior="list")
     pc.score(model, root / "lake", root / "scored")
     return root / "scored"
-
-
-def with_pyarrow(sink: Path) -> pa.Table:
-    return ds.dataset(sink, partitioning="hive").to_table()
-
-
-def with_duckdb(sink: Path) -> pa.Table:
-    with duckdb.connect() as connection:
-        query = "select * from read_parquet($1, hive_partitioning = true)"
-        return connection.sql(query, params=[f"{sink}/**/*.parquet"]).to_arrow_table()
-
-
-def with_polars(sink: Path) -> pa.Table:
-    return pl.read_parquet(sink, hive_partitioning=True).to_arrow()
 
 
 def with_pandas(sink: Path) -> pa.Table:
@@ -57,18 +41,16 @@ def with_pandas(sink: Path) -> pa.Table:
     return pa.Table.from_pandas(frame, preserve_index=False)
 
 
-OTHERS = (with_duckdb, with_polars, with_pandas)
+def with_tool(tool: str, sink: Path) -> pa.Table:
+    return with_pandas(sink) if tool == "pandas" else parquet(sink.parent).others[tool](sink.name)
 
 
-@pytest.mark.parametrize("read", OTHERS)
-def test_another_tool_reads_the_same(sink: Path, read: Callable[[Path], pa.Table]) -> None:
-    expected = columns_of(with_pyarrow(sink))
+@pytest.mark.parametrize("tool", ["duckdb", "polars", "pandas"])
+def test_another_tool_reads_the_same(sink: Path, tool: str) -> None:
+    expected = columns_of(with_tool("pyarrow", sink))
     for name, column in COLUMNS.items():
         assert expected[name] == column.to_pylist(), name
-    found = columns_of(read(sink))
-    assert found.keys() == expected.keys()
-    for name, cells in expected.items():
-        assert found[name] == cells, name
+    assert columns_of(with_tool(tool, sink)) == expected
 
 
 def test_scored_columns_have_types_that_all_tools_read(sink: Path) -> None:
@@ -83,14 +65,6 @@ def test_scored_columns_have_types_that_all_tools_read(sink: Path) -> None:
         "log_density": pa.float64(),
         "model_id": pa.string(),
     }
-
-
-def test_a_posterior_list_is_read_by_all_tools(sink: Path) -> None:
-    flat = sink.parent / "flat"
-    posterior = columns_of(with_pyarrow(flat))["posterior"]
-    assert [sum(row) for row in posterior] == pytest.approx([1.0] * ROWS)
-    for read in OTHERS:
-        assert columns_of(read(flat))["posterior"] == posterior
 
 
 def test_other_tools_prune_partitions(sink: Path) -> None:
@@ -119,6 +93,6 @@ def test_categories_of_many_files_are_read_back_from_one_file(tmp_path: Path) ->
     sources = {"files": tmp_path / "lake", "memory": together, "reader": together.to_reader()}
     for name, source in sources.items():
         pc.score(model, source, tmp_path / name)
-        for read in (with_pyarrow, with_pandas):
-            assert read(tmp_path / name)["station"].to_pylist() == written, (name, read)
+        for tool in ("pyarrow", "pandas"):
+            assert with_tool(tool, tmp_path / name)["station"].to_pylist() == written, (name, tool)
         assert pc.score(model, tmp_path / name, tmp_path / "again", columns=["x"]).rows == 200

@@ -83,6 +83,19 @@ def test_other_tools_read_the_same(backend: Backend, model: pc.Model, source: Pa
 
 
 @everywhere
+def test_the_files_of_a_scored_table_are_inspected(
+    backend: Backend, model: pc.Model, source: Path
+) -> None:
+    pc.score(model, source, backend.ref("scored"))
+    inspection = pc.inspect_table(backend.ref("scored"))
+    assert (inspection.rows, inspection.partitions) == (80, [JANUARY, FEBRUARY])
+    assert inspection.files is not None
+    assert [file.rows for file in inspection.files] == [40, 40]
+    assert inspection.files.models == [model.id]
+    assert inspection.files.statistics_coverage == 1.0
+
+
+@everywhere
 def test_a_smaller_rerun_leaves_no_stale_rows(
     backend: Backend, model: pc.Model, source: Path
 ) -> None:
