@@ -75,31 +75,6 @@ def test_shared_covariance_agrees_with_linear_discriminant_analysis(name: str, s
     assert model.predict(table).to_pylist() == peer.predict(x).tolist()
 
 
-@pytest.mark.parametrize("name", ["iris", "wine"])
-def test_linear_form_agrees_with_linear_discriminant_analysis(name: str) -> None:
-    x, y, table = bundled(name)
-    peer = LinearDiscriminantAnalysis(solver="lsqr").fit(x, y)
-    model = fitted(table, "c", pc.Block("gaussian_shared", table.schema.names[:-1]))
-    weights = model.linear_form()["weight"].to_numpy().reshape(len(peer.classes_), -1)
-    np.testing.assert_allclose(weights[:, :-1], peer.coef_, rtol=1e-9)
-    np.testing.assert_allclose(weights[:, -1], peer.intercept_, rtol=1e-9)
-
-
-def test_given_priors_change_the_intercept_only() -> None:
-    x, y, table = bundled("wine")
-    priors = [0.2, 0.3, 0.5]
-    peer = LinearDiscriminantAnalysis(solver="eigen", priors=priors).fit(x, y)
-    model = fitted(table, "c", pc.Block("gaussian_shared", table.schema.names[:-1]))
-    moved = model.with_prior({"0": 0.2, "1": 0.3, "2": 0.5})
-    # scikit-learn weights the covariances of the classes by the given priors; here rows are pooled.
-    assert not np.allclose(peer.covariance_, tensor(model.parameters["gaussian_shared"])[0])
-    before, after = (each.linear_form() for each in (model, moved))
-    shift = after["weight"].to_numpy() - before["weight"].to_numpy()
-    intercept = np.array([feature is None for feature in before["feature"].to_pylist()])
-    np.testing.assert_allclose(shift[intercept], moved.log_prior - model.log_prior, rtol=1e-9)
-    assert (shift[~intercept] == 0.0).all()
-
-
 def test_linear_forms_of_blocks_add_up_to_the_joint() -> None:
     table = sample(40)
     blocks = [pc.Block("gaussian_shared", ["z", "x"]), pc.Block("gaussian_shared", ["y"])]
@@ -125,28 +100,11 @@ def test_a_nonlinear_model_has_no_linear_form() -> None:
         fitted(sample(12), "c", block("gaussian_shared", predictive=True)).linear_form()
 
 
-def test_shared_covariance_agrees_with_scipy_with_and_without_nulls() -> None:
-    table = sample(30)
-    model = fitted(table, "c", block("gaussian_shared"))
-    parameters = model.parameters["gaussian_shared"]
-    covariance = tensor(parameters)
-    assert (covariance[0] == covariance[1]).all()
-    for position, mean in enumerate(parameters["mean"].to_pylist()):
-        for known in ([0, 1, 2], [0, 2], [1]):
-            scored = {
-                name: table[name] if number in known else pa.nulls(30, pa.float64())
-                for number, name in enumerate("xyz")
-            }
-            expected = multivariate_normal.logpdf(
-                matrix(table)[:, known], np.array(mean)[known], covariance[0][np.ix_(known, known)]
-            )
-            ours = model.log_likelihood_by_block(scored)[:, position, 0]
-            np.testing.assert_allclose(ours, expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("most", [0, 2**26])
+@pytest.mark.parametrize(
+    ("estimator", "most"), [("gaussian_full", 0), ("gaussian_full", 2**26), ("gaussian_shared", 0)]
+)
 def test_each_row_has_the_density_of_the_columns_that_it_has(
-    monkeypatch: pytest.MonkeyPatch, most: int
+    monkeypatch: pytest.MonkeyPatch, estimator: str, most: int
 ) -> None:
     """Rows with any pattern of nulls, whether factors of covariances are kept or not."""
     monkeypatch.setattr(
@@ -160,10 +118,10 @@ def test_each_row_has_the_density_of_the_columns_that_it_has(
     model = fitted(
         table.append_column("c", pa.array(noise.choice(["a", "b"], 3_000))),
         "c",
-        pc.Block("gaussian_full", names),
+        pc.Block(estimator, names),
     )
-    covariance = tensor(model.parameters["gaussian_full"])
-    means = model.parameters["gaussian_full"]["mean"].to_pylist()
+    covariance = tensor(model.parameters[estimator])
+    means = model.parameters[estimator]["mean"].to_pylist()
     ours = model.log_likelihood_by_block(table)[:, :, 0]
     for number in range(0, 3_000, 60):
         known = np.flatnonzero(~np.isnan(rows[number]))
