@@ -105,24 +105,8 @@ def test_a_pack_is_an_arrow_file_of_arrow_streams() -> None:
     assert pa.ipc.read_schema(pa.py_buffer(row["footer_schema"])) == TABLE.schema
 
 
-def test_damage_to_one_entry_leaves_the_others() -> None:
-    entries = {
-        name: entry_of({"statistics": TABLE.slice(row)})
-        for row, name in enumerate(("first", "second"))
-    }
-    _, data = encode_pack(SUMMARY, entries)
-    damaged = bytearray(data)
-    damaged[data.rindex(bytes(entries["second"].streams["statistics"])) + 1000] ^= 1
-    read = entries_in(bytes(damaged))
-    assert read["first"].tables("the pack")["statistics"].equals(TABLE)
-    with pytest.raises(pc.StoreError, match=r"^the pack is damaged: "):
-        read["second"].tables("the pack")
-    for cut in (b"", data[:40], data[:200], data[:-1], b"{}" + data):
-        with pytest.raises(pc.StoreError, match=r"^the pack is damaged: "):
-            Pack(cut, "the pack")
-
-
 def test_a_flipped_bit_is_never_read_as_data() -> None:
+    """Damage of one entry leaves the others; see `test_cache_maintenance`."""
     tables = {"statistics": TABLE.slice(0, 2)}
     _, data = encode_pack(SUMMARY, {"first": entry_of(tables, 2, FOOTER)})
     for position in range(len(data)):

@@ -56,7 +56,7 @@ def test_erasing_rows_reads_only_their_file_again(lake: Path, store: pc.ModelSto
     assert fit_and_count(lake, store) == (59, 7)
 
 
-@pytest.mark.parametrize("day", range(8))
+@pytest.mark.parametrize("day", [0, 3, 7])
 def test_kept_statistics_without_labels_are_replaced_when_the_labels_arrive(
     lake: Path, store: pc.ModelStore, day: int
 ) -> None:

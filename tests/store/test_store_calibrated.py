@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
-from probclass_core.arrow.bundle import Bundle
 from probclass_core.model.calibration import METHODS
 
 BILL = pc.Block("gaussian_full", ["bill_length_mm", "bill_depth_mm"])
@@ -87,14 +86,6 @@ def test_calibration_and_quantiles_are_part_of_the_content_id(
     without = dataclasses.replace(others[0], calibration=None)
     assert without.id == model.id
     assert pc.calibrate(model, held_out).id == others[0].id
-
-
-def test_a_model_without_them_has_no_such_tables(model: pc.Model) -> None:
-    bundle = model.to_bundle()
-    assert list(bundle.tables) == ["priors", "gaussian_full"]
-    again = pc.Model.from_bundle(Bundle.from_files(bundle.manifest(), bundle.files().__getitem__))
-    assert (again.calibration, again.density_quantiles) == (None, None)
-    assert again.id == model.id
 
 
 def test_the_tables_are_plain_arrow_files(

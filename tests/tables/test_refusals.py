@@ -89,6 +89,11 @@ REFUSED: dict[str, tuple[Callable[[Path], tuple[Path, Path]], dict[str, Any], st
         {},
         r"rows/0\.parquet is inside .*/rows",
     ),
+    "an append to a single file": (
+        lambda root: (rows_in(root), root / "scored.parquet"),
+        {"overwrite": "append"},
+        "is a file, which rows cannot be added to",
+    ),
     "a text file": (
         lambda root: (lake_in(root), note(root / "scored")),
         {},
@@ -133,28 +138,25 @@ def test_refused_sources_and_sinks(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sink", "message"),
-    [(5, "is not a path"), ("sea://bucket/scored", "Protocol not known")],
-)
-def test_sinks_that_are_not_paths_are_refused(sink: Any, message: str) -> None:
-    with pytest.raises(pc.TableError, match=message):
-        pc.score(model(), rows_of(1), sink)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
+    ("sink", "options", "message"),
     [
+        (5, {}, "is not a path"),
+        ("sea://bucket/scored", {}, "Protocol not known"),
         (
+            "scored",
             {"overwrite": "always"},
             "overwrite must be one of 'append', 'never', 'partition', got 'always'",
         ),
-        ({"posterior": "rows"}, "posterior must be one of 'columns', 'list', got 'rows'"),
+        ("scored", {"posterior": "rows"}, "posterior must be one of 'columns', 'list', got 'rows'"),
     ],
 )
-def test_unknown_choices_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(pc.SpecError, match=message):
-        pc.score(model(), rows_of(1), tmp_path / "scored", **options)
-    assert not (tmp_path / "scored").exists()
+def test_wrong_arguments_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sink: Any, options: Any, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((pc.SpecError, pc.TableError), match=message):
+        pc.score(model(), rows_of(1), sink, **options)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_source_without_rows_is_refused(tmp_path: Path) -> None:
