@@ -71,17 +71,10 @@ REFUSED: list[tuple[Callable[[pa.Table], object], type[Exception], str]] = [
         "or write label='species' if it is the class",
     ),
     (lambda rows: pc.fit(rows, label="kind"), pc.SpecError, "no column 'kind'; the table has"),
-    (lambda rows: pc.compare(rows), pc.SpecError, "expected a list or mapping of Statistics"),
     (
         lambda rows: pc.compare(rows, [SPEC, SPEC], names="ab"),
         pc.SpecError,
         "names must be a list of names, got 'ab'",
-    ),
-    (lambda rows: pc.compare(rows, [SPEC]), pc.SpecError, "two models or more, got 1"),
-    (
-        lambda rows: pc.compare(rows, ["a.toml", "b.toml"]),
-        pc.SpecError,
-        "expected a ModelSpec, got str",
     ),
     (
         lambda rows: pc.compare(rows.to_reader(), [SPEC, SPEC]),

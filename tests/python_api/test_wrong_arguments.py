@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import probclass_core as pc
+from probclass_core.cli.app import app
 from probclass_core.sklearn import ProbClassifier
 
 ROWS = 60
@@ -119,6 +120,14 @@ MESSAGES: dict[str, tuple[Callable[[], object], list[str]]] = {
     "frame as conditions": (
         lambda: pc.evaluate(MODEL, FRAME, where=FRAME),
         ["where must be text such as", "got a DataFrame"],
+    ),
+    "model by its name": (
+        lambda: pc.evaluate("air@champion", FRAME),  # type: ignore[arg-type]
+        ["expected a Model, got str", "load"],
+    ),
+    "spec by its path": (
+        lambda: pc.fit(FRAME, "air.toml"),  # type: ignore[arg-type]
+        ["expected a ModelSpec, got str", "ModelSpec.from_file"],
     ),
     "model instead of statistics": (
         lambda: pc.finalize(MODEL),  # type: ignore[arg-type]
@@ -241,42 +250,13 @@ def test_the_index_is_no_feature_of_the_default_model(tmp_path: Path) -> None:
     assert set(pc.ModelSpec.auto(table, "kind").features) <= {"size", "color"}
 
 
-def answer(*words: str) -> str:
-    from probclass_core.cli.app import app
-
-    result = CliRunner().invoke(app, list(words))
-    assert result.exit_code == 2
-    return " ".join(result.output.split())
-
-
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    FRAME.to_csv("rows.csv", index=False)
-    return tmp_path
-
-
-def test_the_command_line_suggests_the_effort_that_was_meant(shop: Path) -> None:
-    words = ("fit", "rows.csv", "--auto", "--label", "kind", "--effort", "bst", "--dry-run")
-    assert "Did you mean 'best'?" in answer(*words)
-
-
-def test_promoting_again_on_the_command_line_names_its_options(shop: Path) -> None:
-    store = pc.ModelStore("models")
-    first = store.save(MODEL, "kinds")
-    second = store.save(pc.fit(FRAME, pc.ModelSpec("kind", {"categorical": "color"})), "kinds")
-    store.promote("kinds", first, "champion")
-    store.promote("kinds", second, "champion")
-    store.rollback("kinds", reason="it was worse")
-    line = answer("promote", f"kinds@{second.id}", "champion", "--store", "models")
-    assert "promote it with force and a reason (--force --reason TEXT)" in line
-
-
 @pytest.mark.parametrize(
     ("word", "found"), [("watch", "docs/monitoring.md"), ("train", "probclass fit")]
 )
 def test_words_of_other_tools_lead_to_the_command(word: str, found: str) -> None:
-    line = answer(word)
+    result = CliRunner().invoke(app, [word])
+    assert result.exit_code == 2
+    line = " ".join(result.output.split())
     assert found in line
     pages = [page for page in line.split() if page.startswith("docs/")]
     assert all((Path(__file__).parents[2] / page).is_file() for page in pages)
