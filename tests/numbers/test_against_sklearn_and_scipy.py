@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as compute
 import pytest
-from model_values import covariance, fitted
+from model_values import covariance, fitted, table_of_matrix
 from naive import naive_spec
 from sklearn import datasets
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
@@ -47,8 +47,7 @@ class Sample:
 
     @property
     def table(self) -> pa.Table:
-        columns = dict(zip(self.names, np.ascontiguousarray(self.x.T), strict=True))
-        return pa.table({**columns, "y": self.y})
+        return table_of_matrix(self.x, y=self.y)
 
     def halves(self) -> tuple[Sample, Sample]:
         """The even rows and the odd rows."""

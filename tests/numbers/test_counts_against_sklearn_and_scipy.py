@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from model_values import fitted
+from model_values import fitted, table_of_matrix
 from scipy import stats
 from scipy.special import gammaln
 from sklearn.datasets import load_digits
@@ -18,7 +18,7 @@ import probclass_core as pc
 
 X, Y = load_digits(return_X_y=True)
 PIXELS = [f"x{position}" for position in range(X.shape[1])]
-DIGITS = pa.table({**dict(zip(PIXELS, np.ascontiguousarray(X.T), strict=True)), "y": Y})
+DIGITS = table_of_matrix(X, y=Y)
 WEIGHTS = 0.25 + np.arange(len(Y)) % 7
 PEERS = {"bernoulli": BernoulliNB, "multinomial": MultinomialNB}
 
@@ -113,7 +113,7 @@ def test_counts_agree_with_scipy(
 def test_multinomial_of_fractions_agrees_with_multinomial_nb() -> None:
     """For example of weighted terms: x! becomes Γ(x + 1), which is the same in every class."""
     fractions = X / 7.0
-    table = pa.table({**dict(zip(PIXELS, np.ascontiguousarray(fractions.T), strict=True)), "y": Y})
+    table = table_of_matrix(fractions, y=Y)
     model = fitted(table, "y", pc.Block("multinomial", PIXELS))
     peer = MultinomialNB().fit(fractions, Y)
     assert_close(model.predict_log_proba(table), peer.predict_log_proba(fractions))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_values import fitted
+from model_values import fitted, table_of_matrix
 from sklearn.datasets import load_iris
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.preprocessing import KBinsDiscretizer
@@ -97,7 +97,7 @@ def fayyad_irani(values: Sequence[float], labels: Sequence[str]) -> list[float]:
 def test_bins_of_iris_agree_with_published_ones() -> None:
     """Iris as Fisher printed it: the copy of scikit-learn and R."""
     data, species = load_iris(return_X_y=True)
-    table = pa.table({**dict(zip(IRIS, data.T, strict=True)), "species": species})
+    table = table_of_matrix(data, IRIS, species=species)
     model = fitted(table, "species", pc.Block("discretized", IRIS))
     for feature, (published_cuts, published_counts) in PUBLISHED.items():
         assert cuts(model, feature) == pytest.approx(published_cuts, rel=1e-12)

@@ -14,7 +14,7 @@ import pyarrow.compute as pac
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_values import evidence, fitted
+from model_values import covariances, evidence, fitted, table_of_matrix
 from scipy.stats import multivariate_normal, multivariate_t
 from scipy.stats import t as student
 from sklearn import datasets
@@ -38,7 +38,7 @@ def sample(rows: int, seed: int = 5) -> pa.Table:
     points = random.normal(size=(rows, 3)) @ mixing
     labels = np.where(np.arange(rows) % 3 == 2, "b", "a")
     points[labels == "b"] += [1.0, -0.5, 0.7]
-    return pa.table({**dict(zip("xyz", points.T, strict=True)), "c": labels})
+    return table_of_matrix(points, "xyz", c=labels)
 
 
 def matrix(table: pa.Table) -> np.ndarray:
@@ -49,15 +49,9 @@ def block(estimator: str, **options: Any) -> pc.Block:
     return pc.Block(estimator, ["x", "y", "z"], **options)
 
 
-def tensor(parameters: pa.Table) -> np.ndarray:
-    values: np.ndarray = parameters["covariance"].combine_chunks().to_numpy_ndarray()
-    return values
-
-
 def bundled(name: str) -> tuple[np.ndarray, np.ndarray, pa.Table]:
     x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-    columns = {f"x{position}": column for position, column in enumerate(np.ascontiguousarray(x.T))}
-    return x, y, pa.table({**columns, "c": y})
+    return x, y, table_of_matrix(x, c=y)
 
 
 @pytest.mark.parametrize("solver", ["lsqr", "eigen"])
@@ -67,7 +61,7 @@ def test_shared_covariance_agrees_with_linear_discriminant_analysis(name: str, s
     peer = LinearDiscriminantAnalysis(solver=solver, store_covariance=True).fit(x, y)
     model = fitted(table, "c", pc.Block("gaussian_shared", table.schema.names[:-1]))
     parameters = model.parameters["gaussian_shared"]
-    for covariance in tensor(parameters):
+    for covariance in covariances(parameters):
         np.testing.assert_allclose(covariance, peer.covariance_, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(parameters["mean"].to_pylist(), peer.means_, rtol=1e-12)
     # scikit-learn's least squares lose a few digits on the 30 different units of breast_cancer.
@@ -114,13 +108,9 @@ def test_each_row_has_the_density_of_the_columns_that_it_has(
     rows = noise.normal(size=(3_000, 7)) @ noise.normal(size=(7, 7))
     rows[noise.random(rows.shape) < 0.4] = np.nan
     names = list("tuvwxyz")
-    table = pa.table([pa.array(column, from_pandas=True) for column in rows.T], names=names)
-    model = fitted(
-        table.append_column("c", pa.array(noise.choice(["a", "b"], 3_000))),
-        "c",
-        pc.Block(estimator, names),
-    )
-    covariance = tensor(model.parameters[estimator])
+    table = table_of_matrix(rows, names, c=noise.choice(["a", "b"], 3_000))
+    model = fitted(table, "c", pc.Block(estimator, names))
+    covariance = covariances(model.parameters[estimator])
     means = model.parameters[estimator]["mean"].to_pylist()
     ours = model.log_likelihood_by_block(table)[:, :, 0]
     for number in range(0, 3_000, 60):
@@ -142,7 +132,7 @@ def test_the_pooled_divisor_subtracts_ddof_once_per_class() -> None:
     scatter = sum(part.T @ part for part in centered)
     for ddof in (0, 1):
         model = fitted(table, "c", block("gaussian_shared", ddof=ddof))
-        covariance = tensor(model.parameters["gaussian_shared"])[0]
+        covariance = covariances(model.parameters["gaussian_shared"])[0]
         np.testing.assert_allclose(covariance, scatter / (31 - 2 * ddof), rtol=1e-12)
 
 
@@ -153,7 +143,7 @@ def test_covariances_use_all_complete_pairs() -> None:
         "c": ["a", "a", "a", "b", "b", "b"],
     }
     model = fitted(pa.table(rows), "c", pc.Block("gaussian_shared", ["x", "y"]))
-    covariance = tensor(model.parameters["gaussian_shared"])[0]
+    covariance = covariances(model.parameters["gaussian_shared"])[0]
     # x: 1, 3 | 4, 6, 7; y: 2, 5 | 1, 2; both in one row of a, and in two of b.
     assert covariance[0, 0] == pytest.approx((2.0 + 14.0 / 3.0) / 5)
     assert covariance[1, 1] == pytest.approx((4.5 + 0.5) / 4)
@@ -245,7 +235,7 @@ def test_predictive_parameters_are_those_of_student_t(estimator: str) -> None:
                 expected = each[known].sum()
             else:
                 mean = np.array(cells["mean"][0].as_py())[known]
-                shape = tensor(cells)[0][np.ix_(known, known)]
+                shape = covariances(cells)[0][np.ix_(known, known)]
                 expected = multivariate_t.logpdf(values[known], mean, shape, freedom[0])
             assert ours[row, position] == pytest.approx(expected, rel=1e-9)
 
