@@ -504,23 +504,24 @@ def test_many_small_files_have_the_model_of_their_statistics_merged(
                 "label": pa.array(label, mask=gap | (number % 10 == 3)),
                 "x": pa.array(1e6 + noise.normal(size=size), mask=noise.random(size) < 0.3),
                 "y": noise.lognormal(size=size),
+                "z": pa.array(noise.normal(size=size), mask=noise.random(size) < 0.3),
+                "u": noise.lognormal(size=size),
                 "t": pa.array(noise.choice(list("abc"[: 1 + number % 3]), size), mask=gap),
             }
         )
         pq.write_table(table, tmp_path / f"{number:03d}.parquet")
     blocks = [
         pc.Block("gaussian_diagonal", ["x"]),
-        pc.Block("gaussian_full", ["x", "y"]),
+        pc.Block("gaussian_full", ["y", "z"]),
         pc.Block("categorical", ["t"]),
-        pc.Block("discretized", ["x", "y"], cells=50),
+        pc.Block("discretized", ["u"], cells=50),
     ]
-    for spec in (pc.ModelSpec("label", [block]) for block in blocks):
-        files = sorted(tmp_path.iterdir())
-        one_by_one = pc.merge([pc.summarize(file, spec) for file in files])
-        together = pc.summarize(tmp_path, spec)
-        assert together.column_values == one_by_one.column_values
-        assert (together.rows, together.null_labels) == (one_by_one.rows, one_by_one.null_labels)
-        assert pc.fit(tmp_path, spec).id == pc.finalize(one_by_one).id
+    spec = pc.ModelSpec("label", blocks)
+    one_by_one = pc.merge([pc.summarize(file, spec) for file in sorted(tmp_path.iterdir())])
+    together = pc.summarize(tmp_path, spec)
+    assert together.column_values == one_by_one.column_values
+    assert (together.rows, together.null_labels) == (one_by_one.rows, one_by_one.null_labels)
+    assert pc.fit(tmp_path, spec).id == pc.finalize(one_by_one).id
 
 
 def test_a_damaged_file_among_many_small_ones_is_named(tmp_path: Path) -> None:
