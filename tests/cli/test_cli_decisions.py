@@ -32,7 +32,7 @@ def test_fit_can_measure_density_quantiles(probclass: Any, flowers: Path) -> Non
     model = pc.ModelStore("models").load("iris@raw")
     fitted = pc.fit(flowers, pc.ModelSpec.from_file("spec.json"))
     assert model.id == pc.with_density_quantiles(fitted, flowers).id
-    assert "density quantiles" in probclass.ok("inspect", "iris@raw").out
+    assert "density quantiles" in probclass.ok("inspect iris@raw").out
 
 
 @pytest.mark.parametrize("kind", ["toml", "json", "csv"])
@@ -83,7 +83,7 @@ def test_an_evaluation_reports_rejected_rows_and_cost(probclass: Any, flowers: P
         values = getattr(evaluation, metric), getattr(evaluation, f"baseline_{metric}")
         start = "{} {:.4f} {:.4f}".format(name, *values)
         assert any(line.startswith(start) for line in shown)
-    plain = probclass.ok("evaluate", "iris@raw", flowers).out
+    plain = probclass.ok(f"evaluate iris@raw {flowers}").out
     assert "rejected" not in plain
     assert "cost" not in plain
     assert "warning" not in plain
@@ -92,16 +92,16 @@ def test_an_evaluation_reports_rejected_rows_and_cost(probclass: Any, flowers: P
 def test_a_model_worse_than_its_prior_is_reported_first(
     probclass: Any, flowers: Path, iris: pa.Table
 ) -> None:
-    shown = probclass.ok("fit", flowers, "--spec", "spec.json", "--name", "m", "--alias", "new")
+    shown = probclass.ok(f"fit {flowers} --spec spec.json --name m --alias new")
     assert any(line.startswith("next probclass evaluate m@new SOURCE") for line in shown.lines)
     position = iris.column_names.index("species")
     reverse = iris.set_column(position, "species", pa.array(iris["species"].to_pylist()[::-1]))
     source = probclass.table("reverse.parquet", reverse)
     evaluation = pc.evaluate(pc.ModelStore("models").load("m"), source)
     assert evaluation.warning is not None
-    lines = probclass.ok("evaluate", "m", source).lines
+    lines = probclass.ok(f"evaluate m {source}").lines
     assert f"warning {evaluation.warning}" in lines[:5]
-    assert probclass("evaluate", "m", source, "--json").json["worse_than_prior"] == [
+    assert probclass(f"evaluate m {source} --json").json["worse_than_prior"] == [
         *("log_loss", "brier", "accuracy")
     ]
 
@@ -125,8 +125,8 @@ def test_fit_shows_the_log_loss_of_rows_that_the_blocks_did_not_see(
 def test_decision_ml_is_maximum_likelihood(probclass: Any, flowers: Path) -> None:
     few = pq.read_table(flowers).slice(40)
     source = probclass.table("few.parquet", few)
-    probclass.ok("fit", source, "--spec", "spec.json", "--name", "few")
-    probclass.ok("score", "few", source, "scored.parquet", "--decision", "ml")
+    probclass.ok(f"fit {source} --spec spec.json --name few")
+    probclass.ok(f"score few {source} scored.parquet --decision ml")
     model = pc.ModelStore("models").load("few")
     scored = pq.read_table("scored.parquet")["prediction"].combine_chunks()
     assert scored == model.predict(few, "ml")
@@ -178,7 +178,7 @@ def test_calibrate_saves_a_new_version(
         "calibrated_log_loss": record["calibrated_log_loss"],
         "calibration": expected.calibration.to_pylist(),
     }
-    card = probclass.ok("inspect", "iris@fair").lines
+    card = probclass.ok("inspect iris@fair").lines
     assert f"calibration {method}, 150 rows of {noisy}" in card
     assert f"density quantiles 150 rows of {flowers}" in card
     selected = ("--where", "sepal_length < 6", "--json")
@@ -186,12 +186,12 @@ def test_calibrate_saves_a_new_version(
 
 
 def test_calibrate_warns_if_it_does_not_help(probclass: Any, flowers: Path, iris: pa.Table) -> None:
-    result = probclass("calibrate", "iris@raw", flowers, "--method", "isotonic", "--alias", "fair")
+    result = probclass(f"calibrate iris@raw {flowers} --method isotonic --alias fair")
     assert result.code == 0
     warning = "warning: the posteriors stay as they are: calibrated by isotonic, the log loss of"
     assert result.err.startswith(warning)
     assert result.err.count("\n") == 1
-    card = probclass.ok("inspect", "iris@fair").lines
+    card = probclass.ok("inspect iris@fair").lines
     line = "calibration isotonic, not applied: it does not lower the log loss, 150 rows of"
     assert f"{line} {flowers}" in card
     store = pc.ModelStore("models")
