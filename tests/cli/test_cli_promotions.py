@@ -30,10 +30,10 @@ def test_only_a_better_version_is_promoted_and_the_exit_code_says_so(
     probclass: Any, store: pc.ModelStore
 ) -> None:
     poor, good = (store.resolve(f"iris@{alias}").id for alias in ("poor", "good"))
-    gate = ("champion", "judged.parquet", "--if-better", "--where", "sepal_width > 2")
-    first = probclass.ok("promote", "iris@poor", *gate)
+    gate = "champion judged.parquet --if-better --where 'sepal_width > 2'"
+    first = probclass.ok(f"promote iris@poor {gate}")
     assert first.out == f"iris@champion is {poor[:12]}: there is no champion yet\n"
-    entry = probclass("promote", "iris@good", *gate, "--json").json
+    entry = probclass(f"promote iris@good {gate} --json").json
     assert (entry["action"], entry["id"], entry["previous"]) == ("promoted", good, poor)
     rows = {"source": "judged.parquet", "where": [["sepal_width", ">", "2"]]}
     losses = [
@@ -45,15 +45,15 @@ def test_only_a_better_version_is_promoted_and_the_exit_code_says_so(
     assert entry["provenance"] == rows
     assert store.evaluations(f"iris@{good}")[-1].on == rows
 
-    refused = probclass("promote", "iris@poor", *gate)
+    refused = probclass(f"promote iris@poor {gate}")
     assert (refused.code, refused.err) == (1, "")
     assert refused.out.startswith(f"not promoted: iris@{good[:12]} stays champion: log_loss ")
     assert refused.out.count("\n") == 1
-    refused = probclass("promote", "iris@poor", *gate, "--metric", "accuracy", "--json")
+    refused = probclass(f"promote iris@poor {gate} --metric accuracy --json")
     assert refused.code == 1
     assert '"action": "refused"' in refused.out
 
-    again = probclass.ok("promote", "iris@good", *gate)
+    again = probclass.ok(f"promote iris@good {gate}")
     assert again.out == f"unchanged: iris@{good[:12]} is the champion already, nothing written\n"
     assert probclass.ok("promote iris@good champion").out == again.out
 
@@ -66,8 +66,7 @@ def test_a_promotion_can_be_rolled_back_and_listed(probclass: Any, store: pc.Mod
     assert probclass("inspect iris@previous --json").json["model_id"] == poor
     back = probclass.ok("rollback iris --reason odd")
     assert back.out == f"iris@champion is {poor[:12]} again (before: {good[:12]}): odd\n"
-    gate = ("champion", "judged.parquet", "--if-better")
-    refused = probclass("promote", "iris@good", *gate)
+    refused = probclass("promote iris@good champion judged.parquet --if-better")
     assert refused.code == 1
     assert f"champion was rolled back from iris@{good[:12]}" in refused.out
     blocked = probclass("promote iris@good champion")
@@ -85,8 +84,8 @@ def test_a_promotion_can_be_rolled_back_and_listed(probclass: Any, store: pc.Mod
     assert "a good one" in shown[6]
     entries = probclass("models history iris --json").json["promotions"]
     assert [entry["reason"] for entry in entries][2:5] == ["odd", "a good one", "a poor one"]
-    forced = ("promote", "iris@good", "champion", "--force", "--reason", "labels were wrong")
-    assert probclass.ok(*forced).out.endswith(": labels were wrong\n")
+    forced = probclass.ok("promote iris@good champion --force --reason 'labels were wrong'")
+    assert forced.out.endswith(": labels were wrong\n")
     assert probclass("rollback iris --to 2000-01-01").code == 2
     line = probclass.error("rollback iris --alias good --steps 2")
     assert "cannot roll back 'iris@good' by 2: it has 0 earlier promotions" in line
@@ -119,28 +118,26 @@ def test_the_subcommands_of_models_are_not_names_of_models(
 
 def test_the_conditions_of_the_gate_are_options(probclass: Any, store: pc.ModelStore) -> None:
     store.promote("iris", "poor", "champion")
-    gate = ("promote", "iris@good", "champion", "judged.parquet", "--if-better")
-    for options, reason in {
-        ("--margin", "9"): "less than the margin 9",
-        ("--min-z", "1000"): "standard errors and not 1000",
-        ("--floor", "accuracy=1.5"): "is worse than the floor 1.5",
+    gate = "promote iris@good champion judged.parquet --if-better"
+    on_training_rows = gate.replace("judged", "iris")
+    for command, reason in {
+        f"{gate} --margin 9": "less than the margin 9",
+        f"{gate} --min-z 1000": "standard errors and not 1000",
+        f"{gate} --floor accuracy=1.5": "is worse than the floor 1.5",
+        on_training_rows: "it was trained on rows that it is judged on",
     }.items():
-        refused = probclass(*gate, *options)
+        refused = probclass(command)
         assert refused.code == 1
         assert reason in refused.out
-    refused = probclass(*gate[:3], "iris.parquet", "--if-better")
-    assert refused.code == 1
-    assert "it was trained on rows that it is judged on" in refused.out
     for options, problem in {
-        ("--floor", "accuracy"): "--floor accuracy: write prior, none, METRIC=prior or",
-        ("--windows", "month"): "windows must be a partition column of the table, got 'month'",
-        ("--metric", "ece", "--min-z", "1"): "has no standard error",
-        ("--force",): "--force promotes without comparing",
+        "--floor accuracy": "--floor accuracy: write prior, none, METRIC=prior or",
+        "--windows month": "windows must be a partition column of the table, got 'month'",
+        "--metric ece --min-z 1": "has no standard error",
+        "--force": "--force promotes without comparing",
     }.items():
-        assert problem in probclass.error(*gate, *options)
+        assert problem in probclass.error(f"{gate} {options}")
     assert store.resolve("iris@champion") == store.resolve("iris@poor")
-    allowed = (*gate[:3], "iris.parquet", "--if-better", "--allow-training-rows")
-    done = probclass(*allowed, "--floor", "none", "--min-z", "0", "--json")
+    done = probclass(f"{on_training_rows} --allow-training-rows --floor none --min-z 0 --json")
     assert done.err.count("was trained on the rows that it is judged on") == 2
     metrics = json.loads(done.out)["metrics"]
     assert metrics["trained_on"] == {"challenger": "yes", "champion": "yes"}
@@ -155,17 +152,17 @@ def test_rows_to_compare_on_need_if_better(probclass: Any, store: pc.ModelStore)
 
 def test_a_rerun_that_changes_nothing_says_so_first(probclass: Any, store: pc.ModelStore) -> None:
     spec = probclass.spec(GOOD, label="species")
-    fit = ("fit", "iris.parquet", "--spec", spec, "--name", "iris")
+    fit = f"fit iris.parquet --spec {spec} --name iris"
     before = probclass.files()
-    first = probclass.ok(*fit, "--alias", "good").lines[0]
+    first = probclass.ok(f"{fit} --alias good").lines[0]
     assert first.startswith("unchanged: saved ")
     assert first.endswith(", nothing written")
-    assert probclass(*fit, "--json").json["unchanged"] is True
+    assert probclass(f"{fit} --json").json["unchanged"] is True
     assert probclass.files() == before
-    assert probclass(*fit, "--alias", "new", "--json").json["unchanged"] is False
-    calibrate = ("calibrate", "iris@good", "iris.parquet", "--name", "fair", "--quiet")
-    assert probclass(*calibrate, "--json").json["unchanged"] is False
-    assert probclass(*calibrate).out.startswith("unchanged: saved ")
+    assert probclass(f"{fit} --alias new --json").json["unchanged"] is False
+    calibrate = "calibrate iris@good iris.parquet --name fair --quiet"
+    assert probclass(f"{calibrate} --json").json["unchanged"] is False
+    assert probclass(calibrate).out.startswith("unchanged: saved ")
 
 
 def test_a_project_file_is_enough_to_fit_gate_score_and_roll_back(
@@ -195,9 +192,9 @@ def test_prune_deletes_versions_that_nothing_uses(probclass: Any, store: pc.Mode
     store.promote("iris", "poor", "champion")
     spec = pc.ModelSpec("species", {"gaussian_full": ["petal_width"]})
     unused = store.save(pc.fit("iris.parquet", spec), "iris")
-    prune = ("models", "prune", "iris", "--keep", 0)
-    assert probclass.ok(*prune).lines == ["There is no version to delete."]
-    prune += ("--older-than", 0)
-    assert probclass.ok(*prune, "--dry-run").lines == [f"Would delete {unused.ref}"]
-    assert probclass.ok(*prune, "--json").json["deleted"] == [unused.ref]
+    prune = "models prune iris --keep 0"
+    assert probclass.ok(prune).lines == ["There is no version to delete."]
+    old = f"{prune} --older-than 0"
+    assert probclass.ok(f"{old} --dry-run").lines == [f"Would delete {unused.ref}"]
+    assert probclass.ok(f"{old} --json").json["deleted"] == [unused.ref]
     assert unused not in store.versions("iris")
