@@ -164,14 +164,8 @@ def test_the_density_of_a_ball_of_unknown_volume_is_null(lake: Path, sink: Path)
 def test_only_the_listed_columns_are_passed_through(lake: Path, sink: Path) -> None:
     pc.score(model(), lake, sink, columns="air")
     assert pq.read_schema(sink / "month=2014-01" / "part-0.parquet").names == ["air", *SCORED]
-    for columns, message in (
-        (["id", "wend"], r"no column 'wend'; the table has .*'wind'"),
-        (["id", "wend", "ide"], r"no columns 'ide', 'wend'"),
-    ):
-        with pytest.raises(pc.DataError, match=message):
-            pc.score(model(), lake, sink, columns=columns)
-    with pytest.raises(pc.SpecError, match="column 'id' is listed twice in columns"):
-        pc.score(model(), lake, sink, columns=["id", "x", "id"])
+    with pytest.raises(pc.DataError, match=r"no columns 'ide', 'wend'; the table has .*'wind'"):
+        pc.score(model(), lake, sink, columns=["id", "wend", "ide"])
 
 
 def test_only_columns_whose_values_repeat_are_written_with_dictionaries(tmp_path: Path) -> None:
