@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -176,16 +175,11 @@ def plain_files(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return written(with_columns(table), tmp_path_factory.mktemp("plain") / "table")
 
 
-@pytest.mark.parametrize(
-    "engine", ["threads", "pool", pytest.param("processes", marks=pytest.mark.nightly)]
-)
 def test_a_model_of_parts_is_the_model_of_such_columns(
-    table: pa.Table, files: Path, plain_files: Path, tmp_path: Path, engine: str
+    table: pa.Table, files: Path, plain_files: Path, tmp_path: Path
 ) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        run_by: Any = {"engine": pool if engine == "pool" else engine, "workers": 2}
-        model = pc.fit(files, SPEC, cache=str(tmp_path), **run_by)
-        plain = pc.fit(plain_files, SPEC, **run_by)
+    model = pc.fit(files, SPEC, cache=str(tmp_path))
+    plain = pc.fit(plain_files, SPEC)
     assert model.parameters == plain.parameters
     assert model.block_weights == plain.block_weights
     cached = pc.fit(files, SPEC, cache=str(tmp_path))
