@@ -69,6 +69,7 @@ backfill: setup ## Backfill ninety daily runs in a local Airflow, and print what
 	PROBCLASS_BACKFILL=$${PROBCLASS_BACKFILL:-90} $(PYTHON) -m pytest -rP tests/airflow/test_scheduler.py -k backfill
 
 celery: setup ## Train and score on Celery, PostgreSQL and Redis, and kill a worker during a task
+	$(PYTHON) -m pytest tests/airflow/deployment
 	$(PYTHON) -m pytest tests/deployment
 
 distributions: setup ## Build, install and use every distribution of this repository as its users do
@@ -122,19 +123,24 @@ figures: setup ## Write the pages of figures from the recorded ones
 	$(PYTHON) -m benchmarks.pages
 
 accuracy: setup khiops ## Measure error, log loss and calibration, compared with other libraries
-	$(PYTHON) -m benchmarks.accuracy
+	$(PYTHON) -m benchmarks.accuracy --record
+	$(PYTHON) -m benchmarks.pages
 
 scale: setup ## Measure time and memory from 100,000 rows to 100 million
-	$(PYTHON) -m benchmarks.scale
+	$(PYTHON) -m benchmarks.scale --record
+	$(PYTHON) -m benchmarks.pages
 
 billion: setup ## Train on a billion rows, kill it in the middle, and go on
-	$(PYTHON) -m benchmarks.billion
+	$(PYTHON) -m benchmarks.billion --record
+	$(PYTHON) -m benchmarks.pages
 
 partitions: setup ## Measure one task that scores 500 partitions, by format
-	$(PYTHON) -m benchmarks.partitions --page docs/tables.md
+	$(PYTHON) -m benchmarks.partitions --record
+	$(PYTHON) -m benchmarks.pages
 
 years: setup ## Operate a model month by month for four years in a local Airflow, and draw the timeline
-	$(PYTHON) -m benchmarks.years --page docs/operate.md
+	$(PYTHON) -m benchmarks.years --record
+	$(PYTHON) -m benchmarks.pages
 
 khiops: $(KHIOPS)/.installed ## Create .venv-khiops, for a package that needs an older scikit-learn
 

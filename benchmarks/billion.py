@@ -1,4 +1,4 @@
-"""``python -m benchmarks.billion [--rows N]``: train on a billion rows, and go on after a kill.
+"""``python -m benchmarks.billion [--rows N] [--record]``: train on a billion rows after a kill.
 
 The table has 64 files, which are links to one. A first process trains with cached statistics and is
 killed in the middle; a second one continues; a third one trains from the beginning without a cache.
@@ -14,14 +14,16 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
 import probclass_core as pc
+from benchmarks import figures, report
 from benchmarks.scale import HERE, PARTITION_ROWS, SPEC, partition
-from benchmarks.worker import MEGABYTE, peak_megabytes
+from benchmarks.worker import child_environment, peak_megabytes
 
 FILES = 64
 
@@ -31,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.billion", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000_000, help="rows of the table")
     parser.add_argument("--folder", type=Path, default=HERE / "cache" / "billion")
+    parser.add_argument("--record", action="store_true", help="store the figures")
     parser.add_argument("--run", choices=["cached", "plain"], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.run:
@@ -41,15 +44,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     killed = _run(options.folder, "cached", kill_at=rows // 2)
     resumed = _run(options.folder, "cached")
     whole = _run(options.folder, "plain")
-    print(f"| training on {rows:,} rows in {FILES} files | wall | CPU time | peak memory |")
-    print("|---|--:|--:|--:|")
-    print(f"| killed after {killed['rows']:,} rows | {killed['seconds']:.0f} s | – | – |")
-    for name, run in (("the rest, after the kill", resumed), ("from the beginning", whole)):
-        cells = f"{run['seconds']:.0f} s | {run['cpu_seconds']:.0f} s | {run['peak']:.0f} MB"
-        print(f"| {name} | {cells} |")
-    same = resumed["id"] == whole["id"] and whole["rows"] == rows
-    print(f"\nThe models have {'the same id' if same else 'different ids'}.")
-    return int(not same)
+    if resumed["id"] != whole["id"] or whole["rows"] != rows:
+        print(f"the models differ: {resumed}, {whole}", file=sys.stderr)
+        return 1
+    runs = {"killed": killed, "resumed": resumed, "whole": whole}
+    measured = {"rows": rows, "files": FILES, "runs": runs}
+    if options.record:
+        figures.record("billion", measured)
+    print(summary(measured))
+    return 0
+
+
+def summary(measured: Mapping[str, Any]) -> str:
+    """The runs in a sentence."""
+
+    def cost(run: str) -> str:
+        figures = measured["runs"][run]
+        memory = report.amount(figures["peak_megabytes"], "MB")
+        return f"{report.amount(figures['cpu_seconds'], 's')} of processor time and {memory}"
+
+    killed = measured["runs"]["killed"]["rows"]
+    return (
+        f"{measured['rows']:,} rows in {measured['files']} files take {cost('whole')}. "
+        f"Killed after {killed:,} rows, the rest takes {cost('resumed')}."
+    )
 
 
 def _make_table(folder: Path, rows: int) -> int:
@@ -68,7 +86,6 @@ def _make_table(folder: Path, rows: int) -> int:
 
 def _train(folder: Path, *, use_cache: bool) -> None:
     """Train in this process; print the rows that are done, then what was measured."""
-    start, cpu_start = time.perf_counter(), time.process_time()
     model = pc.fit(
         folder / "table",
         SPEC,
@@ -78,20 +95,20 @@ def _train(folder: Path, *, use_cache: bool) -> None:
     measured = {
         "rows": model.training["rows"],
         "id": model.id,
-        "seconds": time.perf_counter() - start,
-        "cpu_seconds": time.process_time() - cpu_start,
-        "peak": peak_megabytes() * MEGABYTE / 1e6,
+        "cpu_seconds": time.process_time(),
+        "peak_megabytes": peak_megabytes(),
     }
     print(json.dumps(measured), flush=True)
 
 
-def _run(folder: Path, work: str, kill_at: int | None = None) -> dict[str, float]:
+def _run(folder: Path, work: str, kill_at: int | None = None) -> dict[str, Any]:
     """Train in another process, and return its last line; kill it at a number of rows, if given."""
     command = [sys.executable, "-m", "benchmarks.billion", "--folder", str(folder), "--run", work]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     start = time.perf_counter()
-    last: dict[str, float] = {}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    last: dict[str, Any] = {}
+    with subprocess.Popen(
+        command, env=child_environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             last = json.loads(line)

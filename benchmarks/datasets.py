@@ -119,12 +119,17 @@ def _cached(
 ) -> Dataset:
     """The table of that name and size, generated if the cache does not have it."""
     path = stem.with_name(f"{stem.name}-{rows}-v{_VERSION}.parquet")
+    cached(path, lambda unfinished: _write(unfinished, rows, columns))
+    return Dataset(str(path), rows, features)
+
+
+def cached(path: Path, make: Callable[[Path], object]) -> None:
+    """Make a file or folder of the cache under another name, unless it is there already."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f"_{path.name}.{os.getpid()}")
-        _write(unfinished, rows, columns)
-        unfinished.replace(path)
-    return Dataset(str(path), rows, features)
+        make(unfinished)
+        unfinished.rename(path)
 
 
 def _write(

@@ -44,7 +44,7 @@ def recorded(name: str) -> dict[str, Any]:
     return figures
 
 
-def measured_on(figures: Mapping[str, Any]) -> str:
+def measured(figures: Mapping[str, Any]) -> str:
     """The day and the machine of the figures of a subject, in words."""
     return f"Measured on {figures['date']}: {figures['machine']}."
 

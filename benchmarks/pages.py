@@ -5,6 +5,9 @@ A template in templates/ is a page with lines in braces, each of which a table r
     {section retrain}               the implementations of a case
     {side_by_side knn_*}            the implementations of several cases
     {targets train_* retrain}       what the targets of the cases ask and get
+    {partitions}                    the figures of partitions.py; so for scale.py and others
+    {accuracy matrix ece real}      a table of accuracy/
+    {measured partitions}           the day and the machine of these figures
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
-from benchmarks import figures, report
+from benchmarks import billion, figures, partitions, report, scale
+from benchmarks.accuracy import report as accuracy
 from benchmarks.cases import all_cases
 from benchmarks.figures import FiguresError
 from benchmarks.runner import Result
+from benchmarks.years import results as years
 
 TEMPLATES = Path(__file__).parent / "templates"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -26,7 +31,7 @@ WRITTEN = "<!-- written by `make figures` from benchmarks/templates/{name} -->"
 
 _PLACE = re.compile(r"^\{(\w+)(?: (.+))?\}$", re.MULTILINE)
 
-PLACES: Mapping[str, Callable[[list[Result]], str]] = {
+CASES: Mapping[str, Callable[[list[Result]], str]] = {
     "section": report.section,
     "side_by_side": report.side_by_side,
     "matrix": report.matrix,
@@ -34,6 +39,15 @@ PLACES: Mapping[str, Callable[[list[Result]], str]] = {
     "environments": report.environments,
 }
 """The tables of cases, by name."""
+
+SUBJECTS: Mapping[str, Callable[..., str]] = {
+    "accuracy": accuracy.page,
+    "billion": billion.summary,
+    "partitions": partitions.table,
+    "scale": scale.table,
+    "years": years.table,
+}
+"""The tables of other figures, by the name of these."""
 
 
 def written(template: Path) -> str:
@@ -44,7 +58,12 @@ def written(template: Path) -> str:
     """
 
     def place(match: re.Match[str]) -> str:
-        return PLACES[match[1]](_matching(match[2].split()))
+        name, words = match[1], (match[2] or "").split()
+        if name in CASES:
+            return CASES[name](_matching(words))
+        if name == "measured":
+            return figures.measured(figures.recorded(words[0]))
+        return SUBJECTS[name](figures.recorded(name), *words)
 
     title, _, rest = template.read_text(encoding="utf-8").partition("\n")
     head = f"{title}\n\n{WRITTEN.format(name=template.name)}\n"

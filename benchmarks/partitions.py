@@ -1,6 +1,6 @@
 """Processor time of one task that scores many small partitions, by the format of the sink.
 
-python -m benchmarks.partitions [--partitions 500] [--rows 1000] [--page docs/tables.md]
+python -m benchmarks.partitions [--partitions 500] [--rows 1000] [--record]
 
 "Bare" scores the same partitions in memory, and writes each with pyarrow, without a commit. Every
 sink is measured in the same process, after a run that warms up. The second run of each sink finds
@@ -14,49 +14,36 @@ import functools
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import probclass_core as pc
-from benchmarks.report import update_page
+from benchmarks import figures, report
 
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Processor time for each partition, in milliseconds.
-
-    Attributes:
-        bare: of scoring in memory and writing with pyarrow.
-        scored: of the first run, which scores all partitions.
-        unchanged: of the second run, which finds all of them up to date.
-    """
-
-    bare: float
-    scored: float
-    unchanged: float
-
-
-def measure(folder: Path, partitions: int, rows: int) -> dict[str, Cost]:
-    """The cost of each sink, by name.
+def measure(folder: Path, partitions: int, rows: int) -> dict[str, Any]:
+    """Milliseconds of processor time for each partition.
 
     Args:
         folder: empty folder for the tables.
         partitions: number of partitions.
         rows: rows of each partition.
+
+    Returns:
+        The arguments, the time of "bare", and by sink that of its first and second run.
     """
     lake = _lake(folder / "lake", partitions, rows)
     model = pc.fit(lake, pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x0", "x1", "x2"])]))
     _write_bare(model, lake, folder / "warm")
     write_bare = functools.partial(_write_bare, model, lake, folder / "bare")
     bare, _ = _milliseconds(write_bare, partitions)
-    costs = {}
+    sinks = {}
     for name, sink in _sinks(folder).items():
         pc.score(model, lake, _sinks(folder / "warm")[name], partition={"day": "d0000"})
         reconcile = functools.partial(pc.reconcile, model, lake, sink)
@@ -64,22 +51,20 @@ def measure(folder: Path, partitions: int, rows: int) -> dict[str, Cost]:
         unchanged, second = _milliseconds(reconcile, partitions)
         if [len(first.scored), len(second.unchanged)] != [partitions, partitions]:
             raise RuntimeError(f"{name}: {first}, then {second}")
-        costs[name] = Cost(bare, scored, unchanged)
-    return costs
+        sinks[name] = {"scored": scored, "unchanged": unchanged}
+    return {"partitions": partitions, "rows": rows, "bare": bare, "sinks": sinks}
 
 
-def table(costs: Mapping[str, Cost], partitions: int, rows: int) -> str:
-    """The costs as a Markdown table; arguments as for `measure`."""
-    lines = [
-        f"Milliseconds of processor time for each of {partitions:,} partitions of {rows:,} rows:",
-        "",
-        "| sink | scored | over bare scoring | found up to date |",
-        "|---|--:|--:|--:|",
+def table(measured: Mapping[str, Any]) -> str:
+    """What `measure` returned as a Markdown table."""
+    rows = [["bare", f"{measured['bare']:.1f}", "–"]]
+    rows += [
+        [name, *(f"{cost[run]:.1f}" for run in ("scored", "unchanged"))]
+        for name, cost in measured["sinks"].items()
     ]
-    for name, cost in costs.items():
-        over = cost.scored - cost.bare
-        lines.append(f"| {name} | {cost.scored:.0f} | {over:.0f} | {cost.unchanged:.1f} |")
-    return "\n".join(lines)
+    size = f"{measured['partitions']:,} partitions of {measured['rows']:,} rows"
+    head = f"Milliseconds of processor time for each of {size}:\n\n"
+    return head + report.table(["sink", "scored", "found up to date"], rows)
 
 
 def _lake(lake: Path, partitions: int, rows: int) -> Path:
@@ -123,18 +108,17 @@ def _milliseconds(call: Callable[[], Result], partitions: int) -> tuple[float, R
 
 
 def main() -> None:
-    """Measure, print the table, and write it into a page."""
+    """Measure, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.partitions", description=__doc__)
     parser.add_argument("--partitions", type=int, default=500)
     parser.add_argument("--rows", type=int, default=1000)
-    parser.add_argument("--page", type=Path, help="page whose table is replaced")
+    parser.add_argument("--record", action="store_true", help="store the figures")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        costs = measure(Path(folder), options.partitions, options.rows)
-    figures = table(costs, options.partitions, options.rows)
-    print(figures)
-    if options.page is not None:
-        update_page(options.page, figures)
+        measured = measure(Path(folder), options.partitions, options.rows)
+    if options.record:
+        figures.record("partitions", measured)
+    print(table(measured))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.case import OURS, Target
 from benchmarks.runner import Entry, Result, Spread
-
-BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->"
 
 VERDICTS = {True: "met", False: "missed", None: "not measured"}
 
@@ -161,17 +158,3 @@ def matrix(results: Sequence[Result]) -> str:
     ]
     size = f"{len(results):,} cases of {_extremes(result.rows for result in results)} rows:"
     return f"{size}\n\n{table(['layout', *titles], rows)}"
-
-
-def update_page(page: Path, figures: str) -> None:
-    """Replace the text between the lines `BEGIN` and `END` of a page.
-
-    Raises:
-        ValueError: if the page lacks one of the lines.
-    """
-    text = page.read_text(encoding="utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{page} lacks the lines {BEGIN!r} and {END!r}.")
-    page.write_text(f"{before}{begin}\n{figures.strip()}\n\n{end}{after}", encoding="utf-8")

@@ -1,30 +1,31 @@
-"""``python -m benchmarks.scale [--rows N]``: time and memory as the number of rows grows.
+"""``python -m benchmarks.scale [--rows N] [--record]``: time and memory as the rows grow in number.
 
 Generates a partitioned table, then trains on and scores prefixes of it, each ten times longer than
-the last and each in its own process. The report shows the slope of time on a logarithmic scale,
-which is 1 for linear growth, and the peak memory, which should not grow.
+the last and each in its own process. The time per row and the peak memory should not grow.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
-import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import probclass_core as pc
-from benchmarks.worker import MEGABYTE, peak_megabytes
+from benchmarks import figures, report
+from benchmarks.datasets import cached
+from benchmarks.worker import child_environment, peak_megabytes
 
 HERE = Path(__file__).parent
 PARTITION_ROWS = 100_000
@@ -33,41 +34,20 @@ LABELS = ("p", "q", "r")
 SPEC = pc.ModelSpec(
     "label", [pc.Block("gaussian_full", list(NUMBERS)), pc.Block("categorical", ["wind"])]
 )
-MEBIBYTE = 2.0**20
-
-
-@dataclass(frozen=True)
-class Run:
-    """The measurements of one process that trained on or scored the first partitions.
-
-    Attributes:
-        work: ``"train"`` or ``"score"``.
-        rows: number of rows.
-        seconds: wall time of the work.
-        cpu_seconds: processor time of the work, all threads.
-        peak_mebibytes: peak memory of the process, including imports.
-    """
-
-    work: str
-    rows: int
-    seconds: float
-    cpu_seconds: float
-    peak_mebibytes: float
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the runs, print and write them."""
+    """Measure the runs, and print them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000_000, help="rows of the longest prefix")
     parser.add_argument(
         "--lake", type=Path, default=HERE / "cache" / "scale", help="folder for the table"
     )
-    parser.add_argument("--out", type=Path, default=HERE / "results", help="folder for figures")
+    parser.add_argument("--record", action="store_true", help="store the figures")
     parser.add_argument("--run", nargs=2, metavar=("WORK", "ROWS"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.run:
-        work, rows = options.run[0], int(options.run[1])
-        print(json.dumps(asdict(measure(work, rows, options.lake))))
+        print(json.dumps(measure(options.run[0], int(options.run[1]), options.lake)))
         return 0
     lengths = prefixes(options.rows)
     make_lake(options.lake, lengths[-1])
@@ -76,9 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for work in ("train", "score")
         for rows in lengths
     ]
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "scale.json").write_text(json.dumps([asdict(run) for run in runs], indent=1))
-    print(report(runs))
+    if options.record:
+        figures.record("scale", {"runs": runs})
+    print(table({"runs": runs}))
     return 0
 
 
@@ -91,17 +71,13 @@ def prefixes(rows: int) -> list[int]:
 
 def make_lake(lake: Path, rows: int) -> None:
     """Generate partitions of normal and text columns; existing ones are not generated again."""
-    lake.mkdir(parents=True, exist_ok=True)
     for number in range(rows // PARTITION_ROWS):
-        folder = lake / f"day={number:05d}"
-        if folder.exists():
-            continue
-        unfinished = lake / f"_{folder.name}"
-        unfinished.mkdir(exist_ok=True)
-        pq.write_table(
-            partition(number), unfinished / "rows.parquet", use_dictionary=["label", "wind"]
-        )
-        unfinished.rename(folder)
+        write = functools.partial(_write_partition, number)
+        cached(lake / f"day={number:05d}" / "rows.parquet", write)
+
+
+def _write_partition(number: int, path: Path) -> None:
+    pq.write_table(partition(number), path, use_dictionary=["label", "wind"])
 
 
 def partition(number: int) -> pa.Table:
@@ -120,22 +96,27 @@ def partition(number: int) -> pa.Table:
     )
 
 
-def measure_in_process(work: str, rows: int, lake: Path) -> Run:
+def measure_in_process(work: str, rows: int, lake: Path) -> dict[str, Any]:
     """Measure the work in a new process."""
     command = [sys.executable, "-m", "benchmarks.scale", "--lake", str(lake), "--run"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     ended = subprocess.run(
-        [*command, work, str(rows)], env=environment, capture_output=True, text=True, check=False
+        [*command, work, str(rows)],
+        env=child_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
-    if ended.returncode:
-        raise SystemExit(f"{work} of {rows:,} rows failed:\n{ended.stderr}")
-    run = Run(**json.loads(ended.stdout))
-    print(f"  {work} {rows:,} rows: {run.seconds:.1f} s …", file=sys.stderr, flush=True)
+    run: dict[str, Any] = json.loads(ended.stdout)
+    print(f"  {work} {rows:,} rows: {run['seconds']:.1f} s …", file=sys.stderr, flush=True)
     return run
 
 
-def measure(work: str, rows: int, lake: Path) -> Run:
-    """Train on or score the first rows of the table in this process."""
+def measure(work: str, rows: int, lake: Path) -> dict[str, Any]:
+    """Train on or score the first rows of the table in this process.
+
+    Returns:
+        The arguments, seconds of wall and of processor time, and the peak memory in MB.
+    """
     where = [("day", "<", rows // PARTITION_ROWS)]
     start, cpu_start = time.perf_counter(), time.process_time()
     if work == "train":
@@ -145,37 +126,35 @@ def measure(work: str, rows: int, lake: Path) -> Run:
         sink = lake.with_name(f"{lake.name}-scored")
         shutil.rmtree(sink, ignore_errors=True)
         start, cpu_start = time.perf_counter(), time.process_time()
-        report = pc.score(model, lake, sink, where=where, columns=["id"])
-        processed = report.rows
-    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
+        processed = pc.score(model, lake, sink, where=where, columns=["id"]).rows
+    measured = {
+        "work": work,
+        "rows": rows,
+        "seconds": time.perf_counter() - start,
+        "cpu_seconds": time.process_time() - cpu_start,
+        "peak_megabytes": peak_megabytes(),
+    }
     if work == "score":
         again = pc.score(model, lake, sink, where=where, columns=["id"])
         assert again.skipped == rows // PARTITION_ROWS, "a second run changes nothing"
         shutil.rmtree(sink)
     assert processed == rows, f"{processed:,} rows of {rows:,}"
-    peak = peak_megabytes() * MEGABYTE / MEBIBYTE
-    return Run(work, rows, seconds, cpu_seconds, peak)
+    return measured
 
 
-def report(runs: Sequence[Run]) -> str:
-    """A Markdown table: time, time per row, slope from the line before, and peak memory."""
-    lines = [
-        "| work | rows | wall | processor time per row | slope | peak |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    previous: Run | None = None
-    for run in runs:
-        slope = "–"
-        if previous is not None and previous.work == run.work:
-            growth = math.log(run.seconds / previous.seconds) / math.log(run.rows / previous.rows)
-            slope = f"{growth:.2f}"
-        per_row = run.cpu_seconds / run.rows * 1e9
-        lines.append(
-            f"| {run.work} | {run.rows:,} | {run.seconds:.2f} s | {per_row:.0f} ns | {slope} "
-            f"| {run.peak_mebibytes:.0f} MiB |"
-        )
-        previous = run
-    return "\n".join(lines)
+def table(measured: Mapping[str, Any]) -> str:
+    """The processor time per row and the peak memory of the runs, by work and number of rows."""
+    cells = {
+        (run["work"], run["rows"]): [
+            f"{run['cpu_seconds'] / run['rows'] * 1e9:,.0f} ns",
+            report.amount(run["peak_megabytes"], "MB"),
+        ]
+        for run in measured["runs"]
+    }
+    lengths = dict.fromkeys(rows for _, rows in cells)
+    header = ["rows", "train, per row", "memory", "score, per row", "memory"]
+    rows = ([f"{each:,}", *cells["train", each], *cells["score", each]] for each in lengths)
+    return report.table(header, rows)
 
 
 if __name__ == "__main__":

@@ -57,15 +57,11 @@ class Worker:
     """A process that measures one implementation on request."""
 
     def __init__(self, job: Job) -> None:
-        # The child process must find the same modules, including those of tests.
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        # Modules are compiled once, as by an installation, not in each process that imports them.
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from benchmarks.worker import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env=child_environment(),
         )
         self._send(job)
 
@@ -97,6 +93,14 @@ class Worker:
         assert self._process.stdin is not None
         pickle.dump(message, self._process.stdin)
         self._process.stdin.flush()
+
+
+def child_environment() -> dict[str, str]:
+    """Environment variables of a process that finds the modules of this one, those of tests too."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    # Modules are compiled once, as by an installation, not in each process that imports them.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment
 
 
 def measure(case: Case[Any], job: Job) -> Measurement:

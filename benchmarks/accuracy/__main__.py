@@ -1,20 +1,22 @@
-"""``python -m benchmarks.accuracy [tables …] [--models …] [--folds N] [--out DIR]``."""
+"""``python -m benchmarks.accuracy [tables …] [--models …] [--folds N] [--record]``."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
+from benchmarks import figures
 from benchmarks.accuracy import plot, report
 from benchmarks.accuracy.generators import LABEL
 from benchmarks.accuracy.models import MODELS, Model, khiops
-from benchmarks.accuracy.scores import Result, from_dict, run_table, warm_up
+from benchmarks.accuracy.scores import Result, from_record, run_table, to_record, warm_up
 from benchmarks.accuracy.tables import ROOT, TABLES, Table, from_file
-from benchmarks.report import update_page
+
+PICTURE = ROOT / "docs" / "images" / "accuracy.png"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,33 +29,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         tables = _tables(options.tables, options.label)
         chosen = [models[name] for name in _matching(options.models, models, "model")]
-        if options.list:
-            _list(tables, chosen)
-            return 0
-        results = _earlier(options.out) if options.update else {}
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
+    if options.list:
+        _list(tables, chosen)
+        return 0
     warm_up(chosen, TABLES["iris"])
+    results = []
     for table in tables:
         result = run_table(table, chosen, options.folds, _log)
-        if table.name in results:
-            earlier = results[table.name].outcomes
-            result.outcomes = {**earlier, **result.outcomes}
-        results[table.name] = result
-        print(report.section(result, list(models.values())), flush=True)
-        order = [*TABLES, *(name for name in results if name not in TABLES)]
-        everything = [results[name] for name in order if name in results]
-        run = {name for each in everything for name in each.outcomes}
-        shown = [model for model in models.values() if model.name in run]
-        # After every table, so that a run that is stopped leaves what it has measured.
-        overall = report.write(everything, shown, [*TABLES.values()], options.out)
-    print(overall)
-    plot.draw(everything, shown, options.out / "accuracy.png")
-    if options.page is not None:
-        update_page(options.page, f"{overall}\n{report.matrices(everything, shown)}")
-    print(f"Written to {options.out}: accuracy.json, accuracy.md, accuracy.png")
+        results.append(result)
+        print(f"{report.section(result)}\n", flush=True)
+        if options.record and table.name in TABLES:  # each, so that a run may be stopped
+            _record(result)
+    print("\n\n".join(show(results) for show in (report.comparison, report.checks, report.targets)))
     return 0
+
+
+def _record(result: Result) -> None:
+    """Store the figures of a table, keep those of other models, and draw all tables again."""
+    try:
+        stored = from_record(figures.recorded("accuracy")["tables"])
+    except figures.FiguresError:
+        stored = {}
+    if result.name in stored:
+        outcomes = {**stored[result.name].outcomes, **result.outcomes}
+        result = replace(result, outcomes=outcomes)
+    stored[result.name] = result
+    figures.record("accuracy", {"tables": to_record(stored.values())})
+    plot.draw([stored[name] for name in TABLES if name in stored], PICTURE)
 
 
 def _tables(names: Sequence[str], label: str) -> list[Table]:
@@ -73,15 +78,6 @@ def _matching(patterns: Sequence[str], names: Iterable[str], kind: str) -> list[
         if not any(fnmatch(name, pattern) for name in found):
             raise ValueError(f"no {kind} {pattern!r}; there are {', '.join(names)}.")
     return found
-
-
-def _earlier(out: Path) -> dict[str, Result]:
-    """Results that an earlier run wrote."""
-    path = out / "accuracy.json"
-    if not path.exists():
-        return {}
-    document = json.loads(path.read_text(encoding="utf-8"))
-    return {values["name"]: from_dict(values) for values in document["tables"]}
 
 
 def _list(tables: Sequence[Table], models: Sequence[Model]) -> None:
@@ -106,12 +102,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--label", default=LABEL, help="class column of tables given by path (default label)"
     )
     parser.add_argument(
-        "--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for figures"
+        "--record", action="store_true", help="store the figures; other models and tables stay"
     )
-    parser.add_argument(
-        "--update", action="store_true", help="keep the other figures of an earlier run in --out"
-    )
-    parser.add_argument("--page", type=Path, help="page whose figures are replaced")
     parser.add_argument(
         "--khiops",
         type=Path,

@@ -51,6 +51,7 @@ MODELS: dict[str, Model] = {}
 """The models by name, in the order of the tables of results."""
 
 PRIOR = "class prior"
+KHIOPS = "Khiops"
 
 
 def _model(
@@ -288,4 +289,4 @@ def khiops(python: Path) -> Model:
         if done.returncode:
             raise RuntimeError(done.stderr.strip().rpartition("\n")[2])
 
-    return Model("Khiops", "peer", "Khiops by its defaults: selective naive Bayes on bins", fit)
+    return Model(KHIOPS, "peer", "Khiops by its defaults: selective naive Bayes on bins", fit)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.accuracy.models import PRIOR, Model
-from benchmarks.accuracy.report import NEGLIGIBLE, log_loss, ratios
+from benchmarks.accuracy.models import PRIOR
+from benchmarks.accuracy.report import NEGLIGIBLE, OURS, names, ratios
 from benchmarks.accuracy.scores import OPTIMUM, Result
 
 # Okabe and Ito's colors, which color-blind readers can distinguish; the markers differ, too.
@@ -24,12 +24,12 @@ _LINE_HEIGHT = 0.3
 """Height of a line, in inches."""
 
 
-def draw(results: Sequence[Result], models: Sequence[Model], path: Path) -> None:
+def draw(results: Sequence[Result], path: Path) -> None:
     """Write a PNG of the tables on which the class prior was measured."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    drawn = [result for result in results if log_loss(result, PRIOR)]
+    drawn = [result for result in results if result.scores(PRIOR)]
     if not drawn:
         return
     figure = Figure(figsize=(10.0, _LINE_HEIGHT * len(drawn) + 1.9), layout="constrained")
@@ -39,31 +39,27 @@ def draw(results: Sequence[Result], models: Sequence[Model], path: Path) -> None
     axes.set_yticks(range(len(drawn)), [result.name for result in drawn], fontsize=9)
     axes.set_ylim(len(drawn) - 0.5, -0.5)
     axes.axvline(1.0, color="black", linewidth=1.0, label=PRIOR)
-    styles = {
-        "ours": iter(_OURS),
-        "peer": iter(_PEERS),
-    }
-    for model in models:
-        style = next(styles.get(model.kind, iter(())), None)
-        if style is None:
+    ours, peers = iter(_OURS), iter(_PEERS)
+    for name in names(drawn):
+        if name in (PRIOR, OPTIMUM):
             continue
-        found = ratios(drawn, model.name, PRIOR)
+        found = ratios(drawn, name, PRIOR)
         lines = [line for line, result in enumerate(drawn) if result.name in found]
-        color, marker = style
+        color, marker = next(ours if name in OURS else peers)
         axes.plot(
             [min(found[drawn[line].name], 3.0) for line in lines],
             lines,
             linestyle="",
             marker=marker,
             color=color,
-            markersize=7 if model.kind == "ours" else 5,
-            zorder=3 if model.kind == "ours" else 2,
-            label=model.name,
+            markersize=7 if name in OURS else 5,
+            zorder=3 if name in OURS else 2,
+            label=name,
         )
     for line, result in enumerate(drawn):
-        best, prior = log_loss(result, OPTIMUM), log_loss(result, PRIOR)
+        best, prior = result.scores(OPTIMUM), result.scores(PRIOR)
         if best is not None and prior is not None:
-            x = max(best, NEGLIGIBLE) / prior
+            x = max(best.log_loss, NEGLIGIBLE) / prior.log_loss
             label = "optimum" if OPTIMUM not in axes.get_legend_handles_labels()[1] else None
             axes.plot([x, x], [line - 0.4, line + 0.4], color="black", linewidth=2.0, label=label)
     axes.set_xlabel("log loss relative to the class prior's (3 and more are drawn at 3)")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +24,8 @@ BINS = 15
 OPTIMUM = "optimum"
 
 
-@dataclass(frozen=True)
-class Scores:
-    """How well a model does.
+class Scores(NamedTuple):
+    """How well a model does, on average over the folds.
 
     Attributes:
         error: part of the rows whose most probable class is not theirs.
@@ -42,22 +42,6 @@ class Scores:
     rows_per_second: float = 0.0
 
 
-METRICS = tuple(Scores.__dataclass_fields__)
-
-
-@dataclass
-class Outcome:
-    """A model on a table: the scores of each fold, or why there are none."""
-
-    folds: list[Scores] = field(default_factory=list)
-    failure: str | None = None
-
-    @property
-    def mean(self) -> Scores:
-        """The average over the folds."""
-        return Scores(*(float(np.mean([getattr(s, m) for s in self.folds])) for m in METRICS))
-
-
 @dataclass
 class Result:
     """A table: its size, and the outcome of each model.
@@ -65,22 +49,26 @@ class Result:
     Attributes:
         name: name of the table.
         kind: see `tables.Table`.
-        description: see `tables.Table`.
         rows: number of rows.
         columns: number of columns to classify by.
         classes: number of classes.
         folds: number of folds that were used.
-        outcomes: outcome by name of the model; `OPTIMUM` is the true posterior, if it is known.
+        outcomes: by name of the model, its scores or why it was refused; `OPTIMUM` is the true
+            posterior, if it is known.
     """
 
     name: str
     kind: str
-    description: str
     rows: int
     columns: int
     classes: int
     folds: int
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, Scores | str] = field(default_factory=dict)
+
+    def scores(self, name: str) -> Scores | None:
+        """The scores of a model; None if it was refused or not run."""
+        outcome = self.outcomes.get(name)
+        return outcome if isinstance(outcome, Scores) else None
 
 
 def score(
@@ -118,7 +106,6 @@ def run_table(
     result = Result(
         table.name,
         table.kind,
-        table.description,
         rows.features.num_rows,
         rows.features.num_columns,
         len(classes),
@@ -126,19 +113,21 @@ def run_table(
     )
     for model in models:
         log(f"{table.name}: {model.name}")
-        outcome = result.outcomes[model.name] = Outcome()
-        for train, test in splits:
-            try:
-                scores = measure(model, rows.table(train), rows.table(test))
-            except Exception as error:  # the other models must still be measured
-                outcome.folds.clear()
-                outcome.failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
-                break
-            outcome.folds.append(scores)
+        try:
+            each = [measure(model, rows.table(train), rows.table(test)) for train, test in splits]
+        except Exception as error:  # the other models must still be measured
+            reason = " ".join(str(error).split())
+            result.outcomes[model.name] = f"{type(error).__name__}: {reason}"
+        else:
+            result.outcomes[model.name] = _mean(each)
     if rows.posterior is not None:
         parts = [score(rows.posterior[test], classes, rows.labels[test]) for _, test in splits]
-        result.outcomes[OPTIMUM] = Outcome([Scores(*part) for part in parts])
+        result.outcomes[OPTIMUM] = _mean(parts)
     return result
+
+
+def _mean(folds: list[Any]) -> Scores:
+    return Scores(*np.mean(folds, axis=0).tolist())
 
 
 def measure(model: Model, train: pa.Table, test: pa.Table) -> Scores:
@@ -168,22 +157,18 @@ def warm_up(models: Iterable[Model], table: Table) -> None:
             continue
 
 
-def to_dict(result: Result) -> dict[str, object]:
-    """A result as JSON values."""
-    values = vars(result) | {"outcomes": {}}
-    values["outcomes"] = {
-        name: {"folds": [vars(scores) for scores in outcome.folds], "failure": outcome.failure}
-        for name, outcome in result.outcomes.items()
-    }
-    return values
+def to_record(results: Iterable[Result]) -> dict[str, Any]:
+    """Results as JSON values, by name of the table."""
+    return {result.name: asdict(result) for result in results}
 
 
-def from_dict(values: Mapping[str, object]) -> Result:
-    """The inverse of `to_dict`."""
-    result = Result(**{**values, "outcomes": {}})  # type: ignore[arg-type]
-    outcomes = values["outcomes"]
-    assert isinstance(outcomes, Mapping)
-    for name, outcome in outcomes.items():
-        folds = [Scores(**scores) for scores in outcome["folds"]]
-        result.outcomes[name] = Outcome(folds, outcome["failure"])
-    return result
+def from_record(tables: Mapping[str, Any]) -> dict[str, Result]:
+    """The inverse of `to_record`, by name of the table."""
+    results = {}
+    for name, values in tables.items():
+        outcomes = {
+            model: outcome if isinstance(outcome, str) else Scores(*outcome)
+            for model, outcome in values["outcomes"].items()
+        }
+        results[name] = Result(**{**values, "outcomes": outcomes})
+    return results

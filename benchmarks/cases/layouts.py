@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +42,7 @@ from benchmarks.cases.train_gaussian import (
     scan,
     spark_session,
 )
-from benchmarks.datasets import FEATURES, LABEL, Dataset, categories, numbers
+from benchmarks.datasets import FEATURES, LABEL, Dataset, cached, categories, numbers
 
 ROWS = 1_000_000
 SHARE_OF_NULLS = 0.1
@@ -154,12 +153,7 @@ def stored(kind: Literal["numbers", "categories"], layout: Layout, cache: Path, 
     generate = numbers if kind == "numbers" else categories
     data = generate(cache, layout.rows(rows), layout.features)
     folder = Path(data.path).with_suffix(f".{layout.name}")
-    if not folder.exists():
-        unfinished = folder.with_name(f"_{folder.name}.{os.getpid()}")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir()
-        write(_transformed(pq.read_table(data.path), layout), layout, unfinished)
-        unfinished.rename(folder)
+    cached(folder, lambda to: write(_transformed(pq.read_table(data.path), layout), layout, to))
     files = sorted(map(str, folder.glob("*.parquet")))
     return Files(f"{folder}/*.parquet", data.rows, data.features, tuple(files), str(cache))
 
@@ -189,7 +183,8 @@ VALUES: Mapping[str, Callable[[pa.Array], pa.Array]] = {
 
 
 def write(table: pa.Table, layout: Layout, folder: Path) -> None:
-    """Write the files of a table; several have equal numbers of rows."""
+    """Write the files of a table into a new folder; several have equal numbers of rows."""
+    folder.mkdir()
     if layout.writer in WRITERS:
         WRITERS[layout.writer](table, folder)
         return

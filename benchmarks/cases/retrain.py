@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import probclass_core as pc
 from benchmarks.case import Case, Outcome, Target
 from benchmarks.cases.train_gaussian import moments
-from benchmarks.datasets import LABEL, numbers
+from benchmarks.datasets import LABEL, cached, numbers
 
 DAYS = 90
 COLD, NEW_DAY, NOTHING_NEW = "every day read", "probclass, one new day", "probclass, no new day"
@@ -45,16 +45,17 @@ def daily(cache: Path, rows: int) -> Days:
     """The generated table of that many rows, divided into days."""
     data = numbers(cache, rows)
     root = Path(data.path.removesuffix(".parquet") + "-by-day")
-    if not root.exists():
-        unfinished = root.with_name(f"_{root.name}")
-        daily = -(-rows // DAYS)
-        batches = pq.ParquetFile(data.path).iter_batches(daily, columns=data.columns)
+
+    def divide(root: Path) -> None:
+        size = -(-rows // DAYS)
+        batches = pq.ParquetFile(data.path).iter_batches(size, columns=data.columns)
         for day, batch in enumerate(batches):
-            folder = unfinished / f"day={day:03d}"
-            folder.mkdir(parents=True, exist_ok=True)
+            folder = root / f"day={day:03d}"
+            folder.mkdir(parents=True)
             table = pa.Table.from_batches([batch])
             pq.write_table(table, folder / "rows.parquet", use_dictionary=[LABEL])
-        unfinished.rename(root)
+
+    cached(root, divide)
     return Days(str(root), data.features)
 
 

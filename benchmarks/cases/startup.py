@@ -22,12 +22,12 @@ def small_file(cache: Path, rows: int) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from benchmarks.datasets import cached
+
     path = cache / f"small-{rows}.parquet"
-    if not path.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        x = np.random.default_rng(0).standard_normal((4, rows))
-        columns = {f"x{j}": column for j, column in enumerate(x)}
-        pq.write_table(pa.table({**columns, "label": x[0] > 0}), path)
+    x = np.random.default_rng(0).standard_normal((4, rows))
+    table = pa.table({**{f"x{j}": column for j, column in enumerate(x)}, "label": x[0] > 0})
+    cached(path, lambda unfinished: pq.write_table(table, unfinished))
     return path
 
 

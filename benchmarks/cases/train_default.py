@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 import probclass_core as pc
 from benchmarks.case import OURS, Case, Outcome
+from benchmarks.datasets import cached
 
 DIAMONDS = Path(__file__).parents[1] / "data" / "diamonds.parquet"
 LABEL = "label"
@@ -19,11 +20,9 @@ LABEL = "label"
 def diamonds(cache: Path, rows: int) -> Path:
     """The rows of the table again and again, in random order."""
     path = cache / f"diamonds-{rows}.parquet"
-    if not path.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        table = pq.read_table(DIAMONDS)
-        rows_of = np.random.default_rng(0).permutation(np.arange(rows) % table.num_rows)
-        pq.write_table(table.take(pa.array(rows_of)), path)
+    table = pq.read_table(DIAMONDS)
+    order = np.random.default_rng(0).permutation(np.arange(rows) % table.num_rows)
+    cached(path, lambda unfinished: pq.write_table(table.take(pa.array(order)), unfinished))
     return path
 
 

@@ -1,7 +1,6 @@
 """Operate two models month by month in a local Airflow, and say which warnings were due and given.
 
-python -m benchmarks.years [--first 2011-03] [--months 46] [--out DIR] [--page docs/operate.md]
-                           [--library] [--report FILE]
+python -m benchmarks.years [--first 2011-03] [--months 46] [--out DIR] [--library] [--record]
 """
 
 from __future__ import annotations
@@ -10,15 +9,16 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
-from benchmarks.report import update_page
+from benchmarks import figures
 from benchmarks.years import library
 from benchmarks.years.picture import draw
-from benchmarks.years.results import Month, measure, month_range, overview
+from benchmarks.years.results import Month, measure, month_range, summarize, table
 from probclass_airflow.demo.local_airflow import DemoError, LocalAirflow
 from probclass_core.demo.lake import lay_out
 
@@ -48,41 +48,29 @@ def operate(out: Path, months: Sequence[str]) -> None:
             print(f"{done} of {len(months)} months, {time.monotonic() - began:.0f} s", flush=True)
 
 
-def write(results: dict[str, list[Month]], out: Path, page: Path | None) -> None:
-    """Write the results as JSON and as pictures, and their summary into a page."""
-    plain = {name: [each.to_dict() for each in months] for name, months in results.items()}
-    folder = out if page is None else Path(__file__).parent
-    (folder / "years.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
-    images = out if page is None else page.parent / "images"
+def write(results: Mapping[str, list[Month]], out: Path, images: Path) -> None:
+    """Write the months as JSON, and the pictures."""
+    plain = {name: [asdict(each) for each in months] for name, months in results.items()}
+    (out / "years.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
     draw(results["air"], "air: calibrated, judged, with a fallback", images / "years.png")
     draw(
         results["unguarded"],
         "unguarded: neither calibrated, nor a floor, nor a fallback",
         images / "years-unguarded.png",
     )
-    figures = overview(results)
-    print(figures)
-    if page is not None:
-        update_page(page, figures)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the months, or read those of an earlier report; 1 if Airflow failed."""
+    """Run the months, and print a summary; return 1 if Airflow failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.years", description=main.__doc__)
     parser.add_argument("--first", default="2011-03", help="first month to score")
     parser.add_argument("--months", type=int, default=46, help="number of months")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "years")
-    parser.add_argument("--page", type=Path, help="page whose table and pictures are replaced")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "cache" / "years")
     parser.add_argument("--library", action="store_true", help="call the library without Airflow")
-    parser.add_argument("--report", type=Path, help="years.json of an earlier run; runs nothing")
+    parser.add_argument("--record", action="store_true", help="store the figures and the pictures")
     options = parser.parse_args(arguments)
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    if options.report is not None:
-        stored = json.loads(options.report.read_text(encoding="utf-8"))
-        results = {name: [Month(**each) for each in months] for name, months in stored.items()}
-        write(results, out, options.page)
-        return 0
     months = month_range(options.first, options.months)
     lay_out(out / "lake")
     began = time.monotonic()
@@ -97,7 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seconds = time.monotonic() - began
     library.operate_unguarded(out, months)
     results = {name: measure(out, name, months, count) for name, count in CALIBRATED.items()}
-    write(results, out, options.page)
+    write(results, out, ROOT / "docs" / "images" if options.record else out)
+    summary = {"models": {name: summarize(months) for name, months in results.items()}}
+    if options.record:
+        figures.record("years", summary)
+    print(table(summary))
     print(f"{len(months)} months in {seconds:.0f} s; written to {out}")
     return 0
 

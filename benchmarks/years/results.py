@@ -5,8 +5,8 @@ The served predictions are read from the scored table, and compared with the lab
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow.compute as pac
 import pyarrow.parquet as pq
 
 import probclass_core as pc
+from benchmarks import report
 
 FIRST, LAST = "2010-01", "2014-12"
 TRAIN_ON = 12
@@ -60,15 +61,6 @@ class Month:
     def due(self) -> bool:
         """Whether the served predictions were worse than the class prior."""
         return not self.is_prior and self.log_loss > self.prior * (1 + 1e-9)
-
-    @property
-    def below_majority(self) -> bool:
-        """Whether fewer rows were predicted correctly than by the most frequent class."""
-        return self.accuracy < self.majority
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 def month_range(first: str, count: int) -> list[str]:
@@ -167,7 +159,7 @@ def _events(store: pc.ModelStore, model: str) -> dict[str, str]:
 
 
 def summarize(months: Sequence[Month]) -> dict[str, Any]:
-    """Recall and false alarms, and the worst quarter."""
+    """Means, and the months of one model in which each thing was so."""
     judged = [month for month in months if month.flagged is not None]
     quarters: dict[str, list[float]] = {}
     for month in months:
@@ -179,13 +171,8 @@ def summarize(months: Sequence[Month]) -> dict[str, Any]:
         "due": [month.month for month in months if month.due],
         "missed_with_labels": [each.month for each in judged if each.due and not each.flagged],
         "false_with_labels": [each.month for each in judged if each.flagged and not each.due],
-        "warned_and_due": [each.month for each in months if each.due and each.warned],
         "missed_without_labels": [each.month for each in months if each.due and not each.warned],
         "false_without_labels": [each.month for each in months if each.warned and not each.due],
-        "below_majority": [month.month for month in months if month.below_majority],
-        "expected_below_majority": [
-            month.month for month in months if "expected_accuracy" in month.warned
-        ],
         "expected_known": [month.month for month in months if month.expected],
         "within_interval": [
             month.month
@@ -202,69 +189,36 @@ def summarize(months: Sequence[Month]) -> dict[str, Any]:
     }
 
 
-def overview(results: Mapping[str, Sequence[Month]]) -> str:
-    """The summaries of the models as a table in Markdown."""
-    summaries = {name: summarize(months) for name, months in results.items()}
+def _found(summary: Mapping[str, Any], missed: str) -> str:
+    due = len(summary["due"])
+    return f"{due - len(summary[missed])} of {due}"
 
-    def share(found: int, of: int) -> str:
-        return f"{found} of {of}"
 
-    def both(summary: Mapping[str, Any]) -> set[str]:
-        return {*summary["below_majority"]} & {*summary["expected_below_majority"]}
+ROWS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "months": lambda of: f"{of['months']}",
+    "mean log loss served": lambda of: f"{of['mean_log_loss']:.3f}",
+    "mean log loss of the prior": lambda of: f"{of['mean_window_prior']:.3f}",
+    "mean accuracy": lambda of: f"{of['mean_accuracy']:.1%}",
+    "mean accuracy of the majority": lambda of: f"{of['mean_majority']:.1%}",
+    "worst quarter, log loss above the prior's": lambda of: (
+        f"{of['worst_quarter_excess']:+.3f} ({of['worst_quarter']})"
+    ),
+    "months served by the prior": lambda of: f"{len(of['served_by_prior'])}",
+    "warnings due": lambda of: f"{len(of['due'])}",
+    "flagged once labels came": lambda of: _found(of, "missed_with_labels"),
+    "flagged, not due": lambda of: f"{len(of['false_with_labels'])}",
+    "warned when scored, without labels": lambda of: _found(of, "missed_without_labels"),
+    "warned without labels, not due": lambda of: (
+        f"{len(of['false_without_labels'])} of {of['months'] - len(of['due'])}"
+    ),
+    "accuracy within the interval expected without labels": lambda of: (
+        f"{len(of['within_interval'])} of {len(of['expected_known'])}"
+    ),
+}
 
-    rows: dict[str, list[str]] = {
-        "months": [f"{each['months']}" for each in summaries.values()],
-        "mean log loss served": [f"{each['mean_log_loss']:.3f}" for each in summaries.values()],
-        "mean log loss of the prior": [
-            f"{each['mean_window_prior']:.3f}" for each in summaries.values()
-        ],
-        "mean accuracy": [f"{each['mean_accuracy']:.1%}" for each in summaries.values()],
-        "mean accuracy of the majority": [
-            f"{each['mean_majority']:.1%}" for each in summaries.values()
-        ],
-        "worst quarter, log loss above the prior's": [
-            f"{each['worst_quarter_excess']:+.3f} ({each['worst_quarter']})"
-            for each in summaries.values()
-        ],
-        "months served by the prior": [
-            f"{len(each['served_by_prior'])}" for each in summaries.values()
-        ],
-        "warnings due (worse than the prior)": [
-            f"{len(each['due'])}" for each in summaries.values()
-        ],
-        "flagged once labels came": [
-            share(len(each["due"]) - len(each["missed_with_labels"]), len(each["due"]))
-            for each in summaries.values()
-        ],
-        "false flags with labels": [
-            f"{len(each['false_with_labels'])}" for each in summaries.values()
-        ],
-        "warned when it was scored, without labels": [
-            share(len(each["warned_and_due"]), len(each["due"])) for each in summaries.values()
-        ],
-        "warned without labels, not due": [
-            share(len(each["false_without_labels"]), each["months"] - len(each["due"]))
-            for each in summaries.values()
-        ],
-        "accuracy within the interval expected without labels": [
-            share(len(each["within_interval"]), len(each["expected_known"]))
-            for each in summaries.values()
-        ],
-        "accuracy below the majority's": [
-            f"{len(each['below_majority'])}" for each in summaries.values()
-        ],
-        "of these, expected so without labels": [
-            share(len(both(each)), len(each["below_majority"])) for each in summaries.values()
-        ],
-        "expected so without labels, but not below": [
-            share(
-                len(each["expected_below_majority"]) - len(both(each)),
-                each["months"] - len(each["below_majority"]),
-            )
-            for each in summaries.values()
-        ],
-    }
-    names = list(summaries)
-    lines = [f"| | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
-    lines += [f"| {title} | {' | '.join(values)} |" for title, values in rows.items()]
-    return "\n".join(lines)
+
+def table(measured: Mapping[str, Any]) -> str:
+    """The summaries of the models as a Markdown table."""
+    models = measured["models"]
+    rows = ([title, *(show(of) for of in models.values())] for title, show in ROWS.items())
+    return report.table(["", *models], rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,18 +11,27 @@ import pyarrow.csv
 import pytest
 from sklearn.metrics import log_loss
 
+from benchmarks import figures
+from benchmarks.accuracy import __main__ as accuracy
 from benchmarks.accuracy.__main__ import main
 from benchmarks.accuracy.generators import GENERATORS
-from benchmarks.accuracy.report import geometric_mean, ratios
-from benchmarks.accuracy.scores import from_dict, score, to_dict
+from benchmarks.accuracy.report import geometric_mean, page, ratios
+from benchmarks.accuracy.scores import Result, from_record, score
 from benchmarks.accuracy.tables import TABLES, stratified
-from benchmarks.report import update_page
 
 FAST = ["class prior", "product", "gaussian NB"]
 
 
-def run(*arguments: str | Path, out: Path) -> int:
-    return main([*map(str, arguments), "--out", str(out), "--khiops", str(out / "missing")])
+def run(*arguments: str | Path) -> int:
+    return main([*map(str, arguments), "--khiops", "missing"])
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Result]]:
+    """A function that returns the recorded figures, which are in a folder of the test."""
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    monkeypatch.setattr(accuracy, "PICTURE", tmp_path / "accuracy.png")
+    return lambda: from_record(figures.recorded("accuracy")["tables"])
 
 
 def test_metrics_are_those_of_their_definition() -> None:
@@ -73,42 +82,48 @@ def test_small_tables_have_ten_folds_and_large_ones_five() -> None:
             assert len(test) == pytest.approx(len(rows.labels) / parts, abs=1)
 
 
-def test_a_run_of_one_fold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("german", "noise", "--models", *FAST, "--folds", "1", out=tmp_path) == 0
-    document = json.loads((tmp_path / "accuracy.json").read_text())
-    german, noise = (from_dict(values) for values in document["tables"])
-    assert [to_dict(result) for result in (german, noise)] == document["tables"]
-    assert german.outcomes["class prior"].mean.error == pytest.approx(0.3)
-    assert german.outcomes["product"].mean.log_loss < german.outcomes["class prior"].mean.log_loss
+def test_a_run_of_one_fold_is_recorded(
+    tmp_path: Path,
+    stored: Callable[[], dict[str, Result]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("german", "noise", "--models", *FAST, "--folds", "1", "--record") == 0
+    german, noise = (stored()[name] for name in ("german", "noise"))
+    prior, product = german.scores("class prior"), german.scores("product")
+    assert prior is not None
+    assert product is not None
+    assert prior.error == pytest.approx(0.3)
+    assert product.log_loss < prior.log_loss
     assert set(noise.outcomes) == {*FAST, "optimum"}
     assert ratios([german], "product", "class prior")["german"] < 1.0
-    printed = capsys.readouterr().out
-    assert "| class prior | 30.0% |" in printed
-    assert "### Summary of 1 real tables" in (tmp_path / "accuracy.md").read_text()
+    assert "| class prior | 30.0% |" in capsys.readouterr().out
     assert (tmp_path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
+    measured = figures.recorded("accuracy")
+    for words in (("comparison",), ("checks",), ("targets",), ("matrix", "ece", "generated")):
+        assert page(measured, *words)
 
 
-def test_a_second_run_may_keep_the_figures_of_the_first(tmp_path: Path) -> None:
-    assert run("iris", "--models", "class prior", "--folds", "1", out=tmp_path) == 0
-    assert run("iris", "--models", "LDA", "--folds", "1", "--update", out=tmp_path) == 0
-    (table,) = json.loads((tmp_path / "accuracy.json").read_text())["tables"]
-    assert list(table["outcomes"]) == ["class prior", "LDA"]
+def test_a_second_run_keeps_the_other_figures(stored: Callable[[], dict[str, Result]]) -> None:
+    for model in ("class prior", "LDA"):
+        assert run("iris", "--models", model, "--folds", "1", "--record") == 0
+    assert set(stored()["iris"].outcomes) == {"class prior", "LDA"}
 
 
-def test_a_table_of_the_user(tmp_path: Path) -> None:
+def test_a_table_of_the_user_is_printed(
+    tmp_path: Path, stored: Callable[[], dict[str, Result]], capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "mine.csv"
     table = pa.table({"x": np.tile([0.0, 1.0, 2.0], 20), "kind": ["a", "b", "b"] * 20})
     pyarrow.csv.write_csv(table, path)
-    assert run(path, "--label", "kind", "--models", *FAST, "--folds", "2", out=tmp_path) == 0
-    (result,) = json.loads((tmp_path / "accuracy.json").read_text())["tables"]
-    assert (result["name"], result["rows"], result["folds"]) == ("mine", 60, 2)
+    arguments = (path, "--label", "kind", "--models", *FAST, "--folds", "2", "--record")
+    assert run(*arguments) == 0
+    assert "mine: 60 rows × 1 columns, 2 classes; folds: 2." in capsys.readouterr().out
+    with pytest.raises(figures.FiguresError):
+        stored()
 
 
-def test_a_model_that_fails_is_refused_with_its_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    models = ["class prior", "boosting"]
-    assert run("awkward-columns", "--models", *models, "--folds", "1", out=tmp_path) == 0
+def test_a_model_that_fails_is_refused_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("awkward-columns", "--models", "class prior", "boosting", "--folds", "1") == 0
     assert "| boosting | refused: ValueError: " in capsys.readouterr().out
 
 
@@ -120,26 +135,10 @@ def test_a_model_that_fails_is_refused_with_its_reason(
     ],
 )
 def test_unknown_names_are_rejected(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(*arguments, out=tmp_path) == 2
+    assert run(*arguments) == 2
     assert message in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_figures_of_a_page_are_replaced(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("Before.\n\n<!-- figures -->\nold\n<!-- end of figures -->\n\nAfter.\n")
-    arguments = ("iris", "--models", "class prior", "--folds", "1", "--page", page)
-    assert run(*arguments, out=tmp_path) == 0
-    text = page.read_text()
-    assert "old" not in text
-    assert "| iris | 1.099 |" in text
-    assert text.startswith("Before.\n\n<!-- figures -->\n")
-    assert text.endswith("<!-- end of figures -->\n\nAfter.\n")
-    page.write_text("No place for figures.")
-    with pytest.raises(ValueError, match="lacks the lines"):
-        update_page(page, "")
 
 
 def test_geometric_mean_of_ratios() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from benchmarks import billion, scale
+from benchmarks import billion, figures, scale
 
 
 def test_each_prefix_is_ten_times_longer() -> None:
@@ -16,21 +15,23 @@ def test_each_prefix_is_ten_times_longer() -> None:
     assert scale.prefixes(1) == [scale.PARTITION_ROWS]
 
 
-def test_a_small_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lake, out = tmp_path / "lake", tmp_path / "out"
-    assert scale.main(["--rows", "1000000", "--lake", str(lake), "--out", str(out)]) == 0
-    runs = json.loads((out / "scale.json").read_text())
+def test_a_small_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(figures, "FOLDER", tmp_path / "figures")
+    assert scale.main(["--rows", "1000000", "--lake", str(tmp_path / "lake"), "--record"]) == 0
+    runs = figures.recorded("scale")["runs"]
     lengths = (100_000, 1_000_000)
     assert [(run["work"], run["rows"]) for run in runs] == [
         (work, rows) for work in ("train", "score") for rows in lengths
     ]
-    assert max(run["peak_mebibytes"] for run in runs) < 1024
-    assert len(capsys.readouterr().out.splitlines()) == 2 + len(runs)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "out"]
+    assert max(run["peak_megabytes"] for run in runs) < 1_000
+    assert len(capsys.readouterr().out.splitlines()) == 2 + len(lengths)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["figures", "lake"]
 
 
 def test_training_goes_on_after_a_kill_to_the_same_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert billion.main(["--rows", "640000", "--folder", str(tmp_path)]) == 0
-    assert "| from the beginning |" in capsys.readouterr().out
+    assert "640,000 rows in 64 files take " in capsys.readouterr().out

@@ -172,8 +172,12 @@ class TestCategorical(Laws):
     outcomes = categories_of
 
 
-class TestCategoricalWithNulls(TestCategorical):
+class TestCategoricalWithNulls(Laws):
+    plugin = find_estimator("categorical")
+    columns = CATEGORIES
     options = NULL_LEVELS
+    declared_prior = DOMAINS
+    outcomes = categories_of
 
 
 class TestCategoricalJoint(Laws):
@@ -191,8 +195,11 @@ class TestDiscretized(Laws):
     outcomes = bins_of
 
 
-class TestDiscretizedWithNulls(TestDiscretized):
+class TestDiscretizedWithNulls(Laws):
+    plugin = find_estimator("discretized")
+    columns = NUMBERS
     options = CUTS
+    outcomes = bins_of
 
 
 class TestBernoulli(Laws):

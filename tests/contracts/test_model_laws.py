@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from samples import (
     BLOCKS,
     KINDS,
+    LABEL,
     drawn_model,
     fitted_or_rejected,
     queries,
@@ -19,7 +20,6 @@ from samples import (
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
-from probclass_core.testing.trial import LABEL
 
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
 
