@@ -69,7 +69,6 @@ backfill: setup ## Backfill ninety daily runs in a local Airflow, and print what
 	PROBCLASS_BACKFILL=$${PROBCLASS_BACKFILL:-90} $(PYTHON) -m pytest -rP tests/airflow/test_scheduler.py -k backfill
 
 celery: setup ## Train and score on Celery, PostgreSQL and Redis, and kill a worker during a task
-	$(PYTHON) -m pytest tests/airflow/deployment
 	$(PYTHON) -m pytest tests/deployment
 
 distributions: setup ## Build, install and use every distribution of this repository as its users do

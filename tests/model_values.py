@@ -28,6 +28,13 @@ def rows(names: Sequence[str], values: Sequence[Sequence[Any]]) -> pa.Table:
     return pa.table(dict(zip(names, map(list, zip(*values, strict=True)), strict=True)))
 
 
+def table_of_matrix(x: np.ndarray, names: Sequence[str] | None = None, **further: Any) -> pa.Table:
+    """A table of the columns of a matrix, by default ``x0``, ``x1`` …, and further columns."""
+    names = names or [f"x{position}" for position in range(x.shape[1])]
+    columns = [pa.array(column, from_pandas=True) for column in np.ascontiguousarray(x.T)]
+    return pa.table({**dict(zip(names, columns, strict=True)), **further})
+
+
 def fitted(
     table: pa.Table,
     label: str,
@@ -45,12 +52,16 @@ def normal(model: pc.Model, label: Any, feature: str) -> tuple[float, float]:
     return cell["mean"], cell["variance"]
 
 
-def covariance(model: pc.Model, label: Any) -> np.ndarray:
-    """The covariance matrix of the model's ``gaussian_full`` block."""
-    parameters = model.parameters["gaussian_full"]
-    position = parameters["class"].to_pylist().index(label)
+def covariances(parameters: pa.Table) -> np.ndarray:
+    """The covariance matrices of a table of parameters, by class."""
     tensor: np.ndarray = parameters["covariance"].combine_chunks().to_numpy_ndarray()
-    return tensor[position]
+    return tensor
+
+
+def covariance(model: pc.Model, label: Any) -> np.ndarray:
+    """The covariance matrix of a class in the model's ``gaussian_full`` block."""
+    parameters = model.parameters["gaussian_full"]
+    return covariances(parameters)[parameters["class"].to_pylist().index(label)]  # type: ignore[no-any-return]
 
 
 def probability(model: pc.Model, label: Any, feature: str, value: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sqlite3
 import sys
@@ -42,6 +43,7 @@ WRITTEN = ["0", "-.5", "5.", " 7 ", "1.2E-05", "-3e2", "007", "+5", "1e400", "na
 """Texts that are numbers, and texts that are not."""
 
 
+@functools.cache
 def training(seed: int = 0, rows: int = 600) -> pa.Table:
     """Labeled rows: numbers, counts, shares, categories, with nulls and names that need quoting."""
     random = np.random.default_rng(seed)
@@ -77,6 +79,7 @@ def training(seed: int = 0, rows: int = 600) -> pa.Table:
     )
 
 
+@functools.cache
 def hard_rows(seed: int = 1) -> pa.Table:
     """Difficult rows: extreme numbers, unseen and null categories, whole rows of nulls."""
     table = training(seed, 240)
@@ -163,10 +166,11 @@ BUILT_IN = [
 """Cases that need no plugin."""
 
 
-def fitted(case: str, **options: Any) -> pc.Model:
+@functools.cache
+def fitted(case: str) -> pc.Model:
     """The model of a case."""
     with pc.trying(*PLUGINS):
-        return pc.fit(training(), pc.ModelSpec("label", BLOCKS[case], **options))
+        return pc.fit(training(), pc.ModelSpec("label", BLOCKS[case]))
 
 
 def compare(expected: pa.Table, actual: pa.Table, tolerance: float = 1e-9) -> float:
@@ -328,14 +332,14 @@ def on_clickhouse(rows: pa.Table, query: str, statements: Sequence[str] = ()) ->
         return session.query(query.replace("`rows`", "Python(rows)"), "ArrowTable")
 
 
-def postgres_table(connection: Any, rows: pa.Table) -> None:
-    """Load rows into the table "rows" of a psycopg connection."""
+def postgres_table(connection: Any, rows: pa.Table, name: str = "rows") -> None:
+    """Load rows into a new table of a psycopg connection."""
     kinds = {"string": "text", "double": "float8", "int64": "bigint", "bool": "boolean"}
     listed = ", ".join(
         '"' + field.name.replace('"', '""') + '" ' + kinds[str(field.type)] for field in rows.schema
     )
-    connection.execute(f"DROP TABLE IF EXISTS rows; CREATE TABLE rows ({listed})")
-    with connection.cursor().copy("COPY rows FROM STDIN") as copy:
+    connection.execute(f"DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({listed})")
+    with connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
         for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
             copy.write_row(row)
 

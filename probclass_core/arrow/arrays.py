@@ -125,14 +125,14 @@ def as_table(data: Any) -> pa.Table:
         DataError: if it is none of these, Arrow cannot convert its columns, or pandas names them by
             several levels.
     """
+    if is_lazy_frame(data):  # first, because looking at its columns would resolve the query
+        data = data.collect()
     levels = getattr(getattr(data, "columns", None), "nlevels", 1)
     if levels > 1:
         raise DataError(
             f"the columns have names of {levels} levels, such as {data.columns[0]!r}; flatten "
             'them: frame.columns = ["_".join(map(str, name)) for name in frame.columns].'
         )
-    if is_lazy_frame(data):
-        data = data.collect()
     if isinstance(data, pa.Table):
         return in_safe_types(data)
     if isinstance(data, pa.RecordBatch):

@@ -25,7 +25,7 @@ def birds(probclass: Any, penguins: pa.Table) -> Path:
         {"estimator": "categorical", "columns": ["island", "sex"]},
         label="species",
     )
-    probclass.ok("fit", source, "--spec", spec, "--name", "birds")
+    probclass.ok(f"fit {source} --spec {spec} --name birds")
     return Path(source)
 
 
@@ -37,7 +37,7 @@ def spec_file(folder: Path, name: str, estimator: str, columns: list[str] = SEPA
 
 
 def test_explain_prints_a_ledger_with_bars(probclass: Any, birds: Path) -> None:
-    result = probclass.ok("explain", "birds", birds, "--row", 152)
+    result = probclass.ok(f"explain birds {birds} --row 152")
     lines = result.out.splitlines()
     assert lines[0] == "row 152: Chinstrap rather than Adelie"
     assert lines[1].split() == ["nats", "total", "against", "for"]
@@ -69,7 +69,7 @@ def test_explain_takes_rows_a_rival_units_and_a_limit(probclass: Any, birds: Pat
 
 
 def test_explain_json_equals_the_library(probclass: Any, birds: Path) -> None:
-    document = probclass("explain", "birds", birds, "--row", 3, "--row", 7, "--json").json
+    document = probclass(f"explain birds {birds} --row 3 --row 7 --json").json
     model = pc.ModelStore("models").load("birds")
     assert list(document) == ["model", "model_id", "units", "rows"]
     assert document["model"] == f"birds@{model.id}"
@@ -170,15 +170,15 @@ def test_drift_names_what_changed_most(probclass: Any, birds: Path, penguins: pa
         pac.add(penguins["bill_depth_mm"], 2.0),
     )
     source = probclass.table("heavier.parquet", heavier)
-    probclass.ok("fit", source, "--spec", "spec.json", "--name", "birds", "--alias", "later")
+    probclass.ok(f"fit {source} --spec spec.json --name birds --alias later")
     first = pc.ModelStore("models").versions("birds")[0]
-    document = probclass.ok("drift", first.ref, "birds@later", "--json").json
+    document = probclass.ok(f"drift {first.ref} birds@later --json").json
     assert document["models"] == [first.ref, pc.ModelStore("models").resolve("birds@later").ref]
     most, *others = document["by_feature"]
     assert most["feature"] == "bill_depth_mm"
     assert most["mean_after"] - most["mean_before"] == pytest.approx(2.0)
     assert [row["divergence"] for row in others] == pytest.approx([0.0] * 3, abs=1e-12)
-    shown = probclass.ok("drift", first.ref, "birds@later", "--limit", 1).out
+    shown = probclass.ok(f"drift {first.ref} birds@later --limit 1").out
     assert "bill_depth_mm" in shown
     assert "island" not in shown
     assert "… and 3 more rows" in shown
@@ -186,16 +186,16 @@ def test_drift_names_what_changed_most(probclass: Any, birds: Path, penguins: pa
 
 
 def test_importance_prints_a_bar_for_each_column(probclass: Any, birds: Path) -> None:
-    text = probclass.ok("importance", "birds", birds, "--rows", 100).out
+    text = probclass.ok(f"importance birds {birds} --rows 100").out
     assert "weight of evidence of 100 rows, in nats" in text
-    document = probclass("importance", "birds", birds, "--rows", 100, "--json").json
+    document = probclass(f"importance birds {birds} --rows 100 --json").json
     expected = pc.importance(pc.ModelStore("models").load("birds"), birds, rows=100)
     assert document["importance"] == expected.to_dict()["importance"]
     assert expected.table["item"][0].as_py() in text
 
 
 def test_health_prints_the_scores_to_expect_and_the_columns(probclass: Any, birds: Path) -> None:
-    result = probclass.ok("health", "birds", birds, "--where", "island = Dream")
+    result = probclass.ok(f"health birds {birds} --where 'island = Dream'")
     lines = result.out.splitlines()
     assert lines[0].split()[0] == "model"
     assert lines[1].split() == ["rows", "124"]
@@ -203,7 +203,7 @@ def test_health_prints_the_scores_to_expect_and_the_columns(probclass: Any, bird
     assert "of the most frequent class" in accuracy
     assert max(map(len, lines)) <= 80
     model = pc.ModelStore("models").load("birds")
-    values = probclass.ok("health", "birds", birds, "--where", "island = Dream", "--json").json
+    values = probclass.ok(f"health birds {birds} --where 'island = Dream' --json").json
     del values["model"]
     assert pc.Health.from_dict(values) == pc.health(model, birds, where="island = Dream")
 

@@ -9,7 +9,7 @@ import pytest
 
 import probclass_core as pc
 
-FIT = ("fit", "lake", "--spec", "spec.json", "--name", "air")
+FIT = "fit lake --spec spec.json --name air"
 
 
 @pytest.fixture
@@ -22,60 +22,63 @@ def lake(probclass: Any) -> Path:
 
 
 def test_fit_caches_statistics_and_reports_how_many_it_reused(probclass: Any, lake: Path) -> None:
-    plain = probclass(*FIT, "--json").json
+    plain = probclass(f"{FIT} --json").json
     assert "cache" not in plain
-    first = probclass(*FIT, "--cache", "--where", "day <= 3", "--json").json
+    first = probclass(f"{FIT} --cache --where 'day <= 3' --json").json
     assert first["cache"] == {"fragments": 3, "reused": 0}
-    again = probclass(*FIT, "--cache", "--json").json
+    again = probclass(f"{FIT} --cache --json").json
     assert again["cache"] == {"fragments": 4, "reused": 3}
     assert again["model_id"] == plain["model_id"]
-    assert "cached 4 of 4 fragments" in probclass.ok(*FIT, "--cache").lines
-    elsewhere = probclass(*FIT, "--cache-store", "elsewhere", "--json").json
+    assert "cached 4 of 4 fragments" in probclass.ok(f"{FIT} --cache").lines
+    elsewhere = probclass(f"{FIT} --cache-store elsewhere --json").json
     assert elsewhere["cache"] == {"fragments": 4, "reused": 0}
     assert len(pc.StatisticsCache("elsewhere").entries()) == 4
+    # The pass that derives a spec has statistics of its own.
+    probclass.ok("fit lake --auto --label air --name air --cache-store derived")
+    assert len(pc.StatisticsCache("derived").entries()) == 8
 
 
 def test_ls_groups_cached_statistics_by_model(probclass: Any, lake: Path) -> None:
-    assert probclass.ok("cache", "ls").out.endswith("contains no cached statistics.\n")
-    assert probclass("cache", "ls", "--store", "none", "--json").json["summaries"] == []
-    probclass.ok(*FIT, "--cache")
-    (summary,) = probclass("cache", "ls", "--json").json["summaries"]
+    assert probclass.ok("cache ls").out.endswith("contains no cached statistics.\n")
+    assert probclass("cache ls --store none --json").json["summaries"] == []
+    probclass.ok(f"{FIT} --cache")
+    (summary,) = probclass("cache ls --json").json["summaries"]
     assert (summary["label"], summary["estimators"]) == ("air", ["gaussian_diagonal"])
     assert (summary["entries"], summary["rows"], summary["stale"]) == (4, 12, 0)
     (pack,) = Path("models/_statistics").rglob("*.arrow")
     assert 1_000 < summary["bytes"] < pack.stat().st_size
     assert summary["oldest"] <= summary["newest"]
-    shown = probclass.ok("cache", "ls").out
+    shown = probclass.ok("cache ls").out
     assert summary["summary"][:12] in shown
     assert "gaussian_diagonal" in shown
     assert probclass.ok("models").out.count("air") == 1
 
 
 def test_gc_removes_damaged_and_old_statistics(probclass: Any, lake: Path) -> None:
-    probclass.ok(*FIT, "--cache")
+    probclass.ok(f"{FIT} --cache")
     (damaged,) = Path("models/_statistics").rglob("*.arrow")
     data = bytearray(damaged.read_bytes())
     data[data.rindex(b"scatter")] ^= 1  # a column of the last entry
     damaged.write_bytes(data)
-    assert probclass("cache", "ls", "--json").json["summaries"][0]["stale"] == 1
-    dry_run = probclass("cache", "gc", "--dry-run", "--json").json
+    assert probclass("cache ls --json").json["summaries"][0]["stale"] == 1
+    dry_run = probclass("cache gc --dry-run --json").json
     assert dry_run["dry_run"]
     (entry,) = dry_run["removed"]
     assert (len(entry["fragment"]), entry["stale"]) == (64, "damaged")
     assert damaged.exists()
-    shown = probclass.ok("cache", "gc", "--older-than", "7").out
+    shown = probclass.ok("cache gc --older-than 7").out
     assert shown.startswith("Removed the statistics of 1 fragments, ")
     assert not damaged.exists()
-    assert probclass("cache", "gc", "--json").json["removed"] == []
-    assert len(probclass("cache", "gc", "--older-than", "0", "--json").json["removed"]) == 3
-    assert probclass("models", "air", "--json").json["models"][0]["versions"]
+    assert probclass("cache gc --json").json["removed"] == []
+    assert len(probclass("cache gc --older-than 0 --json").json["removed"]) == 3
+    assert probclass("models air --json").json["models"][0]["versions"]
 
 
 def test_a_damaged_cache_is_a_warning_not_an_error(probclass: Any, lake: Path) -> None:
-    probclass.ok(*FIT, "--cache")
+    probclass.ok(f"{FIT} --cache")
     (damaged,) = Path("models/_statistics").rglob("*.arrow")
     damaged.write_bytes(b"")
-    result = probclass(*FIT, "--cache")
+    result = probclass(f"{FIT} --cache")
     assert result.code == 0
     assert result.err.startswith(f"warning: Statistics are computed again: {damaged.resolve()}")
     assert result.err.count("\n") == 1

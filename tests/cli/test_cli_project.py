@@ -44,30 +44,25 @@ def test_commands_need_no_arguments_with_a_project_file(project: Any) -> None:
     assert "air@champion" in project.ok("fit").out
     model = pc.ModelStore("models").load("air@champion")
     assert model.id == pc.fit("lake", pc.ModelSpec.from_file("spec.json")).id
-    scored = project("score", "--json").json
+    scored = project("score --json").json
     assert (scored["rows"], scored["uri"]) == (8, "scored")
-    assert project("evaluate", "--json").json["rows"] == 8
-    assert project("evaluate", "--json", "--partition", "day=1").json["rows"] == 4
-    assert project("inspect", "--json").json["model_id"] == model.id
-    assert project("models", "--json").json["models"][0]["name"] == "air"
+    assert project("evaluate --json").json["rows"] == 8
+    assert project("evaluate --json --partition day=1").json["rows"] == 4
+    assert project("inspect --json").json["model_id"] == model.id
+    assert project("models --json").json["models"][0]["name"] == "air"
 
 
 def test_a_flag_comes_before_the_environment_and_the_environment_before_the_file(
     project: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert project("fit", "--json").json["store"] == "models"
+    assert project("fit --json").json["store"] == "models"
     monkeypatch.setenv("PROBCLASS_STORE", "from-environment")
-    assert project("fit", "--json").json["store"] == "from-environment"
-    fitted = project("fit", "lake/day=1", "--store", "flag", "--name", "other", "--json").json
+    assert project("fit --json").json["store"] == "from-environment"
+    Path("probclass.toml").write_text(f'{FILE}\n[evaluate]\nsource = "lake/day=2"\n')
+    assert project("evaluate --json").json["rows"] == 4, "a table comes before the keys at the top"
+    fitted = project("fit lake/day=1 --store flag --name other --json").json
     assert (fitted["store"], fitted["rows"]) == ("flag", 4)
     assert fitted["model"].startswith("other@")
-
-
-def test_a_table_of_a_command_comes_before_the_keys_at_the_top(project: Any) -> None:
-    Path("probclass.toml").write_text(f'{FILE}\n[evaluate]\nsource = "lake/day=2"\n')
-    project.ok("fit")
-    assert project("evaluate", "--json").json["rows"] == 4
-    assert project("score", "--json").json["rows"] == 8
 
 
 def test_the_nearest_file_of_the_parents_is_read_and_its_paths_are_relative_to_it(
@@ -76,19 +71,19 @@ def test_the_nearest_file_of_the_parents_is_read_and_its_paths_are_relative_to_i
     project.ok("fit")
     Path("deep/er").mkdir(parents=True)
     monkeypatch.chdir("deep/er")
-    assert project("evaluate", "--json").json["rows"] == 8
+    assert project("evaluate --json").json["rows"] == 8
     Path("../probclass.toml").write_text('store = "models"\n')
-    assert "deep/models is empty" in project("inspect", "air").err
+    assert "deep/models is empty" in project("inspect air").err
 
 
 def test_the_spec_or_what_derives_it_is_chosen_as_the_command_line_says(project: Any) -> None:
     text = Path("probclass.toml").read_text()
     Path("probclass.toml").write_text(f'label = "air"\neffort = "fast"\nexclude = ["z"]\n{text}')
-    assert project("fit", "--json").json["spec_notes"] == []
-    auto = project("fit", "--auto", "--dry-run", "--json").json["spec"]
+    assert project("fit --json").json["spec_notes"] == []
+    auto = project("fit --auto --dry-run --json").json["spec"]
     assert [block["columns"] for block in auto["blocks"]] == [["x"]]
     Path("probclass.toml").write_text('label = "air"\nsource = "lake"\neffort = "fast"\n')
-    assert project("fit", "--dry-run", "--json").json["spec"]["label"] == "air"
+    assert project("fit --dry-run --json").json["spec"]["label"] == "air"
 
 
 @pytest.mark.parametrize(
@@ -112,33 +107,33 @@ def test_a_wrong_file_is_one_line_that_names_it_and_the_key(
 ) -> None:
     Path("probclass.toml").write_text(text)
     assert re.search(rf"error: probclass\.toml:? {message}", project.error("models"))
-    assert project("fit", "--help").code == 0
+    assert project("fit --help").code == 0
 
 
 def test_verbose_logs_steps_with_times_and_quiet_leaves_out_warnings(project: Any) -> None:
     scarce = project.table("scarce.parquet", {**ROWS, "x": [1.0, 2.0, 3.0, None]})
-    noisy = project("fit", scarce)
+    noisy = project(f"fit {scarce}")
     notes = pc.fit(scarce, pc.ModelSpec.from_file("spec.json")).training["notes"]
     assert " ".join(noisy.err.split()) == " ".join(f"warning: {note}" for note in notes)
-    assert project("fit", scarce, "--quiet").err == ""
-    lines = project("fit", scarce, "-v").err.splitlines()
+    assert project(f"fit {scarce} --quiet").err == ""
+    lines = project(f"fit {scarce} -v").err.splitlines()
     assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (INFO|WARNING) ", line) for line in lines)
     shown = "\n".join(lines)
     assert "INFO options from probclass.toml: store, source, spec, name, alias" in shown
     assert "INFO training: 4 rows in" in shown
     assert "WARNING" in shown
-    assert "Traceback" not in project("fit", "nowhere", "-v").err
-    failed = project("fit", "nowhere", "-vv").err
+    assert "Traceback" not in project("fit nowhere -v").err
+    failed = project("fit nowhere -vv").err
     assert "Traceback" in failed
     assert failed.splitlines()[-1] == "error: nowhere does not exist."
 
 
 def test_an_error_is_json_if_the_result_would_be(project: Any) -> None:
-    failed = project("evaluate", "air@nothing", "--json")
+    failed = project("evaluate air@nothing --json")
     assert (failed.code, failed.out, failed.err.count("\n")) == (2, "", 1)
     assert json.loads(failed.err)["type"] == "StoreError"
-    assert "error" in json.loads(project("evaluate", "--jsn", "--json").err)
+    assert "error" in json.loads(project("evaluate --jsn --json").err)
     scarce = project.table("scarce.parquet", {**ROWS, "x": [1.0, 2.0, 3.0, None]})
-    lines = project("fit", scarce, "--json").err.splitlines()
+    lines = project(f"fit {scarce} --json").err.splitlines()
     assert all("warning" in json.loads(line) for line in lines)
     assert lines

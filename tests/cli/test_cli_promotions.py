@@ -22,7 +22,7 @@ def store(probclass: Any, iris: pa.Table) -> pc.ModelStore:
     probclass.table("judged.parquet", iris)
     for alias, block in (("poor", POOR), ("good", GOOD)):
         spec = probclass.spec(block, label="species")
-        probclass.ok("fit", "iris.parquet", "--spec", spec, "--name", "iris", "--alias", alias)
+        probclass.ok(f"fit iris.parquet --spec {spec} --name iris --alias {alias}")
     return pc.ModelStore("models")
 
 
@@ -30,10 +30,10 @@ def test_only_a_better_version_is_promoted_and_the_exit_code_says_so(
     probclass: Any, store: pc.ModelStore
 ) -> None:
     poor, good = (store.resolve(f"iris@{alias}").id for alias in ("poor", "good"))
-    gate = ("champion", "judged.parquet", "--if-better", "--where", "sepal_width > 2")
-    first = probclass.ok("promote", "iris@poor", *gate)
+    gate = "champion judged.parquet --if-better --where 'sepal_width > 2'"
+    first = probclass.ok(f"promote iris@poor {gate}")
     assert first.out == f"iris@champion is {poor[:12]}: there is no champion yet\n"
-    entry = probclass("promote", "iris@good", *gate, "--json").json
+    entry = probclass(f"promote iris@good {gate} --json").json
     assert (entry["action"], entry["id"], entry["previous"]) == ("promoted", good, poor)
     rows = {"source": "judged.parquet", "where": [["sepal_width", ">", "2"]]}
     losses = [
@@ -45,17 +45,17 @@ def test_only_a_better_version_is_promoted_and_the_exit_code_says_so(
     assert entry["provenance"] == rows
     assert store.evaluations(f"iris@{good}")[-1].on == rows
 
-    refused = probclass("promote", "iris@poor", *gate)
+    refused = probclass(f"promote iris@poor {gate}")
     assert (refused.code, refused.err) == (1, "")
     assert refused.out.startswith(f"not promoted: iris@{good[:12]} stays champion: log_loss ")
     assert refused.out.count("\n") == 1
-    refused = probclass("promote", "iris@poor", *gate, "--metric", "accuracy", "--json")
+    refused = probclass(f"promote iris@poor {gate} --metric accuracy --json")
     assert refused.code == 1
     assert '"action": "refused"' in refused.out
 
-    again = probclass.ok("promote", "iris@good", *gate)
+    again = probclass.ok(f"promote iris@good {gate}")
     assert again.out == f"unchanged: iris@{good[:12]} is the champion already, nothing written\n"
-    assert probclass.ok("promote", "iris@good", "champion").out == again.out
+    assert probclass.ok("promote iris@good champion").out == again.out
 
 
 def test_a_promotion_can_be_rolled_back_and_listed(probclass: Any, store: pc.ModelStore) -> None:
@@ -63,19 +63,18 @@ def test_a_promotion_can_be_rolled_back_and_listed(probclass: Any, store: pc.Mod
     probclass.ok("promote iris@poor champion --reason 'a poor one'")
     promoted = probclass.ok("promote iris@good champion --reason 'a good one'").out
     assert promoted == f"iris@champion is {good[:12]} (before: {poor[:12]}): a good one\n"
-    assert probclass("inspect", "iris@previous", "--json").json["model_id"] == poor
-    back = probclass.ok("rollback", "iris", "--reason", "odd")
+    assert probclass("inspect iris@previous --json").json["model_id"] == poor
+    back = probclass.ok("rollback iris --reason odd")
     assert back.out == f"iris@champion is {poor[:12]} again (before: {good[:12]}): odd\n"
-    gate = ("champion", "judged.parquet", "--if-better")
-    refused = probclass("promote", "iris@good", *gate)
+    refused = probclass("promote iris@good champion judged.parquet --if-better")
     assert refused.code == 1
     assert f"champion was rolled back from iris@{good[:12]}" in refused.out
-    blocked = probclass("promote", "iris@good", "champion")
+    blocked = probclass("promote iris@good champion")
     assert (blocked.code, blocked.err.count("\n")) == (2, 1)
     assert "--force --reason" in blocked.err
-    assert "force needs a reason" in probclass.error("promote", "iris@good", "champion", "--force")
+    assert "force needs a reason" in probclass.error("promote iris@good champion --force")
 
-    shown = probclass.ok("models", "history", "iris", "--alias", "champion").lines
+    shown = probclass.ok("models history iris --alias champion").lines
     assert [" ".join(line.split()[:3]) for line in shown[3:]] == [
         *[f"champion refused {good[:12]}"] * 2,
         "champion rolled back",
@@ -83,12 +82,12 @@ def test_a_promotion_can_be_rolled_back_and_listed(probclass: Any, store: pc.Mod
         f"champion promoted {poor[:12]}",
     ]
     assert "a good one" in shown[6]
-    entries = probclass("models", "history", "iris", "--json").json["promotions"]
+    entries = probclass("models history iris --json").json["promotions"]
     assert [entry["reason"] for entry in entries][2:5] == ["odd", "a good one", "a poor one"]
-    forced = ("promote", "iris@good", "champion", "--force", "--reason", "labels were wrong")
-    assert probclass.ok(*forced).out.endswith(": labels were wrong\n")
-    assert probclass("rollback", "iris", "--to", "2000-01-01").code == 2
-    line = probclass.error("rollback", "iris", "--alias", "good", "--steps", "2")
+    forced = probclass.ok("promote iris@good champion --force --reason 'labels were wrong'")
+    assert forced.out.endswith(": labels were wrong\n")
+    assert probclass("rollback iris --to 2000-01-01").code == 2
+    line = probclass.error("rollback iris --alias good --steps 2")
     assert "cannot roll back 'iris@good' by 2: it has 0 earlier promotions" in line
 
 
@@ -97,50 +96,48 @@ def test_versions_without_an_alias_are_deleted_together_or_not_at_all(
 ) -> None:
     poor = store.resolve("iris@poor")
     store.promote("iris", "good", "poor")
-    line = probclass.error("models", "delete", poor.ref, "iris@good")
+    line = probclass.error(f"models delete {poor.ref} iris@good")
     assert "has the alias 'good', 'poor'" in line
-    assert probclass.ok("models", "delete", poor.ref, "--dry-run").out.startswith("Would delete")
+    assert probclass.ok(f"models delete {poor.ref} --dry-run").out.startswith("Would delete")
     assert len(store.versions("iris")) == 2
-    deleted = probclass("models", "delete", poor.ref, "--json").json
+    deleted = probclass(f"models delete {poor.ref} --json").json
     assert deleted["deleted"] == [poor.ref]
     assert [version.ref for version in store.versions("iris")] == [store.resolve("iris@good").ref]
-    assert "has no version" in probclass.error("rollback", "iris", "--alias", "poor")
+    assert "has no version" in probclass.error("rollback iris --alias poor")
 
 
 def test_the_subcommands_of_models_are_not_names_of_models(
     probclass: Any, store: pc.ModelStore
 ) -> None:
-    assert probclass.ok("models", "iris").out == probclass.ok("models", "ls", "iris").out
-    assert probclass.ok("models").out == probclass.ok("models", "ls").out
+    assert probclass.ok("models iris").out == probclass.ok("models ls iris").out
+    assert probclass.ok("models").out == probclass.ok("models ls").out
     store.save(store.load("iris@good"), "history")
-    assert "Versions of history" in probclass.ok("models", "ls", "history").out
-    assert "history" in probclass.ok("models", "--help").out
+    assert "Versions of history" in probclass.ok("models ls history").out
+    assert "history" in probclass.ok("models --help").out
 
 
 def test_the_conditions_of_the_gate_are_options(probclass: Any, store: pc.ModelStore) -> None:
     store.promote("iris", "poor", "champion")
-    gate = ("promote", "iris@good", "champion", "judged.parquet", "--if-better")
-    for options, reason in {
-        ("--margin", "9"): "less than the margin 9",
-        ("--min-z", "1000"): "standard errors and not 1000",
-        ("--floor", "accuracy=1.5"): "is worse than the floor 1.5",
+    gate = "promote iris@good champion judged.parquet --if-better"
+    on_training_rows = gate.replace("judged", "iris")
+    for command, reason in {
+        f"{gate} --margin 9": "less than the margin 9",
+        f"{gate} --min-z 1000": "standard errors and not 1000",
+        f"{gate} --floor accuracy=1.5": "is worse than the floor 1.5",
+        on_training_rows: "it was trained on rows that it is judged on",
     }.items():
-        refused = probclass(*gate, *options)
+        refused = probclass(command)
         assert refused.code == 1
         assert reason in refused.out
-    refused = probclass(*gate[:3], "iris.parquet", "--if-better")
-    assert refused.code == 1
-    assert "it was trained on rows that it is judged on" in refused.out
     for options, problem in {
-        ("--floor", "accuracy"): "--floor accuracy: write prior, none, METRIC=prior or",
-        ("--windows", "month"): "windows must be a partition column of the table, got 'month'",
-        ("--metric", "ece", "--min-z", "1"): "has no standard error",
-        ("--force",): "--force promotes without comparing",
+        "--floor accuracy": "--floor accuracy: write prior, none, METRIC=prior or",
+        "--windows month": "windows must be a partition column of the table, got 'month'",
+        "--metric ece --min-z 1": "has no standard error",
+        "--force": "--force promotes without comparing",
     }.items():
-        assert problem in probclass.error(*gate, *options)
+        assert problem in probclass.error(f"{gate} {options}")
     assert store.resolve("iris@champion") == store.resolve("iris@poor")
-    allowed = (*gate[:3], "iris.parquet", "--if-better", "--allow-training-rows")
-    done = probclass(*allowed, "--floor", "none", "--min-z", "0", "--json")
+    done = probclass(f"{on_training_rows} --allow-training-rows --floor none --min-z 0 --json")
     assert done.err.count("was trained on the rows that it is judged on") == 2
     metrics = json.loads(done.out)["metrics"]
     assert metrics["trained_on"] == {"challenger": "yes", "champion": "yes"}
@@ -148,24 +145,24 @@ def test_the_conditions_of_the_gate_are_options(probclass: Any, store: pc.ModelS
 
 
 def test_rows_to_compare_on_need_if_better(probclass: Any, store: pc.ModelStore) -> None:
-    line = probclass.error("promote", "iris@good", "champion", "--where", "sepal_width > 2")
+    line = probclass.error("promote iris@good champion --where 'sepal_width > 2'")
     assert "--if-better; add it" in line
-    assert "needs SOURCE" in probclass.error("promote", "iris@good", "champion", "--if-better")
+    assert "needs SOURCE" in probclass.error("promote iris@good champion --if-better")
 
 
 def test_a_rerun_that_changes_nothing_says_so_first(probclass: Any, store: pc.ModelStore) -> None:
     spec = probclass.spec(GOOD, label="species")
-    fit = ("fit", "iris.parquet", "--spec", spec, "--name", "iris")
+    fit = f"fit iris.parquet --spec {spec} --name iris"
     before = probclass.files()
-    first = probclass.ok(*fit, "--alias", "good").lines[0]
+    first = probclass.ok(f"{fit} --alias good").lines[0]
     assert first.startswith("unchanged: saved ")
     assert first.endswith(", nothing written")
-    assert probclass(*fit, "--json").json["unchanged"] is True
+    assert probclass(f"{fit} --json").json["unchanged"] is True
     assert probclass.files() == before
-    assert probclass(*fit, "--alias", "new", "--json").json["unchanged"] is False
-    calibrate = ("calibrate", "iris@good", "iris.parquet", "--name", "fair", "--quiet")
-    assert probclass(*calibrate, "--json").json["unchanged"] is False
-    assert probclass(*calibrate).out.startswith("unchanged: saved ")
+    assert probclass(f"{fit} --alias new --json").json["unchanged"] is False
+    calibrate = "calibrate iris@good iris.parquet --name fair --quiet"
+    assert probclass(f"{calibrate} --json").json["unchanged"] is False
+    assert probclass(calibrate).out.startswith("unchanged: saved ")
 
 
 def test_a_project_file_is_enough_to_fit_gate_score_and_roll_back(
@@ -179,13 +176,13 @@ def test_a_project_file_is_enough_to_fit_gate_score_and_roll_back(
         '[promote]\nsource = "judged.parquet"\nmodel = "iris@new"\nwhere = "sepal_width > 2"\n'
     )
     probclass.ok("fit")
-    assert f"iris@champion is {good[:12]}" in probclass.ok("promote", "--if-better").out
-    assert probclass("score", "--json").json["model_id"] == good
+    assert f"iris@champion is {good[:12]}" in probclass.ok("promote --if-better").out
+    assert probclass("score --json").json["model_id"] == good
     assert "again" in probclass.ok("rollback").out
-    assert probclass("promote", "--if-better").code == 1
-    again = probclass.ok("promote", "--force", "--reason", "better")
+    assert probclass("promote --if-better").code == 1
+    again = probclass.ok("promote --force --reason better")
     assert again.out.startswith(f"iris@champion is {good[:12]}")
-    history = probclass("models", "history", "--alias", "champion", "--json").json["promotions"]
+    history = probclass("models history --alias champion --json").json["promotions"]
     assert [entry["action"] for entry in history] == [
         *("promoted", "refused", "rolled_back", "promoted", "promoted"),
     ]
@@ -195,9 +192,9 @@ def test_prune_deletes_versions_that_nothing_uses(probclass: Any, store: pc.Mode
     store.promote("iris", "poor", "champion")
     spec = pc.ModelSpec("species", {"gaussian_full": ["petal_width"]})
     unused = store.save(pc.fit("iris.parquet", spec), "iris")
-    prune = ("models", "prune", "iris", "--keep", 0)
-    assert probclass.ok(*prune).lines == ["There is no version to delete."]
-    prune += ("--older-than", 0)
-    assert probclass.ok(*prune, "--dry-run").lines == [f"Would delete {unused.ref}"]
-    assert probclass.ok(*prune, "--json").json["deleted"] == [unused.ref]
+    prune = "models prune iris --keep 0"
+    assert probclass.ok(prune).lines == ["There is no version to delete."]
+    old = f"{prune} --older-than 0"
+    assert probclass.ok(f"{old} --dry-run").lines == [f"Would delete {unused.ref}"]
+    assert probclass.ok(f"{old} --json").json["deleted"] == [unused.ref]
     assert unused not in store.versions("iris")

@@ -24,7 +24,7 @@ def source(probclass: Any) -> Any:
         {"estimator": "gaussian_diagonal", "columns": ["wind"]},
         {"estimator": "categorical", "columns": ["hour"]},
     )
-    assert probclass("fit", path, "--spec", spec, "--name", "air").code == 0
+    assert probclass(f"fit {path} --spec {spec} --name air").code == 0
     return path
 
 

@@ -43,7 +43,7 @@ def test_inspect_reports_rows_files_and_models_of_a_scored_table(
     probclass: Any, lake: Path, model: pc.Model, name: str
 ) -> None:
     pc.score(model, lake, pc.TableRef("scored", format=name))
-    report = probclass.ok("table", "inspect", "scored", "--format", name, "--json").json
+    report = probclass.ok(f"table inspect scored --format {name} --json").json
     files = list(Path("scored").rglob("*.parquet"))
     columns = pq.read_schema(files[0]).names
     assert report["format"] == name
@@ -64,11 +64,11 @@ def test_inspect_reports_rows_files_and_models_of_a_scored_table(
     assert {(record["rows"], *record["models"]) for record in report["partitions"]} == {
         (ROWS, model.id)
     }
-    shown = probclass.ok("table", "inspect", "scored").lines
+    shown = probclass.ok("table inspect scored").lines
     assert f"scored by {model.id}" in shown
     assert "partitions 2: month=2014-01 … month=2014-02" in shown
     assert any(line.startswith(f"month=2014-02 1 {ROWS}") for line in shown)
-    selected = probclass.ok("table", "inspect", "scored", "--where", "month > 2014-01", "--json")
+    selected = probclass.ok("table inspect scored --where 'month > 2014-01' --json")
     assert (selected.json["rows"], selected.json["files"]) == (ROWS, 1)
 
 
@@ -76,15 +76,15 @@ def test_labels_counts_rows_with_a_label(probclass: Any) -> None:
     probclass.table("lake/month=2014-01/rows.parquet", rows("2014-01"))
     unlabeled = rows("2014-02").set_column(2, "y", [pa.nulls(ROWS, pa.string())])
     probclass.table("lake/month=2014-02/rows.parquet", unlabeled)
-    report = probclass.ok("table", "labels", "lake", "y", "--json").json
+    report = probclass.ok("table labels lake y --json").json
     assert report == {"uri": "lake", "label": "y", "rows": 120, "labeled": 60, "share": 0.5}
-    february = probclass.ok("table", "labels", "lake", "y", "--partition", "month=2014-02")
+    february = probclass.ok("table labels lake y --partition month=2014-02")
     assert february.lines == ["0 of 60 rows have a label (0.0%)."]
 
 
 def test_inspect_reports_missing_statistics(probclass: Any) -> None:
     pq.write_table(rows("2014-01"), "rows.parquet", write_statistics=["x"], row_group_size=25)
-    report = probclass.ok("table", "inspect", "rows.parquet", "--json").json
+    report = probclass.ok("table inspect rows.parquet --json").json
     assert {column["name"]: column["statistics"] for column in report["schema"]} == {
         "x": 1.0,
         "name": 0.0,
@@ -92,23 +92,22 @@ def test_inspect_reports_missing_statistics(probclass: Any) -> None:
     }
     assert report["statistics_coverage"] == pytest.approx(1 / 3)
     assert (report["row_groups"], report["partitions"], report["models"]) == (3, [], [])
-    shown = probclass.ok("table", "inspect", "rows.parquet").lines
+    shown = probclass.ok("table inspect rows.parquet").lines
     assert "min and max in 33% of row groups × columns" in shown
 
 
 def test_inspect_reads_an_earlier_version(probclass: Any, lake: Path, model: pc.Model) -> None:
     pc.score(model, lake, pc.TableRef("scored", format="delta"))
-    assert probclass.ok("table", "inspect", "scored", "--version", 0, "--json").json["rows"] == 60
-    assert "has no versions" in probclass.error("table", "inspect", lake, "--version", 0)
+    assert probclass.ok("table inspect scored --version 0 --json").json["rows"] == 60
 
 
 def test_inspect_only_counts_many_partitions(probclass: Any) -> None:
     for day in range(30):
         probclass.table(f"days/day={day:02}/rows.parquet", rows("x"))
-    shown = probclass.ok("table", "inspect", "days").lines
+    shown = probclass.ok("table inspect days").lines
     assert "partitions 30: day=0 … day=29" in shown
     assert "Partitions" not in shown
-    assert len(probclass.ok("table", "inspect", "days", "--json").json["partitions"]) == 30
+    assert len(probclass.ok("table inspect days --json").json["partitions"]) == 30
 
 
 def test_clean_lists_leftovers_and_removes_them(
@@ -118,14 +117,14 @@ def test_clean_lists_leftovers_and_removes_them(
     leftover = Path(f"_staging-scored-{'0' * 32}")
     (leftover / "content").mkdir(parents=True)
     (leftover / "content" / "part-0.parquet").write_bytes(bytes(1_000))
-    assert "no leftover files older than 24 hours" in probclass.ok("table", "clean", "scored").out
-    dry_run = probclass.ok("table", "clean", "scored", "--older-than", 0, "--dry-run")
+    assert "no leftover files older than 24 hours" in probclass.ok("table clean scored").out
+    dry_run = probclass.ok("table clean scored --older-than 0 --dry-run")
     assert leftover.is_dir()
     assert dry_run.lines[0] == "Would be removed"
     hour_ago = time.time() - 3_700
     for path in (leftover / "content" / "part-0.parquet", leftover / "content", leftover):
         os.utime(path, (hour_ago, hour_ago))
-    report = probclass.ok("table", "clean", "scored", "--older-than", 1, "--json").json
+    report = probclass.ok("table clean scored --older-than 1 --json").json
     assert [(record["path"], record["bytes"]) for record in report["removed"]] == [
         (str(leftover.resolve()), 1_000)
     ]
@@ -135,16 +134,14 @@ def test_clean_lists_leftovers_and_removes_them(
 
 def test_formats_are_listed(probclass: Any) -> None:
     formats = {
-        record["name"]: record
-        for record in probclass.ok("table", "formats", "--json").json["formats"]
+        record["name"]: record for record in probclass.ok("table formats --json").json["formats"]
     }
     assert {"delta", "parquet"} <= set(formats)
     assert formats["delta"]["written"]
     assert formats["parquet"]["cleaned"]
-    shown = probclass.ok("table", "formats").lines
-    assert any(
-        line.startswith("delta ") and line.endswith("read, written, cleaned") for line in shown
-    )
+    shown = probclass.ok("table formats").lines
+    (delta,) = (line for line in shown if line.startswith("delta "))
+    assert delta.endswith("read, written, cleaned")
 
 
 @pytest.fixture
@@ -164,27 +161,28 @@ def read_only_format(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_inspect_works_without_files_and_clean_does_not(
     probclass: Any, read_only_format: None
 ) -> None:
-    report = probclass.ok("table", "inspect", "numbers", "--json").json
+    report = probclass.ok("table inspect numbers --json").json
     assert (report["format"], report["rows"], report["partitions"]) == ("numbers", 2, [])
-    assert "rows 2" in probclass.ok("table", "inspect", "numbers").lines
-    assert "cannot list" in probclass.error("table", "clean", "numbers")
+    assert "rows 2" in probclass.ok("table inspect numbers").lines
+    assert "cannot list" in probclass.error("table clean numbers")
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("inspect", "nowhere"), "nowhere does not exist"),
-        (("clean", "nowhere"), "nowhere does not exist"),
-        (("inspect", "lake", "--partition", "month=2015-01"), "has no partition with"),
-        (("inspect", "lake", "--format", "delta"), "is not a Delta table"),
-        (("inspect", "lake", "--format", "xml"), "unknown table format 'xml'"),
-        (("clean", "lake", "--older-than", "-1"), "--older-than"),
+        ("inspect nowhere", "nowhere does not exist"),
+        ("clean nowhere", "nowhere does not exist"),
+        ("inspect lake --partition month=2015-01", "has no partition with"),
+        ("inspect lake --format delta", "is not a Delta table"),
+        ("inspect lake --format xml", "unknown table format 'xml'"),
+        ("inspect lake --version 0", "has no versions"),
+        ("clean lake --older-than -1", "--older-than"),
     ],
 )
 def test_invalid_arguments_are_errors(
-    probclass: Any, lake: Path, arguments: tuple[str, ...], line: str
+    probclass: Any, lake: Path, arguments: str, line: str
 ) -> None:
-    assert line in probclass.error("table", *arguments)
+    assert line in probclass.error(f"table {arguments}")
 
 
 def test_append_adds_rows_once_and_records_the_run_id(
@@ -192,60 +190,52 @@ def test_append_adds_rows_once_and_records_the_run_id(
 ) -> None:
     pc.ModelStore(Path("models")).save(model, "air")
     january = lake / "month=2014-01" / "rows.parquet"
-    append = ("score", "air", january, "added", "--store", "models", "--overwrite", "append")
-    first = probclass.ok(*append, "--run-id", "nightly", "--json").json
-    again = probclass.ok(*append, "--json").json
+    append = "--store models --overwrite append"
+    first = probclass.ok(f"score air {january} added {append} --run-id nightly --json").json
+    again = probclass.ok(f"score air {january} added {append} --json").json
     assert (first["rows"], first["skipped"], again["rows"], again["skipped"]) == (ROWS, 0, ROWS, 1)
-    assert probclass.ok(*append).out.startswith("unchanged: already scored from the same inputs")
-    probclass.ok("score", "air", lake / "month=2014-02", *append[3:])
+    shown = probclass.ok(f"score air {january} added {append}").out
+    assert shown.startswith("unchanged: already scored from the same inputs")
+    probclass.ok(f"score air {lake}/month=2014-02 added {append}")
     assert pq.read_table("added").num_rows == 2 * ROWS
-    [record] = [
-        record
-        for file in Path("added").glob("*.parquet")
-        if (record := json.loads(pq.read_metadata(file).metadata[b"probclass.commit"]))["source"]
-        == str(january)
-    ]
-    assert record["run_id"] == "nightly"
+    runs = {commit["source"]: commit.get("run_id") for commit in pc.commits("added")}
+    assert runs[str(january)] == "nightly"
 
 
 def test_reconcile_scores_what_differs_and_fails_for_a_damaged_partition(
     probclass: Any, iris: pa.Table
 ) -> None:
-    spec = probclass.spec(
-        {"estimator": "gaussian_full", "columns": ["sepal_length"]}, label="species"
-    )
+    probclass.spec({"estimator": "gaussian_full", "columns": ["sepal_length"]}, label="species")
     lake = probclass.folder / "lake"
     for day in range(30):
-        (lake / f"day={day:02d}x").mkdir(parents=True)
-        pq.write_table(iris, lake / f"day={day:02d}x" / "rows.parquet")
-    one_day = ("--partition", "day=00x")
-    fit = ("fit", lake, "--spec", spec, "--name", "iris", "--alias", "champion", *one_day)
-    probclass.ok(*fit)
-    command = ("reconcile", "iris@champion", lake, "scored")
-    planned = probclass.ok(*command, "--dry-run")
+        probclass.table(f"lake/day={day:02d}x/rows.parquet", iris)
+    fit = "fit lake --spec spec.json --name iris --alias champion"
+    probclass.ok(f"{fit} --partition day=00x")
+    reconcile = "reconcile iris@champion lake scored"
+    planned = probclass.ok(f"{reconcile} --dry-run")
     assert max(map(len, planned.out.splitlines())) <= 80 + len("by          ")  # a whole reference
     assert "… and 10 more rows" in planned.out
     assert not (probclass.folder / "scored").exists()
-    scored = probclass.ok(*command, "--json", "--limit", 28).json
+    scored = probclass.ok(f"{reconcile} --json --limit 28").json
     assert (scored["scored"], scored["pending"], scored["rows"]) == (28, 2, 28 * 150)
     assert scored["partitions"][0]["reasons"] == ["missing"]
 
     (lake / "day=05x" / "rows.parquet").write_bytes(b"PAR1")
-    failed = probclass(*command, "--json")
+    failed = probclass(f"{reconcile} --json")
     assert failed.code == 2
     assert json.loads(failed.err)["type"] == "PartitionError"
     document = json.loads(failed.out)
     assert (document["scored"], document["unchanged"], document["failed"]) == (2, 27, 1)
-    shown = probclass(*command)
+    shown = probclass(reconcile)
     assert shown.code == 2
     assert "29 unchanged, 1 failed" in shown.out
     assert shown.err.startswith("error: 1 of 30 partitions failed: day=05x: cannot read")
     assert shown.err.count("\n") == 1
-    scored_alone = probclass("score", *command[1:], "--json", "--run-id", "by hand")
+    scored_alone = probclass("score iris@champion lake scored --json --run-id 'by hand'")
     assert scored_alone.code == 2
     document = json.loads(scored_alone.out)
     assert (document["skipped"], [one["outcome"] for one in document["failed"]]) == (29, ["failed"])
-    again = probclass("score", "iris@champion", lake, "other", "--run-id", "by hand")
+    again = probclass("score iris@champion lake other --run-id 'by hand'")
     assert (again.code, again.err) == (2, shown.err)
     assert "scored 4,350 rows" in again.lines[0]
     records = pc.ModelStore("models").scorings("iris")
@@ -256,15 +246,14 @@ def test_reconcile_scores_what_differs_and_fails_for_a_damaged_partition(
     ]
 
     (lake / "day=05x" / "rows.parquet").unlink()
-    gone = probclass.ok(*command, "--deleted", "remove", "--json").json
+    gone = probclass.ok(f"{reconcile} --deleted remove --json").json
     assert (gone["removed"], gone["unchanged"]) == (1, 29)
-    assert "unchanged: already scored from the same inputs" in probclass.ok(*command).out
-    probclass.ok("fit", lake, "--spec", spec, "--name", "iris", "--alias", "champion")
-    left_behind = ("--scored-by", scored["model"])
+    assert "unchanged: already scored from the same inputs" in probclass.ok(reconcile).out
+    probclass.ok(fit)
     shutil.rmtree(probclass.folder / "scored" / "day=02x")
-    caught_up = ("--partition", "day=03x", "--catch-up", "2")
-    assert probclass.ok(*command, *caught_up, "--json").json["scored"] == 2
-    assert probclass.ok(*command, *left_behind, "--json").json["scored"] == 27
-    assert probclass.ok(*command, "--json").json["unchanged"] == 29
-    wrong = probclass.error(*command, *one_day, "--partitions", "day >= 03x")
+    left_behind = f"--scored-by {scored['model']}"
+    for options, count in (("--partition day=03x --catch-up 2", 2), (left_behind, 27)):
+        assert probclass.ok(f"{reconcile} {options} --json").json["scored"] == count
+    assert probclass.ok(f"{reconcile} --json").json["unchanged"] == 29
+    wrong = probclass.error(f"{reconcile} --partition day=00x --partitions 'day >= 03x'")
     assert wrong == "error: give --partition or --partitions, not both.\n"

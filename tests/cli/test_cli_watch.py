@@ -28,31 +28,31 @@ def model(probclass: Any) -> Path:
 
 
 def test_a_fault_is_a_warning_and_fails_on_demand(probclass: Any, model: Path) -> None:
-    month = ("--partition", "month=2014-02")
-    line = probclass.error("score", "m", model, "scored", *month, "--fail-on", "nulls,missing")
+    february = "--partition month=2014-02"
+    line = probclass.error(f"score m lake scored {february} --fail-on nulls,missing")
     assert "month=2014-02: Column 'x' is null in 100 % of 200 rows (0 % in training)" in line
     assert "Nothing of it was written" in line
-    result = probclass("score", "m", model, "scored", *month, "--json")
+    result = probclass(f"score m lake scored {february} --json")
     assert result.code == 0
     assert "month=2014-02: Column 'x' is null in 100 %" in result.err
     (probclass.folder / "watch.toml").write_text('nulls = "off"\n')
-    probclass.ok("score", "m", model, "again", *month, "--watch", "watch.toml")
-    probclass.ok("score", "m", model, "off", *month, "--watch", "off")
+    probclass.ok(f"score m lake again {february} --watch watch.toml")
+    probclass.ok(f"score m lake off {february} --watch off")
     (probclass.folder / "probclass.toml").write_text('[score]\nwatch = "watch.toml"\n')
-    probclass.ok("score", "m", model, "project", *month)
+    probclass.ok(f"score m lake project {february}")
     (probclass.folder / "probclass.toml").write_text('[watch]\nfail = ["nulls"]\n')
-    assert "'x' is null in 100 %" in probclass.error("score", "m", model, "table", *month)
-    probclass.ok("score", "m", model, "table", *month, "--watch", "watch.toml")
+    assert "'x' is null in 100 %" in probclass.error(f"score m lake table {february}")
+    probclass.ok(f"score m lake table {february} --watch watch.toml")
     (probclass.folder / "probclass.toml").write_text("[watch]\nnuls = 0.1\n")
     assert "probclass.toml: [watch]: a watch has no 'nuls'" in probclass.error("models")
 
 
 def test_an_evaluation_fails_below_its_floor(probclass: Any, model: Path) -> None:
     (probclass.folder / "watch.json").write_text('{"min_accuracy": 0.9}')
-    month = ("--partition", "month=2014-01", "--watch", "watch.json")
-    result = probclass.ok("evaluate", "m", model, *month, "--json").json
+    evaluate = "evaluate m lake --partition month=2014-01 --watch watch.json"
+    result = probclass.ok(f"{evaluate} --json").json
     assert [verdict["check"] for verdict in result["verdicts"]] == ["min_accuracy"]
-    failed = probclass("evaluate", "m", model, *month, "--fail-on", "min_accuracy")
+    failed = probclass(f"{evaluate} --fail-on min_accuracy")
     assert failed.code == 2
     assert "The accuracy on 200 labeled rows is" in failed.err
     assert "confusion" in failed.out.lower() or "By class" in failed.out
@@ -61,27 +61,27 @@ def test_an_evaluation_fails_below_its_floor(probclass: Any, model: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--fail-on", "nuls"), "a watch has no check 'nuls'"),
-        (("--watch", "none.toml"), "cannot read the watch none.toml: No such file"),
-        (("--watch", "watch.csv"), "cannot read the watch watch.csv: expected a .toml or .json"),
-        (("--watch", "off", "--fail-on", "nulls"), "--fail-on needs checks"),
+        ("--fail-on nuls", "a watch has no check 'nuls'"),
+        ("--watch none.toml", "cannot read the watch none.toml: No such file"),
+        ("--watch watch.csv", "cannot read the watch watch.csv: expected a .toml or .json"),
+        ("--watch off --fail-on nulls", "--fail-on needs checks"),
     ],
 )
 def test_an_invalid_watch_is_one_line(
-    probclass: Any, model: Path, options: tuple[str, ...], message: str
+    probclass: Any, model: Path, options: str, message: str
 ) -> None:
-    assert message in probclass.error("score", "m", model, "scored", *options)
+    assert message in probclass.error(f"score m lake scored {options}")
 
 
 def test_posteriors_may_be_under_other_shares(probclass: Any, model: Path) -> None:
     """score and reconcile take given shares, or estimate those of each partition."""
-    month = ("--partition", "month=2014-01")
     for command, sink in (("score", "scored"), ("reconcile", "reconciled")):
-        probclass.ok(command, "m", model, sink, *month, "--prior", "a=0.25", "--prior", "b=0.75")
+        january = f"{command} m lake {sink} --partition month=2014-01"
+        probclass.ok(f"{january} --prior a=0.25 --prior b=0.75")
         (commit,) = pc.commits(probclass.folder / sink)
         assert commit["prior"] == {"a": 0.25, "b": 0.75}
         assert commit["health"]["classes"]["a"]["prior"] == 0.25
-        probclass.ok(command, "m", model, sink, *month, "--prior", "estimated")
+        probclass.ok(f"{january} --prior estimated")
         (commit,) = pc.commits(probclass.folder / sink)
         assert sum(commit["estimated_prior"].values()) == pytest.approx(1.0)
     for text, message in (
@@ -90,4 +90,4 @@ def test_posteriors_may_be_under_other_shares(probclass: Any, model: Path) -> No
         ("a=0.5,b=0.4,c=0.1", "names class 'c'"),
         ("a=0.5,b=0.7", "sum to 1"),
     ):
-        assert message in probclass.error("score", "m", model, "bad", "--prior", text)
+        assert message in probclass.error(f"score m {model} bad --prior {text}")

@@ -1,8 +1,7 @@
-"""Tables with every kind of column, to test laws of whole models; options of each estimator."""
+"""Options of each estimator, and tables of the conformance kit with every kind of column."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,9 +10,16 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 import probclass_core as pc
+from probclass_core.testing import generators
+from probclass_core.testing.trial import LABEL
 
-LABEL, WEIGHT = "label", "weight"
 NUMBERS, CATEGORIES, COUNTS, TERMS = ("x", "y"), ("u", "v"), ("i", "j"), ("words",)
+COLUMNS = {
+    **dict.fromkeys(NUMBERS, generators.numbers()),
+    **dict.fromkeys(CATEGORIES, generators.categories()),
+    **dict.fromkeys(COUNTS, generators.counts(largest=2**53)),
+    **dict.fromkeys(TERMS, generators.words()),
+}
 BLOCKS = {
     "gaussian_diagonal": pc.Block("gaussian_diagonal", NUMBERS),
     "gaussian_full": pc.Block("gaussian_full", NUMBERS),
@@ -121,96 +127,14 @@ def spec_of(estimator: str, *, weight: str | None = None, **options: Any) -> pc.
     return pc.ModelSpec(LABEL, [block], weight=weight)
 
 
-@st.composite
-def numbers(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
-    """Floats: constant, repeated or spread out, with any offset and scale; nulls at the end."""
-    scale = draw(st.sampled_from([1.0, 1e-3, 1e3, 1e-100, 1e100]))
-    offset = draw(st.sampled_from([0.0, 0.0, 1.0, -1e6]))
-    value = draw(
-        st.sampled_from(
-            [st.just(7.0), st.integers(-2, 2).map(float), st.floats(-100, 100, width=32)]
-        )
-    )
-    missing = st.sampled_from([None, math.nan])
-    cells = [draw(value if row < complete else value | value | missing) for row in range(size)]
-    scaled = [None if cell is None else (cell + offset) * scale for cell in cells]
-    return pa.array(scaled, pa.float64())
-
-
-@st.composite
-def categories(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
-    """Text, or a dictionary that lists values without rows; nulls at the end."""
-    value = draw(st.sampled_from([st.just("b"), st.sampled_from(["", "b", "3", "ß"])]))
-    cells = [draw(value if row < complete else value | st.none()) for row in range(size)]
-    column = pa.array(cells, pa.string())
-    return column.dictionary_encode() if draw(st.booleans()) else column
-
-
-@st.composite
-def counts(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
-    """Counts: all 0, all small, or some of the largest allowed; nulls at the end."""
-    value = st.sampled_from(draw(st.sampled_from([[0], [0, 0, 1, 2, 7], [0, 3, 2**53]])))
-    cells = [draw(value if row < complete else value | st.none()) for row in range(size)]
-    return pa.array(cells, pa.float64() if draw(st.booleans()) else pa.int64())
-
-
-@st.composite
-def documents(draw: st.DrawFn, size: int, complete: int = 0) -> pa.Array:
-    """Lists of words: some are empty or null, some contain null words."""
-    document = st.lists(st.sampled_from(["", "b", "b", "3", "ß", None]), max_size=5)
-    cells = [draw(document if row < complete else document | st.none()) for row in range(size)]
-    return pa.array(cells, pa.list_(pa.string()))
-
-
-@st.composite
-def tables(draw: st.DrawFn, start: Sequence[str] = ()) -> pa.Table:
-    """A table with every column; a class may have one row, or no value of a feature.
-
-    Args:
-        start: labels of the first rows, which have no nulls.
-    """
-    classes = draw(st.sampled_from([["a", "b"], ["a", "b", "c"]]))
-    more = draw(st.lists(st.sampled_from([*(start or classes), None]), max_size=12))
-    size = len(start) + len(more)
-    weights = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
-    return pa.table(
-        {
-            LABEL: pa.array([*start, *more], pa.string()),
-            WEIGHT: pa.array(weights, pa.int64()),
-            **{name: draw(numbers(size, len(start))) for name in NUMBERS},
-            **{name: draw(categories(size, len(start))) for name in CATEGORIES},
-            **{name: draw(counts(size, len(start))) for name in COUNTS},
-            **{name: draw(documents(size, len(start))) for name in TERMS},
-        }
-    )
-
-
 def training_tables() -> st.SearchStrategy[pa.Table]:
     """Tables of two or three classes that begin with two complete rows of each."""
-    return st.sampled_from([["a", "b"] * 2, ["b", "a", "c"] * 2]).flatmap(tables)
+    return generators.tables(COLUMNS)
 
 
-@st.composite
-def queries(draw: st.DrawFn) -> pa.Table:
+def queries() -> st.SearchStrategy[pa.Table]:
     """Rows to score, with extreme numbers and values that training never contains."""
-    extremes = [0.0, -0.0, 5e-324, -1e-160, 1.0, -7e3, 1e6, -1e6, 1e100, -1e154, 1e200]
-    number = st.sampled_from([*extremes, 1.7e308, -1.7e308, math.nan, None]) | st.floats(-100, 100)
-    category = st.sampled_from(["", "b", "3", "ß", "never seen", None])
-    count = st.sampled_from([0.0, 1.0, 2.0, 170.0, 1e6, 2.0**53, None])
-    words = st.lists(category, max_size=9) | st.none()
-    size = draw(st.integers(0, 8))
-
-    def column(cell: st.SearchStrategy[Any], kind: pa.DataType) -> pa.Array:
-        return pa.array(draw(st.lists(cell, min_size=size, max_size=size)), kind)
-
-    return pa.table(
-        {
-            **{name: column(number, pa.float64()) for name in NUMBERS},
-            **{name: column(category, pa.string()) for name in CATEGORIES},
-            **{name: column(count, pa.float64()) for name in COUNTS},
-            **{name: column(words, pa.list_(pa.string())) for name in TERMS},
-        }
-    )
+    return generators.far_rows(COLUMNS)
 
 
 def drawn_model(estimator: str, data: st.DataObject) -> tuple[pc.Model, pa.Table]:

@@ -172,12 +172,8 @@ class TestCategorical(Laws):
     outcomes = categories_of
 
 
-class TestCategoricalWithNulls(Laws):
-    plugin = find_estimator("categorical")
-    columns = CATEGORIES
+class TestCategoricalWithNulls(TestCategorical):
     options = NULL_LEVELS
-    declared_prior = DOMAINS
-    outcomes = categories_of
 
 
 class TestCategoricalJoint(Laws):
@@ -195,11 +191,8 @@ class TestDiscretized(Laws):
     outcomes = bins_of
 
 
-class TestDiscretizedWithNulls(Laws):
-    plugin = find_estimator("discretized")
-    columns = NUMBERS
+class TestDiscretizedWithNulls(TestDiscretized):
     options = CUTS
-    outcomes = bins_of
 
 
 class TestBernoulli(Laws):

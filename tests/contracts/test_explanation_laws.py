@@ -9,18 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import (
-    BLOCKS,
-    COUNTS,
-    LABEL,
-    OPTIONS,
-    fitted_or_rejected,
-    queries,
-    spec_of,
-    training_tables,
-)
+from samples import BLOCKS, COUNTS, OPTIONS, fitted_or_rejected, queries, spec_of, training_tables
 
 import probclass_core as pc
+from probclass_core.testing.trial import LABEL
 
 
 @pytest.mark.parametrize("estimator", sorted(BLOCKS))

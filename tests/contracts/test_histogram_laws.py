@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import LABEL
 
 import probclass_core as pc
 from probclass_core.estimation.histogram import RunningHistogram, histogram, lower_edges
+from probclass_core.testing.trial import LABEL
 
 LARGEST = float(np.finfo(np.float64).max)
 DENORMAL = 5e-324

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from samples import (
     BLOCKS,
     KINDS,
-    LABEL,
     drawn_model,
     fitted_or_rejected,
     queries,
@@ -20,6 +19,7 @@ from samples import (
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
+from probclass_core.testing.trial import LABEL
 
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
 

@@ -15,15 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import BLOCKS, LABEL, WEIGHT, spec_of, tables
+from samples import BLOCKS, spec_of, training_tables
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
+from probclass_core.testing.trial import LABEL, WEIGHT
 
 ESTIMATORS = st.sampled_from(sorted(BLOCKS))
 
 
-@given(table=tables())
+@given(table=training_tables())
 def test_rows_are_counted_by_class(table: pa.Table) -> None:
     """All rows, rows without a label, and by class the weighted rows and the sum of weights."""
     weighted = pc.summarize(table, spec_of("categorical", weight=WEIGHT))
@@ -39,7 +40,7 @@ def test_rows_are_counted_by_class(table: pa.Table) -> None:
     ]
 
 
-@given(estimator=ESTIMATORS, table=tables())
+@given(estimator=ESTIMATORS, table=training_tables())
 def test_statistics_survive_storage(estimator: str, table: pa.Table) -> None:
     statistics = pc.summarize(table, spec_of(estimator, weight=WEIGHT))
     bundle = statistics.to_bundle()
@@ -54,7 +55,7 @@ def test_statistics_survive_storage(estimator: str, table: pa.Table) -> None:
     assert merged.rows == 2 * table.num_rows
 
 
-@given(estimator=ESTIMATORS, table=tables(), cut=st.integers(0, 12))
+@given(estimator=ESTIMATORS, table=training_tables(), cut=st.integers(0, 12))
 def test_columns_are_profiled_whatever_the_split(estimator: str, table: pa.Table, cut: int) -> None:
     """Rows that count, nulls with NaN among them, and the range of numbers."""
     spec = spec_of(estimator, weight=WEIGHT)

@@ -17,11 +17,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pages import PAGES, ROOT, anchors, blocks, links, relative, section, table
+from typer.main import get_command
 
+import probclass_airflow
 import probclass_core as pc
+from probclass_core.cli.app import app
+from probclass_core.plugins import hookspecs
 
 LARGEST_IMAGE = 300_000
-IMAGES = sorted((ROOT / "docs").rglob("*.png"))
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 
 
 def test_the_plugin_of_the_page_works_after_installation(tmp_path: Path) -> None:
@@ -49,40 +53,51 @@ def test_the_plugin_of_the_page_works_after_installation(tmp_path: Path) -> None
     assert run.stdout == fenced[first["py"] + 1].body
 
 
-@pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_specs_in_toml_are_valid(page: Path) -> None:
-    for block in blocks(page.read_text(encoding="utf-8")):
-        values = tomllib.loads(block.body) if block.language == "toml" else {}
-        if "blocks" in values:
-            pc.ModelSpec.from_dict(values)
+def test_specs_in_toml_are_valid() -> None:
+    found = [block for text in TEXTS.values() for block in blocks(text) if block.language == "toml"]
+    specs = [
+        values for values in (tomllib.loads(block.body) for block in found) if "blocks" in values
+    ]
+    assert specs
+    for spec in specs:
+        pc.ModelSpec.from_dict(spec)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_links_work(page: Path) -> None:
-    for target in links(page.read_text(encoding="utf-8")):
-        if re.match(r"[a-z]+:", target):
-            continue  # links to other sites are not checked
-        name, _, anchor = target.partition("#")
-        path = page.parent / name if name else page
-        assert path.exists(), f"{relative(page)} links to {target}"
-        if anchor:
-            assert anchor in anchors(path.read_text(encoding="utf-8")), target
+def test_links_work() -> None:
+    """Those to other sites are not checked."""
+    for page, text in TEXTS.items():
+        for target in links(text):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            path = page.parent / name if name else page
+            assert path.exists(), f"{relative(page)} links to {target}"
+            if anchor:
+                found = anchors(path.read_text(encoding="utf-8"))
+                assert anchor in found, f"{relative(page)} links to {target}"
 
 
-@pytest.mark.parametrize("image", IMAGES, ids=relative)
-def test_an_image_is_small_and_used(image: Path) -> None:
-    assert image.stat().st_size < LARGEST_IMAGE
+def test_images_are_small_and_used() -> None:
+    images = set((ROOT / "docs").rglob("*.png"))
     used = {
-        (page.parent / target).resolve()
-        for page in PAGES
-        for target in links(page.read_text(encoding="utf-8"))
+        (page.parent / target).resolve() for page, text in TEXTS.items() for target in links(text)
     }
-    assert image.resolve() in used
+    assert images - used == set()
+    assert [image for image in images if image.stat().st_size >= LARGEST_IMAGE] == []
 
 
-@pytest.mark.parametrize("name", sorted(pc.__all__))
-def test_a_public_name_is_documented(name: str) -> None:
-    assert any(re.search(rf"\b{name}\b", page.read_text(encoding="utf-8")) for page in PAGES)
+def test_every_name_is_documented() -> None:
+    """Public names, hooks, commands, operators and sensors."""
+    commands = {f"probclass {name}" for name in get_command(app).commands}
+    hooks = {name for name in vars(hookspecs) if name.startswith("probclass_")}
+    tasks = {
+        name
+        for name in probclass_airflow.__all__
+        if re.fullmatch(r"ProbClass\w+(Operator|Sensor)", name)
+    }
+    text = "\n".join(TEXTS.values())
+    names = {*pc.__all__, *commands, *hooks, *tasks}
+    assert {name for name in names if not re.search(rf"\b{name}\b", text)} == set()
 
 
 @pytest.mark.parametrize("name", sorted(pc.estimators()))

@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from pages import ROOT, links, relative
 
@@ -22,11 +20,6 @@ from probclass_core import authoring, plots, sklearn
 DOCS = ROOT / "docs"
 NOTEBOOKS = sorted(DOCS.rglob("*.ipynb"))
 SITE = ROOT / ".ci" / "site"
-PUBLIC = {
-    f"{module.__name__}.{name}"
-    for module in (pc, plots, sklearn, authoring, probclass_airflow)
-    for name in module.__all__
-}
 
 
 def nav_pages(nav: Any) -> Iterator[str]:
@@ -38,35 +31,39 @@ def nav_pages(nav: Any) -> Iterator[str]:
             yield from nav_pages(entry)
 
 
-@pytest.fixture(scope="module")
-def nav() -> set[str]:
-    return set(nav_pages(yaml.safe_load((SITE / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+def test_every_page_is_in_the_navigation() -> None:
+    nav = set(nav_pages(yaml.safe_load((SITE / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+    pages = {
+        path.relative_to(DOCS).with_suffix(".md").as_posix()
+        for path in [*DOCS.rglob("*.md"), *NOTEBOOKS]
+    }
+    assert pages - nav == set(), "add it to mkdocs.yml"
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")) + NOTEBOOKS, ids=relative)
-def test_a_page_is_in_the_navigation(page: Path, nav: set[str]) -> None:
-    assert page.relative_to(DOCS).with_suffix(".md").as_posix() in nav, "add it to mkdocs.yml"
+def test_every_page_is_linked_in_the_readme() -> None:
+    linked = links((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert {*map(relative, DOCS.glob("*.md"))} - {*linked} == set()
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=relative)
-def test_a_page_is_linked_in_the_readme(page: Path) -> None:
-    assert relative(page) in links((ROOT / "README.md").read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_a_public_name_is_in_the_api_reference(name: str) -> None:
-    """Exactly once, under its public name or under the name in the module that defines it.
+def test_every_public_name_is_in_the_api_reference_once() -> None:
+    """Under its public name or under the name in the module that defines it.
 
     A plot may have the name of what it draws.
     """
+    modules = (pc, plots, sklearn, authoring, probclass_airflow)
     pages = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
-    package, _, last = name.rpartition(".")
-    pattern = rf"^::: {re.escape(package)}(?!\.plots)(\.\w+)*\.{last}$"
-    assert len(list(re.finditer(pattern, pages, re.MULTILINE))) == 1, "add it to a page of docs/api"
+
+    def times(package: str, name: str) -> int:
+        pattern = rf"^::: {re.escape(package)}(?!\.plots)(\.\w+)*\.{name}$"
+        return len(re.findall(pattern, pages, re.MULTILINE))
+
+    public = [(module.__name__, name) for module in modules for name in module.__all__]
+    wrong = [name for name in public if times(*name) != 1]
+    assert wrong == [], "add it to a page of docs/api"
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=relative)
-def test_a_notebook_is_committed_without_outputs(path: Path) -> None:
-    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-        assert cell.get("outputs", []) == []
-        assert cell.get("execution_count") is None
+def test_notebooks_are_committed_without_outputs() -> None:
+    for path in NOTEBOOKS:
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            assert cell.get("outputs", []) == [], path
+            assert cell.get("execution_count") is None, path

@@ -51,10 +51,25 @@ def pool() -> Iterator[Executor]:
         yield executor
 
 
-@pytest.fixture(params=["process pool", "thread pool", "engine object"])
+@pytest.fixture(
+    params=[
+        "process pool",
+        "thread pool",
+        "engine object",
+        pytest.param(
+            "spark",
+            marks=[
+                pytest.mark.services,
+                pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+            ],
+        ),
+    ]
+)
 def engine(request: pytest.FixtureRequest) -> Iterator[Any]:
     if request.param == "process pool":
         yield request.getfixturevalue("pool")
+    elif request.param == "spark":
+        yield request.getfixturevalue("spark")
     elif request.param == "thread pool":
         with ThreadPoolExecutor(3) as executor:
             yield executor
@@ -77,6 +92,7 @@ def test_content_ids_equal_those_of_threads(model: pc.Model, lake: Path, engine:
     assert fitted.id == model.id
     assert reports[-1] == (ROWS, ROWS)
     assert len(reports) == 10, "one report per fragment"
+    assert pc.fit(lake, WEIGHTED, engine=engine).id == pc.fit(lake, WEIGHTED).id
     march: dict[str, Any] = {"partition": {"month": 3}}
     statistics = pc.summarize(lake, SPEC, engine=engine, workers=2, **march)
     expected = pc.summarize(lake, SPEC, **march)
@@ -125,34 +141,8 @@ def test_options_of_scoring_reach_the_workers(
     table = pa.Table.from_batches(pc.open_table(lake).plan().batches())
     pc.score(model, table, tmp_path / "threads.parquet")
     pc.score(model, table, tmp_path / "processes.parquet", engine=pool)
-    rows = [scored_rows(tmp_path / f"{name}.parquet") for name in ("threads", "processes")]
-    assert rows[0] == rows[1]
-
-
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_workers_write_delta_and_iceberg_tables(
-    model: pc.Model, lake: Path, scored: Path, tmp_path: Path, pool: Executor, kind: str
-) -> None:
-    sink = pc.TableRef(str(tmp_path / "scored"), format="delta")
-    if kind == "iceberg":
-        catalog = {
-            "uri": f"sqlite:///{tmp_path}/catalog.db",
-            "warehouse": f"file://{tmp_path}/lake",
-        }
-        sink = pc.TableRef("iceberg://home/a.scored", options={"type": "sql", **catalog})
-    columns: dict[str, Any] = {"columns": ["id", "month"]}
-    report = pc.score(model, lake, sink, engine=pool, **columns)
-    assert (report.rows, len(report.partitions)) == (ROWS, 5)
-    assert pc.score(model, lake, sink, **columns).skipped == 5
-    names = ("id", "month", "p_good")
-    rows, expected = (
-        [{name: row[name] for name in names} for row in scored_rows(table)]
-        for table in (sink, scored)
-    )
-    assert rows == expected
-    where = [("id", "<", 30)]
-    more = pc.score(model, lake, sink, where=where, overwrite="append", engine=pool, **columns)
-    assert len(scored_rows(sink)) == ROWS + more.rows == ROWS + 30
+    files = [tmp_path / f"{name}.parquet" for name in ("threads", "processes")]
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_cached_statistics_are_not_computed_again(
@@ -168,7 +158,7 @@ def test_cached_statistics_are_not_computed_again(
 
 def test_rows_in_memory_are_sent_but_not_a_reader(pool: Executor) -> None:
     table = pa.concat_tables([rows_of(seed) for seed in range(3)])
-    assert pc.fit(table, WEIGHTED, engine=pool).id == pc.fit(table, WEIGHTED).id
+    assert pc.fit(table, SPEC, engine=pool).id == pc.fit(table, SPEC).id
     with pytest.raises(pc.SpecError, match="a reader, which can be read once, cannot be sent"):
         pc.fit(table.to_reader(), SPEC, engine=pool)
 
@@ -228,16 +218,13 @@ def test_wrong_rows_give_the_same_error_at_once(pool: Executor) -> None:
     assert messages[0] == messages[1]
 
 
-def test_a_scoring_worker_that_is_killed_leaves_nothing_behind(
-    model: pc.Model, lake: Path, scored: Path, tmp_path: Path, pool: Executor
+def test_a_scoring_worker_that_is_killed_half_way_leaves_nothing_behind(
+    model: pc.Model, lake: Path, scored: Path, tmp_path: Path
 ) -> None:
     source = FaultyTable(lake, 1, workloads.kill_worker_once, tmp_path / "flag")
     report = pc.score(model, source, tmp_path / "scored", engine="processes", workers=2)
     assert report.rows == ROWS
-    assert scored_rows(tmp_path / "scored") == scored_rows(scored)
-    source = FaultyTable(lake, 0, workloads.raise_error, tmp_path / "flag")
-    with pytest.raises(pc.TableError, match="month=0: failed 3 times"):
-        pc.score(model, source, tmp_path / "none", engine=pool)
+    assert file_digests(tmp_path / "scored") == file_digests(scored)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["flag", "scored"]
 
 

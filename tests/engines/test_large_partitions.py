@@ -134,39 +134,35 @@ def test_the_rows_are_those_of_one_file(
     assert pc.score(model, lake, tmp_path / "parts").skipped == 1, "however many files it has"
 
 
-@pytest.mark.parametrize("engine", [None, "pool"])
 def test_a_partition_in_parts_is_committed_once_and_then_skipped(
-    model: pc.Model, lake: Path, table_at: TableFactory, pool: Executor, engine: str | None
+    model: pc.Model, lake: Path, table_at: TableFactory, pool: Executor
 ) -> None:
-    workers = pool if engine else None
     sink = table_at("scored")
-    report = pc.score(model, lake, sink, columns=["id"], engine=workers)
+    report = pc.score(model, lake, sink, columns=["id"], engine=pool)
     assert (report.rows, report.skipped) == (ROWS, 0)
     assert commits_and_files(sink) == (1, PARTS)
     assert ids_in(sink) == IDS, "in the order of the source"
-    again = pc.score(model, lake, sink, columns=["id"], engine=workers)
+    again = pc.score(model, lake, sink, columns=["id"], engine=pool)
     assert (again.rows, again.skipped, again.commit_id) == (ROWS, 1, report.commit_id)
-    fewer = pc.score(model, lake, sink, columns=["id"], where=[("id", "<", 3000)], engine=workers)
+    fewer = pc.score(model, lake, sink, columns=["id"], where=[("id", "<", 3000)], engine=pool)
     assert (fewer.rows, fewer.skipped) == (ROWS // 2, 0)
     assert ids_in(sink) == IDS[: ROWS // 2]
 
 
-@pytest.mark.parametrize("engine", [None, "pool"])
 def test_parts_without_rows_are_not_missing(
-    model: pc.Model, lake: Path, table_at: TableFactory, pool: Executor, engine: str | None
+    model: pc.Model, lake: Path, table_at: TableFactory, pool: Executor
 ) -> None:
-    workers = pool if engine else None
     few: dict[str, Any] = {"columns": ["id"], "where": [("id", ">=", 1000 * (FILES - 1))]}
-    assert pc.score(model, lake, table_at("scored"), engine=workers, **few).rows == ROWS_PER_FILE
+    assert pc.score(model, lake, table_at("scored"), engine=pool, **few).rows == ROWS_PER_FILE
     assert ids_in(table_at("scored")) == IDS[-ROWS_PER_FILE:]
     assert pc.score(model, lake, table_at("scored"), **few).skipped == 1
     assert pc.score(model, lake, table_at("scored"), overwrite="append", **few).skipped == 1
     pc.score(model, lake, table_at("scored"), columns=["id"])
-    assert pc.score(model, lake, table_at("scored"), engine=workers, **few).skipped == 0
+    assert pc.score(model, lake, table_at("scored"), engine=pool, **few).skipped == 0
     assert pc.score(model, lake, table_at("scored"), **few).skipped == 1
     none: dict[str, Any] = {"columns": ["id"], "where": [("id", "<", 0)]}
     with pytest.raises(pc.TableError, match="has no rows to score"):
-        pc.score(model, lake, table_at("none"), engine=workers, **none)
+        pc.score(model, lake, table_at("none"), engine=pool, **none)
 
 
 def test_parts_are_appended_once(
@@ -194,16 +190,6 @@ def test_a_partition_that_lost_a_part_is_scored_again(
     assert file_digests(sink) == before
 
 
-def test_a_sink_that_is_a_file_stays_one_file(
-    model: pc.Model, lake: Path, tmp_path: Path, pool: Executor
-) -> None:
-    threads, processes = (tmp_path / f"{name}.parquet" for name in ("threads", "processes"))
-    pc.score(model, lake, threads)
-    pc.score(model, lake, processes, engine=pool)
-    assert threads.read_bytes() == processes.read_bytes()
-    assert ids_in(threads) == IDS
-
-
 def test_several_workers_write_one_partition(model: pc.Model, lake: Path, tmp_path: Path) -> None:
     source: Any = lake
     for number in (0, 2):
@@ -212,18 +198,6 @@ def test_several_workers_write_one_partition(model: pc.Model, lake: Path, tmp_pa
     report = pc.score(model, source, tmp_path / "scored", engine="processes", workers=2)
     assert report.rows == ROWS
     assert len(list((tmp_path / "met").iterdir())) == 2, "each part waited for the other"
-
-
-def test_a_part_whose_worker_died_is_written_again(
-    model: pc.Model, lake: Path, tmp_path: Path
-) -> None:
-    pc.score(model, lake, tmp_path / "scored")
-    # The second fragment of a part: the worker has written half of the file when it dies.
-    source = FaultyTable(lake, 3, workloads.kill_worker_once, tmp_path / "died")
-    pc.score(model, source, tmp_path / "again", engine="processes", workers=2)
-    assert (tmp_path / "died").exists()
-    assert file_digests(tmp_path / "again") == file_digests(tmp_path / "scored")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "died", "scored"]
 
 
 def test_a_part_that_always_fails_is_named_and_nothing_is_committed(

@@ -1,4 +1,4 @@
-"""Spark, classic and Connect, gives the same ids and bytes as threads."""
+"""Spark replaces lost workers, and its Connect gives the same ids and bytes as threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import workloads
-from workloads import SPEC, WEIGHTED, FaultyTable, file_digests
+from workloads import SPEC, FaultyTable, file_digests
 
 import probclass_core as pc
 from probclass_core.scoring import partition as scored_table
@@ -23,27 +23,6 @@ pytestmark = [
     pytest.mark.services,
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
 ]
-
-
-def test_a_classic_session_gives_the_same_results(
-    spark: SparkSession, lake: Path, tmp_path: Path
-) -> None:
-    assert pc.fit(lake, WEIGHTED, engine=spark).id == pc.fit(lake, WEIGHTED).id
-    model, reports = pc.fit(lake, SPEC), []
-    fitted = pc.fit(lake, SPEC, engine=spark, progress=lambda *rows: reports.append(rows))
-    assert fitted.id == model.id
-    assert reports[-1] == (600, 600)
-    months = [("month", "<", 2)]
-    summaries = [
-        pc.summarize(lake, SPEC, engine=engine, where=months) for engine in ("spark", "threads")
-    ]
-    assert len({statistics.to_bundle().content_id for statistics in summaries}) == 1
-    evaluation = pc.evaluate(model, lake, engine=spark)
-    assert evaluation.to_dict() == pc.evaluate(model, lake).to_dict()
-    threads = pc.score(model, lake, tmp_path / "threads")
-    assert pc.score(model, lake, tmp_path / "spark", engine=spark).commit_id == threads.commit_id
-    assert file_digests(tmp_path / "threads") == file_digests(tmp_path / "spark")
-    assert pc.score(model, lake, tmp_path / "spark", engine=spark).skipped == 5
 
 
 def test_a_lost_worker_is_replaced_and_a_fragment_that_kills_every_worker_is_named(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -105,6 +106,11 @@ def raise_error_once(flag: Path) -> None:
     """Raise an error in the first process that calls this."""
     if _is_first(flag):
         raise OSError("the disk was away")
+
+
+def take_a_nap(flag: Path) -> None:
+    """Sleep for a short or a longer moment."""
+    time.sleep(random.choice([0.01, 0.03]))
 
 
 def wait_for_another_process(folder: Path) -> None:

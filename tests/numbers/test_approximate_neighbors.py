@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+from model_values import table_of_matrix
 
 import probclass_core as pc
 
@@ -21,7 +22,7 @@ def random_rows(seed: int, size: int) -> pa.Table:
     noise = np.random.default_rng(seed)
     center = noise.integers(0, len(centers), size)
     points = centers[center] + noise.normal(size=(size, DIMENSIONS))
-    return pa.table({**dict(zip(NAMES, points.T.copy(), strict=True)), "c": center % 3})
+    return table_of_matrix(points, c=center % 3)
 
 
 @pytest.fixture(scope="module")

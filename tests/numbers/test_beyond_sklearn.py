@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from model_values import fitted, normal, posterior, probability
-from naive import naive_spec
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
@@ -105,17 +104,6 @@ def test_many_narrow_classes_far_apart_are_not_widened_by_the_floor() -> None:
     table = pa.table({"x": y + random.normal(0.0, 0.05, len(y)), "y": y})
     model = fitted(table, "y", pc.Block("gaussian_diagonal", ["x"]))
     assert pc.evaluate(model, table).accuracy > 0.99
-
-
-def test_error_on_adult_with_normals_and_categories(adult: tuple[pa.Table, pa.Table]) -> None:
-    """Kohavi's split without rows with nulls. The notes of the data set give
-    naive Bayes with bins an error of 16.12 %; normal densities for all numbers have 17.6 %."""
-    train, test = (part.drop_null() for part in adult)
-    assert (train.num_rows, test.num_rows) == (30_162, 15_060)
-    model = pc.fit(train, naive_spec(train.schema, "income"))
-    evaluation = pc.evaluate(model, test)
-    assert 100 * (1 - evaluation.accuracy) == pytest.approx(17.6, abs=0.05)
-    assert 100 * (1 - evaluation.baseline_accuracy) == pytest.approx(24.57, abs=0.005)
 
 
 def test_posterior_on_iris_agrees_with_apache_madlib(iris: pa.Table) -> None:

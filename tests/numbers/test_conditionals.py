@@ -14,7 +14,6 @@ import probclass_core as pc
 from probclass_core.arrow.arrays import label_codes
 from probclass_core.estimation.families.conditional import chain
 from probclass_core.estimation.tidy import notes_of
-from probclass_core.plots.levels import column_levels
 
 
 def weather(rows: int = 400) -> pa.Table:
@@ -242,16 +241,6 @@ def test_drift_leaves_out_columns_that_are_only_modeled_given_others() -> None:
         f"block 'categorical_2': {reason}",
         f"block 'categorical_3': {reason}",
     )
-
-
-def test_a_plot_shows_a_column_without_what_it_is_given() -> None:
-    table, spec = network()
-    alone = pc.fit(table, pc.ModelSpec("label", [pc.Block("categorical", ["w"])]))
-    (levels, _), (expected, _) = (column_levels(m, "w") for m in (pc.fit(table, spec), alone))
-    assert levels is not None
-    assert expected is not None
-    order = [levels.names.index(name) for name in expected.names]
-    np.testing.assert_allclose(levels.probability[order], expected.probability)
 
 
 def test_statistics_of_a_column_without_values_in_one_part_merge() -> None:

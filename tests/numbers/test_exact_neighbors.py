@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from model_values import fitted, table_of_matrix
 from scipy.spatial.distance import cdist
 
 import probclass_core as pc
@@ -22,10 +22,9 @@ def check(points: np.ndarray, labels: np.ndarray, rows: np.ndarray, k: int, unit
     The coordinates of the model are multiplied by the unit, a power of two, without rounding.
     """
     size, dimensions = points.shape
-    names = [f"x{position}" for position in range(dimensions)]
-    training = pa.table({**dict(zip(names, unit * points.T, strict=True)), "c": labels})
-    table = pa.table(dict(zip(names, unit * rows.T, strict=True)))
-    model = pc.fit(training, pc.ModelSpec("c", [pc.Block("knn_density", names, k=k)]))
+    table = table_of_matrix(unit * rows)
+    block = pc.Block("knn_density", table.column_names, k=k)
+    model = fitted(table_of_matrix(unit * points, c=labels), "c", block)
 
     distance = cdist(rows, points)
     radius = np.partition(distance, k - 1, axis=1)[:, k - 1]
@@ -83,8 +82,7 @@ def test_rows_far_beyond_the_points_find_the_nearest() -> None:
 
 def test_a_row_beyond_the_range_of_single_precision_has_a_posterior() -> None:
     points, labels = random_points(0, 200, 10)
-    names = [f"x{position}" for position in range(10)]
-    table = pa.table({**dict(zip(names, points.T.copy(), strict=True)), "c": labels})
-    model = pc.fit(table, pc.ModelSpec("c", [pc.Block("knn_density", names, k=3)]))
-    far = pa.table({name: [1e100, 1e300, -1e300] for name in names})
+    far = table_of_matrix(np.repeat([[1e100], [1e300], [-1e300]], 10, axis=1))
+    block = pc.Block("knn_density", far.column_names, k=3)
+    model = fitted(table_of_matrix(points, c=labels), "c", block)
     assert model.predict_proba(far).sum(axis=1) == pytest.approx(np.ones(3))

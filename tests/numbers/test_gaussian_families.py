@@ -14,7 +14,7 @@ import pyarrow.compute as pac
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_values import evidence, fitted
+from model_values import covariances, evidence, fitted, table_of_matrix
 from scipy.stats import multivariate_normal, multivariate_t
 from scipy.stats import t as student
 from sklearn import datasets
@@ -38,7 +38,7 @@ def sample(rows: int, seed: int = 5) -> pa.Table:
     points = random.normal(size=(rows, 3)) @ mixing
     labels = np.where(np.arange(rows) % 3 == 2, "b", "a")
     points[labels == "b"] += [1.0, -0.5, 0.7]
-    return pa.table({**dict(zip("xyz", points.T, strict=True)), "c": labels})
+    return table_of_matrix(points, "xyz", c=labels)
 
 
 def matrix(table: pa.Table) -> np.ndarray:
@@ -49,15 +49,9 @@ def block(estimator: str, **options: Any) -> pc.Block:
     return pc.Block(estimator, ["x", "y", "z"], **options)
 
 
-def tensor(parameters: pa.Table) -> np.ndarray:
-    values: np.ndarray = parameters["covariance"].combine_chunks().to_numpy_ndarray()
-    return values
-
-
 def bundled(name: str) -> tuple[np.ndarray, np.ndarray, pa.Table]:
     x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-    columns = {f"x{position}": column for position, column in enumerate(np.ascontiguousarray(x.T))}
-    return x, y, pa.table({**columns, "c": y})
+    return x, y, table_of_matrix(x, c=y)
 
 
 @pytest.mark.parametrize("solver", ["lsqr", "eigen"])
@@ -67,37 +61,12 @@ def test_shared_covariance_agrees_with_linear_discriminant_analysis(name: str, s
     peer = LinearDiscriminantAnalysis(solver=solver, store_covariance=True).fit(x, y)
     model = fitted(table, "c", pc.Block("gaussian_shared", table.schema.names[:-1]))
     parameters = model.parameters["gaussian_shared"]
-    for covariance in tensor(parameters):
+    for covariance in covariances(parameters):
         np.testing.assert_allclose(covariance, peer.covariance_, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(parameters["mean"].to_pylist(), peer.means_, rtol=1e-12)
     # scikit-learn's least squares lose a few digits on the 30 different units of breast_cancer.
     np.testing.assert_allclose(model.predict_proba(table), peer.predict_proba(x), atol=2e-9)
     assert model.predict(table).to_pylist() == peer.predict(x).tolist()
-
-
-@pytest.mark.parametrize("name", ["iris", "wine"])
-def test_linear_form_agrees_with_linear_discriminant_analysis(name: str) -> None:
-    x, y, table = bundled(name)
-    peer = LinearDiscriminantAnalysis(solver="lsqr").fit(x, y)
-    model = fitted(table, "c", pc.Block("gaussian_shared", table.schema.names[:-1]))
-    weights = model.linear_form()["weight"].to_numpy().reshape(len(peer.classes_), -1)
-    np.testing.assert_allclose(weights[:, :-1], peer.coef_, rtol=1e-9)
-    np.testing.assert_allclose(weights[:, -1], peer.intercept_, rtol=1e-9)
-
-
-def test_given_priors_change_the_intercept_only() -> None:
-    x, y, table = bundled("wine")
-    priors = [0.2, 0.3, 0.5]
-    peer = LinearDiscriminantAnalysis(solver="eigen", priors=priors).fit(x, y)
-    model = fitted(table, "c", pc.Block("gaussian_shared", table.schema.names[:-1]))
-    moved = model.with_prior({"0": 0.2, "1": 0.3, "2": 0.5})
-    # scikit-learn weights the covariances of the classes by the given priors; here rows are pooled.
-    assert not np.allclose(peer.covariance_, tensor(model.parameters["gaussian_shared"])[0])
-    before, after = (each.linear_form() for each in (model, moved))
-    shift = after["weight"].to_numpy() - before["weight"].to_numpy()
-    intercept = np.array([feature is None for feature in before["feature"].to_pylist()])
-    np.testing.assert_allclose(shift[intercept], moved.log_prior - model.log_prior, rtol=1e-9)
-    assert (shift[~intercept] == 0.0).all()
 
 
 def test_linear_forms_of_blocks_add_up_to_the_joint() -> None:
@@ -125,28 +94,11 @@ def test_a_nonlinear_model_has_no_linear_form() -> None:
         fitted(sample(12), "c", block("gaussian_shared", predictive=True)).linear_form()
 
 
-def test_shared_covariance_agrees_with_scipy_with_and_without_nulls() -> None:
-    table = sample(30)
-    model = fitted(table, "c", block("gaussian_shared"))
-    parameters = model.parameters["gaussian_shared"]
-    covariance = tensor(parameters)
-    assert (covariance[0] == covariance[1]).all()
-    for position, mean in enumerate(parameters["mean"].to_pylist()):
-        for known in ([0, 1, 2], [0, 2], [1]):
-            scored = {
-                name: table[name] if number in known else pa.nulls(30, pa.float64())
-                for number, name in enumerate("xyz")
-            }
-            expected = multivariate_normal.logpdf(
-                matrix(table)[:, known], np.array(mean)[known], covariance[0][np.ix_(known, known)]
-            )
-            ours = model.log_likelihood_by_block(scored)[:, position, 0]
-            np.testing.assert_allclose(ours, expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("most", [0, 2**26])
+@pytest.mark.parametrize(
+    ("estimator", "most"), [("gaussian_full", 0), ("gaussian_full", 2**26), ("gaussian_shared", 0)]
+)
 def test_each_row_has_the_density_of_the_columns_that_it_has(
-    monkeypatch: pytest.MonkeyPatch, most: int
+    monkeypatch: pytest.MonkeyPatch, estimator: str, most: int
 ) -> None:
     """Rows with any pattern of nulls, whether factors of covariances are kept or not."""
     monkeypatch.setattr(
@@ -156,14 +108,10 @@ def test_each_row_has_the_density_of_the_columns_that_it_has(
     rows = noise.normal(size=(3_000, 7)) @ noise.normal(size=(7, 7))
     rows[noise.random(rows.shape) < 0.4] = np.nan
     names = list("tuvwxyz")
-    table = pa.table([pa.array(column, from_pandas=True) for column in rows.T], names=names)
-    model = fitted(
-        table.append_column("c", pa.array(noise.choice(["a", "b"], 3_000))),
-        "c",
-        pc.Block("gaussian_full", names),
-    )
-    covariance = tensor(model.parameters["gaussian_full"])
-    means = model.parameters["gaussian_full"]["mean"].to_pylist()
+    table = table_of_matrix(rows, names, c=noise.choice(["a", "b"], 3_000))
+    model = fitted(table, "c", pc.Block(estimator, names))
+    covariance = covariances(model.parameters[estimator])
+    means = model.parameters[estimator]["mean"].to_pylist()
     ours = model.log_likelihood_by_block(table)[:, :, 0]
     for number in range(0, 3_000, 60):
         known = np.flatnonzero(~np.isnan(rows[number]))
@@ -184,7 +132,7 @@ def test_the_pooled_divisor_subtracts_ddof_once_per_class() -> None:
     scatter = sum(part.T @ part for part in centered)
     for ddof in (0, 1):
         model = fitted(table, "c", block("gaussian_shared", ddof=ddof))
-        covariance = tensor(model.parameters["gaussian_shared"])[0]
+        covariance = covariances(model.parameters["gaussian_shared"])[0]
         np.testing.assert_allclose(covariance, scatter / (31 - 2 * ddof), rtol=1e-12)
 
 
@@ -195,7 +143,7 @@ def test_covariances_use_all_complete_pairs() -> None:
         "c": ["a", "a", "a", "b", "b", "b"],
     }
     model = fitted(pa.table(rows), "c", pc.Block("gaussian_shared", ["x", "y"]))
-    covariance = tensor(model.parameters["gaussian_shared"])[0]
+    covariance = covariances(model.parameters["gaussian_shared"])[0]
     # x: 1, 3 | 4, 6, 7; y: 2, 5 | 1, 2; both in one row of a, and in two of b.
     assert covariance[0, 0] == pytest.approx((2.0 + 14.0 / 3.0) / 5)
     assert covariance[1, 1] == pytest.approx((4.5 + 0.5) / 4)
@@ -287,7 +235,7 @@ def test_predictive_parameters_are_those_of_student_t(estimator: str) -> None:
                 expected = each[known].sum()
             else:
                 mean = np.array(cells["mean"][0].as_py())[known]
-                shape = tensor(cells)[0][np.ix_(known, known)]
+                shape = covariances(cells)[0][np.ix_(known, known)]
                 expected = multivariate_t.logpdf(values[known], mean, shape, freedom[0])
             assert ours[row, position] == pytest.approx(expected, rel=1e-9)
 

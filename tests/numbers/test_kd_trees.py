@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from model_values import table_of_matrix
 
 import probclass_core as pc
 from probclass_core.estimation.families.knn import balls
@@ -20,14 +20,12 @@ FAR = (1e9, -1e150, 1e200, -1e300)
 def joint(
     points: np.ndarray, rows: np.ndarray, k: int, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    names = [f"x{position}" for position in range(points.shape[1])]
-    columns = {**dict(zip(names, points.T.copy(), strict=True)), "c": np.arange(len(points)) % 3}
-    weight = None if weights is None else "w"
-    if weights is not None:
-        columns["w"] = weights
-    spec = pc.ModelSpec("c", [pc.Block("knn_density", names, k=k)], weight=weight)
-    model = pc.fit(pa.table(columns), spec)
-    return model.joint_log_likelihood(pa.table(dict(zip(names, rows.T.copy(), strict=True))))
+    further = {} if weights is None else {"w": weights}
+    training = table_of_matrix(points, c=np.arange(len(points)) % 3, **further)
+    names = training.column_names[: points.shape[1]]
+    block = pc.Block("knn_density", names, k=k)
+    spec = pc.ModelSpec("c", [block], weight=None if weights is None else "w")
+    return pc.fit(training, spec).joint_log_likelihood(table_of_matrix(rows))
 
 
 @given(

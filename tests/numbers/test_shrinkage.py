@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_values import fitted
+from model_values import covariances, fitted, table_of_matrix
 from sklearn import datasets
 from sklearn.covariance import ledoit_wolf
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -27,21 +27,11 @@ def bundled(name: str) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def table_of(x: np.ndarray, y: np.ndarray, **columns: Any) -> pa.Table:
-    features = {f"x{position}": pa.array(column) for position, column in enumerate(x.T.copy())}
-    return pa.table({**features, "c": y, **columns})
-
-
 def normal(estimator: str, x: np.ndarray, y: np.ndarray, **options: Any) -> pa.Table:
     """The parameters of one block of all columns of x."""
     names = [f"x{position}" for position in range(x.shape[1])]
-    model = fitted(table_of(x, y), "c", pc.Block(estimator, names, **options))
+    model = fitted(table_of_matrix(x, c=y), "c", pc.Block(estimator, names, **options))
     return model.parameters[estimator]
-
-
-def covariances(parameters: pa.Table) -> np.ndarray:
-    values: np.ndarray = parameters["covariance"].combine_chunks().to_numpy_ndarray()
-    return values
 
 
 def intensities(parameters: pa.Table) -> list[float]:
@@ -144,7 +134,7 @@ def test_sums_of_parts_far_from_each_other_equal_those_of_all_rows(data: st.Data
     x = random.normal(size=(size, 3)) + 1000.0 * part[:, None] * [1.0, 0.0, -1.0]
     missing = random.random(x.shape) < data.draw(st.sampled_from([0.0, 0.3]))
     weight = random.integers(1, 4, size).astype(float)
-    rows = table_of(np.where(missing, np.nan, x), np.arange(size) % 2, w=weight)
+    rows = table_of_matrix(np.where(missing, np.nan, x), c=np.arange(size) % 2, w=weight)
     names = ["x0", "x1", "x2"]
     spec = pc.ModelSpec(
         "c", [pc.Block("gaussian_full", names, shrinkage="ledoit_wolf")], weight="w"
@@ -174,7 +164,7 @@ def test_rows_far_from_a_pair_that_lack_one_of_it_cost_no_digits() -> None:
     x = random.normal(size=(300, 3)) * [1.0, 2.0, 3.0] + [5.0, -3.0, 0.0]
     x[100:200, 0], x[100:200, 1] = np.nan, 1e6
     x[200:, 1], x[200:, 0] = np.nan, 1e6
-    rows = table_of(np.concatenate([x, x]), np.repeat([0, 1], 300))
+    rows = table_of_matrix(np.concatenate([x, x]), c=np.repeat([0, 1], 300))
     block = pc.Block("gaussian_full", ["x0", "x1", "x2"], shrinkage="ledoit_wolf")
     statistics = pc.summarize(rows, pc.ModelSpec("c", [block])).blocks["gaussian_full"]
     u, v = (x[:100, :2] - x[:100, :2].mean(axis=0)).T
@@ -218,15 +208,8 @@ def test_statistics_without_the_option_are_unchanged() -> None:
     names = ["x0", "x1"]
     for shrinkage, extra in ((None, []), (0.2, []), ("ledoit_wolf", ["square", "third", "fourth"])):
         spec = pc.ModelSpec("c", [pc.Block("gaussian_full", names, shrinkage=shrinkage)])
-        statistics = pc.summarize(table_of(x, y), spec).blocks["gaussian_full"]
+        statistics = pc.summarize(table_of_matrix(x, c=y), spec).blocks["gaussian_full"]
         assert statistics.column_names == ["class", "count", "mean", "scatter", *extra]
-
-
-def test_a_model_without_the_option_does_not_record_it() -> None:
-    x, y = bundled("iris")
-    for options, recorded in (({}, False), ({"shrinkage": None}, False), ({"shrinkage": 0}, True)):
-        notes = notes_of(normal("gaussian_full", x, y, **options))
-        assert ("shrinkage" in notes) == recorded
 
 
 POOLED = {"shrinkage": "ledoit_wolf", "shrinkage_target": "pooled"}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from naive import naive_spec
 from scipy.stats import binomtest
 
 import probclass_core as pc
+from probclass_core import plots
 from probclass_core.plots import confusion, reliability
 from probclass_core.plots.style import LINES
 
@@ -28,16 +29,16 @@ def adult_quality(adult: tuple[pa.Table, pa.Table]) -> pc.Evaluation:
     return pc.evaluate(pc.fit(train, naive_spec(train.schema, "income")), test)
 
 
+LONG = "a class of a remarkably long name"
+
+
 def many_classes(size: int, name: str) -> pc.Evaluation:
     """The evaluation of a model that confuses neighboring classes."""
     rng = np.random.default_rng(size)
     labels = np.repeat(np.arange(size), 40)
-    rows = {
-        "x": labels + rng.normal(0.0, 0.4, len(labels)),
-        "c": [f"{name} {n:02}" for n in labels],
-    }
-    model = pc.fit(rows, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])]))
-    return pc.evaluate(model, rows)
+    x = labels + rng.normal(0.0, 0.4, len(labels))
+    rows = {"x": x, "c": [f"{name} {n:02}" for n in labels]}
+    return pc.evaluate(pc.fit(rows, pc.ModelSpec("c", {"gaussian_diagonal": "x"})), rows)
 
 
 def cells(axes: Axes, size: int) -> list[list[str]]:
@@ -128,8 +129,7 @@ def test_a_class_without_rows_has_no_shares_and_a_small_share_is_not_zero(iris: 
     assert cells(axes, 2)[0] == ["299\n100%", "1\n<1%"]
 
 
-@pytest.mark.parametrize("size", [2, 7, 20])
-@pytest.mark.parametrize("name", ["c", "a class of a remarkably long name"])
+@pytest.mark.parametrize(("size", "name"), [(2, LONG), (7, "c"), (7, LONG), (20, "c"), (20, LONG)])
 def test_two_to_twenty_classes_are_legible(size: int, name: str) -> None:
     evaluation = many_classes(size, name)
     figure = confusion(evaluation)
@@ -150,46 +150,34 @@ def test_two_to_twenty_classes_are_legible(size: int, name: str) -> None:
         assert width * np.sin(np.pi / 4) > labels[0].get_fontsize() * figure.dpi / 72
 
 
-def test_without_matplotlib_every_plot_names_the_extra() -> None:
-    script = """
-import sys
-sys.modules["matplotlib"] = None
-import probclass_core as pc
-from probclass_core import plots
-rows = {"x": [1.0, 2.0, 3.0, 5.0], "y": [1.0, 3.0, 4.0, 4.0], "u": [*"pqpq"], "c": [*"aabb"]}
-blocks = [pc.Block("knn_density", ["x", "y"], k=2), pc.Block("categorical", ["u"])]
-model = pc.fit(rows, pc.ModelSpec("c", blocks))
-quality = pc.evaluate(model, rows)
-for draw in (
-    lambda: plots.class_contours(model, "x", "y"),
-    lambda: plots.neighbor_ball(model, "x", "y", (0, 0)),
-    lambda: plots.effect(model, "x"),
-    lambda: plots.effect(model, "u"),
-    lambda: plots.reliability(quality),
-    lambda: plots.confusion(quality),
-):
-    try:
-        draw()
-    except pc.NotSupportedError as error:
-        print(error)
-"""
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.splitlines() == ["plots need matplotlib: pip install 'probclass[plots]'."] * 6
-
-
-def test_importing_plots_does_not_import_matplotlib() -> None:
-    script = "import sys, probclass_core.plots; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert not {"matplotlib", "scipy"} & set(loaded.stdout.split())
+def test_without_matplotlib_every_plot_names_the_extra(
+    iris: pa.Table, adult_quality: pc.Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = pc.fit(iris, pc.ModelSpec("species", {"knn_density": iris.column_names[:2]}))
+    x, y = iris.column_names[:2]
+    for name in [*sys.modules]:
+        if name == "probclass_core.plots.figure" or name.partition(".")[0] == "matplotlib":
+            monkeypatch.setitem(sys.modules, name, None)
+    calls: list[Callable[[], object]] = [
+        lambda: plots.class_contours(model, x, y),
+        lambda: plots.neighbor_ball(model, x, y, (0, 0)),
+        lambda: plots.effect(model, x),
+        lambda: plots.reliability(adult_quality),
+        lambda: plots.confusion(adult_quality),
+        lambda: plots.posterior_over_time(pa.table({"time": []}), "time"),
+    ]
+    for draw in calls:
+        with pytest.raises(
+            pc.NotSupportedError, match=r"need matplotlib: pip install 'probclass\[pl"
+        ):
+            draw()
 
 
 def test_differences_are_those_of_the_folds(penguins: pa.Table) -> None:
-    columns = {"bill": ["bill_length_mm"], "body": ["body_mass_g"]}
+    bill, body = ["bill_length_mm"], ["body_mass_g"]
     specs = {
-        name: pc.ModelSpec("species", [pc.Block("gaussian_diagonal", names)])
-        for name, names in {**columns, "both": [*columns["bill"], *columns["body"]]}.items()
+        name: pc.ModelSpec("species", {"gaussian_diagonal": columns})
+        for name, columns in {"bill": bill, "body": body, "both": bill + body}.items()
     }
     validations = pc.cross_validate(penguins, specs, folds=4)
     figure = validations.plot()

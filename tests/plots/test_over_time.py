@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import date, datetime
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from matplotlib.dates import num2date
 
 import probclass_core as pc
 from probclass_core.plots import posterior_over_time
@@ -34,8 +33,6 @@ def scored() -> pa.Table:
 
 def heights(axis: object, area: int) -> dict[date, float]:
     """The height of a stacked area on each of its days."""
-    from matplotlib.dates import num2date
-
     heights_by_day: dict[date, list[float]] = {}
     for path in axis.collections[area].get_paths():  # type: ignore[attr-defined]
         for x, y in path.vertices:
@@ -100,18 +97,3 @@ def test_invalid_arguments_are_refused(
 ) -> None:
     with pytest.raises(pc.DataError, match=message):
         posterior_over_time(change(scored), time)  # type: ignore[operator]
-
-
-def test_without_matplotlib_the_plot_names_the_extra() -> None:
-    script = """
-import sys
-sys.modules["matplotlib"] = None
-import probclass_core as pc, pyarrow as pa
-from probclass_core.plots import posterior_over_time
-try:
-    posterior_over_time(pa.table({"time": []}), "time")
-except pc.NotSupportedError as error:
-    print(error)
-"""
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "pip install 'probclass[plots]'" in run.stdout

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pac
 import pytest
 from artists import fits, labeled, legend, lines, outlines
+from matplotlib.colors import to_rgba
 from scipy.spatial.distance import cdist
 
 import probclass_core as pc
@@ -85,24 +86,27 @@ def test_rows_are_drawn_in_the_color_of_their_class(sepals: pa.Table) -> None:
         np.sort(values_of(sepals, "c1"), axis=0)
     )
     outline = [each.get_edgecolor().tolist() for each in axes.collections]
-    from matplotlib.colors import to_rgba
-
     assert [[list(to_rgba(cloud.get_color()))] for cloud in clouds] == outline
 
 
-def test_other_columns_are_marginalized(sepals: pa.Table) -> None:
-    model = fit(sepals, "gaussian_full", [W, "petal_length", L])
-    for label, points in zip(("c1", "c2"), outlines(class_contours(model, L, W)), strict=True):
-        distance = mahalanobis(points, values_of(sepals, label))
-        assert distance == pytest.approx(math.sqrt(2.0 * math.log(100.0)), rel=1e-3)
-
-
-def test_columns_may_be_in_different_blocks(sepals: pa.Table) -> None:
-    blocks = [pc.Block("gaussian_diagonal", [W]), pc.Block("gaussian_full", ["petal_length", L])]
+@pytest.mark.parametrize(
+    ("blocks", "diagonal"),
+    [
+        ([pc.Block("gaussian_full", [W, "petal_length", L])], False),
+        (
+            [pc.Block("gaussian_diagonal", [W]), pc.Block("gaussian_full", ["petal_length", L])],
+            True,
+        ),
+    ],
+    ids=["one block", "two blocks"],
+)
+def test_other_columns_are_marginalized(
+    sepals: pa.Table, blocks: list[pc.Block], diagonal: bool
+) -> None:
     model = pc.fit(sepals, pc.ModelSpec("c", blocks))
-    points = outlines(class_contours(model, L, W))[0]
-    distance = mahalanobis(points, values_of(sepals, "c1"), diagonal=True)
-    assert distance == pytest.approx(math.sqrt(2.0 * math.log(100.0)), rel=1e-3)
+    for label, points in zip(("c1", "c2"), outlines(class_contours(model, L, W)), strict=True):
+        distance = mahalanobis(points, values_of(sepals, label), diagonal=diagonal)
+        assert distance == pytest.approx(math.sqrt(2.0 * math.log(100.0)), rel=1e-3)
 
 
 @pytest.mark.parametrize(("scale", "offset"), [(1e-9, 0.0), (1e6, 0.0), (1.0, 1e6), (1e-3, -7.0)])
@@ -183,11 +187,7 @@ def test_the_ball_agrees_with_the_textbook(sepals: pa.Table) -> None:
 
 @pytest.mark.parametrize(
     ("metric", "options", "norm"),
-    [
-        ("manhattan", {}, 1.0),
-        ("chebyshev", {}, math.inf),
-        ("minkowski", {"p": 3}, 3.0),
-    ],
+    [("manhattan", {}, 1.0), ("chebyshev", {}, math.inf), ("minkowski", {"p": 3}, 3.0)],
 )
 def test_the_ball_has_the_shape_of_its_metric(
     sepals: pa.Table, metric: str, options: dict[str, Any], norm: float

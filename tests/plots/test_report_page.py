@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,48 +14,36 @@ import pyarrow as pa
 import pyarrow.compute as pac
 import pyarrow.parquet as pq
 import pytest
+from read_html import Markup
 from typer.testing import CliRunner
 
 import probclass_core as pc
 from probclass_core.cli.app import app
 
-TITANIC = Path(__file__).parents[2] / "benchmarks" / "data" / "titanic.parquet"
 SCRIPT = "<script>alert('owned')</script>"
-VOID = {"meta", "img", "link", "rect", "br"}
 
 
-class ReadPage(HTMLParser):
+class ReadPage(Markup):
     """The texts of a page by section, its tags, its pictures by alternative text, its addresses."""
 
     def __init__(self, content: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
         self.addresses: list[str] = []
         self.pictures: dict[str, str] = {}
         self.sections: dict[str, str] = {}
         self._section = "headline"
-        self.feed(content)
-        assert self.open == []
+        super().__init__(content)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        super().handle_starttag(tag, attrs)
         values = {name: value or "" for name, value in attrs}
-        self.tags.add(tag)
-        self.attributes |= values.keys()
         self.addresses += [values[name] for name in ("src", "href") if name in values]
         if tag == "section":
             self._section = values["id"]
         if tag == "img":
             self.pictures[values["alt"]] = values["src"]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
+        super().handle_endtag(tag)
         if tag == "section":
             self._section = ""
 
@@ -83,9 +70,8 @@ def percent(value: float) -> str:
 
 
 @pytest.fixture(scope="module")
-def rows() -> pa.Table:
-    columns = ["sex", "fare", "embarked", "deck", "label"]
-    return pq.read_table(TITANIC, columns=columns)
+def rows(titanic: pa.Table) -> pa.Table:
+    return titanic.select(["sex", "fare", "embarked", "deck", "label"])
 
 
 @pytest.fixture(scope="module")

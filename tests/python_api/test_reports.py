@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from read_html import Markup
 from sklearn.metrics import classification_report
 
 import probclass_core as pc
@@ -47,32 +47,12 @@ REPORTS = reports()
 TAGS = {"div", "p", "ul", "li", "table", "caption", "thead", "tbody", "tr", "th", "td"}
 
 
-class Tags(HTMLParser):
-    """Collects tags, and checks that they are closed in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: set[str] = set()
-        self.attributes: set[str] = set()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-        self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
 @pytest.mark.parametrize("name", REPORTS)
 def test_html_contains_no_value_as_markup(name: str) -> None:
     text = REPORTS[name]._repr_html_()
-    tags = Tags()
-    tags.feed(text)
-    assert "table" in tags.seen <= TAGS
-    assert tags.attributes <= {"class", "style"}
-    assert tags.open == []
+    markup = Markup(text)
+    assert "table" in markup.tags <= TAGS
+    assert markup.attributes <= {"class", "style"}
     assert "\x1b" not in text
 
 

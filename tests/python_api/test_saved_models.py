@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,25 +41,12 @@ def test_a_version_of_a_store_is_a_saved_model(model: pc.Model, tmp_path: Path) 
         pc.load(tmp_path)
 
 
-def other(penguins: pa.Table) -> pc.Model:
-    return pc.fit(penguins, pc.ModelSpec("species", {"categorical": "island"}))
-
-
 BROKEN: list[tuple[Callable[[Path], object], str]] = [
-    (lambda folder: (folder / "priors.arrow").unlink(), "file 'priors.arrow' is missing"),
-    (lambda folder: (folder / "priors.arrow").write_bytes(b"x"), "has 1 bytes instead of"),
-    (
-        lambda folder: (folder / "manifest.json").write_text("[]"),
-        "it is not a JSON object",
-    ),
-    (
-        lambda folder: (folder / "manifest.json").unlink(),
-        "has no manifest.json, so it is not a saved",
-    ),
-    (
-        lambda folder: folder.rename(folder.with_name("moved")),
-        "there is no such folder; check the path",
-    ),
+    (lambda m: (m / "priors.arrow").unlink(), "file 'priors.arrow' is missing"),
+    (lambda m: (m / "priors.arrow").write_bytes(b"x"), "has 1 bytes instead of"),
+    (lambda m: (m / "manifest.json").write_text("[]"), "it is not a JSON object"),
+    (lambda m: (m / "manifest.json").unlink(), "has no manifest.json, so it is not a saved"),
+    (lambda m: m.rename(m.with_name("moved")), "there is no such folder; check the path"),
 ]
 
 
@@ -80,20 +68,17 @@ def test_a_path_with_anything_else_is_refused_and_left_alone(
     (tmp_path / "file").write_text("mine")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "mine").touch()
-    for name, found in (
-        ("m", "another model"),
-        ("file", "something else"),
-        ("folder", "something"),
-    ):
+    other = pc.fit(penguins, pc.ModelSpec("species", {"categorical": "island"}))
+    for name, found in (("m", "another model"), ("file", "something"), ("folder", "something")):
         with pytest.raises(pc.StoreError, match=f"exists and contains {found}"):
-            other(penguins).save(tmp_path / name)
+            other.save(tmp_path / name)
     assert pc.load(tmp_path / "m").id == model.id
     assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "folder", "m"]
     with pytest.raises(pc.StoreError, match="this is a file; give the folder"):
         pc.load(tmp_path / "file")
     for path in ("", None, 3):
         with pytest.raises(pc.StoreError, match="expected the path of a folder"):
-            pc.load(path)  # type: ignore[arg-type]
+            pc.load(path)
 
 
 RULE = pc.DecisionRule(min_probability=0.9)
@@ -105,17 +90,16 @@ RULE = pc.DecisionRule(min_probability=0.9)
     ids=str,
 )
 def test_predict_table_is_what_score_writes(
-    options: dict[str, object], model: pc.Model, penguins: pa.Table, tmp_path: Path
+    options: dict[str, Any], model: pc.Model, penguins: pa.Table, tmp_path: Path
 ) -> None:
-    pc.score(model, penguins, tmp_path / "scored.parquet", **options)  # type: ignore[arg-type]
+    pc.score(model, penguins, tmp_path / "scored.parquet", **options)
     written = pq.read_table(tmp_path / "scored.parquet")
-    scored = model.predict_table(penguins, **options)  # type: ignore[arg-type]
+    scored = model.predict_table(penguins, **options)
     assert scored.schema.names == written.schema.names
-    assert scored.cast(written.schema.remove_metadata()).equals(
-        written.replace_schema_metadata(None)
-    )
+    plain = written.replace_schema_metadata(None)
+    assert scored.cast(plain.schema).equals(plain)
     assert model.predict_table(penguins.to_pandas(), columns=[]).num_rows == penguins.num_rows
-    assert model.predict_table(penguins.slice(0, 0), **options).schema.names == scored.schema.names  # type: ignore[arg-type]
+    assert model.predict_table(penguins.slice(0, 0), **options).schema.names == scored.schema.names
 
 
 @pytest.mark.parametrize(
@@ -130,13 +114,13 @@ def test_predict_table_is_what_score_writes(
     ],
 )
 def test_a_refused_table_is_one_line(
-    rows: object,
-    options: dict[str, object],
+    rows: Any,
+    options: Any,
     error: type[Exception],
     message: str,
     model: pc.Model,
     penguins: pa.Table,
 ) -> None:
     with pytest.raises(error, match=message) as caught:
-        model.predict_table(penguins if rows is None else rows, **options)  # type: ignore[arg-type]
+        model.predict_table(penguins if rows is None else rows, **options)
     assert "\n" not in str(caught.value)

@@ -62,61 +62,38 @@ ODD = pa.table(
     {"y": ["a", "b"], "codes": pa.array([{"a": 1}, {"a": 2}]), "blob": [b"", b"x"], "x": [1.0, 2.0]}
 )
 
-REFUSED: list[tuple[Callable[[pa.Table], object], type[Exception], str]] = [
-    (lambda rows: pc.fit(rows), pc.SpecError, "expected a spec, or label=.* got neither"),
-    (lambda rows: pc.fit(rows, SPEC, label="species"), pc.SpecError, "got both a spec and a label"),
-    (
-        lambda rows: pc.fit(rows, "species"),
-        pc.SpecError,
-        "or write label='species' if it is the class",
-    ),
-    (lambda rows: pc.fit(rows, label="kind"), pc.SpecError, "no column 'kind'; the table has"),
-    (lambda rows: pc.compare(rows), pc.SpecError, "expected a list or mapping of Statistics"),
-    (
-        lambda rows: pc.compare(rows, [SPEC, SPEC], names="ab"),
-        pc.SpecError,
-        "names must be a list of names, got 'ab'",
-    ),
-    (lambda rows: pc.compare(rows, [SPEC]), pc.SpecError, "two models or more, got 1"),
-    (
-        lambda rows: pc.compare(rows, ["a.toml", "b.toml"]),
-        pc.SpecError,
-        "expected a ModelSpec, got str",
-    ),
-    (
-        lambda rows: pc.compare(rows.to_reader(), [SPEC, SPEC]),
-        pc.DataError,
-        "a reader can be read only once",
-    ),
+WRONG_TYPES = pc.ModelSpec("species", {"gaussian_full": ["sex", "island"]})
+WRONG_BLOCKS = pc.ModelSpec("species", {"gaussian_full": "sex", "gaussian_shared": "island"})
+REFUSED: list[tuple[Callable[[pa.Table], object], str]] = [
+    (lambda rows: pc.fit(rows), "expected a spec, or label=.* got neither"),
+    (lambda rows: pc.fit(rows, SPEC, label="species"), "got both a spec and a label"),
+    (lambda rows: pc.fit(rows, "species"), "or write label='species' if it is the class"),
+    (lambda rows: pc.fit(rows, label="kind"), "no column 'kind'; the table has"),
+    (lambda rows: pc.compare(rows, [SPEC, SPEC], names="ab"), "names must be a list .*, got 'ab'"),
+    (lambda rows: pc.compare(rows.to_reader(), [SPEC, SPEC]), "a reader can be read only once"),
     (
         lambda rows: pc.ModelSpec.auto(rows, "species", exclude=["ile", "sexe"]),
-        pc.SpecError,
         "no columns 'ile', 'sexe'; the table has",
     ),
     (
         lambda rows: pc.ModelSpec.auto(ODD.schema, "y"),
-        pc.SpecError,
         r"column 'codes' is struct<.*>, column 'blob' is binary, .*exclude=\['codes', 'blob'\]",
     ),
     (
-        lambda rows: pc.fit(rows, pc.ModelSpec("species", {"gaussian_full": ["sex", "island"]})),
-        pc.SpecError,
+        lambda rows: pc.fit(rows, WRONG_TYPES),
         "column 'sex' is .*, column 'island' is .*, but it models numbers; .* cast them",
     ),
     (
-        lambda rows: pc.fit(
-            rows, pc.ModelSpec("species", {"gaussian_full": "sex", "gaussian_shared": "island"})
-        ),
-        pc.SpecError,
+        lambda rows: pc.fit(rows, WRONG_BLOCKS),
         "gaussian_full: column 'sex' is .* gaussian_shared: column 'island' is ",
     ),
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), REFUSED)
+@pytest.mark.parametrize(("call", "message"), REFUSED)
 def test_a_refusal_is_one_line(
-    call: Callable[[pa.Table], object], error: type[Exception], message: str, penguins: pa.Table
+    call: Callable[[pa.Table], object], message: str, penguins: pa.Table
 ) -> None:
-    with pytest.raises(error, match=message) as caught:
+    with pytest.raises((pc.SpecError, pc.DataError), match=message) as caught:
         call(penguins)
     assert "\n" not in str(caught.value)

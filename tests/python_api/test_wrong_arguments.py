@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import probclass_core as pc
+from probclass_core.cli.app import app
 from probclass_core.sklearn import ProbClassifier
 
 ROWS = 60
@@ -30,54 +31,50 @@ MODEL = pc.fit(FRAME, SPEC)
 FEATURES, KIND = FRAME[["size", "color"]], FRAME["kind"]
 
 
-def with_column(values: Any) -> pd.DataFrame:
-    return FRAME.assign(extra=values)
-
-
 def of_two_levels() -> pd.DataFrame:
     return FRAME.set_axis(pd.MultiIndex.from_product([["all"], FRAME.columns]), axis=1)
 
 
-def fit(label: Any, frame: pd.DataFrame = FRAME) -> Callable[[], object]:
-    return lambda: pc.fit(frame, label=label)
+def fit(frame: Any, label: Any = "kind") -> pc.Model:
+    return pc.fit(frame, label=label)
 
 
-MESSAGES: dict[str, tuple[Callable[[], object], list[str]]] = {
+Call = Callable[[], object]
+BIG = np.array([2**63, 2**63 + 9] * (ROWS // 2), np.uint64)
+TWICE = pd.concat([FRAME, FRAME[["size"]]], axis=1)
+MESSAGES: dict[str, tuple[Call, list[str]]] = {
     "label as a list": (
-        lambda: pc.ModelSpec.auto(FRAME, ["kind"]),  # type: ignore[arg-type]
+        lambda: pc.ModelSpec.auto(FRAME, ["kind"]),
         ["label must be a column name, got ['kind']", "Pass 'kind'."],
     ),
     "label of a spec as a list": (
-        lambda: pc.ModelSpec(label=["kind"], blocks={"categorical": "color"}),  # type: ignore[arg-type]
+        lambda: pc.ModelSpec(label=["kind"], blocks={"categorical": "color"}),
         ["label must be a column name, got ['kind']", "Pass 'kind'."],
     ),
-    "label as a Series": (fit(KIND), ["label must be a column name", "a Series", "Pass 'kind'."]),
-    "label as a tuple": (
-        fit(("kind",)),
-        ["label must be a column name, got ('kind',)", "Pass 'kind'"],
+    "label as a Series": (lambda: fit(FRAME, KIND), ["label must", "a Series", "Pass 'kind'."]),
+    "label as a tuple": (lambda: fit(FRAME, ("kind",)), ["got ('kind',)", "Pass 'kind'"]),
+    "label as a number": (
+        lambda: fit(FRAME.set_axis(range(3), axis=1), 2),
+        ["label must be a column name, got 2", "pass '2'"],
     ),
     "columns of two levels": (
-        fit("kind", of_two_levels()),
+        lambda: fit(of_two_levels()),
         ["names of 2 levels, such as ('all', 'size')", "frame.columns = ["],
     ),
     "columns of two levels of a classifier": (
         lambda: ProbClassifier().fit(of_two_levels(), KIND),
         ["names of 2 levels"],
     ),
-    "label as a number": (
-        fit(2, FRAME.set_axis(range(3), axis=1)),
-        ["label must be a column name, got 2", "pass '2'"],
-    ),
     "weight as a Series": (
-        lambda: pc.ModelSpec.auto(FRAME, "kind", weight=FRAME["size"]),  # type: ignore[arg-type]
+        lambda: pc.ModelSpec.auto(FRAME, "kind", weight=FRAME["size"]),
         ["weight must be a column name", "Pass 'size'."],
     ),
     "nothing to exclude": (
-        lambda: pc.ModelSpec.auto(FRAME, "kind", exclude=None),  # type: ignore[arg-type]
+        lambda: pc.ModelSpec.auto(FRAME, "kind", exclude=None),
         ["exclude must be text or a list of names, got None"],
     ),
     "misspelt effort": (
-        lambda: pc.ModelSpec.auto(FRAME, "kind", effort="defalt"),  # type: ignore[arg-type]
+        lambda: pc.ModelSpec.auto(FRAME, "kind", effort="defalt"),
         ["effort must be one of 'best', 'default', 'fast'", "Did you mean 'default'?"],
     ),
     "misspelt effort of a classifier": (
@@ -85,68 +82,67 @@ MESSAGES: dict[str, tuple[Callable[[], object], list[str]]] = {
         ["estimator 'defalt' is unknown", "Did you mean 'default'?"],
     ),
     "misspelt choice": (
-        lambda: pc.evaluate(MODEL, FRAME, missing_columns="alow"),  # type: ignore[arg-type]
+        lambda: pc.evaluate(MODEL, FRAME, missing_columns="alow"),
         ["missing_columns must be one of", "Did you mean 'allow'?"],
     ),
     "drift of rows": (
-        lambda: pc.drift(MODEL, FRAME),  # type: ignore[arg-type]
+        lambda: pc.drift(MODEL, FRAME),
         ["drift compares two models, got a DataFrame", "health(model, rows)"],
     ),
     "no sink": (
         lambda: pc.score(MODEL, FRAME),
         ["score writes its rows to a table", "model.predict_table(rows)"],
     ),
+    "sink as a frame": (lambda: pc.score(MODEL, FRAME, FRAME), ["a DataFrame is not a path"]),
     "workers as text": (
-        lambda: pc.fit(FRAME, SPEC, workers="two"),  # type: ignore[arg-type]
+        lambda: pc.fit(FRAME, SPEC, workers="two"),
         ["workers must be a whole number, got 'two'"],
     ),
     "cache as a frame": (
-        lambda: pc.fit(FRAME, SPEC, cache=FRAME),  # type: ignore[arg-type]
+        lambda: pc.fit(FRAME, SPEC, cache=FRAME),
         ["cache must be text or a path, got a DataFrame"],
     ),
-    "store of nothing": (
-        lambda: pc.ModelStore(None),  # type: ignore[arg-type]
-        ["uri must be text or a path, got None"],
-    ),
+    "store of nothing": (lambda: pc.ModelStore(None), ["uri must be text or a path, got None"]),
     "spec file as a dict": (
-        lambda: pc.ModelSpec.from_file({"label": "kind"}),  # type: ignore[arg-type]
+        lambda: pc.ModelSpec.from_file({"label": "kind"}),
         ["path must be text or a path, got {'label': 'kind'}"],
-    ),
-    "sink as a frame": (
-        lambda: pc.score(MODEL, FRAME, FRAME),  # type: ignore[arg-type]
-        ["a DataFrame is not a path"],
     ),
     "frame as conditions": (
         lambda: pc.evaluate(MODEL, FRAME, where=FRAME),
         ["where must be text such as", "got a DataFrame"],
     ),
+    "model by its name": (
+        lambda: pc.evaluate("air@champion", FRAME),
+        ["expected a Model, got str", "load"],
+    ),
+    "spec by its path": (
+        lambda: pc.fit(FRAME, "air.toml"),
+        ["expected a ModelSpec, got str", "ModelSpec.from_file"],
+    ),
     "model instead of statistics": (
-        lambda: pc.finalize(MODEL),  # type: ignore[arg-type]
+        lambda: pc.finalize(MODEL),
         ["expected a Statistics, got Model", "summarize(source, spec)"],
     ),
     "whole numbers beyond 64 bits": (
-        fit("kind", with_column([2**70] * ROWS)),
+        lambda: fit(FRAME.assign(extra=[2**70] * ROWS)),
         ["column 'extra' has whole numbers beyond 64 bits, such as 1180591620717411303424", "text"],
     ),
     "label beyond int64": (
-        fit("extra", with_column(np.array([2**63, 2**63 + 9] * (ROWS // 2), np.uint64))),
+        lambda: fit(FRAME.assign(extra=BIG), "extra"),
         ["label 'extra' is uint64", "beyond int64", "cast it to text"],
     ),
     "mixed values": (
-        fit("kind", with_column([[1], "x"] * (ROWS // 2))),
+        lambda: fit(FRAME.assign(extra=[[1], "x"] * (ROWS // 2))),
         ["column 'extra' mixes list values such as [1] and str values such as 'x'", "one type"],
     ),
     "objects": (
-        fit("kind", with_column([complex(1, 2)] * ROWS)),
+        lambda: fit(FRAME.assign(extra=[complex(1, 2)] * ROWS)),
         ["column 'extra' has complex values", "drop it"],
     ),
-    "duplicate columns of a frame": (
-        fit("kind", pd.concat([FRAME, FRAME[["size"]]], axis=1)),
-        ["the table has 2 columns named 'size'; rename all but one."],
-    ),
+    "duplicate columns": (lambda: fit(TWICE), ["2 columns named 'size'; rename all but one."]),
     "duplicate columns of a classifier": (
-        lambda: ProbClassifier().fit(pd.concat([FEATURES, FRAME[["size"]]], axis=1), KIND),
-        ["the table has 2 columns named 'size'; rename all but one."],
+        lambda: ProbClassifier().fit(TWICE.drop(columns="kind"), KIND),
+        ["2 columns named 'size'; rename all but one."],
     ),
     "one row of plain values": (
         lambda: MODEL.predict({"size": 0.5, "color": "red"}),
@@ -155,10 +151,6 @@ MESSAGES: dict[str, tuple[Callable[[], object], list[str]]] = {
     "columns of different lengths": (
         lambda: MODEL.predict({"size": [0.5, 1.0], "color": ["red"]}),
         ["the columns have different lengths: {'size': 2, 'color': 1}"],
-    ),
-    "force without a reason": (
-        lambda: pc.ModelStore("models").promote("air", "x", "champion", force=True),
-        ["force needs a reason", "--force --reason TEXT"],
     ),
 }
 
@@ -171,8 +163,7 @@ def test_a_wrong_argument_is_answered_by_one_clear_line(name: str) -> None:
     message = str(caught.value)
     assert "\n" not in message
     assert len(message) < 300
-    for fragment in fragments:
-        assert fragment in message
+    assert [fragment for fragment in fragments if fragment not in message] == []
 
 
 UNUSABLE = {
@@ -241,42 +232,13 @@ def test_the_index_is_no_feature_of_the_default_model(tmp_path: Path) -> None:
     assert set(pc.ModelSpec.auto(table, "kind").features) <= {"size", "color"}
 
 
-def answer(*words: str) -> str:
-    from probclass_core.cli.app import app
-
-    result = CliRunner().invoke(app, list(words))
-    assert result.exit_code == 2
-    return " ".join(result.output.split())
-
-
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    FRAME.to_csv("rows.csv", index=False)
-    return tmp_path
-
-
-def test_the_command_line_suggests_the_effort_that_was_meant(shop: Path) -> None:
-    words = ("fit", "rows.csv", "--auto", "--label", "kind", "--effort", "bst", "--dry-run")
-    assert "Did you mean 'best'?" in answer(*words)
-
-
-def test_promoting_again_on_the_command_line_names_its_options(shop: Path) -> None:
-    store = pc.ModelStore("models")
-    first = store.save(MODEL, "kinds")
-    second = store.save(pc.fit(FRAME, pc.ModelSpec("kind", {"categorical": "color"})), "kinds")
-    store.promote("kinds", first, "champion")
-    store.promote("kinds", second, "champion")
-    store.rollback("kinds", reason="it was worse")
-    line = answer("promote", f"kinds@{second.id}", "champion", "--store", "models")
-    assert "promote it with force and a reason (--force --reason TEXT)" in line
-
-
 @pytest.mark.parametrize(
     ("word", "found"), [("watch", "docs/monitoring.md"), ("train", "probclass fit")]
 )
 def test_words_of_other_tools_lead_to_the_command(word: str, found: str) -> None:
-    line = answer(word)
+    result = CliRunner().invoke(app, [word])
+    assert result.exit_code == 2
+    line = " ".join(result.output.split())
     assert found in line
     pages = [page for page in line.split() if page.startswith("docs/")]
     assert all((Path(__file__).parents[2] / page).is_file() for page in pages)

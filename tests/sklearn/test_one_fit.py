@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
@@ -16,7 +15,6 @@ import probclass_core as pc
 from probclass_core.sklearn import ProbClassifier
 from probclass_core.spec.model_spec import Effort
 
-DATA = Path(__file__).parents[2] / "benchmarks" / "data"
 TWO_PASSES = pc.ModelSpec(
     "label",
     [pc.Block("discretized", "age", given="fare"), pc.Block("categorical", ["sex", "embarked"])],
@@ -25,9 +23,9 @@ TWO_PASSES = pc.ModelSpec(
 
 
 @pytest.fixture(scope="module")
-def titanic() -> pd.DataFrame:
-    frame: pd.DataFrame = pq.read_table(DATA / "titanic.parquet").to_pandas()
-    return frame[["pclass", "sex", "age", "fare", "embarked", "label"]]
+def titanic(titanic: pa.Table) -> pd.DataFrame:
+    """A few of its columns."""
+    return titanic.select(["pclass", "sex", "age", "fare", "embarked", "label"]).to_pandas()
 
 
 def test_a_spec_of_two_passes_gives_one_model(titanic: pd.DataFrame) -> None:
@@ -39,9 +37,13 @@ def test_a_spec_of_two_passes_gives_one_model(titanic: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("effort", ["fast", "default"])
-def test_derived_blocks_give_one_model(titanic: pd.DataFrame, effort: Effort) -> None:
-    spec = pc.ModelSpec.auto(titanic, "label", effort=effort)
-    fitted = ProbClassifier(effort).fit(titanic.drop(columns="label"), titanic["label"])
+@pytest.mark.parametrize("on_scarce", ["pool", "error"])
+def test_derived_blocks_give_one_model(
+    titanic: pd.DataFrame, effort: Effort, on_scarce: Any
+) -> None:
+    spec = pc.ModelSpec.auto(titanic, "label", effort=effort, on_scarce=on_scarce)
+    classifier = ProbClassifier(effort, on_scarce=on_scarce)
+    fitted = classifier.fit(titanic.drop(columns="label"), titanic["label"])
     assert fitted.model_.spec == spec
     assert fitted.model_.id == pc.fit(titanic, spec).id
 
@@ -65,10 +67,10 @@ def test_sample_weights_train_as_a_weight_column_does(titanic: pd.DataFrame) -> 
 
 def test_a_search_over_efforts_has_no_fold_without_a_score(titanic: pd.DataFrame) -> None:
     grid = {"estimator": ["fast", "default", "best", TWO_PASSES]}
-    folds = StratifiedKFold(3)
+    folds = StratifiedKFold(2)
     search = GridSearchCV(ProbClassifier(), grid, scoring="neg_log_loss", cv=folds)
     search.fit(titanic.drop(columns="label"), titanic["label"])
-    for fold in range(3):
+    for fold in range(2):
         assert np.isfinite(search.cv_results_[f"split{fold}_test_score"]).all()
 
 

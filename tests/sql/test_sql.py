@@ -44,27 +44,30 @@ def scored(
     return result.take(pac.sort_indices(result["key"]))
 
 
-@pytest.mark.parametrize("tables", [None, "numbers"], ids=["in_query", "in_tables"])
-@pytest.mark.parametrize("case", BLOCKS)
-@pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
-def test_every_family_scores_as_in_python(engine: str, case: str, tables: str | None) -> None:
+@pytest.mark.parametrize("engine", [*ENGINES, pytest.param("postgres", marks=pytest.mark.services)])
+@pytest.mark.parametrize(
+    ("case", "tables"),
+    [*((case, None) for case in BLOCKS), *((case, "numbers") for case in IN_TABLES)],
+)
+def test_every_family_scores_as_in_python(
+    engine: str, case: str, tables: str | None, request: pytest.FixtureRequest
+) -> None:
+    run = ENGINES.get(engine) or request.getfixturevalue("on_postgres")
     if (engine, case) == ("sqlite", "written"):
         with pytest.raises(pc.NotSupportedError, match="sqlite cannot read the text of"):
-            check_case(case, engine, ENGINES[engine], tables)
-        return
-    check_case(case, engine, ENGINES[engine], tables)
+            check_case(case, engine, run, tables)
+    else:
+        check_case(case, engine, run, tables)
+
+
+@pytest.mark.parametrize("case", sorted(set(BLOCKS) - set(IN_TABLES)))
+def test_numbers_of_every_family_may_be_in_tables(case: str) -> None:
+    check_case(case, "duckdb", on_duckdb, "numbers")
 
 
 @pytest.mark.parametrize(
-    ("engine", "case", "tables"),
-    [(engine, case, None) for case in BLOCKS for engine in ("datafusion", "clickhouse")]
-    + [(engine, case, "numbers") for case in IN_TABLES for engine in ("datafusion", "clickhouse")],
+    ("engine", "size"), [("duckdb", 200), pytest.param("sqlite", 5, marks=pytest.mark.nightly)]
 )
-def test_other_engines_score_as_in_python(engine: str, case: str, tables: str | None) -> None:
-    check_case(case, engine, ENGINES[engine], tables)
-
-
-@pytest.mark.parametrize(("engine", "size"), [("duckdb", 200), ("sqlite", 5)])
 def test_500_columns_and_50_classes_are_scored_by_joins(engine: str, size: int) -> None:
     random = np.random.default_rng(0)
     group = np.arange(400) % 50
@@ -352,7 +355,7 @@ def test_an_estimator_without_a_formula_is_refused_with_its_reason() -> None:
     model = pc.fit(training(), pc.ModelSpec("label", [pc.Block("knn_density", ["number"])]))
     with pytest.raises(pc.NotSupportedError, match="compare a row with all training rows"):
         model.to_sql(dialect="duckdb", source="rows")
-    newer = fitted("gaussian_diagonal")
+    newer = pc.fit(training(), pc.ModelSpec("label", BLOCKS["gaussian_diagonal"]))
     likelihood = newer.likelihoods["gaussian_diagonal"]
     formula = dataclasses.replace(likelihood.formula(), version=2)  # type: ignore[attr-defined]
     likelihood.formula = lambda: formula  # type: ignore[attr-defined]

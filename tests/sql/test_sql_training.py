@@ -6,10 +6,13 @@ import logging
 import pickle
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import psycopg
+import psycopg2
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -22,6 +25,7 @@ from sql_cases import (
     check_nist,
     compare_parameters,
     nist_rows,
+    postgres_table,
     sqlite_table,
     training,
 )
@@ -65,24 +69,32 @@ def on_sqlalchemy(rows: pa.Table) -> Any:
     return sqlalchemy.create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
 
 
-CONNECT: dict[str, Callable[[pa.Table], Any]] = {
-    "duckdb": on_duckdb,
-    "sqlite": on_sqlite,
-    "adbc": on_adbc,
-    "sqlalchemy": on_sqlalchemy,
-}
+Connect = Callable[[pa.Table], Any]
+DATABASES = ["duckdb", "sqlite", pytest.param("postgres", marks=pytest.mark.services)]
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Connect to a new database, or to a new schema of one, with rows in its table "rows"."""
+    if request.param != "postgres":
+        yield {"duckdb": on_duckdb, "sqlite": on_sqlite}[request.param]
+        return
+    url = request.getfixturevalue("postgres_url")
+    with ExitStack() as opened:
+
+        def on_postgres(rows: pa.Table) -> Any:
+            connection = opened.enter_context(psycopg.connect(url, autocommit=True))
+            schema = f"schema_{id(connection)}"
+            connection.execute(f"CREATE SCHEMA {schema}; SET search_path = {schema}")
+            postgres_table(connection, rows)
+            return connection
+
+        yield on_postgres
 
 
 @pytest.fixture(scope="module")
-def sources() -> Iterator[dict[str, pc.SqlSource]]:
-    connections = {name: connect(ROWS) for name, connect in CONNECT.items()}
-    yield {name: pc.SqlSource(each, "rows") for name, each in connections.items()}
-    connections["adbc"].close()
-
-
-@pytest.fixture(params=["duckdb", "sqlite"])
-def source(request: pytest.FixtureRequest, sources: dict[str, pc.SqlSource]) -> pc.SqlSource:
-    return sources[request.param]
+def source(connect: Connect) -> pc.SqlSource:
+    return pc.SqlSource(connect(ROWS), "rows")
 
 
 @pytest.fixture
@@ -110,11 +122,13 @@ def test_statistics_by_group_by_give_the_model_of_the_rows(
     assert actual.training["rows"] == expected.training["rows"]
 
 
-@pytest.mark.parametrize("name", ["adbc", "sqlalchemy"])
 @pytest.mark.parametrize("case", ["mixed", "given_numbers"])
-def test_other_kinds_of_connections(sources: dict[str, pc.SqlSource], name: str, case: str) -> None:
+def test_other_kinds_of_connections(case: str) -> None:
     spec = pc.ModelSpec("label", BLOCKS[case])
-    compare_parameters(pc.fit(ROWS, spec), pc.fit(sources[name], spec))
+    expected = pc.fit(ROWS, spec)
+    with on_adbc(ROWS) as connection:
+        compare_parameters(expected, pc.fit(pc.SqlSource(connection, "rows"), spec))
+    compare_parameters(expected, pc.fit(pc.SqlSource(on_sqlalchemy(ROWS), "rows"), spec))
 
 
 @pytest.mark.parametrize("case", sorted(set(BUILT_IN) - set(AGGREGATED)))
@@ -162,10 +176,9 @@ def test_conditions_select_the_same_rows(source: pc.SqlSource, where: Any) -> No
     assert actual.classes.equals(expected.classes)
 
 
-@pytest.mark.parametrize("connect", [on_duckdb, on_sqlite])
 @pytest.mark.parametrize("kind", ["text", "integer", "bool", "float"])
 @pytest.mark.usefixtures("forbid_reading")
-def test_classes_of_each_type(connect: Callable[[pa.Table], Any], kind: str) -> None:
+def test_classes_of_each_type(connect: Connect, kind: str) -> None:
     labels: dict[str, list[Any]] = {
         "text": ["a", "A", None, "a", "A"],
         "integer": [-1, 2**60, None, -1, 2**60],
@@ -199,9 +212,8 @@ def test_statistics_of_databases_and_files_merge(cut: int, case: str, seed: int)
     compare_parameters(pc.fit(rows, spec), pc.finalize(pc.merge(parts)))
 
 
-@pytest.mark.parametrize("connect", [on_duckdb, on_sqlite])
 @pytest.mark.usefixtures("forbid_reading")
-def test_nist_digits(connect: Callable[[pa.Table], Any]) -> None:
+def test_nist_digits(connect: Connect) -> None:
     check_nist(pc.SqlSource(connect(nist_rows()), "rows"))
 
 
@@ -280,9 +292,8 @@ GAUSSIAN = [pc.Block("gaussian_diagonal", ["x"])]
         ({"y": ["a"][:0], "x": [1.0][:0]}, pc.ModelSpec("y", GAUSSIAN), "no rows|no class|nothing"),
     ],
 )
-@pytest.mark.parametrize("connect", [on_duckdb, on_sqlite])
 def test_bad_input_is_one_clear_line(
-    connect: Callable[[pa.Table], Any], rows: dict[str, Any], spec: pc.ModelSpec, message: str
+    connect: Connect, rows: dict[str, Any], spec: pc.ModelSpec, message: str
 ) -> None:
     table = pa.table(rows)
     if not table.num_rows:
@@ -292,11 +303,13 @@ def test_bad_input_is_one_clear_line(
     assert "\n" not in str(raised.value)
 
 
-def test_a_missing_table_is_one_clear_line(tmp_path: Path) -> None:
-    for connection, error in ((duckdb.connect(), "does not exist"), (on_sqlite(ROWS), "no such")):
-        with pytest.raises(pc.TableError, match=error) as raised:
-            pc.SqlSource(connection, "absent")
-        assert "\n" not in str(raised.value)
+def test_a_missing_table_is_one_clear_line(connect: Connect) -> None:
+    with pytest.raises(pc.TableError, match=r"absent.* does not exist|no such .*absent") as raised:
+        pc.SqlSource(connect(ROWS), "absent")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_wrong_connection_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(pc.NotSupportedError, match=r"builtins\.int is not a connection"):
         pc.SqlSource(3, "rows")
     with pytest.raises(pc.TableError, match="there is no file"):
@@ -328,6 +341,28 @@ def test_a_table_by_its_uri(tmp_path: Path) -> None:
         pickle.loads(pickle.dumps(pc.open_table(uri).plan().fragments[0]))  # for other processes
     with pytest.raises(pc.TableError, match="read-only"):
         pc.score(expected, ROWS, uri)
+
+
+@pytest.mark.services
+def test_a_table_of_postgres_by_its_uri_and_by_psycopg2(
+    postgres_url: str, postgres_connection: psycopg.Connection[Any]
+) -> None:
+    postgres_table(postgres_connection, ROWS, "trips")
+    spec = pc.ModelSpec("label", BLOCKS["mixed"])
+    expected = pc.fit(ROWS, spec)
+    host = postgres_url.partition("host=")[2]
+    address = pc.TableRef("postgresql://airflow@/airflow::public.trips", options={"host": host})
+    compare_parameters(expected, pc.fit(address, spec))
+    connection = psycopg2.connect(postgres_url)
+    compare_parameters(expected, pc.fit(pc.SqlSource(connection, "trips"), spec))
+    connection.close()
+
+
+def test_squares_beyond_the_arithmetic_of_a_database(connect: Connect) -> None:
+    tiny = [1e-200, 3e-200, 1e-120, 2e-120]
+    rows = pa.table({"y": ["a", "b"] * 2, "x": tiny, "z": [1e120, 2e120, 3e120, 4e120]})
+    spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x", "z"])])
+    compare_parameters(pc.fit(rows, spec), pc.fit(pc.SqlSource(connect(rows), "rows"), spec))
 
 
 def test_a_connection_stays_in_its_process() -> None:

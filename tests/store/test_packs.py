@@ -47,17 +47,6 @@ def entries_in(data: bytes) -> dict[str, Entry]:
     return {fragment: pack.entry(fragment, data) for fragment in pack.fragments}
 
 
-def test_each_entry_keeps_the_tables_that_it_has() -> None:
-    names = [["classes"], ["classes", "a", "b"], [], ["classes", "b"]]
-    entries = {str(names_of): entry_of(dict.fromkeys(names_of, TABLE)) for names_of in names}
-    for fragments in (list(entries), list(entries)[::-1]):
-        _, data = encode_pack(SUMMARY, {fragment: entries[fragment] for fragment in fragments})
-        read = entries_in(data)
-        assert {fragment: str(list(read[fragment].tables("p"))) for fragment in read} == {
-            fragment: fragment for fragment in entries
-        }
-
-
 @pytest.mark.parametrize("counts", [(-1, 10), (3, 5), ()])
 def test_a_footer_with_fewer_rows_than_its_entry_is_damage(counts: tuple[int, ...]) -> None:
     footer = Footer("a file", TABLE.schema, counts)
@@ -69,7 +58,7 @@ def test_a_footer_with_fewer_rows_than_its_entry_is_damage(counts: tuple[int, ..
 def test_tables_and_footers_are_read_back_unchanged() -> None:
     entries = {
         name: entry_of(
-            {"statistics": table, "more": TABLE},
+            {"statistics": table, **({} if name == "no rows" else {"more": TABLE})},
             table.num_rows,
             None if name == "chunks" else Footer(name, TABLE.schema, (3, 9)),
         )
@@ -79,7 +68,7 @@ def test_tables_and_footers_are_read_back_unchanged() -> None:
     for name, entry in entries_in(data).items():
         tables = entry.tables("the pack")
         assert tables["statistics"].equals(TABLES[name], check_metadata=True), name
-        assert tables["more"].equals(TABLE)
+        assert name == "no rows" or tables["more"].equals(TABLE)
         assert (entry.rows, entry.null_labels) == (TABLES[name].num_rows, 1)
         assert entry.stored == entries[name].stored
         assert entry.footer == entries[name].footer
@@ -103,35 +92,3 @@ def test_a_pack_is_an_arrow_file_of_arrow_streams() -> None:
     assert (row["fragment"], row["rows"], row["footer_rows"]) == ("first", 12, [3, 9])
     assert pa.ipc.open_stream(row["tables"]["statistics"]).read_all().equals(TABLE)
     assert pa.ipc.read_schema(pa.py_buffer(row["footer_schema"])) == TABLE.schema
-
-
-def test_damage_to_one_entry_leaves_the_others() -> None:
-    entries = {
-        name: entry_of({"statistics": TABLE.slice(row)})
-        for row, name in enumerate(("first", "second"))
-    }
-    _, data = encode_pack(SUMMARY, entries)
-    damaged = bytearray(data)
-    damaged[data.rindex(bytes(entries["second"].streams["statistics"])) + 1000] ^= 1
-    read = entries_in(bytes(damaged))
-    assert read["first"].tables("the pack")["statistics"].equals(TABLE)
-    with pytest.raises(pc.StoreError, match=r"^the pack is damaged: "):
-        read["second"].tables("the pack")
-    for cut in (b"", data[:40], data[:200], data[:-1], b"{}" + data):
-        with pytest.raises(pc.StoreError, match=r"^the pack is damaged: "):
-            Pack(cut, "the pack")
-
-
-def test_a_flipped_bit_is_never_read_as_data() -> None:
-    tables = {"statistics": TABLE.slice(0, 2)}
-    _, data = encode_pack(SUMMARY, {"first": entry_of(tables, 2, FOOTER)})
-    for position in range(len(data)):
-        damaged = bytearray(data)
-        damaged[position] ^= 1 << position % 8
-        try:
-            entry = entries_in(bytes(damaged))["first"]
-            table = entry.tables("the pack")["statistics"]
-        except pc.StoreError:
-            continue
-        assert (entry.rows, entry.null_labels, entry.footer) == (2, 1, FOOTER)
-        assert table.equals(tables["statistics"])

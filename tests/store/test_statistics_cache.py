@@ -50,13 +50,7 @@ def test_a_sliding_window_reads_only_the_new_day(lake: Path, store: pc.ModelStor
     )
 
 
-def test_erasing_rows_reads_only_their_file_again(lake: Path, store: pc.ModelStore) -> None:
-    fit_and_count(lake, store)
-    write_day(lake, DAYS[4], rows_of(4).slice(1))
-    assert fit_and_count(lake, store) == (59, 7)
-
-
-@pytest.mark.parametrize("day", range(8))
+@pytest.mark.parametrize("day", [0, 3, 7])
 def test_kept_statistics_without_labels_are_replaced_when_the_labels_arrive(
     lake: Path, store: pc.ModelStore, day: int
 ) -> None:
@@ -211,12 +205,3 @@ def test_statistics_are_cached_in_stores_of_fsspec(lake: Path) -> None:
     assert len(entries(store)) == len(pc.StatisticsCache(store).collect(timedelta(0))) == 8
     assert entries(store) == []
     assert fit_and_count(lake, store) == (480, 0)
-
-
-def test_files_of_a_delta_table_are_read_once(tmp_path: Path, store: pc.ModelStore) -> None:
-    import deltalake
-
-    lake = tmp_path / "delta"
-    for seed in range(3):
-        deltalake.write_deltalake(str(lake), rows_of(seed), mode="append")
-        assert fit_and_count(lake, store) == (60, seed)

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
-from probclass_core.arrow.bundle import Bundle
 from probclass_core.model.calibration import METHODS
 
 BILL = pc.Block("gaussian_full", ["bill_length_mm", "bill_depth_mm"])
@@ -87,25 +86,3 @@ def test_calibration_and_quantiles_are_part_of_the_content_id(
     without = dataclasses.replace(others[0], calibration=None)
     assert without.id == model.id
     assert pc.calibrate(model, held_out).id == others[0].id
-
-
-def test_a_model_without_them_has_no_such_tables(model: pc.Model) -> None:
-    bundle = model.to_bundle()
-    assert list(bundle.tables) == ["priors", "gaussian_full"]
-    again = pc.Model.from_bundle(Bundle.from_files(bundle.manifest(), bundle.files().__getitem__))
-    assert (again.calibration, again.density_quantiles) == (None, None)
-    assert again.id == model.id
-
-
-def test_the_tables_are_plain_arrow_files(
-    tmp_path: Path, held_out: pa.Table, model: pc.Model
-) -> None:
-    store = pc.ModelStore(tmp_path)
-    version = store.save(pc.calibrate(model, held_out), "penguins")
-    file = tmp_path / "penguins" / version.id / "calibration.arrow"
-    first, *others = pa.ipc.open_file(file.read_bytes()).read_all().to_pylist()
-    assert first["method"] == "temperature_and_bias"
-    assert (first["class"], first["knot"]) == (None, -20.0)
-    assert first["value"] > 0
-    assert [row["class"] for row in others] == model.classes.to_pylist()
-    assert {row["knot"] for row in others} == {None}

@@ -64,7 +64,7 @@ def test_a_writer_killed_before_any_step_leaves_all_or_nothing_and_a_rerun_compl
 
 
 def test_processes_that_save_equal_models_make_one_version_of_each(tmp_path: Path) -> None:
-    racers = [start("race", tmp_path, time.time() + 3) for _ in range(3)]
+    racers = [start("race", tmp_path, time.time() + 2) for _ in range(3)]
     for racer in racers:
         finish(racer)
     store = ModelStore(tmp_path)

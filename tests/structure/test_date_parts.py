@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import probclass_core as pc
 from probclass_core.arrow.parts import PARTS, parts_of_type, select
-from probclass_core.cli.app import app
 from probclass_core.plots import effect
 from probclass_core.sklearn import ProbClassifier
 
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-DATE_PARTS = ("year", "month", "day", "day_of_year", "weekday")
-TIME_PARTS = ("hour", "minute", "time_of_day")
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia", "+05:30")
 
 # Nanoseconds begin in 1677; Arrow knows no daylight saving time after 2037.
@@ -180,16 +175,11 @@ def plain_files(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return written(with_columns(table), tmp_path_factory.mktemp("plain") / "table")
 
 
-@pytest.mark.parametrize(
-    "engine", ["threads", "pool", pytest.param("processes", marks=pytest.mark.nightly)]
-)
 def test_a_model_of_parts_is_the_model_of_such_columns(
-    table: pa.Table, files: Path, plain_files: Path, tmp_path: Path, engine: str
+    table: pa.Table, files: Path, plain_files: Path, tmp_path: Path
 ) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        run_by: Any = {"engine": pool if engine == "pool" else engine, "workers": 2}
-        model = pc.fit(files, SPEC, cache=str(tmp_path), **run_by)
-        plain = pc.fit(plain_files, SPEC, **run_by)
+    model = pc.fit(files, SPEC, cache=str(tmp_path))
+    plain = pc.fit(plain_files, SPEC)
     assert model.parameters == plain.parameters
     assert model.block_weights == plain.block_weights
     cached = pc.fit(files, SPEC, cache=str(tmp_path))
@@ -211,16 +201,6 @@ def test_parts_in_frames(table: pa.Table, plain: pc.Model) -> None:
     assert isinstance(pandas["pickup"].dtype, pd.DatetimeTZDtype)
     for frame in (pandas, pl.from_arrow(table)):
         np.testing.assert_array_equal(pc.fit(frame, SPEC).predict_proba(frame), expected)
-    blocks = {"categorical": list(FEATURES[:2]), "gaussian_diagonal": ["fare"]}
-    classifier = ProbClassifier(blocks).fit(pandas[["pickup", "fare"]], pandas["tip"])
-    columns = with_columns(table).to_pandas()
-    for name in FEATURES[:2]:
-        columns[name] = columns[name].astype("Int64")
-    other = ProbClassifier(blocks).fit(columns[[*FEATURES[:2], "fare"]], pandas["tip"])
-    np.testing.assert_array_equal(
-        classifier.predict_proba(pandas[["pickup", "fare"]]),
-        other.predict_proba(columns[[*FEATURES[:2], "fare"]]),
-    )
 
 
 def test_everything_that_reads_rows_computes_parts(
@@ -314,23 +294,6 @@ def test_only_the_source_column_is_read(files: Path) -> None:
     assert 0 < statistics.rows < 600
     assert spec.source_columns(["pickup", "tip"]) == ("pickup",)
     assert spec.source_columns(["hour(pickup)", "pickup"]) == ("hour(pickup)", "pickup")
-
-
-def test_the_command_line_takes_parts_from_a_spec_file(files: Path, tmp_path: Path) -> None:
-    toml = tmp_path / "spec.toml"
-    toml.write_text(
-        'label = "tip"\n[[blocks]]\nestimator = "categorical"\ncolumns = ["hour(pickup)"]\n'
-    )
-    spec = pc.ModelSpec.from_file(toml)
-    assert pc.ModelSpec.from_dict(spec.to_dict()) == spec
-    store = ["--store", str(tmp_path / "store")]
-    runner = CliRunner()
-    fitted = runner.invoke(
-        app, ["fit", str(files), "--spec", str(toml), "--name", "tips", "--alias", "now", *store]
-    )
-    assert fitted.exit_code == 0, fitted.output
-    shown = runner.invoke(app, ["explain", "tips@now", str(files), "--row", "3", *store])
-    assert "hour(pickup)" in shown.output, shown.output
 
 
 @pytest.mark.parametrize(

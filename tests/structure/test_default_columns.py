@@ -32,15 +32,6 @@ def test_whole_number_codes_interact_as_text_does(codes: pa.DataType) -> None:
     assert pc.evaluate(model, rows[1000:]).accuracy > 0.87  # 0.9 is the best possible
 
 
-def test_three_whole_numbers_act_together_as_text_does() -> None:
-    random = np.random.default_rng(0)
-    values = random.integers(0, 2, (4000, 3))
-    label = values.sum(axis=1) % 2 ^ (random.random(4000) < 0.1)
-    rows = pa.table({**dict(zip("abc", values.T.astype(float), strict=True)), "y": label})
-    model = pc.fit(rows[:2000], label="y")
-    assert pc.evaluate(model, rows[2000:]).accuracy > 0.87
-
-
 def test_no_block_of_the_default_needs_another_pass() -> None:
     """A block that would be cut in a second pass says nothing in the search for blocks."""
     random = np.random.default_rng(0)

@@ -57,13 +57,6 @@ def test_prices_and_ids_are_refused_at_once(by: str) -> None:
     assert process_time() - began < 4.0
 
 
-@pytest.mark.parametrize("engine", ["threads", "processes"])
-def test_no_feature_is_read_for_each_price_on_any_engine(tmp_path: Path, engine: str) -> None:
-    pq.write_table(PRICES, tmp_path / "rows.parquet", row_group_size=20_000)
-    with pytest.raises(pc.DataError, match="as a measurement or an id has"):
-        pc.fit(tmp_path / "rows.parquet", SPEC, engine=engine, workers=2)
-
-
 def test_a_sorted_label_is_refused_although_its_first_rows_have_few_values() -> None:
     with pytest.raises(pc.DataError, match="as a measurement or an id has"):
         pc.fit(PRICES.sort_by("y"), label="y")
@@ -106,6 +99,7 @@ def test_many_classes_with_enough_rows_are_trained(label: Any) -> None:
     assert len(model.classes) == len(set(np.asarray(label).tolist()))
 
 
+@pytest.mark.nightly
 def test_a_sample_of_few_rows_of_each_class_is_no_reason_to_refuse() -> None:
     """Blocks are chosen on 32,768 rows, less than 50 of each of 1,010 classes."""
     table = rows_with(np.arange(60_600) % 1010, columns=1)

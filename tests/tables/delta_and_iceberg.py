@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -21,45 +21,12 @@ import probclass_core as pc
 os.environ["POLARS_ICEBERG_PLANNER"] = "pyiceberg"
 
 
-class Lake(Protocol):
-    """A folder of tables of one format, each with a name."""
-
-    def ref(self, name: str, **options: Any) -> pc.TableRef:
-        """Return the reference that probclass takes."""
-        ...
-
-    def write(self, name: str, rows: pa.Table, by: list[str]) -> None:
-        """Create a table with the format's own library, or append rows to it."""
-        ...
-
-    def replace(self, name: str, rows: pa.Table, month: str) -> None:
-        """Replace a month with the format's own library."""
-        ...
-
-    def read(self, name: str, version: int | None = None) -> pa.Table:
-        """Read all rows of a version with the format's own library."""
-        ...
-
-    def read_with_polars(self, name: str) -> pl.DataFrame:
-        """Read all rows with polars."""
-        ...
-
-    def versions(self, name: str) -> list[int]:
-        """Return the versions of a table, oldest first."""
-        ...
-
-    def commits(self, name: str) -> list[dict[str, Any]]:
-        """Return the records of all commits, oldest first."""
-        ...
-
-    def files(self, name: str) -> list[Path]:
-        """Return the data files of a table, whether or not the log names them."""
-        ...
-
-
 @dataclass(frozen=True)
 class DeltaLake:
-    """Tables in a local folder, or in a bucket that is accessed with storage options."""
+    """Tables in a local folder, or in a bucket that is accessed with storage options.
+
+    All but ``ref`` and ``files`` use the library of the format; so do those of `IcebergLake`.
+    """
 
     root: Path
     bucket: str | None = None
@@ -152,10 +119,8 @@ class IcebergLake:
         return sorted((self.root / "air" / name / "data").rglob("*.parquet"))
 
 
-LAKES: Mapping[str, type[DeltaLake] | type[IcebergLake]] = {
-    "delta": DeltaLake,
-    "iceberg": IcebergLake,
-}
+Lake = DeltaLake | IcebergLake
+LAKES: Mapping[str, type[Lake]] = {"delta": DeltaLake, "iceberg": IcebergLake}
 
 
 def rows(month: str, size: int = 40) -> pa.Table:

@@ -95,9 +95,13 @@ def _process_bytes() -> int:
     return int(line.removeprefix("rchar: "))
 
 
-@pytest.mark.parametrize("kind", TABLES)
-def test_only_requested_data_is_read(tmp_path: Path, kind: str) -> None:
-    table, deleted = TABLES[kind](tmp_path), 3 if kind == "iceberg with deletes" else 0
+@pytest.fixture(scope="module", params=TABLES)
+def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pc.TableRef:
+    return TABLES[request.param](tmp_path_factory.mktemp("lake"))
+
+
+def test_only_requested_data_is_read(table: pc.TableRef, request: pytest.FixtureRequest) -> None:
+    deleted = 3 if "iceberg with deletes" in request.node.name else 0
     bytes_read(table)  # imports modules
     everything, count = bytes_read(table)
     assert count == 4 * (ROWS - deleted)
@@ -126,10 +130,9 @@ def test_only_requested_data_is_read(tmp_path: Path, kind: str) -> None:
     assert combined < 0.03 * everything
 
 
-@pytest.mark.parametrize("kind", TABLES)
-def test_a_cached_training_reads_only_the_new_month(tmp_path: Path, kind: str) -> None:
+def test_a_cached_training_reads_only_the_new_month(table: pc.TableRef, tmp_path: Path) -> None:
     """Not even the footers of months with cached statistics are read; the model is the same."""
-    table, store = TABLES[kind](tmp_path), tmp_path / "models"
+    store = tmp_path / "models"
     spec = pc.ModelSpec("month", [pc.Block("gaussian_diagonal", FEATURES)])
 
     def bytes_to_summarize(operator: str, **cache: Any) -> int:

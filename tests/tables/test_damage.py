@@ -145,18 +145,16 @@ def test_a_table_without_read_permission(folder: Path, name: str) -> None:
     assert states(folder, name) == {"old"}
 
 
-def damaged_footer(content: bytes) -> bytes:
-    return content[: len(content) * 3 // 4]
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda content: content[: len(content) * 3 // 4],
+    "no footer": lambda content: content[:-8] + bytes(8),
+}
 
 
-def no_footer(content: bytes) -> bytes:
-    return content[:-8] + bytes(8)
-
-
-@pytest.mark.parametrize("damage", [damaged_footer, no_footer])
-def test_a_damaged_footer(folder: Path, name: str, damage: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_footer(folder: Path, name: str, damage: str) -> None:
     path = data_file(folder, name)
-    path.write_bytes(damage(path.read_bytes()))
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
     line = error_line(lambda: read_partition(folder, name))
     assert re.search(rf"cannot read .*{re.escape(path.name)}", line)
     assert_scored_again(folder, name)
@@ -181,7 +179,7 @@ def test_a_source_file_deleted_while_it_is_scored(folder: Path, name: str) -> No
 
 def test_a_damaged_source_leaves_the_scored_table_unchanged(folder: Path, name: str) -> None:
     source = replace_new(folder)
-    source.write_bytes(damaged_footer(source.read_bytes()))
+    source.write_bytes(DAMAGES["truncated"](source.read_bytes()))
     assert re.search(r"cannot read .*rows\.parquet", scoring_error(folder, name))
 
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from backends import JANUARY
-from delta_and_iceberg import LAKES, DeltaLake, IcebergLake, rows, rows_by_month, spec
+from delta_and_iceberg import LAKES, IcebergLake, Lake, rows, rows_by_month, spec
 from reading import read_rows
 
 import probclass_core as pc
 
 
 @pytest.fixture(params=LAKES)
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> DeltaLake | IcebergLake:
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     """A lake with a table of two months, in one file each."""
     lake = LAKES[request.param](tmp_path)
     for month in ("2014-01", "2014-02"):
@@ -26,7 +26,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> DeltaLake | IcebergL
     return lake
 
 
-def delete_january(lake: DeltaLake | IcebergLake, positions: Sequence[int]) -> None:
+def delete_january(lake: Lake, positions: Sequence[int]) -> None:
     """Delete rows of January by their positions, those deleted before among them."""
     if isinstance(lake, IcebergLake):
         iceberg_deletes.delete_rows(lake.table("lake"), "month == '2014-01'", positions)
@@ -35,7 +35,7 @@ def delete_january(lake: DeltaLake | IcebergLake, positions: Sequence[int]) -> N
         delta_log.delete_rows(lake, "lake", positions, "2014-01")
 
 
-def test_deleted_rows_are_left_out(lake: DeltaLake | IcebergLake, tmp_path: Path) -> None:
+def test_deleted_rows_are_left_out(lake: Lake, tmp_path: Path) -> None:
     source, store = lake.ref("lake"), tmp_path / "models"
     clean, version = pc.fit(source, spec(), cache=store), lake.versions("lake")[-1]
     for positions in ([0, 7, 39], [0, 7, 8, 39]):
@@ -62,7 +62,7 @@ def test_deleted_rows_are_left_out(lake: DeltaLake | IcebergLake, tmp_path: Path
     assert pc.count_labels(source, "y", partition=JANUARY) == pc.LabelCounts(36, 36)
 
 
-def test_rows_are_deleted_by_their_position_in_the_file(lake: DeltaLake | IcebergLake) -> None:
+def test_rows_are_deleted_by_their_position_in_the_file(lake: Lake) -> None:
     numbers = pa.table({"x": pa.array(range(300_000), pa.int64())})
     deleted = [0, 6_999, 7_000, 7_001, 131_072, 250_000, 262_144, 299_999]
     if isinstance(lake, IcebergLake):
@@ -86,7 +86,7 @@ def test_rows_are_deleted_by_their_position_in_the_file(lake: DeltaLake | Iceber
 
 
 def test_a_scored_partition_whose_source_lost_rows_is_scored_again(
-    lake: DeltaLake | IcebergLake,
+    lake: Lake,
 ) -> None:
     source, sink = lake.ref("lake"), lake.ref("scored")
     model = pc.fit(source, spec())

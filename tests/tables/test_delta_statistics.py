@@ -202,28 +202,33 @@ def test_a_file_has_bounds_for_all_columns_or_for_none(tmp_path: Path, kind: str
     assert sum(batch.num_rows for batch in plan.batches()) == 20
 
 
+WIDE = [f"c{number}" for number in range(34)]
+
+
+def wide_month() -> pa.Table:
+    return month_of(0, **{name: pa.array(range(40)) for name in WIDE})
+
+
 @pytest.mark.parametrize(("limit", "indexed"), [(None, 32), ("2", 2), ("-1", 43)])
 def test_only_as_many_columns_as_the_table_asks_for_have_statistics(
     tmp_path: Path, limit: str | None, indexed: int
 ) -> None:
-    names = [f"c{number}" for number in range(34)]
-    wide = month_of(0, **{name: pa.array(range(40)) for name in names})
-    table = score(tmp_path, wide, columns=[*names, "x", "y", "kind"])
+    columns = [*WIDE, "x", "y", "kind"]
+    table = score(tmp_path, wide_month(), columns=columns)
     if limit is not None:
         table.alter.set_table_properties({"delta.dataSkippingNumIndexedCols": limit})
-        table = score(tmp_path, wide, columns=[*names, "x", "y", "kind"], where=[("c0", ">", 0)])
+        table = score(tmp_path, wide_month(), columns=columns, where=[("c0", ">", 0)])
     stats = written_statistics(tmp_path)[-1]
     assert len(stats["nullCount"]) == len(stats["minValues"]) == indexed
     assert table.to_pyarrow_dataset().to_table(filter=ds.field("c33") > 30).num_rows == 9
 
 
 def test_the_indexed_columns_are_the_first_of_the_table_not_of_the_rows(tmp_path: Path) -> None:
-    names = [f"c{number}" for number in range(34)]
-    wide = month_of(0, **{name: pa.array(range(40)) for name in names})
-    first = score(tmp_path, wide, columns=[*names, "x", "y", "kind"])
-    score(tmp_path, wide, columns=["x", "y", "kind", *names[::-1]], where=[("c0", ">", 0)])
+    first = score(tmp_path, wide_month(), columns=[*WIDE, "x", "y", "kind"])
+    columns = ["x", "y", "kind", *WIDE[::-1]]
+    score(tmp_path, wide_month(), columns=columns, where=[("c0", ">", 0)])
     before, after = written_statistics(tmp_path)
-    assert {*before["nullCount"]} == {*after["nullCount"]} == {*names[:32]}
+    assert {*before["nullCount"]} == {*after["nullCount"]} == {*WIDE[:32]}
     assert first.version() == 0
     dataset = DeltaTable(tmp_path / "scored").to_pyarrow_dataset()
     assert dataset.to_table(filter=ds.field("c0") > 30).num_rows == 9

@@ -18,7 +18,7 @@ from probclass_core.scoring import plan as scoring_plan
 
 COLUMNS = 150
 """Number of columns that makes the footer of a file take about 400 kB of memory."""
-SOME, MANY = 70, 230
+SOME, MANY = 50, 150
 
 PEAKS = """
 import json, sys

@@ -183,13 +183,6 @@ def test_permanent_errors_are_not_retried(
     assert len(proxy.requests) < 6, "refused requests were retried"
 
 
-def test_a_file_deleted_while_it_is_read_is_named(lake: Path, bucket: Bucket) -> None:
-    plan = pc.open_table(bucket.at("lake")).plan()
-    bucket.filesystem.delete_file(f"{bucket.name}/lake/month=2014-02/0.parquet")
-    with pytest.raises(pc.TableError, match=r"s3://.*/lake/month=2014-02/0\.parquet has changed"):
-        list(plan.batches())
-
-
 @pytest.mark.parametrize("bucket", ["s3", "azure", "google"], indirect=True)
 def test_an_object_replaced_while_it_is_read_is_an_error(bucket: Bucket) -> None:
     path = f"{bucket.name}/rows/0.parquet"
@@ -202,7 +195,7 @@ def test_an_object_replaced_while_it_is_read_is_an_error(bucket: Bucket) -> None
         reading = fragment.read()
         next(reading)
         pq.write_table(new, path, filesystem=bucket.filesystem)
-        with pytest.raises(pc.TableError, match="has changed while it was being read"):
+        with pytest.raises(pc.TableError, match=r"rows/0\.parquet has changed while"):
             list(reading)
         after = bucket.filesystem.get_file_info(path)
         # Google reports fractions of a second; elsewhere size and time are soon the same.

@@ -25,14 +25,6 @@ from probclass_core.scoring import partition as scoring
 MONTHS = ("2014-01", "2014-02", "2014-03")
 
 
-def test_a_single_file_is_not_appended_to(
-    model: pc.Model, arrives: Arrives, tmp_path: Path
-) -> None:
-    with pytest.raises(pc.TableError, match="is a file, which rows cannot be added to"):
-        append(model, arrives("first"), parquet(tmp_path).ref("scored.parquet"))
-    assert not (tmp_path / "scored.parquet").exists()
-
-
 def test_a_copy_of_a_table_with_manifests_is_not_written(
     model: pc.Model, arrives: Arrives, tmp_path: Path
 ) -> None:

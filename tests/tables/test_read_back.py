@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import duckdb
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -65,16 +63,6 @@ def test_scored_columns_have_types_that_all_tools_read(sink: Path) -> None:
         "log_density": pa.float64(),
         "model_id": pa.string(),
     }
-
-
-def test_other_tools_prune_partitions(sink: Path) -> None:
-    path = f"{sink}/**/*.parquet"
-    with duckdb.connect() as connection:
-        query = "select count(*) from read_parquet($1, hive_partitioning = true) where hour = 23"
-        assert connection.sql(query, params=[path]).fetchall() == [(4,)]
-    frame = pl.scan_parquet(sink, hive_partitioning=True).filter(pl.col("month") == "2014-01")
-    assert frame.collect().height == 4
-    assert len(pd.read_parquet(sink, filters=[("hour", "==", 1)])) == 4
 
 
 def test_categories_of_many_files_are_read_back_from_one_file(tmp_path: Path) -> None:

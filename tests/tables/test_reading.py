@@ -175,22 +175,6 @@ def test_null_partition_value(tmp_path: Path) -> None:
     assert rows_read(lake, where=[("year", "!=", None), ("year", ">", "2013")]) == 1
 
 
-@pytest.mark.parametrize(
-    ("operator", "value"), [("!=", 2013), (">", 2013), ("in", (2014, 2015)), ("not in", (2013, 1))]
-)
-@pytest.mark.parametrize("kind", ["partitions", "files", "memory"])
-def test_null_matches_no_comparison_as_in_sql(
-    tmp_path: Path, operator: str, value: Any, kind: str
-) -> None:
-    years = [2013, 2013, 2014, None, None, 2015]
-    table = pa.table({"id": range(6), "air": ["good", "bad"] * 3, "year": years})
-    count = rows_read(stored(table, kind, tmp_path), where=[("year", operator, value)])
-    with duckdb.connect() as connection:
-        connection.register("years", table)
-        query = f"select count(*) from years where year {operator} {value}"
-        assert [(count,)] == connection.sql(query).fetchall()
-
-
 @pytest.mark.parametrize("integer", [pa.int8(), pa.int32(), pa.int64(), pa.uint64()])
 @pytest.mark.parametrize("digits", [10, 38])
 def test_files_with_integers_and_with_decimals(
@@ -221,36 +205,44 @@ def test_the_size_of_row_groups_changes_no_model(tmp_path: Path) -> None:
 
 
 FILTERS = [
-    ("==", "2014", 3),
-    ("=", 2014, 3),
-    ("!=", "2014", 3),
-    ("<", "2014", 2),
-    ("<=", "2014", 5),
-    (">", "2013", 4),
-    (">=", "2014", 4),
-    ("in", ["2013", "2015"], 3),
-    ("in", (2014,), 3),
-    ("in", [], 0),
-    ("not in", ["2013", 2015], 3),
+    ("==", "2014"),
+    ("=", 2014),
+    ("!=", "2014"),
+    ("!=", 2013),
+    ("<", "2014"),
+    ("<=", "2014"),
+    (">", 2013),
+    (">=", "2014"),
+    ("in", ["2013", "2015"]),
+    ("in", (2014,)),
+    ("in", []),
+    ("not in", ["2013", 2015]),
 ]
 
 
-@pytest.mark.parametrize(("operator", "value", "rows"), FILTERS)
+def sql(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(sql, value)) or 'null'})"
+    return str(value)
+
+
+@pytest.mark.parametrize(("operator", "value"), FILTERS)
 @pytest.mark.parametrize("kind", ["partitions", "files", "memory", "reader"])
-def test_filter_values_may_be_text_for_any_type(
-    tmp_path: Path, operator: str, value: Any, rows: int, kind: str
-) -> None:
-    years = [2013, 2013, 2014, 2014, 2014, 2015]
+def test_a_filter_matches_as_in_sql(tmp_path: Path, operator: str, value: Any, kind: str) -> None:
+    """Its values may be text for any type, and null matches no comparison."""
+    years = [2013, 2013, 2014, None, None, 2015]
     table = pa.table({"id": range(6), "air": ["good", "bad"] * 3, "year": years})
+    with duckdb.connect() as connection:
+        connection.register("years", table)
+        query = f"select count(*) from years where year {operator} {sql(value)}"
+        [(rows,)] = connection.sql(query).fetchall()
     source = stored(table, kind, tmp_path)
     where = [("year", operator, value)]
-    if rows:
+    if rows or kind in ("files", "reader"):
         assert rows_read(source, where=where) == rows
-    elif kind in ("partitions", "memory"):
+    else:
         with pytest.raises(pc.TableError, match="year"):
             rows_read(source, where=where)
-    else:
-        assert rows_read(source, where=where) == 0
 
 
 def test_filters_on_times_numbers_text_and_dictionaries(tmp_path: Path) -> None:
@@ -421,6 +413,10 @@ UNREADABLE = {
     "an empty directory": (lambda path: path.mkdir(), "has no Parquet files"),
     "text": (lambda path: path.write_text("a,b\n1,2\n"), "cannot read"),
     "a truncated file": (lambda path: path.write_bytes(b"PAR1" + bytes(99)), "cannot read"),
+    "a file next to the rows": (
+        lambda path: (write_rows(path, rows_of(1)) / "README.md").write_text("about these rows"),
+        r"cannot read .*: .*/README\.md is not a Parquet file",
+    ),
     "a directory of text": (
         lambda path: (path.mkdir(), (path / "a.txt").write_text("a,b")),
         "is not a Parquet file, .* name the format of text files",
@@ -512,23 +508,24 @@ def test_many_small_files_have_the_model_of_their_statistics_merged(
                 "label": pa.array(label, mask=gap | (number % 10 == 3)),
                 "x": pa.array(1e6 + noise.normal(size=size), mask=noise.random(size) < 0.3),
                 "y": noise.lognormal(size=size),
+                "z": pa.array(noise.normal(size=size), mask=noise.random(size) < 0.3),
+                "u": noise.lognormal(size=size),
                 "t": pa.array(noise.choice(list("abc"[: 1 + number % 3]), size), mask=gap),
             }
         )
         pq.write_table(table, tmp_path / f"{number:03d}.parquet")
     blocks = [
         pc.Block("gaussian_diagonal", ["x"]),
-        pc.Block("gaussian_full", ["x", "y"]),
+        pc.Block("gaussian_full", ["y", "z"]),
         pc.Block("categorical", ["t"]),
-        pc.Block("discretized", ["x", "y"], cells=50),
+        pc.Block("discretized", ["u"], cells=50),
     ]
-    for spec in (pc.ModelSpec("label", [block]) for block in blocks):
-        files = sorted(tmp_path.iterdir())
-        one_by_one = pc.merge([pc.summarize(file, spec) for file in files])
-        together = pc.summarize(tmp_path, spec)
-        assert together.column_values == one_by_one.column_values
-        assert (together.rows, together.null_labels) == (one_by_one.rows, one_by_one.null_labels)
-        assert pc.fit(tmp_path, spec).id == pc.finalize(one_by_one).id
+    spec = pc.ModelSpec("label", blocks)
+    one_by_one = pc.merge([pc.summarize(file, spec) for file in sorted(tmp_path.iterdir())])
+    together = pc.summarize(tmp_path, spec)
+    assert together.column_values == one_by_one.column_values
+    assert (together.rows, together.null_labels) == (one_by_one.rows, one_by_one.null_labels)
+    assert pc.fit(tmp_path, spec).id == pc.finalize(one_by_one).id
 
 
 def test_a_damaged_file_among_many_small_ones_is_named(tmp_path: Path) -> None:

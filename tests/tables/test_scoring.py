@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from monthly_lake import SCORED, SPEC, contents, model, rows_of, write_lake, write_rows
+from monthly_lake import SCORED, SPEC, contents, model, rows_of, write_lake
 
 import probclass_core as pc
 
@@ -55,6 +55,9 @@ def test_a_scored_table_contains_the_source_and_the_predictions(lake: Path, sink
         f"month=2014-0{month}" for month in (1, 2, 3)
     ]
     assert list(sink.parent.iterdir()) == [sink]
+    footer = pq.read_schema(sink / "month=2014-01" / "part-0.parquet").metadata
+    assert footer[b"probclass.classes"] == b'["bad", "good"]'
+    assert footer[b"probclass.model_id"] == model().id.encode()
 
 
 def test_a_rerun_changes_no_file_and_a_replacement_those_of_its_partition(
@@ -145,19 +148,6 @@ def test_a_table_in_memory_is_scored_into_a_partition(sink: Path) -> None:
     assert report.skipped == 0
 
 
-def test_the_posterior_as_a_list(lake: Path, sink: Path) -> None:
-    pc.score(model(), lake, sink, posterior="list", columns=["id"])
-    table, source = read(sink), read(lake)
-    assert table.column_names == [
-        *("id", "prediction", "probability", "posterior", "log_density", "model_id", "month")
-    ]
-    assert table.schema.field("posterior").type == pa.list_(pa.float64())
-    np.testing.assert_array_equal(table["posterior"].to_pylist(), model().predict_proba(source))
-    footer = pq.read_schema(sink / "month=2014-01" / "part-0.parquet").metadata
-    assert footer[b"probclass.classes"] == b'["bad", "good"]'
-    assert footer[b"probclass.model_id"] == model().id.encode()
-
-
 def test_the_density_of_a_ball_of_unknown_volume_is_null(lake: Path, sink: Path) -> None:
     block = pc.Block("knn_density", ["x", "y"], k=3, metric="canberra")
     other = pc.fit(lake, pc.ModelSpec("air", [block]))
@@ -174,14 +164,8 @@ def test_the_density_of_a_ball_of_unknown_volume_is_null(lake: Path, sink: Path)
 def test_only_the_listed_columns_are_passed_through(lake: Path, sink: Path) -> None:
     pc.score(model(), lake, sink, columns="air")
     assert pq.read_schema(sink / "month=2014-01" / "part-0.parquet").names == ["air", *SCORED]
-    for columns, message in (
-        (["id", "wend"], r"no column 'wend'; the table has .*'wind'"),
-        (["id", "wend", "ide"], r"no columns 'ide', 'wend'"),
-    ):
-        with pytest.raises(pc.DataError, match=message):
-            pc.score(model(), lake, sink, columns=columns)
-    with pytest.raises(pc.SpecError, match="column 'id' is listed twice in columns"):
-        pc.score(model(), lake, sink, columns=["id", "x", "id"])
+    with pytest.raises(pc.DataError, match=r"no columns 'ide', 'wend'; the table has .*'wind'"):
+        pc.score(model(), lake, sink, columns=["id", "wend", "ide"])
 
 
 def test_only_columns_whose_values_repeat_are_written_with_dictionaries(tmp_path: Path) -> None:
@@ -206,51 +190,33 @@ def test_only_columns_whose_values_repeat_are_written_with_dictionaries(tmp_path
     assert encoded == {"x", "visitor", "label", "prediction", "model_id"}
 
 
+SCORED_NAMES = ["prediction", "probability", "p_good", "log_density", "model_id"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, {}) for name in SCORED_NAMES),
+        ("rejected", {"decision": {"min_probability": 0.9}}),
+    ],
+)
 def test_a_passthrough_column_must_not_have_the_name_of_a_scored_one(
-    tmp_path: Path, sink: Path
+    sink: Path, name: str, options: dict[str, Any]
 ) -> None:
-    for name in ("prediction", "probability", "p_good", "log_density", "model_id"):
-        source = write_rows(tmp_path / "rows", rows_of(1).append_column(name, pa.array(range(40))))
-        message = f"column '{name}' of the source has the name of a scored column"
-        with pytest.raises(pc.SpecError, match=message):
-            pc.score(model(), source, sink)
+    source = rows_of(1).append_column(name, pa.array(range(40)))
+    message = f"column '{name}' of the source has the name of a scored column"
+    with pytest.raises(pc.SpecError, match=message):
+        pc.score(model(), source, sink, **options)
     assert not sink.exists()
-    assert pc.score(model(), source, sink, columns=["id"]).rows == 40
+    assert pc.score(model(), source, sink, columns=["id"], **options).rows == 40
+    if name == "rejected":
+        assert pc.score(model(), source, sink).rows == 40, "a rule that rejects adds the column"
 
 
-def test_a_scored_table_is_scored_and_trained_on(lake: Path, sink: Path, tmp_path: Path) -> None:
+def test_a_scored_table_is_trained_on(lake: Path, sink: Path) -> None:
     pc.score(model(), lake, sink)
-    with pytest.raises(pc.SpecError, match="of the source has the name of a scored column"):
-        pc.score(model(51), sink, tmp_path / "again")
-    assert pc.score(model(51), sink, tmp_path / "again", columns=["id"]).rows == 141
     agreement = pc.ModelSpec("prediction", [pc.Block("categorical", ["wind"])])
     assert pc.fit(sink, agreement, partition={"month": "2014-01"}).training["rows"] == 47
-
-
-@pytest.mark.parametrize("last", [False, True])
-def test_a_scoring_canceled_by_its_progress_callback_commits_nothing(
-    lake: Path, sink: Path, last: bool
-) -> None:
-    """Not even in the last call, when all rows are staged and the commit is next."""
-    pc.score(model(), lake, sink)
-    before = contents(sink.parent)
-    calls: list[int] = []
-
-    class CancelledError(Exception):
-        pass
-
-    def cancel_later(done: int, total: int | None) -> None:
-        calls.append(done)
-        assert total == 47
-        # There is a call after the two small files, and one right before the commit.
-        if len(calls) == (2 if last else 1):
-            assert not any(path.name == "_SUCCESS" for path in sink.parent.glob("_staging*/**/*"))
-            raise CancelledError
-
-    with pytest.raises(CancelledError):
-        pc.score(model(51), lake, sink, partition={"month": "2014-02"}, progress=cancel_later)
-    assert calls == ([47, 47] if last else [47])
-    assert contents(sink.parent) == before
 
 
 @pytest.mark.parametrize("workers", [1, 2])

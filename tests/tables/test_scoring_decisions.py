@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -85,15 +84,6 @@ def test_an_equal_rule_changes_nothing(lake: Path, tmp_path: Path) -> None:
     assert pc.score(measured(), lake, sink).skipped == 2, "the default is 'map'"
 
 
-def test_a_kept_column_cannot_be_called_rejected(lake: Path, tmp_path: Path) -> None:
-    table = rows_of(1).append_column("rejected", pa.array(["?"] * 40))
-    pc.score(model(), table, tmp_path / "fine")
-    with pytest.raises(
-        pc.SpecError, match="column 'rejected' of the source has the name of a scored column"
-    ):
-        pc.score(model(), table, tmp_path / "scored", decision={"min_probability": 0.9})
-
-
 def test_a_rule_that_does_not_fit_writes_nothing(lake: Path, tmp_path: Path) -> None:
     for rule, message in (
         ({"min_density_quantile": 0.1}, "with_density_quantiles"),
@@ -102,18 +92,3 @@ def test_a_rule_that_does_not_fit_writes_nothing(lake: Path, tmp_path: Path) -> 
         with pytest.raises(pc.SpecError, match=message):
             pc.score(model(), lake, tmp_path / "scored", decision=rule)
     assert not (tmp_path / "scored").exists()
-
-
-def test_a_calibrated_model_scores_its_calibrated_posterior(lake: Path, tmp_path: Path) -> None:
-    held_out = rows_of(60, rows=300)
-    labels = held_out["air"].to_pylist()
-    labels[::5] = labels[::5][::-1]  # a model that is too sure
-    held_out = held_out.set_column(held_out.column_names.index("air"), "air", pa.array(labels))
-    calibrated = pc.calibrate(measured(), held_out, "isotonic")
-    pc.score(calibrated, lake, tmp_path / "scored", decision=RULE)
-    table = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
-    source = ds.dataset(lake, partitioning="hive").to_table()
-    probability = calibrated.predict_proba(source)
-    np.testing.assert_array_equal(table["p_bad"], probability[:, 0])
-    assert probability.tolist() != measured().predict_proba(source).tolist()
-    np.testing.assert_array_equal(table["log_density"], measured().score_samples(source))

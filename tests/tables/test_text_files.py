@@ -11,11 +11,13 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -194,8 +196,6 @@ TEXTS = st.text(st.sampled_from('a,"\n\r é'), max_size=5)
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5))
 def test_texts_with_quotes_and_line_ends_survive(rows: list[tuple[str, str]]) -> None:
     """Written by Python's csv module, with every value in quotes."""
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "texts.csv")
         with path.open("w", encoding="utf-8", newline="") as file:
@@ -278,10 +278,6 @@ BAD: dict[str, tuple[dict[str, str | bytes], str]] = {
         r"trips\.csv\.gz is not a complete compressed file .*write it again",
     ),
     "a hidden archive": ({"trips.csv": gzip.compress(GOOD.encode())}, r"end its name with '\.gz'"),
-    "an open quote": (
-        {"trips.csv": GOOD + '3.5,b,true,"card\n1.5,a,true,cash\n'},
-        "a quote that is never closed",
-    ),
     "another delimiter": (
         {"trips.csv": GOOD.replace(",", ";")},
         r"has one column, .*if ';' is the delimiter, give options=\{'delimiter': ';'\}",
@@ -378,18 +374,13 @@ def test_parquet_files_can_be_named_by_a_pattern(tmp_path: Path) -> None:
     assert read["id"].to_pylist() == [*range(60), *range(1000, 1060)]
 
 
-@pytest.mark.parametrize("sink", ["0.csv", "1.parquet", "trips/x"])
-def test_a_sink_that_the_pattern_of_the_source_matches_is_refused(
-    tmp_path: Path, sink: str
-) -> None:
+def test_a_sink_that_the_pattern_of_the_source_matches_is_refused(tmp_path: Path) -> None:
     pq.write_table(trips(), tmp_path / "0.parquet")
-    model = pc.fit(trips(), SPEC)
-    if sink == "1.parquet":
-        with pytest.raises(pc.TableError, match=r"1\.parquet matches .*\*\.parquet"):
-            pc.score(model, str(tmp_path / "*.parquet"), tmp_path / sink)
-    elif sink == "trips/x":
-        pc.score(model, str(tmp_path / "*.parquet"), tmp_path / sink)
-        assert (tmp_path / sink).is_dir()
+    model, source = pc.fit(trips(), SPEC), str(tmp_path / "*.parquet")
+    with pytest.raises(pc.TableError, match=r"1\.parquet matches .*\*\.parquet"):
+        pc.score(model, source, tmp_path / "1.parquet")
+    pc.score(model, source, tmp_path / "trips" / "x")
+    assert (tmp_path / "trips" / "x").is_dir()
 
 
 @pytest.mark.parametrize(
@@ -489,8 +480,6 @@ def test_a_killed_scoring_leaves_the_old_csv_file_or_the_new_one(
 
 
 def test_text_on_an_object_store_is_read(tmp_path: Path) -> None:
-    import fsspec
-
     memory = fsspec.filesystem("memory")
     memory.pipe_file("/text/trips-0.csv.gz", gzip.compress(as_csv(trips()).encode()))
     memory.pipe_file("/text/trips-1.csv.gz", gzip.compress(as_csv(trips(seed=1)).encode()))

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from samples import BLOCKS
+import workloads
+from workloads import FaultyTable
 
 import probclass_core as pc
-from probclass_core.io.open import open_table
-from probclass_core.io.table import Fragment, Plan, Table
 from probclass_core.plugins.manager import find_estimator
 
 FILES = 24
@@ -92,87 +87,47 @@ def model(lake: Path) -> pc.Model:
     return pc.fit(lake, SPEC, workers=1)
 
 
-@dataclass(frozen=True)
-class DelayedFragment:
-    """A fragment that is read with a delay."""
-
-    fragment: Fragment
-    seconds: float
-
-    @property
-    def digest(self) -> str | None:
-        return self.fragment.digest
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        time.sleep(self.seconds)
-        yield from self.fragment.read()
-
-
-@dataclass(frozen=True)
-class RandomOrderTable:
-    """A table whose fragments finish in a random order."""
-
-    table: Table
-    rng: random.Random
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.table.schema
-
-    @property
-    def uri(self) -> str | None:
-        return self.table.uri
-
-    @property
-    def partition_columns(self) -> Sequence[str]:
-        return self.table.partition_columns
-
-    def partitions(self, where: Any = None) -> Sequence[Mapping[str, Any]]:
-        return self.table.partitions(where)
-
-    def plan(self, columns: Sequence[str] | None = None, **rows: Any) -> Plan:
-        plan = self.table.plan(columns, **rows)
-        fragments = [DelayedFragment(part, self.rng.choice([0.0, 0.02])) for part in plan.fragments]
-        return replace(plan, fragments=fragments)
+@pytest.fixture(scope="module")
+def slow(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> FaultyTable:
+    """The lake, whose first fragment is read last, and whose partitions take turns to be first."""
+    return FaultyTable(lake, 0, workloads.take_a_nap, tmp_path_factory.mktemp("unused"))
 
 
 def test_the_model_depends_on_neither_the_workers_nor_the_fragment_that_finishes_first(
-    model: pc.Model, lake: Path
+    model: pc.Model, lake: Path, slow: FaultyTable
 ) -> None:
+    assert {block.estimator for block in SPEC.blocks} == set(pc.estimators())
     assert model.training["rows"] == sum(rows_of_a_month(seed).num_rows for seed in range(FILES))
-    source = RandomOrderTable(open_table(lake), random.Random(0))
-    for table, workers in ((lake, 2), (lake, None), (source, 4), (source, 3)):
+    for table, workers in ((lake, 2), (lake, None), (slow, 4), (slow, 3)):
         assert pc.fit(table, SPEC, workers=workers).id == model.id
 
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_the_model_does_not_depend_on_which_fragments_are_cached(
-    lake: Path, tmp_path: Path, workers: int
+    lake: Path, slow: FaultyTable, tmp_path: Path, workers: int
 ) -> None:
     cacheable = [
         block for block in SPEC.blocks if not find_estimator(block.estimator).traits.state_grows
     ]
     spec = replace(SPEC, blocks=cacheable)
-    source = RandomOrderTable(open_table(lake), random.Random(workers))
     expected = pc.fit(lake, spec)
     pc.summarize(lake, spec, where=[("month", "in", [2, 3, 5, 7, 11, 13])], cache=tmp_path)
     for reused in (6, FILES):
-        model = pc.fit(source, spec, workers=workers, cache=tmp_path)
+        model = pc.fit(slow, spec, workers=workers, cache=tmp_path)
         assert model.id == expected.id
         assert model.training["cache"] == {"fragments": FILES, "reused": reused}
 
 
 def test_scored_rows_and_evaluations_keep_their_order(
-    model: pc.Model, lake: Path, tmp_path: Path
+    model: pc.Model, lake: Path, slow: FaultyTable, tmp_path: Path
 ) -> None:
-    source = RandomOrderTable(open_table(lake), random.Random(0))
-    pc.score(model, source, tmp_path / "scored", workers=3)
+    pc.score(model, slow, tmp_path / "scored", workers=3)
     scored = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
     in_order = scored.sort_by([("month", "ascending")])
     whole = ds.dataset(lake, partitioning="hive").to_table()
     np.testing.assert_array_equal(in_order["e"], whole["e"])
     assert in_order["prediction"].combine_chunks().equals(model.predict(whole))
-    evaluations = [pc.evaluate(model, table, workers=3) for table in (source, whole)]
+    evaluations = [pc.evaluate(model, table, workers=3) for table in (slow, whole)]
     assert evaluations[0].confusion.equals(evaluations[1].confusion)
     assert evaluations[0].log_loss == pytest.approx(evaluations[1].log_loss, rel=1e-12)
 
@@ -183,7 +138,6 @@ def test_merging_summaries_of_months_equals_fitting_the_lake(model: pc.Model, la
     rows = rows_of_a_month(99)
     np.testing.assert_allclose(merged.predict_proba(rows), model.predict_proba(rows), rtol=1e-6)
     assert merged.training["rows"] == model.training["rows"]
-    assert set(merged.parameters) == set(BLOCKS)
     # Merged in the same order, the parts give the same id.
     again = [pc.summarize(lake, SPEC, partition={"month": str(month)}) for month in range(FILES)]
     assert pc.finalize(pc.merge(again)).id == merged.id

@@ -23,7 +23,7 @@ from probclass_core.demo.lake import lay_out
 
 pytestmark = pytest.mark.services
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 ROWS = training(rows=300)
 SECRET = "hush-hush"
 DAYS = ["2014-01-01", "2014-01-02", "2014-01-03"]
@@ -33,8 +33,7 @@ DAYS = ["2014-01-01", "2014-01-02", "2014-01-03"]
 def warehouse() -> Iterator[psycopg.Connection[Any]]:
     days = pa.array([DAYS[row % 3] for row in range(len(ROWS))])
     with postgres() as url, psycopg.connect(url, autocommit=True) as connection:
-        postgres_table(connection, ROWS.append_column("day", days))
-        connection.execute("CREATE TABLE trips AS SELECT * FROM rows")
+        postgres_table(connection, ROWS.append_column("day", days), "trips")
         yield connection
 
 
@@ -119,8 +118,7 @@ def test_the_example_dag_scores_a_day_in_postgres(
     )
     days = days.drop_columns(["time"])
     schema = pa.schema([(field.name, portable(field.type)) for field in days.schema])
-    postgres_table(warehouse, days.cast(schema))
-    warehouse.execute("CREATE TABLE air_quality AS SELECT * FROM rows")
+    postgres_table(warehouse, days.cast(schema), "air_quality")
     store = pc.ModelStore(str(tmp_path / "models"))
     model = pc.fit(days, pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_full.toml"))
     store.promote("air_full", store.save(model, "air_full"), alias="champion")

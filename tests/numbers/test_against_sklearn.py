@@ -1,0 +1,204 @@
+"""Agreement with scikit-learn on the same rows, where definitions agree.
+
+Parameters to 1e-9 relative, log-posteriors to 1e-7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as compute
+import pytest
+from model_values import covariance, fitted, table_of_matrix
+from naive import naive_spec
+from sklearn import datasets
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.naive_bayes import CategoricalNB, GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import OrdinalEncoder
+
+import probclass_core as pc
+
+BODY = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
+
+
+def same_parameters(ours: Any, theirs: Any) -> None:
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=0.0)
+
+
+def same_logs(ours: Any, theirs: Any) -> None:
+    np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-7)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows as a matrix and labels for scikit-learn, and as a table with a column ``y``."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+    @property
+    def table(self) -> pa.Table:
+        return table_of_matrix(self.x, y=self.y)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.table.column_names[:-1])
+
+
+@pytest.fixture(scope="module", params=["iris", "wine", "breast_cancer", "digits", "penguins"])
+def sample(request: pytest.FixtureRequest) -> Sample:
+    """Numeric columns of full rank in every class; for digits, sums over squares of four pixels."""
+    if request.param == "penguins":
+        complete = request.getfixturevalue("penguins").drop_null().to_pandas()
+        return Sample(complete[BODY].to_numpy(), complete["species"].to_numpy(str))
+    x, y = getattr(datasets, f"load_{request.param}")(return_X_y=True)
+    if request.param == "digits":
+        x = x.reshape(-1, 4, 2, 4, 2).sum(axis=(2, 4)).reshape(-1, 16)
+        spread = [x[y == label].std(axis=0) > 0.0 for label in np.unique(y)]
+        x = x[:, np.all(spread, axis=0)]
+    return Sample(x, y)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gaussian_diagonal_agrees_with_gaussian_nb(sample: Sample, weighted: bool) -> None:
+    weights = 0.25 + np.arange(len(sample.y)) % 7 if weighted else np.ones(len(sample.y))
+    peer = GaussianNB(var_smoothing=0.0).fit(sample.x, sample.y, sample_weight=weights)
+    table = sample.table.append_column("w", pa.array(weights))
+    block = pc.Block("gaussian_diagonal", sample.names, variance_floor=0.0)
+    model = fitted(table, "y", block, weight="w")
+    parameters = model.parameters["gaussian_diagonal"]
+    assert model.classes.to_pylist() == peer.classes_.tolist()
+    same_parameters(model.priors["prior"], peer.class_prior_)
+    same_parameters(parameters["mean"], peer.theta_.ravel())
+    same_parameters(parameters["variance"], peer.var_.ravel())
+    same_logs(model.joint_log_likelihood(table), peer.predict_joint_log_proba(sample.x))
+    assert model.predict(table).to_pylist() == peer.predict(sample.x).tolist()
+
+
+class Unbiased:
+    """A covariance estimator that divides by n − 1, with scikit-learn's interface."""
+
+    def fit(self, x: np.ndarray) -> Unbiased:
+        self.covariance_ = np.cov(x.T, ddof=1)
+        return self
+
+
+PEERS = {
+    # Since scikit-learn 1.9 its own covariance divides by n.
+    0: QuadraticDiscriminantAnalysis(store_covariance=True, tol=0.0),
+    1: QuadraticDiscriminantAnalysis(
+        solver="eigen", covariance_estimator=Unbiased(), store_covariance=True, tol=0.0
+    ),
+}
+
+
+@pytest.mark.parametrize("ddof", PEERS)
+def test_gaussian_full_agrees_with_quadratic_discriminant_analysis(
+    sample: Sample, ddof: int
+) -> None:
+    peer = PEERS[ddof].fit(sample.x, sample.y)
+    model = fitted(sample.table, "y", pc.Block("gaussian_full", sample.names, ddof=ddof))
+    same_parameters(model.priors["prior"], peer.priors_)
+    same_parameters(model.parameters["gaussian_full"]["mean"].to_pylist(), peer.means_)
+    for position, label in enumerate(model.classes.to_pylist()):
+        ours, theirs = covariance(model, label), peer.covariance_[position]
+        scale = np.sqrt(np.outer(np.diag(theirs), np.diag(theirs)))
+        # Covariances near 0 have no relative precision: compare on the scale of the features.
+        np.testing.assert_allclose(ours / scale, theirs / scale, rtol=1e-9, atol=1e-9)
+    same_logs(model.predict_log_proba(sample.table), peer.predict_log_proba(sample.x))
+    assert model.predict(sample.table).to_pylist() == peer.predict(sample.x).tolist()
+
+
+def as_text(table: pa.Table, columns: list[str]) -> pd.DataFrame:
+    return table.select(columns).to_pandas().astype(str)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.3])
+def test_categorical_agrees_with_categorical_nb(penguins: pa.Table, alpha: float) -> None:
+    table, columns = penguins.drop_null(), ["island", "sex"]
+    codes = OrdinalEncoder(dtype=np.int64).fit_transform(as_text(table, columns))
+    peer = CategoricalNB(alpha=alpha).fit(codes, table["species"].to_pylist())
+    model = fitted(table, "species", pc.Block("categorical", columns, pseudo_count=alpha))
+    parameters = model.parameters["categorical"]
+    for column, theirs in zip(columns, peer.feature_log_prob_, strict=True):
+        ours = parameters.filter(compute.field("feature") == column)["log_probability"]
+        same_parameters(np.exp(ours.to_numpy().reshape(theirs.shape)), np.exp(theirs))
+    same_logs(model.joint_log_likelihood(table), peer.predict_joint_log_proba(codes))
+
+
+def test_a_domain_agrees_with_min_categories_of_categorical_nb() -> None:
+    """Pixels have values from 0 to 16, and many pixels lack some of them."""
+    x, y = datasets.load_digits(return_X_y=True)
+    digits = Sample(x.astype(np.int64), y)
+    peer = CategoricalNB(min_categories=17).fit(digits.x, digits.y)
+    domain = {name: list(range(17)) for name in digits.names}
+    model = fitted(digits.table, "y", pc.Block("categorical", digits.names, domain=domain))
+    theirs = np.concatenate([np.exp(logs).ravel() for logs in peer.feature_log_prob_])
+    same_parameters(np.exp(model.parameters["categorical"]["log_probability"]), theirs)
+    same_logs(model.predict_log_proba(digits.table), peer.predict_log_proba(digits.x))
+
+
+@pytest.mark.parametrize("name", ["iris", "breast_cancer"])
+@pytest.mark.parametrize(
+    ("metric", "p"),
+    [
+        ("euclidean", 2),
+        ("manhattan", 2),
+        ("chebyshev", 2),
+        ("minkowski", 3),
+        ("canberra", 2),
+        ("braycurtis", 2),
+    ],
+)
+def test_knn_density_agrees_with_k_neighbors_classifier_without_ties(
+    name: str, metric: str, p: int
+) -> None:
+    x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    train, test = Sample(x[::2], y[::2]), Sample(x[1::2], y[1::2])
+    k = 7
+    peer = KNeighborsClassifier(k, metric=metric, p=p, algorithm="brute").fit(train.x, train.y)
+    distance, _ = peer.kneighbors(test.x, n_neighbors=k + 1)
+    without_tie = distance[:, k] > distance[:, k - 1] * (1.0 + 1e-9)
+    assert without_tie.sum() > 20
+    block = pc.Block("knn_density", train.names, k=k, metric=metric, p=p)
+    ours = fitted(train.table, "y", block).predict_proba(test.table)
+    np.testing.assert_allclose(
+        ours[without_tie], peer.predict_proba(test.x)[without_tie], atol=1e-12
+    )
+
+
+def test_mixed_blocks_agree_with_gaussian_nb_times_categorical_nb(
+    adult: tuple[pa.Table, pa.Table],
+) -> None:
+    """log p(x, c) of naive normals plus that of categories, minus the prior that both include."""
+    train, test = (part.drop_null() for part in adult)
+    spec = naive_spec(train.schema, "income")
+    numeric, categorical = (list(block.columns) for block in spec.blocks)
+    encoder = OrdinalEncoder(dtype=np.int64).fit(as_text(train, categorical))
+    y = train["income"].to_pylist()
+    numbers, codes = (
+        [part.select(numeric).to_pandas().to_numpy() for part in (train, test)],
+        [encoder.transform(as_text(part, categorical)) for part in (train, test)],
+    )
+    normals = GaussianNB(var_smoothing=0.0).fit(numbers[0], y)
+    categories = CategoricalNB().fit(codes[0], y)
+    theirs = (
+        normals.predict_joint_log_proba(numbers[1])
+        + categories.predict_joint_log_proba(codes[1])
+        - np.log(normals.class_prior_)
+    )
+    model = fitted(
+        train,
+        "income",
+        pc.Block("gaussian_diagonal", numeric, variance_floor=0.0),
+        pc.Block("categorical", categorical),
+    )
+    same_logs(model.joint_log_likelihood(test), theirs)
+    evidence = np.logaddexp.reduce(theirs, axis=1)
+    same_logs(model.score_samples(test), evidence)
+    same_logs(model.predict_log_proba(test), theirs - evidence[:, None])
