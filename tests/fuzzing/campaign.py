@@ -222,12 +222,12 @@ def run_campaign(trial: Trial, seeds: range, report: Path | None) -> Tally:
     return total
 
 
-def markdown(tally: Tally, *, brief: bool = False) -> str:
-    """A table of the outcomes by change; if brief, only by the checksums."""
+def markdown(tally: Tally) -> str:
+    """A table of the outcomes by change."""
     counts: Counter[tuple[str, str]] = Counter()
     for key, count in tally.outcomes.items():
         change, outcome = key.split("|")
-        counts[change.rpartition(", ")[2] if brief else change, outcome] += count
+        counts[change, outcome] += count
     changes = sorted({change for change, _ in counts})
     outcomes = sorted({outcome for _, outcome in counts})
     lines = [["change", "trials", *outcomes], ["---", *["--:"] * (1 + len(outcomes))]]
@@ -253,14 +253,13 @@ def main() -> None:
     parser.add_argument("--folders", nargs="*", default=[], help="of the campaign public")
     parser.add_argument("--trials", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0, help="seed of the first trial")
-    parser.add_argument("--brief", action="store_true", help="print a short table")
     parser.add_argument("--report", type=Path, help="file of results, to continue later")
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.trials)
     module = "public_files" if options.name == "public" else f"hostile_{options.name}"
     with import_module(module).trials(*options.folders) as trial:
         total = run_campaign(trial, seeds, options.report)
-    sys.stdout.write(f"\n{markdown(total, brief=options.brief)}")
+    sys.stdout.write(f"\n{markdown(total)}")
     sys.exit(1 if total.defects else 0)
 
 

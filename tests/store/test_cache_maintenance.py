@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -23,6 +21,7 @@ from daily_lake import (
     warnings_in,
     write_day,
 )
+from python_processes import start_python
 
 import probclass_core as pc
 
@@ -126,15 +125,8 @@ def test_a_store_that_cannot_be_written_is_reported_once(
 
 
 def test_concurrent_fits_make_the_same_model(lake: Path, store: pc.ModelStore) -> None:
-    runs = [
-        subprocess.Popen(
-            [sys.executable, FIT_WITH_CACHE, lake, store.uri],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
+    script = (FIT_WITH_CACHE, lake, store.uri)
+    runs = [start_python(*script, stdout=subprocess.PIPE) for _ in range(2)]
     ids = {run.communicate()[0] for run in runs}
     assert ids == {pc.fit(lake, SPEC).id}
     assert fit_and_count(lake, store) == (0, 8)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -18,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from buckets import Bucket
+from python_processes import start_python
 from sample_models import SampleModel
 
 import probclass_core as pc
@@ -38,16 +38,11 @@ class Contender:
 
     def __init__(self, bucket: Bucket) -> None:
         script = Path(__file__).with_name("contenders.py")
-        self.process = subprocess.Popen(
-            [sys.executable, script, uri(bucket, "models"), uri(bucket, "scored")],
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join(sys.path),
-                "OPTIONS": json.dumps(bucket.options),
-            },
+        self.process = start_python(
+            *(script, uri(bucket, "models"), uri(bucket, "scored")),
+            env={"OPTIONS": json.dumps(bucket.options)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
         )
 
     def ask(self, *words: object) -> None:

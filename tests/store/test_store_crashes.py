@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 import uuid
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from python_processes import start_python
 from sample_models import SampleModel
 
 from probclass_core.errors import StoreError
@@ -21,12 +20,7 @@ PROCESSES = Path(__file__).parent / "processes.py"
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, PROCESSES, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return start_python(PROCESSES, *arguments, stderr=subprocess.PIPE)
 
 
 def finish(process: subprocess.Popen[str]) -> None:

@@ -6,9 +6,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from python_processes import start_python
 
 import probclass_core as pc
 
@@ -25,13 +26,9 @@ class Scorer:
 
     def __init__(self, name: str) -> None:
         self.child: int | None = None
-        self._process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("scorer_process.py"), name],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        script = Path(__file__).with_name("scorer_process.py")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self._process = start_python(script, name, **pipes)
         assert self._answer() == "ready"
 
     def __enter__(self) -> Scorer:

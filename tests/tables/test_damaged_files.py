@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as pe
 import pytest
+from python_processes import output_of_python
 
 import probclass_core as pc
 
@@ -144,14 +143,8 @@ def uses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         for damage in DAMAGES:
             write_damaged(folder / f"{damage}-{count}.parquet", count, damage)
     write_encrypted(folder / "footer.parquet", 300, ["x"], plaintext_footer=False)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", USES, *sorted(folder.iterdir())],
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert done.returncode == 0, (done.stdout, done.stderr)
-    lines = (line.split("|") for line in done.stdout.splitlines())
+    output = output_of_python("-W", "ignore", "-c", USES, *sorted(folder.iterdir()))
+    lines = (line.split("|") for line in output.splitlines())
     return {
         f"{Path(path).stem} {name}": result.replace(path, "FILE") for path, name, result in lines
     }

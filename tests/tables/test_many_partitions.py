@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from monthly_lake import digests, model, rows_of, write_lake, write_rows
+from python_processes import output_of_python
 
 import probclass_core as pc
 from probclass_core.scoring import plan as scoring_plan
@@ -55,13 +54,7 @@ def test_memory_does_not_grow_with_the_number_of_partitions(work: str, tmp_path:
         folder.mkdir(parents=True)
         pq.write_table(table, folder / "rows.parquet")
     arguments = [work, tmp_path / "lake", tmp_path / "sink", SOME, MANY]
-    ended = subprocess.run(
-        [sys.executable, "-c", PEAKS, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    _, before, after = json.loads(ended.stdout)
+    _, before, after = json.loads(output_of_python("-c", PEAKS, *arguments))
     # Footers kept in memory would take at least 300 kB for each partition.
     assert after - before < 100 * (MANY - SOME)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_processes import output_of_python
 
 RUN = Path(__file__).parent / "memory_of_a_run.py"
 TWO_ROW_GROUPS = 2_000_000
@@ -26,16 +24,7 @@ memory of scoring grows with them."""
 def test_peak_memory_does_not_grow_with_the_rows(
     tmp_path: Path, command: str, rows: int, factor: int
 ) -> None:
-    peaks = []
-    for size in (rows, factor * rows):
-        run = subprocess.run(
-            [sys.executable, RUN, command, str(size), tmp_path / str(size)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert run.returncode == 0, run.stderr
-        peaks.append(float(run.stdout))
+    sizes = rows, factor * rows
+    peaks = [float(output_of_python(RUN, command, size, tmp_path / str(size))) for size in sizes]
     # Two runs on the same rows differ by up to 15 %; columns that are kept would add far more.
     assert peaks[1] < 1.2 * peaks[0], peaks

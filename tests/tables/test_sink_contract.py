@@ -132,59 +132,34 @@ def test_any_text_names_a_partition(backend: Backend, model: pc.Model, tmp_path:
         assert rows_by_month(read("scored")) == dict.fromkeys(MONTHS_OF_TEXT, 40)
 
 
-def test_partitions_by_dates_numbers_and_nulls(
+def test_partitions_by_dates_numbers_texts_and_nulls(
     backend: Backend, model: pc.Model, tmp_path: Path
 ) -> None:
-    keys = [(dt.date(2014, 1, 2), 3), (dt.date(2014, 1, 2), None), (None, 4)]
-    parts = [
-        rows("")
-        .drop_columns("month")
-        .append_column("day", pa.array([day] * 40, pa.date32()))
-        .append_column("hour", pa.array([hour] * 40, pa.int64()))
-        for day, hour in keys
-    ]
+    """The first partition has only nulls, and yet the types of its source."""
+    types = {"day": pa.date32(), "hour": pa.int64(), "place": pa.string()}
+    day = dt.date(2014, 1, 2)
+    keys = [(None, None, None), (day, 3, "north"), (day, None, "south"), (None, 4, "north")]
+    plain = rows("").drop_columns("month")
+    parts = []
+    for key in keys:
+        values = zip(key, types.values(), strict=True)
+        arrays = [pa.array([value] * 40, kind) for value, kind in values]
+        parts.append(pa.table([*plain.columns, *arrays], [*plain.column_names, *types]))
     lake, sink = DeltaLake(tmp_path / "in"), backend.ref("scored")
-    lake.write("hours", pa.concat_tables(parts), ["day", "hour"])
-    report = pc.score(model, lake.ref("hours"), sink)
-    again = pc.score(model, lake.ref("hours"), sink)
-    assert sorted(map(str, report.partitions)) == sorted(map(str, again.partitions))
-    assert again.skipped == 3
-    assert pc.score(model, lake.ref("hours"), sink, partition={"hour": "4", "day": None}).skipped
+    lake.write("days", pa.concat_tables(parts), [*types])
+    for key in keys:
+        partition = dict(zip(types, key, strict=True))
+        report = pc.score(model, lake.ref("days"), sink, partition=partition)
+        assert (report.rows, report.skipped) == (40, 0)
+    assert pc.score(model, lake.ref("days"), sink).skipped == 4
+    by_text = {"place": "north", "hour": "4", "day": None}
+    assert pc.score(model, lake.ref("days"), sink, partition=by_text).skipped == 1
     table = backend.read("scored")
     if backend.typed:
-        assert table.schema.field("day").type == pa.date32()
-        assert table.schema.field("hour").type == pa.int64()
-    counts = table.group_by(["day", "hour"]).aggregate([([], "count_all")]).to_pylist()
-    assert {(str(c["day"]), str(c["hour"]), c["count_all"]) for c in counts} == {
-        (str(day), str(hour), 40) for day, hour in keys
-    }
-
-
-PARTITION_VALUES: dict[str, list[Any]] = {
-    "hour": [None, 3, 4],
-    "day": [None, dt.date(2014, 1, 1), dt.date(2014, 1, 2)],
-    "place": [None, "north", "south"],
-}
-
-
-@pytest.mark.parametrize("name", PARTITION_VALUES)
-def test_a_first_partition_of_null_has_the_type_of_its_source(
-    backend: Backend, tmp_path: Path, name: str
-) -> None:
-    values = PARTITION_VALUES[name]
-    column = pa.array(sorted(40 * values, key=str))
-    table = pa.concat_tables([rows("").drop_columns("month")] * 3).append_column(name, column)
-    pq.write_table(table, tmp_path / "rows.parquet")
-    model = pc.fit(table, spec())
-    for value in values:
-        report = pc.score(
-            *(model, tmp_path / "rows.parquet", backend.ref("scored")), partition={name: value}
-        )
-        assert report.rows == 40
-        assert backend.read("scored")[name].null_count == 40
-    scored = backend.read("scored")
-    assert scored[name].value_counts().field("counts").to_pylist() == [40] * 3
-    assert not backend.typed or scored.schema.field(name).type == column.type
+        assert {name: table.schema.field(name).type for name in types} == types
+    counts = table.group_by([*types]).aggregate([([], "count_all")]).to_pylist()
+    found = {tuple(str(count[name]) for name in types): count["count_all"] for count in counts}
+    assert found == {tuple(map(str, key)): 40 for key in keys}
 
 
 def test_a_partition_value_of_another_type_than_the_table_has(
