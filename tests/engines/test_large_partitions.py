@@ -101,16 +101,17 @@ def test_every_engine_writes_the_same_files(
         "processes": {"engine": pool},
         "reversed": {"engine": ReversedEngine()},
     }
+    progress: list[tuple[int, int | None]] = []
     reports = []
     for name, engine in engines.items():
-        progress: list[tuple[int, int | None]] = []
-
-        def add(done: int, total: int | None, progress: list[Any] = progress) -> None:
-            progress.append((done, total))
-
-        reports.append(pc.score(model, lake, tmp_path / name, progress=add, **engine))
+        progress.clear()
+        reports.append(
+            pc.score(
+                model, lake, tmp_path / name, progress=lambda *rows: progress.append(rows), **engine
+            )
+        )
         assert {total for _, total in progress} == {ROWS}
-        assert [done for done, _ in progress] == sorted(done for done, _ in progress)
+        assert progress == sorted(progress)
         assert progress[-1] == (ROWS, ROWS)
     digests = [file_digests(tmp_path / name) for name in engines]
     assert all(files == digests[0] for files in digests)

@@ -8,7 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -177,9 +177,7 @@ class FaultyTable:
         number, fault, flag = self._fault
         fragments = list(plan.fragments)
         fragments[number] = FaultyFragment(fragments[number], fault, flag)
-        return Plan(
-            plan.schema, fragments, plan.rows, plan.snapshot, plan.version, plan.fragment_rows
-        )
+        return replace(plan, fragments=fragments)
 
 
 def private_memory() -> int:

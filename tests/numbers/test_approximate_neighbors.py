@@ -76,8 +76,8 @@ def test_few_points_are_searched_exactly(queries: pa.Table) -> None:
 
 def test_a_cell_with_fewer_than_k_points_still_has_a_density(queries: pa.Table) -> None:
     spec = pc.ModelSpec("c", [pc.Block("knn_density", NAMES, k=2_000, probes=1)])
-    posterior = pc.fit(random_rows(1, 12_000), spec).predict_proba(queries)
-    assert posterior.sum(axis=1) == pytest.approx(np.ones(len(queries)))
+    posterior = pc.fit(random_rows(1, 12_000), spec).predict_proba(queries.slice(0, 100))
+    assert posterior.sum(axis=1) == pytest.approx(np.ones(100))
 
 
 def test_probes_require_the_euclidean_metric(training: pa.Table) -> None:
