@@ -44,30 +44,24 @@ def centered(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return x - np.array([x[y == label].mean(axis=0) for label in np.unique(y)])[y]
 
 
+@pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_shared"])
 @pytest.mark.parametrize("name", SETS)
-def test_each_class_is_shrunk_as_by_ledoit_wolf_of_its_standardized_rows(name: str) -> None:
+def test_covariances_are_shrunk_as_by_ledoit_wolf_of_standardized_rows(
+    name: str, estimator: str
+) -> None:
+    """Of the rows of a class, or of all rows, about the means of their classes."""
     x, y = bundled(name)
-    parameters = normal("gaussian_full", x, y, shrinkage="ledoit_wolf")
+    parameters = normal(estimator, x, y, shrinkage="ledoit_wolf")
     for label, intensity in enumerate(intensities(parameters)):
-        rows = x[y == label]
+        rows = centered(x, y)
+        if estimator == "gaussian_full":
+            rows = rows[y == label]
         width = rows.std(axis=0)
-        expected, expected_intensity = ledoit_wolf((rows - rows.mean(axis=0)) / width)
+        expected, expected_intensity = ledoit_wolf(rows / width, assume_centered=True)
         assert intensity == pytest.approx(expected_intensity, rel=1e-9)
         np.testing.assert_allclose(
             covariances(parameters)[label], expected * np.outer(width, width), rtol=1e-9
         )
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_the_shared_covariance_is_shrunk_by_all_rows_about_their_class_means(name: str) -> None:
-    x, y = bundled(name)
-    parameters = normal("gaussian_shared", x, y, shrinkage="ledoit_wolf")
-    rows = centered(x, y)
-    width = rows.std(axis=0)
-    expected, intensity = ledoit_wolf(rows / width, assume_centered=True)
-    assert intensities(parameters) == pytest.approx([intensity] * len(np.unique(y)), rel=1e-9)
-    for covariance in covariances(parameters):
-        np.testing.assert_allclose(covariance, expected * np.outer(width, width), rtol=1e-9)
 
 
 @pytest.mark.parametrize("intensity", [0.1, 1.0])
