@@ -1,67 +1,45 @@
-"""probclass sql: what it prints is run by DuckDB, and gives the table of probclass score."""
+"""probclass sql prints the query that the library makes, which tests/sql run."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import duckdb
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+import probclass_core as pc
+
 AIR = {
-    "row": [1, 2, 3, 4, 5, 6],
     "air": ["good", "good", "good", "poor", "poor", "poor"],
     "wind": [4.0, 5.5, None, 1.0, 1.5, 2.5],
-    "hour": ["day", "night", "day", "night", None, "night"],
 }
+COSTS = {"good": {"poor": 1}, "poor": {"good": 5}}
 
 
 @pytest.fixture
-def source(probclass: Any) -> Any:
-    path = probclass.table("air.parquet", AIR)
-    spec = probclass.spec(
-        {"estimator": "gaussian_diagonal", "columns": ["wind"]},
-        {"estimator": "categorical", "columns": ["hour"]},
+def model(probclass: Any) -> pc.Model:
+    fitted = pc.fit(AIR, pc.ModelSpec("air", {"gaussian_diagonal": "wind"}))
+    pc.ModelStore("models").save(fitted, "air")
+    return fitted
+
+
+def test_the_printed_query_is_that_of_the_model(probclass: Any, model: pc.Model) -> None:
+    (probclass.folder / "costs.json").write_text(f"{COSTS}".replace("'", '"'))
+    sql = "sql air --dialect duckdb --source rows --columns id,wind --costs costs.json"
+    options: dict[str, Any] = {
+        **{"dialect": "duckdb", "source": "rows", "columns": ["id", "wind"]},
+        "decision": pc.DecisionRule(costs=COSTS),
+    }
+    assert (
+        probclass.ok(f"{sql} --view scored").out == f"{model.to_sql(**options, view='scored')};\n"
     )
-    assert probclass(f"fit {path} --spec {spec} --name air").code == 0
-    return path
-
-
-@pytest.mark.parametrize("tables", [(), ("--tables", "air_model")])
-def test_the_printed_query_gives_the_table_of_score(
-    probclass: Any, source: Any, tables: tuple[str, ...]
-) -> None:
-    columns = ("--columns", "row,wind", "--costs", "costs.json")
-    costs = '{"good": {"poor": 1}, "poor": {"good": 5}}'
-    (probclass.folder / "costs.json").write_text(costs)
-    named = ("--dialect", "duckdb", "--source", "rows")
-    printed = probclass.ok("sql", "air", *named, *columns, *tables).out
-    assert probclass("score", "air", source, "scored.parquet", *columns).code == 0
-    expected = pq.read_table("scored.parquet")
-    database = duckdb.connect()
-    database.register("rows", pa.table(AIR))
-    *statements, query = [text for text in printed.split(";\n") if text]
-    assert len(statements) > 0 if tables else not statements
-    for statement in statements:
-        database.execute(statement)
-    actual = database.sql(query).to_arrow_table().sort_by("row")
-    assert actual.column_names == expected.column_names
-    for row, other in zip(actual.to_pylist(), expected.to_pylist(), strict=True):
-        assert row == {
-            name: pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
-            for name, value in other.items()
-        }
+    tables = model.to_sql_tables(dialect="duckdb", tables="air_model")
+    statements = [*tables, model.to_sql(**options, tables="air_model")]
+    printed = probclass.ok(f"{sql} --tables air_model").out
+    assert printed == "".join(f"{statement};\n" for statement in statements)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--dialect", "oracle", "--source", "rows"), "oracle"),
-        (("--dialect", "duckdb", "--source", ""), "source"),
-    ],
+    "options", ["--dialect oracle --source rows", "--dialect duckdb --source ''"]
 )
-def test_what_has_no_query_is_one_line(
-    probclass: Any, source: Any, arguments: tuple[str, ...], message: str
-) -> None:
-    assert message in probclass.error("sql", "air", *arguments)
+def test_what_has_no_query_is_one_line(probclass: Any, model: pc.Model, options: str) -> None:
+    assert ("source" if "''" in options else "oracle") in probclass.error(f"sql air {options}")

@@ -18,27 +18,23 @@ import probclass_core as pc
 from probclass_core.sklearn import ProbClassifier
 
 RANDOM = np.random.default_rng(0)
-X = pd.DataFrame(
-    {
-        "a": RANDOM.normal(size=200),
-        "b": RANDOM.normal(size=200),
-        "c": RANDOM.choice(["x", "y"], 200),
-    }
-)
+X = pd.DataFrame(RANDOM.normal(size=(200, 2)), columns=["a", "b"])
+X["c"] = RANDOM.choice(["x", "y"], 200)
 Y = pd.Series(np.where(X["a"] * X["b"] > 0.0, "same", "different"), name="sign")
 NUMBERS = ["a", "b"]
-TWICE = pc.ModelSpec(
-    "sign",
-    [pc.Block("gaussian_full", NUMBERS), pc.Block("discretized", "a")],
-    block_weights="fit",
-)
+BOTH = {"gaussian_full": NUMBERS, "discretized": "a"}
+TWICE = pc.ModelSpec("sign", BOTH, block_weights="fit")
+
+
+def of_one_row() -> ProbClassifier:
+    classifier = ProbClassifier("gaussian_diagonal", on_scarce="error")
+    return classifier.partial_fit(X[NUMBERS][:1], Y[:1])
+
+
 COUNTS = csr_matrix(RANDOM.poisson(1.0, (200, 4)))
 FITTED = {
     "the default": lambda: ProbClassifier().fit(X, Y),
     "a column in two blocks": lambda: ProbClassifier(TWICE).fit(X, Y),
-    "columns by estimator": lambda: ProbClassifier(
-        {"gaussian_full": NUMBERS, "categorical": ["c"]}
-    ).fit(X, Y),
     "sparse counts": lambda: ProbClassifier("multinomial").fit(COUNTS, Y),
     "a pipeline": lambda: make_pipeline(StandardScaler(), ProbClassifier()).fit(X[NUMBERS], Y),
     "a search": lambda: GridSearchCV(
@@ -47,9 +43,7 @@ FITTED = {
     "columns that are transformed": lambda: make_pipeline(
         make_column_transformer((StandardScaler(), NUMBERS)), ProbClassifier()
     ).fit(X, Y),
-    "batches that do not suffice yet": lambda: ProbClassifier(
-        "gaussian_diagonal", on_scarce="error"
-    ).partial_fit(X[NUMBERS][:1], Y[:1]),
+    "batches that do not suffice yet": of_one_row,
 }
 
 
@@ -72,7 +66,7 @@ def test_log_densities_are_refused_with_the_reason_where_blocks_overlap() -> Non
 
 
 def test_rows_that_do_not_suffice_yet_are_named_when_predicting() -> None:
-    few = ProbClassifier("gaussian_diagonal", on_scarce="error").partial_fit(X[NUMBERS][:1], Y[:1])
+    few = of_one_row()
     with pytest.raises(ValueError, match="one class only"):
         few.predict(X[NUMBERS])
     more = few.partial_fit(X[NUMBERS][1:], Y[1:])

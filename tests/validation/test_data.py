@@ -37,104 +37,73 @@ def tally(first: dict[str, float]) -> pa.Array:
     return pa.array([first, {}, {}, {}, {}, {}], TALLY)
 
 
-FULL = block("gaussian_full", ["x", "z"], predictive=True)
-SHARED = block("gaussian_shared", ["x", "z"])
+XZ = ["x", "z"]
 GIVEN = block("categorical", given=["z"])
-JOINT = block("categorical_joint", ["x", "z"])
-PAIRS: dict[str, list[Any]] = {"x": ["p", None] * 3, "z": [None, "s"] * 3}
+JOINT = block("categorical_joint", XZ)
+STUDENT = block("gaussian_full", XZ, predictive=True)
+NARROW = block("gaussian_full", XZ, predictive=True, conjugate_prior={"variance": 1e-30})
+PQ, ST = list("pqpqpq"), list("ststst")
+PAIRS = {"x": ["p", None] * 3, "z": [None, "s"] * 3}
+NO_WORDS = pa.array([[], [], None, [None], [], []], pa.list_(pa.string()))
+NO_TEXT = [None, None, None, "p", "q", "p"]
 
-REFUSED: list[tuple[dict[str, Any], pc.Block, str]] = [
-    ({}, NORMAL, "no column 'x'; the table has 'y'"),
+COUNTS_REFUSED: list[tuple[Any, pc.Block, str]] = [
+    ([1, -2, -3, 4, 5, 6], block("multinomial"), "contains 2 counts below 0, such as -2; make"),
+    (tally({"p": -1.5}), block("bernoulli"), "contains 1 count below 0, such as -1.5"),
+    (tally({"p": math.inf}), block("multinomial"), "contains 1 infinite value"),
+    ([2.0**60, *X[1:]], block("poisson"), r"contains 1 count above 2⁵³, such as 1.15292e\+18"),
     (
-        {"x": [math.inf, -math.inf, *X[2:]]},
-        NORMAL,
-        "'x' contains 2 infinite values; make them null",
-    ),
-    ({"x": [math.inf, *X[1:]]}, block("discretized"), "column 'x' contains 1 infinite value; make"),
-    ({"x": [math.inf, *X[1:]]}, block("bernoulli"), "column 'x' contains 1 infinite value; make"),
-    ({"x": tally({"p": math.inf})}, block("multinomial"), "column 'x' contains 1 infinite value"),
-    (
-        {"x": pa.array([], pa.float64()), "y": pa.array([], pa.string())},
-        NORMAL,
-        "nothing to train on: the source has no rows",
-    ),
-    ({"x": X, "y": pa.nulls(6, pa.string())}, NORMAL, "label 'y' is null .* in all 6 rows"),
-    (
-        {"x": X, "y": ["a"] * 6},
-        NORMAL,
-        "one class only, 'a'; a classifier needs rows of at least two",
+        [2.5, *X[1:]],
+        block("poisson"),
+        "has a value 2.5, but poisson counts are whole numbers; round",
     ),
     (
-        {"x": [2**53, 2**53 + 3] * 3},
-        block("discretized"),
-        "'x' has integers beyond 2⁵³, which float64 rounds to multiples of 2; subtract",
-    ),
-    # Counts.
-    (
-        {"x": [1, -2, -3, 4, 5, 6]},
-        block("multinomial"),
-        "'x' contains 2 counts below 0, such as -2",
-    ),
-    ({"x": tally({"p": -1.5})}, block("bernoulli"), "'x' contains 1 count below 0, such as -1.5"),
-    ({"x": [2.0**60, *X[1:]]}, block("poisson"), r"1 count above 2⁵³, such as 1.15292e\+18"),
-    ({"x": [2.5, *X[1:]]}, block("poisson"), "'x' has a value 2.5, but poisson counts are whole"),
-    (
-        {"x": WORDS},
+        WORDS,
         block("multinomial", vocabulary=["p"], unseen="error"),
-        "'x' contains 3 terms outside the vocabulary, such as 'q'; set unseen='ignore'",
+        "contains 3 terms outside the vocabulary, such as 'q'; set unseen='ignore'",
     ),
-    # Values that do not suffice.
+    (NO_WORDS, block("bernoulli"), "has no term in any training row; leave it out, or declare its"),
+]
+VALUES_REFUSED: list[tuple[Any, pc.Block, str]] = [
+    ([math.inf, -math.inf, *X[2:]], NORMAL, "contains 2 infinite values; make them null, or drop"),
     *(
-        (
-            {"x": pa.nulls(6, pa.float64())},
-            block(estimator, **options),
-            "'x' has no value in any tr",
-        )
-        for estimator, options in (
-            ("gaussian_diagonal", {}),
-            ("gaussian_full", {"predictive": True}),
-            ("discretized", {}),
-            ("poisson", {}),
-        )
-    ),
-    ({"x": [math.nan] * 6}, block("discretized"), "'x' has no value in any training row; leave it"),
-    (
-        {"x": pa.nulls(6, pa.string()), "z": list("pqrstu")},
-        GIVEN,
-        "'x' has no value in any training",
+        ([math.inf, *X[1:]], block(estimator), "contains 1 infinite value; make them null")
+        for estimator in ("discretized", "bernoulli")
     ),
     (
-        {"x": pa.array([[], [], None, [None], [], []], pa.list_(pa.string()))},
-        block("bernoulli"),
-        "'x' has no term in any training row; leave it out, or declare its vocabulary",
+        [2**53, 2**53 + 3] * 3,
+        block("discretized"),
+        "has integers beyond 2⁵³, which float64 rounds to multiples of 2; subtract",
     ),
+    *(
+        (pa.nulls(6, pa.float64()), block, "has no value in any training row; leave it out")
+        for block in (NORMAL, STUDENT, block("discretized"), block("poisson"))
+    ),
+    ([math.nan] * 6, block("discretized"), "has no value in any training row; leave it out"),
+    (pa.nulls(6, pa.string()), GIVEN, "has no value in any training row"),
+]
+ROWS_REFUSED: list[tuple[dict[str, Any], pc.Block, str]] = [
+    ({}, block("gaussian_diagonal", "v"), "no column 'v'; the table has 'x', 'y', 'z'"),
+    ({"x": [], "z": [], "y": []}, NORMAL, "nothing to train on: the source has no rows"),
+    ({"y": pa.nulls(6, pa.string())}, NORMAL, "label 'y' is null .* in all 6 rows"),
+    ({"y": ["a"] * 6}, NORMAL, "one class only, 'a'; a classifier needs rows of at least two"),
+    ({}, block("knn_density", k=7), "k=7 neighbors of 6 training rows; lower k"),
+    # Classes whose values do not suffice.
     (PAIRS, JOINT, "no training row has all of x, z; leave out the col"),
-    (
-        {"x": SCARCE},
-        block("gaussian_diagonal"),
-        "class 'a' has 0 values of column 'x' and needs a value",
-    ),
+    ({"x": SCARCE}, NORMAL, "class 'a' has 0 values of column 'x' and needs a value"),
     *(
-        (
-            {"x": values},
-            block(estimator, pseudo_count=0),
-            "class 'a' has no value of column 'x' and i",
-        )
-        for estimator, values in (
-            ("categorical", [None, None, None, "p", "q", "p"]),
-            ("discretized", SCARCE),
-            ("bernoulli", SCARCE),
-            ("bernoulli", [None, None, None, ["p"], [], []]),
+        ({"x": values, "z": ST}, block, "class 'a' has no value of column 'x' and its pseudo-c")
+        for values, block in (
+            (NO_TEXT, block("categorical", pseudo_count=0)),
+            (NO_TEXT, block("categorical", given=["z"], pseudo_count=0)),
+            (SCARCE, block("discretized", pseudo_count=0)),
+            (SCARCE, block("bernoulli", pseudo_count=0)),
+            ([None, None, None, ["p"], [], []], block("bernoulli", pseudo_count=0)),
         )
     ),
     (
-        {"x": [None, None, None, "p", "q", "p"], "z": ["s"] * 6},
-        block("categorical", given=["z"], pseudo_count=0),
-        "class 'a' has no value of column 'x' and its pseudo",
-    ),
-    (
-        {"x": list("pppqqq"), "z": ["s"] * 3 + [None] * 3},
-        block("categorical_joint", ["x", "z"], pseudo_count=0),
+        {"x": PQ, "z": ["s"] * 3 + [None] * 3},
+        block("categorical_joint", XZ, pseudo_count=0),
         "class 'b' has no row with all of x, z and its pseudo",
     ),
     (
@@ -147,91 +116,84 @@ REFUSED: list[tuple[dict[str, Any], pc.Block, str]] = [
         block("poisson", pseudo_rows=0),
         "class 'a' has no value of column 'x' and pseudo_rows is 0; set it above 0",
     ),
-    ({"x": X}, block("knn_density", k=7), "k=7 neighbors of 6 training rows; lower k"),
     # Covariances.
     (
-        {"x": X, "y": ["a", *"bbbbb"]},
+        {"y": ["a", *"bbbbb"]},
         block("gaussian_full"),
-        "class 'a' has 1 row, which gives no cov",
+        "class 'a' has 1 row, which gives no covariance",
     ),
     (
-        {"x": X, "y": ["a", *"bbbbb"]},
+        {"y": ["a", *"bbbbb"]},
         block("gaussian_diagonal", ddof=1),
         "class 'a' has 1 values of column 'x' and needs more than 1 values with ddof=1",
     ),
     (
-        {"x": X[:2], "y": ["a", "b"]},
+        {"x": X[:2], "z": X[:2], "y": ["a", "b"]},
         block("gaussian_shared"),
         "the pooled sample has 2 rows, which gives no covariance of 1 feature;",
     ),
     (
         {"x": [1.0, 1.0, 2.0, 2.0], "z": [1.0, None, None, 2.0], "y": ["a", "a", "b", "b"]},
-        block("gaussian_shared", ["x", "z"], ddof=1),
+        block("gaussian_shared", XZ, ddof=1),
         "the pooled sample has 2 rows with both 'x' and 'z' and needs more than 2 with ddof=1",
     ),
+    *(
+        (
+            {},
+            block(estimator, XZ, on_singular="error"),
+            rf"{who}: the covariance .* \(rank 1 of 2\)",
+        )
+        for estimator, who in (("gaussian_shared", "pooled sample"), ("gaussian_full", "class 'a'"))
+    ),
+    ({}, NARROW, "singular to working precision.* set a larger variance in conjugate_prior"),
     (
-        {"x": X, "z": X},
-        block("gaussian_shared", ["x", "z"], on_singular="error"),
-        r"the pooled sample: the covariance of x, z is singular \(rank 1 of 2\)",
+        {"x": [None, *X[1:]]},
+        STUDENT,
+        "class 'a' has 2 values of column 'x', 3 of 'z' .* use gaussian_",
     ),
     (
-        {"x": X, "z": [2 * x for x in X]},
-        block("gaussian_full", ["x", "z"], on_singular="error"),
-        r"class 'a': the covariance of x, z is singular \(rank 1 of 2\); drop a feature",
-    ),
-    (
-        {"x": [None, *X[1:]], "z": X},
-        FULL,
-        "class 'a' has 2 values of column 'x', 3 of 'z' and 2 rows with both; .* use gaussian_",
-    ),
-    (
-        {"x": X, "z": [*X[:5], None]},
-        block("gaussian_shared", ["x", "z"], predictive=True),
+        {"z": [*X[:5], None]},
+        block("gaussian_shared", XZ, predictive=True),
         "class 'b' has 3 values of column 'x', 2 of 'z' and 2 rows with both; ",
-    ),
-    (
-        {"x": X, "z": X},
-        block("gaussian_full", ["x", "z"], predictive=True, conjugate_prior={"variance": 1e-30}),
-        "singular to working precision.* set a larger variance in conjugate_prior",
     ),
     # Labels.
     (
-        {"x": np.arange(3000.0), "y": np.linspace(0.0, 1.0, 3000)},
+        {"x": np.arange(3000.0), "z": np.arange(3000.0), "y": np.linspace(0.0, 1.0, 3000)},
         NORMAL,
         "label 'y' is double and has 3000 distinct values in 3000 rows",
     ),
     (  # Arrow cannot count its values.
-        {"x": X, "y": pa.array([Decimal(1)] * 6, pa.decimal32(5, 1))},
+        {"y": pa.array([Decimal(1)] * 6, pa.decimal32(5, 1))},
         NORMAL,
         r"label 'y' is decimal32\(5, 1\); a class is text, bool or integer: cast the column",
     ),
     (
-        {"x": np.arange(10_001.0), "y": np.arange(10_001)},
+        {"x": np.arange(10_001.0), "z": np.arange(10_001.0), "y": np.arange(10_001)},
         NORMAL,
         r"at least 10,001 different values in 10,001 rows \(0, 1, 2, …\), as .* an id",
     ),
     # Values outside a declared domain.
     *(
         (
-            {"x": list("pppqqz"), "z": ["s"] * 6},
-            block(estimator, columns, domain={"x": ["p", "q"]}, **given),
+            {"x": list("pppqqz"), "z": ST},
+            pc.Block(block.estimator, block.columns, given=block.given, domain={"x": ["p", "q"]}),
             "column 'x' has value 'z' in 1 training rows, outside its declared domain 'p', 'q'",
         )
-        for estimator, columns, given in (
-            ("categorical", "x", {}),
-            ("categorical_joint", ["x", "z"], {}),
-            ("categorical", "x", {"given": ["z"]}),
-        )
+        for block in (block("categorical"), GIVEN, JOINT)
     ),
+]
+OF_ONE_COLUMN = [
+    ({"x": values}, block, f"column 'x' {message}")
+    for values, block, message in (*COUNTS_REFUSED, *VALUES_REFUSED)
 ]
 
 
-@pytest.mark.parametrize(("rows", "block", "message"), REFUSED)
+@pytest.mark.parametrize(("rows", "block", "message"), [*OF_ONE_COLUMN, *ROWS_REFUSED])
 def test_rows_that_no_model_can_be_fitted_to_are_refused(
     rows: dict[str, Any], block: pc.Block, message: str
 ) -> None:
     with pytest.raises(pc.DataError, match=message) as caught:
-        fit(rows, block, on_scarce="error")
+        fit({"x": X, "z": [2 * x for x in X], **rows}, block, on_scarce="error")
     assert "\n" not in str(caught.value)
 
 
@@ -247,7 +209,6 @@ def test_weights_that_leave_no_two_classes_are_refused(weights: list[Any], messa
         fit({"x": X, "w": weights}, weight="w", on_scarce="error")
 
 
-PQ, ST = list("pqpqpq"), list("ststst")
 LEVEL = block("categorical", given=["z"], unseen="error", missing="level")
 NOT_SCORED: list[tuple[dict[str, Any], pc.Block, dict[str, Any], str]] = [
     (

@@ -57,6 +57,13 @@ def refused_at_once(message: str) -> Iterator[None]:
         ("spec.yaml", "label: a\nlabel: b\nblocks: []", "key 'label' is given twice"),
         ("spec.json", "9" * 5_000, "is not valid JSON"),
         ("spec.yaml", "!!python/object/apply:os.system [ls]", "is not valid YAML"),
+        ("spec.txt", "label = 1", r"expected a \.toml, \.json, \.yaml or \.yml file"),
+        ("spec.toml", "label =", "is not valid TOML: "),
+        ("spec.json", "{", "is not valid JSON: "),
+        ("spec.yaml", "a: [1\nb: 2", "is not valid YAML: "),
+        ("spec.json", "[1]", "a model spec must be a table of keys, got list"),
+        ("spec.yaml", "", "a model spec must be a table of keys, got NoneType"),
+        ("spec.yml", "label: c\nblock: []", r"unknown key 'block'.* Did you mean 'blocks'\?"),
     ],
     ids=lambda value: value[:24] if isinstance(value, str) else None,
 )
@@ -64,6 +71,11 @@ def test_a_hostile_spec_is_refused(tmp_path: Path, name: str, text: str, message
     (tmp_path / name).write_text(text)
     with refused_at_once(message):
         pc.ModelSpec.from_file(tmp_path / name)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with refused_at_once("cannot read the model spec .*No such file"):
+        pc.ModelSpec.from_file(tmp_path / "spec.toml")
 
 
 def test_aliases_of_yaml_are_read(tmp_path: Path) -> None:

@@ -341,27 +341,3 @@ def test_an_invalid_spec_is_refused(keys: Any, message: str) -> None:
 )
 def test_an_invalid_block_is_refused(keys: Any, message: str) -> None:
     refused({"label": "c", "blocks": [X | keys], "weight": "w"}, message)
-
-
-FILES: list[tuple[str, str | None, str]] = [
-    ("spec.toml", None, "cannot read the model spec .*No such file"),
-    ("spec.txt", "label = 1", r"expected a \.toml, \.json, \.yaml or \.yml file"),
-    ("spec.toml", "label =", "is not valid TOML: "),
-    ("spec.json", "{", "is not valid JSON: "),
-    ("spec.json", "[1]", "a model spec must be a table of keys, got list"),
-    ("spec.yaml", "a: [1\nb: 2", "is not valid YAML: "),
-    ("spec.yaml", "", "a model spec must be a table of keys, got NoneType"),
-    ("spec.yml", "label: c\nblock: []", r"unknown key 'block'.* Did you mean 'blocks'\?"),
-    ("spec.json", '{"label": "c", "blocks": [], "prior": "flat"}', "at least one Block"),
-]
-
-
-@pytest.mark.parametrize(("name", "text", "message"), FILES)
-def test_a_file_without_a_valid_spec_is_refused(
-    tmp_path: Path, name: str, text: str | None, message: str
-) -> None:
-    if text is not None:
-        (tmp_path / name).write_text(text)
-    with pytest.raises(pc.SpecError, match=message) as caught:
-        pc.ModelSpec.from_file(tmp_path / name)
-    one_line(caught)
