@@ -25,13 +25,10 @@ def model(probclass: Any) -> pc.Model:
 def test_the_printed_query_is_that_of_the_model(probclass: Any, model: pc.Model) -> None:
     (probclass.folder / "costs.json").write_text(f"{COSTS}".replace("'", '"'))
     sql = "sql air --dialect duckdb --source rows --columns id,wind --costs costs.json"
-    options: dict[str, Any] = {
-        **{"dialect": "duckdb", "source": "rows", "columns": ["id", "wind"]},
-        "decision": pc.DecisionRule(costs=COSTS),
-    }
-    assert (
-        probclass.ok(f"{sql} --view scored").out == f"{model.to_sql(**options, view='scored')};\n"
-    )
+    options: dict[str, Any] = {"dialect": "duckdb", "source": "rows", "columns": ["id", "wind"]}
+    options["decision"] = pc.DecisionRule(costs=COSTS)
+    viewed = model.to_sql(**options, view="scored")
+    assert probclass.ok(f"{sql} --view scored").out == f"{viewed};\n"
     tables = model.to_sql_tables(dialect="duckdb", tables="air_model")
     statements = [*tables, model.to_sql(**options, tables="air_model")]
     printed = probclass.ok(f"{sql} --tables air_model").out

@@ -85,154 +85,117 @@ def test_an_option_of_a_block_with_given_columns_says_what_it_expects() -> None:
             assert OF_PARTS.get(option.expected, option.expected) in message
 
 
-GIVEN = {"given": ["v", "x"]}
 SHRINKAGE = "shrinkage must be 'ledoit_wolf', a number from 0 to 1, or None, got "
+PREDICTIVE = "has no effect with predictive=true, .*; leave it out"
+PRIOR = "of conjugate_prior must be a number above"
+NUMBERS = "column 'u' is string, but it models numbers; choose another estimator for it"
 NOT_COUNTS = "but it models counts: numbers, or one column of lists of text or of maps from text"
-REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("gaussian_shared", {"shrinkage": 1.5}, f"{SHRINKAGE}1.5"),
-    ("gaussian_full", {"shrinkage": True}, f"{SHRINKAGE}True"),
-    (
-        "gaussian_shared",
-        {"predictive": True, "shrinkage": "ledoit_wolf"},
-        "shrinkage has no effect with predictive=true, .* it is 'ledoit_wolf'; leave it out",
-    ),
-    (
-        "gaussian_full",
-        {"predictive": True, "ridge": 0.1},
-        "ridge has no effect .* it is 0.1; leave",
-    ),
-    ("gaussian_shared", {"predictive": True, "ddof": 1}, "ddof has no effect with predictive=true"),
-    (
-        "gaussian_diagonal",
-        {"predictive": True, "variance_floor": 0.1},
-        "variance_floor has no effect with predictive=true",
-    ),
-    (
-        "gaussian_full",
-        {"shrinkage_target": "pooled"},
-        "shrinkage_target has no effect without shrinkage; set shrinkage to",
-    ),
-    (
-        "gaussian_shared",
-        {"shrinkage": 0.1, "shrinkage_target": "pooled"},
-        "its one covariance .* must be 'diagonal', got 'pooled'; leave it out",
-    ),
+REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "gaussian_diagonal": [
+        ({"predictive": True, "variance_floor": 0.1}, f"variance_floor {PREDICTIVE}"),
+    ],
+    "gaussian_full": [
+        ({"shrinkage": True}, f"{SHRINKAGE}True"),
+        ({"shrinkage_target": "pooled"}, "shrinkage_target has no effect without shrinkage; set"),
+        ({"predictive": True, "ridge": 0.1}, f"ridge {PREDICTIVE}"),
+        ({"conjugate_prior": {"counts": 3}}, r"has no key 'counts'; .* Did you mean 'count'\?"),
+        ({"conjugate_prior": {"count": 0}}, rf"count {PRIOR} 0 and up to 1e\+100, got 0"),
+        ({"conjugate_prior": {"degrees_of_freedom": 2}}, f"{PRIOR} 2 and .*, got 2"),
+        ({"conjugate_prior": {"mean": "high"}}, f"mean {PRIOR} .*, got 'high'"),
+        ({"conjugate_prior": {"mean": 1e200}}, rf"mean {PRIOR} .* up to 1e\+100, got 1e\+200"),
+        (
+            {"conjugate_prior": {"mean": {"u": 1}}},
+            "names column 'u', which is not in .* it has 'x'",
+        ),
+        ({"conjugate_prior": {"variance": {"x": -1}}}, rf"variance \('x'\) {PRIOR} 0 .*, got -1"),
+        ({"columns": "u"}, NUMBERS),
+    ],
+    "gaussian_shared": [
+        ({"shrinkage": 1.5}, f"{SHRINKAGE}1.5"),
+        ({"predictive": True, "ddof": 1}, f"ddof {PREDICTIVE}"),
+        ({"predictive": True, "shrinkage": "ledoit_wolf"}, f"shrinkage {PREDICTIVE}"),
+        (
+            {"shrinkage": 0.1, "shrinkage_target": "pooled"},
+            "its one covariance .* must be 'diagonal', got 'pooled'; leave it out",
+        ),
+    ],
+    "categorical": [
+        ({"pseudo_count": {"u": -1}}, "pseudo_count of 'u' must be .*got -1"),
+        ({"pseudo_count": {"u": {"p": 1, "q": -2}}}, r"of 'u' \('q'\) must be .*got -2"),
+        ({"pseudo_count": {"u": {}}}, "pseudo_count of 'u' must be a number"),
+        ({"pseudo_count": {"m": 1}}, "pseudo_count names column 'm', which is not in the block"),
+        ({"domain": {"u": "pq"}}, "domain of 'u' must be a list of values"),
+        ({"domain": {"u": []}}, "domain of 'u' must be a list of values"),
+        ({"domain": {"u": ["p", "p"]}}, "domain of 'u' lists a value twice"),
+        (
+            {"domain": {"u": ["p", "q"]}, "pseudo_count": {"u": {"p": 1}}},
+            "domain of 'u' has value 'q', pseudo_count has not; give both the same values",
+        ),
+        ({"columns": "day"}, r"'day' is date32.* it models categories \(text, bool, "),
+    ],
+    "categorical_joint": [
+        ({"domain": {"m": ["p"]}}, "domain names column 'm', which is not in the block"),
+        (
+            {"domain": {"u": ["p"]}, "pseudo_count": {"u": {"p": 1, "z": 1}}},
+            "pseudo_count of 'u' has value 'z', domain has not; give both the same values",
+        ),
+        ({"columns": ["u", "day"]}, "'day' is date32.* it models categories"),
+        *(
+            ({"columns": ["v", name]}, f"column '{name}' has the name .*; rename it")
+            for name in ("class", "count", "log_probability")
+        ),
+    ],
+    "discretized": [
+        ({"cuts": {"m": [1]}}, "cuts names column 'm', which is not in the block; it has 'x'"),
+        *(
+            ({"cuts": {"x": cuts}}, "cuts of 'x' must be a list of ascending numbers, got ")
+            for cuts in (5, "12", [2, 1], [1, 1], [1, "2"], [True])
+        ),
+        ({"columns": ["x", "u"]}, NUMBERS),
+        ({"columns": "u", "given": "v"}, NUMBERS),
+    ],
+    "knn_density": [
+        ({"metric": "euclidian"}, r"'euclidian'; use 'euclidean', .* Did you mean 'euclidean'\?"),
+        ({"metric": "mahalanobis"}, "metric 'mahalanobis' depends on a scale"),
+        ({"columns": "u"}, NUMBERS),
+    ],
+    "bernoulli": [
+        ({"vocabulary": ["p", "q", "p"]}, "vocabulary has 'p' twice; list each term once")
+    ],
+    "multinomial": [
+        ({"vocabulary": [1, 2]}, "vocabulary must be a list of text, not of 1"),
+        ({"columns": "n", "vocabulary": ["p"]}, "vocabulary is for a column of lists or maps"),
+        ({"columns": "n", "unseen": "error"}, "unseen is for a column of lists or maps"),
+        ({"columns": "u"}, f"column 'u' is string, {NOT_COUNTS}"),
+        ({"columns": "numbers"}, f"column 'numbers' is list<.*double>, {NOT_COUNTS}"),
+        ({"columns": "dict"}, r"'dict' is struct<.*; give its dicts the type pa.map_\("),
+        (
+            {"columns": ["n", "w"]},
+            "'w' is .*, whose features are its terms, .* give it its own block",
+        ),
+    ],
+    "poisson": [({"vocabulary": ["p"]}, "vocabulary is for a column of lists or maps, not for")],
+}
+REFUSED_IF_GIVEN: list[tuple[dict[str, Any], str]] = [
     *(
-        ("gaussian_full", {"conjugate_prior": prior}, f"{key} of conjugate_prior {message}")
-        for key, prior, message in (
-            (r"count", {"count": 0}, r"must be a number above 0 and up to 1e\+100, got 0"),
-            ("degrees_of_freedom", {"degrees_of_freedom": 2}, "must be .* above 2 and .*, got 2"),
-            ("mean", {"mean": "high"}, "must be a number above .*, got 'high'"),
-            ("mean", {"mean": 1e200}, r"must be .* up to 1e\+100, got 1e\+200"),
-            ("mean", {"mean": {"u": 1}}, "names column 'u', which is not in the block; it has 'x'"),
-            (r"variance \('x'\)", {"variance": {"x": -1}}, "must be .* above 0 and .*, got -1"),
-        )
-    ),
-    ("gaussian_full", {"conjugate_prior": {"counts": 3}}, r"no key 'counts'; .* mean 'count'\?"),
-    ("categorical", {"pseudo_count": {"u": -1}}, "pseudo_count of 'u' must be .*got -1"),
-    (
-        "categorical",
-        {"pseudo_count": {"u": {"p": 1, "q": -2}}},
-        r"pseudo_count of 'u' \('q'\) must be .*got -2",
-    ),
-    ("categorical", {"pseudo_count": {"u": {}}}, "pseudo_count of 'u' must be a number"),
-    *(
-        (estimator, {option: {"m": value}}, f"{option} names column 'm', which is not in the block")
-        for estimator, option, value in (
-            ("categorical", "pseudo_count", 1),
-            ("categorical_joint", "domain", ["p"]),
-            ("discretized", "cuts", [1]),
-        )
-    ),
-    *(
-        ("categorical", {"domain": {"u": domain}}, f"domain of 'u' {message}")
-        for domain, message in (
-            ("pq", "must be a list of values"),
-            ([], "must be a list of values"),
-            (["p", "p"], "lists a value twice"),
-        )
-    ),
-    (
-        "categorical",
-        {"domain": {"u": ["p", "q"]}, "pseudo_count": {"u": {"p": 1}}},
-        "domain of 'u' has value 'q', pseudo_count has not; give both the same values",
-    ),
-    (
-        "categorical_joint",
-        {"domain": {"u": ["p"]}, "pseudo_count": {"u": {"p": 1, "z": 1}}},
-        "pseudo_count of 'u' has value 'z', domain has not; give both the same values",
-    ),
-    (
-        "knn_density",
-        {"metric": "euclidian"},
-        r"'euclidian'; use 'euclidean', .* mean 'euclidean'\?",
-    ),
-    ("knn_density", {"metric": "mahalanobis"}, "metric 'mahalanobis' depends on a scale"),
-    *(
-        ("discretized", {"cuts": {"x": cuts}}, "cuts of 'x' must be a list of ascending numbers")
-        for cuts in (5, "12", [2, 1], [1, 1], [1, "2"], [True])
-    ),
-    *(
-        ("categorical", {**GIVEN, "strength": value}, "strength must be a number above 0, or 'loo'")
+        ({"strength": value}, "strength must be a number above 0, or 'loo'")
         for value in (0, True, None)
     ),
-    ("categorical", {**GIVEN, "cuts": {"m": [1]}}, "cuts names column 'm', .* it has 'u', 'v'"),
-    ("categorical", {**GIVEN, "cuts": {"v": [1]}}, "cuts names column 'v', which is string"),
-    ("categorical", {**GIVEN, "cuts": {"x": [2, 1]}}, "cuts of 'x' must be a list of ascending"),
-    (
-        "categorical",
-        {**GIVEN, "domain": {"v": ["s"]}},
-        "'v', which is given; declare domains of 'u'",
-    ),
-    (
-        "categorical",
-        {**GIVEN, "columns": "n", "cuts": {"n": [1]}, "domain": {"n": ["1"]}},
-        "domain names column 'n', whose",
-    ),
-    ("multinomial", {"vocabulary": [1, 2]}, "vocabulary must be a list of text, not of 1"),
-    ("bernoulli", {"vocabulary": ["p", "q", "p"]}, "vocabulary has 'p' twice; list each term once"),
-    *(
-        (estimator, {"columns": "n", option: value}, f"{option} is for a column of lists or maps")
-        for estimator in ("multinomial", "poisson")
-        for option, value in (("vocabulary", ["p"]), ("unseen", "error"))
-    ),
-    # Types of columns.
-    (
-        "gaussian_full",
-        {"columns": "u"},
-        "column 'u' is string, but it models numbers; choose another",
-    ),
-    ("knn_density", {"columns": "u"}, "column 'u' is string, but it models numbers"),
-    ("discretized", {"columns": ["x", "u"]}, "column 'u' is string, but it models numbers"),
-    ("categorical", {"columns": "day"}, r"'day' is date32.* it models categories \(text, bool, "),
-    ("categorical_joint", {"columns": ["u", "day"]}, "'day' is date32.* it models categories"),
-    ("discretized", {"columns": "u", **GIVEN}, "column 'u' is string, but it models numbers"),
-    (
-        "categorical",
-        {"columns": "t", "given": "u"},
-        "column 't' is timestamp.* it models categories",
-    ),
-    ("categorical", {"given": "t"}, "column 't' is .*, but it models numbers and categories"),
-    *(
-        (
-            "categorical_joint",
-            {"columns": ["v", name]},
-            f"column '{name}' has the name .*; rename it",
-        )
-        for name in ("class", "count", "log_probability")
-    ),
-    ("multinomial", {"columns": "u"}, f"column 'u' is string, {NOT_COUNTS}"),
-    ("multinomial", {"columns": "numbers"}, f"column 'numbers' is list<.*double>, {NOT_COUNTS}"),
-    ("multinomial", {"columns": "dict"}, r"'dict' is struct<.*; give its dicts the type pa.map_\("),
-    (
-        "multinomial",
-        {"columns": ["n", "w"]},
-        "'w' is list<.*>, whose features are its terms, .*; give it its own block",
-    ),
+    ({"cuts": {"m": [1]}}, "cuts names column 'm', which is not in the block; it has 'u', 'v'"),
+    ({"cuts": {"v": [1]}}, "cuts names column 'v', which is string"),
+    ({"cuts": {"x": [2, 1]}}, r"cuts of 'x' must be a list of ascending numbers, got \[2, 1\]"),
+    ({"domain": {"v": ["s"]}}, "domain names column 'v', which is given; declare domains of 'u'"),
+    ({"columns": "n", "cuts": {"n": [1]}, "domain": {"n": ["1"]}}, "names column 'n', whose"),
+    ({"columns": "t", "given": "u"}, "column 't' is timestamp.* it models categories"),
+    ({"given": "t"}, "column 't' is .*, but it models numbers and categories"),
+]
+BLOCKS = [
+    *((name, *refused) for name, table in REFUSED.items() for refused in table),
+    *(("categorical", {"given": ["v", "x"]} | keys, message) for keys, message in REFUSED_IF_GIVEN),
 ]
 
 
-@pytest.mark.parametrize(("estimator", "options", "message"), REFUSED)
+@pytest.mark.parametrize(("estimator", "options", "message"), BLOCKS)
 def test_an_invalid_block_is_refused(estimator: str, options: dict[str, Any], message: str) -> None:
     assert re.search(message, refusal(estimator, options))
 
