@@ -35,6 +35,9 @@ X = {"sepal_length": 6.75, "sepal_width": 4.25}
 
 LENGTHS = ["very short", "short", "long", "very long"]
 WIDTHS = ["short", "medium", "long"]
+DOMAIN = {"sepal_length": LENGTHS, "sepal_width": WIDTHS}
+LONG = {"sepal_length": "long", "sepal_width": "long"}
+SHORT = {"sepal_length": "short", "sepal_width": "medium"}
 
 
 @pytest.fixture(scope="module")
@@ -85,30 +88,64 @@ def test_example_18_1_means_and_covariances(full: pc.Model) -> None:
     assert np.array_equal(two, two.T)
 
 
-def test_example_18_1_densities_at_the_test_point(full: pc.Model) -> None:
-    density = likelihood(full, **X)
-    assert rounds_to(density["c1"], "4.914e-7")
-    assert rounds_to(density["c2"], "2.589e-5")
+JOINT = pc.Block("categorical_joint", SEPAL, domain=DOMAIN)
+UNSMOOTHED = pc.Block("categorical_joint", SEPAL, domain=DOMAIN, pseudo_count=0)
+SMOOTH_ZEROS = pc.Block("categorical", SEPAL, domain=DOMAIN, smooth="zeros")
+PRINTED = {
+    "18.1": (
+        pc.Block("gaussian_full", SEPAL),
+        X,
+        ("4.914e-7", "2.589e-5"),
+        ("1.622e-7", "1.735e-5"),
+    ),
+    "18.2, a cell with rows": (UNSMOOTHED, SHORT, ("0.06", "0.15"), ("0.0198", "0.1005")),
+    "18.2, an empty cell": (JOINT, LONG, ("1.61e-2", "8.93e-3"), ("5.32e-3", "5.98e-3")),
+    # The book prints 3.99e-7 for c1, truncated instead of rounded.
+    "18.3": (
+        pc.Block("gaussian_diagonal", SEPAL),
+        X,
+        ("3.998e-7", "9.597e-5"),
+        ("1.32e-7", "6.43e-5"),
+    ),
+    "18.4": (SMOOTH_ZEROS, LONG, ("4.815e-3", "8.60e-3"), ("1.59e-3", "5.76e-3")),
+}
+"""Of each example a block, a row, f(x | c) of both classes, and the same times the prior."""
 
 
-def test_example_18_1_density_times_prior(full: pc.Model) -> None:
-    # The book prints 1.622e-7 and 1.735e-5, with the priors rounded to 0.33 and 0.67.
-    exact = joint(full, **X)
-    assert rounds_to(exact["c1"], "1.638e-7")
-    assert rounds_to(exact["c2"], "1.726e-5")
-    rounded = joint(full.with_prior({"c1": 0.33, "c2": 0.67}), **X)
-    assert rounds_to(rounded["c1"], "1.622e-7")
-    assert rounds_to(rounded["c2"], "1.735e-5")
-    assert predicted(full, **X) == "c2"
+@pytest.mark.parametrize("example", PRINTED)
+def test_densities_times_priors_of_the_examples(
+    sepals: pa.Table, binned: pa.Table, example: str
+) -> None:
+    """The book multiplies by priors that are rounded to 0.33 and 0.67."""
+    block, x, densities, products = PRINTED[example]
+    model = fitted(sepals if x is X else binned, "c", block)
+    assert all(map(rounds_to, likelihood(model, **x).values(), densities))
+    rounded = joint(model.with_prior({"c1": 0.33, "c2": 0.67}), **x)
+    assert all(map(rounds_to, rounded.values(), products))
+    assert predicted(model, **x) == "c2"
+
+
+def test_a_cell_that_is_empty_in_both_classes_leaves_the_prior(binned: pa.Table) -> None:
+    model = fitted(binned, "c", UNSMOOTHED)
+    assert likelihood(model, **LONG) == {"c1": 0.0, "c2": 0.0}
+    assert posterior(model, **LONG) == pytest.approx({"c1": 1 / 3, "c2": 2 / 3})
+
+
+def test_example_18_4_smooths_the_empty_cell_only(binned: pa.Table) -> None:
+    model = fitted(binned, "c", SMOOTH_ZEROS)
+    printed = {"c1": (1 / 54, 13 / 50), "c2": (43 / 100, 2 / 100)}
+    for label, shares in printed.items():
+        for column, share in zip(SEPAL, shares, strict=True):
+            assert probability(model, label, column, "long") == pytest.approx(share)
 
 
 def test_example_18_2_marginal_counts_of_table_18_2(binned: pa.Table) -> None:
     # The book prints 13/50 for the short sepals of c1, but the cells 0, 3 and 8 add up to 11.
-    model = fitted(binned, "c", pc.Block("categorical", SEPAL, domain=_domains()))
+    model = fitted(binned, "c", pc.Block("categorical", SEPAL, domain=DOMAIN))
     counts = {
         (label, column): [count(model, label, column, value) for value in values]
         for label in ("c1", "c2")
-        for column, values in _domains().items()
+        for column, values in DOMAIN.items()
     }
     assert counts == {
         ("c1", "sepal_length"): [39, 11, 0, 0],
@@ -119,38 +156,13 @@ def test_example_18_2_marginal_counts_of_table_18_2(binned: pa.Table) -> None:
 
 
 def test_example_18_2_joint_counts_of_table_18_2(binned: pa.Table) -> None:
-    model = fitted(binned, "c", pc.Block("categorical_joint", SEPAL, domain=_domains()))
+    model = fitted(binned, "c", pc.Block("categorical_joint", SEPAL, domain=DOMAIN))
     table = {label: np.zeros((4, 3)) for label in ("c1", "c2")}
     for cell in model.parameters["categorical_joint"].to_pylist():
         position = LENGTHS.index(cell["sepal_length"]), WIDTHS.index(cell["sepal_width"])
         table[cell["class"]][position] = cell["count"]
     assert table["c1"].tolist() == [[1, 33, 5], [0, 3, 8], [0, 0, 0], [0, 0, 0]]
     assert table["c2"].tolist() == [[6, 0, 0], [24, 15, 0], [13, 30, 0], [3, 7, 2]]
-
-
-def test_example_18_2_short_and_medium_without_pseudo_counts(binned: pa.Table) -> None:
-    block = pc.Block("categorical_joint", SEPAL, domain=_domains(), pseudo_count=0)
-    model, x = fitted(binned, "c", block), {"sepal_length": "short", "sepal_width": "medium"}
-    assert likelihood(model, **x) == pytest.approx({"c1": 3 / 50, "c2": 15 / 100})
-    assert all(map(rounds_to, joint(model, **x).values(), ("0.02", "0.10")))
-    rounded = joint(model.with_prior({"c1": 0.33, "c2": 0.67}), **x)
-    assert all(map(rounds_to, rounded.values(), ("0.0198", "0.1005")))
-    assert predicted(model, **x) == "c2"
-    # Both classes lack the cell (Long, Long): without pseudo-counts only the prior remains.
-    empty = {"sepal_length": "long", "sepal_width": "long"}
-    assert likelihood(model, **empty) == {"c1": 0.0, "c2": 0.0}
-
-
-def test_example_18_2_long_and_long_with_pseudo_counts(binned: pa.Table) -> None:
-    # The book prints 5.32e-3 and 5.98e-3 for f·P, with the priors rounded to 0.33 and 0.67.
-    model = fitted(binned, "c", pc.Block("categorical_joint", SEPAL, domain=_domains()))
-    x = {"sepal_length": "long", "sepal_width": "long"}
-    assert likelihood(model, **x) == pytest.approx({"c1": 1 / 62, "c2": 1 / 112})
-    assert all(map(rounds_to, likelihood(model, **x).values(), ("1.61e-2", "8.93e-3")))
-    assert all(map(rounds_to, joint(model, **x).values(), ("5.38e-3", "5.95e-3")))
-    rounded = joint(model.with_prior({"c1": 0.33, "c2": 0.67}), **x)
-    assert all(map(rounds_to, rounded.values(), ("5.32e-3", "5.98e-3")))
-    assert predicted(model, **x) == "c2"
 
 
 def test_example_18_3_variances_are_the_diagonal_of_the_covariance(
@@ -163,33 +175,6 @@ def test_example_18_3_variances_are_the_diagonal_of_the_covariance(
             assert variance == pytest.approx(covariance(full, label)[position, position], rel=1e-12)
             means = full.parameters["gaussian_full"]["mean"].to_pylist()
             assert mean == pytest.approx(means[label == "c2"][position], rel=1e-15)
-
-
-def test_example_18_3_densities_and_class(naive: pc.Model) -> None:
-    # The book prints 3.99e-7 for c1, truncated instead of rounded.
-    density = likelihood(naive, **X)
-    assert rounds_to(density["c1"], "3.998e-7")
-    assert rounds_to(density["c2"], "9.597e-5")
-    rounded = joint(naive.with_prior({"c1": 0.33, "c2": 0.67}), **X)
-    assert rounds_to(rounded["c1"], "1.32e-7")
-    assert rounds_to(rounded["c2"], "6.43e-5")
-    assert predicted(naive, **X) == "c2"
-
-
-def test_example_18_4_smooths_the_empty_cell_only(binned: pa.Table) -> None:
-    model = fitted(binned, "c", pc.Block("categorical", SEPAL, domain=_domains(), smooth="zeros"))
-    assert probability(model, "c1", "sepal_length", "long") == pytest.approx(1 / 54)
-    assert probability(model, "c1", "sepal_width", "long") == pytest.approx(13 / 50)
-    assert probability(model, "c2", "sepal_length", "long") == pytest.approx(43 / 100)
-    assert probability(model, "c2", "sepal_width", "long") == pytest.approx(2 / 100)
-    x = {"sepal_length": "long", "sepal_width": "long"}
-    mass = likelihood(model, **x)
-    assert rounds_to(mass["c1"], "4.815e-3")
-    assert rounds_to(mass["c2"], "8.60e-3")
-    rounded = joint(model.with_prior({"c1": 0.33, "c2": 0.67}), **x)
-    assert rounds_to(rounded["c1"], "1.59e-3")
-    assert rounds_to(rounded["c2"], "5.76e-3")
-    assert predicted(model, **x) == "c2"
 
 
 def test_example_18_5_five_nearest_neighbors(sepals: pa.Table) -> None:
@@ -331,7 +316,3 @@ def test_exercise_q3_given_means_and_covariances() -> None:
     assert rounds_to(density["c1"], "0.096532")
     assert rounds_to(density["c2"], "0.025111")
     assert predicted(model, x1=3.0, x2=4.0) == "c1"
-
-
-def _domains() -> dict[str, list[str]]:
-    return {"sepal_length": LENGTHS, "sepal_width": WIDTHS}
