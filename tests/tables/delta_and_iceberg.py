@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
@@ -140,6 +141,18 @@ def spec() -> pc.ModelSpec:
     return pc.ModelSpec(
         "y", [pc.Block("gaussian_diagonal", ["x"]), pc.Block("categorical", ["kind"])]
     )
+
+
+def lake_fixture(*formats: str) -> Any:
+    """Return the fixture ``lake``: a lake of each format with a table of two months."""
+
+    @pytest.fixture(name="lake", params=formats)
+    def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+        lake = LAKES[request.param](tmp_path)
+        lake.write("lake", pa.concat_tables([rows("2014-01"), rows("2014-02")]), ["month"])
+        return lake
+
+    return lake
 
 
 def rows_by_month(table: pa.Table) -> dict[str, int]:

@@ -9,21 +9,13 @@ import delta_log
 import iceberg_deletes
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from backends import JANUARY
-from delta_and_iceberg import LAKES, IcebergLake, Lake, rows, rows_by_month, spec
+from delta_and_iceberg import LAKES, IcebergLake, Lake, lake_fixture, rows_by_month, spec
 from reading import read_rows
 
 import probclass_core as pc
 
-
-@pytest.fixture(params=LAKES)
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
-    """A lake with a table of two months, in one file each."""
-    lake = LAKES[request.param](tmp_path)
-    for month in ("2014-01", "2014-02"):
-        lake.write("lake", rows(month), ["month"])
-    return lake
+lake = lake_fixture(*LAKES)
 
 
 def delete_january(lake: Lake, positions: Sequence[int]) -> None:

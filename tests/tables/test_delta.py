@@ -8,20 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from backends import JANUARY, Arrives, append, delta
-from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
+from delta_and_iceberg import DeltaLake, lake_fixture, rows, rows_by_month, spec
 from deltalake import DeltaTable
 
 import probclass_core as pc
 from probclass_core.io.delta import sink as delta_sink
 from probclass_core.io.delta.table import open_delta
 
-
-@pytest.fixture
-def lake(tmp_path: Path) -> DeltaLake:
-    lake = DeltaLake(tmp_path)
-    lake.write("lake", rows("2014-01"), ["month"])
-    lake.write("lake", rows("2014-02"), ["month"])
-    return lake
+lake = lake_fixture("delta")
 
 
 def test_a_table_is_recognized_by_its_log_and_by_its_prefix(
@@ -29,7 +23,7 @@ def test_a_table_is_recognized_by_its_log_and_by_its_prefix(
 ) -> None:
     source = str(tmp_path / "lake")
     model = pc.fit(source, spec())
-    assert model.training["version"] == 1
+    assert model.training["version"] == 0
     pc.score(model, source, f"delta+file://{tmp_path}/scored")
     assert pc.score(model, source, str(tmp_path / "scored")).skipped == 2
     assert rows_by_month(lake.read("scored")) == {"2014-01": 40, "2014-02": 40}
@@ -46,7 +40,7 @@ def test_a_format_prefix_before_a_path_is_refused(lake: DeltaLake, tmp_path: Pat
 
 
 def test_a_version_that_does_not_exist_yet_is_refused(lake: DeltaLake, tmp_path: Path) -> None:
-    with pytest.raises(pc.TableError, match="has no version 7; the newest is 1"):
+    with pytest.raises(pc.TableError, match="has no version 7; the newest is 0"):
         pc.open_table(pc.TableRef(str(tmp_path / "lake"), version=7))
 
 

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from delta_and_iceberg import LAKES, Lake, rows, rows_by_month, spec
+from delta_and_iceberg import LAKES, Lake, lake_fixture, rows, rows_by_month, spec
 
 import probclass_core as pc
 
-
-@pytest.fixture(params=LAKES)
-def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
-    """A lake with a table of two months, written by the format's own library."""
-    lake = LAKES[request.param](tmp_path)
-    lake.write("lake", pa.concat_tables([rows("2014-01"), rows("2014-02")]), ["month"])
-    return lake
+lake = lake_fixture(*LAKES)
 
 
 def test_earlier_versions_are_read_by_number_and_by_time(lake: Lake) -> None:

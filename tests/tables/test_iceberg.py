@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pac
 import pyarrow.parquet as pq
 import pytest
-from delta_and_iceberg import IcebergLake, rows, rows_by_month, spec
+from delta_and_iceberg import IcebergLake, lake_fixture, rows, rows_by_month, spec
 from iceberg_deletes import delete_rows
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.types import StringType
@@ -20,12 +20,7 @@ from reading import read_rows
 
 import probclass_core as pc
 
-
-@pytest.fixture
-def lake(tmp_path: Path) -> IcebergLake:
-    lake = IcebergLake(tmp_path)
-    lake.write("lake", pa.concat_tables([rows("2014-01"), rows("2014-02")]), ["month"])
-    return lake
+lake = lake_fixture("iceberg")
 
 
 def read(ref: pc.TableRef, *by: str, **query: Any) -> pa.Table:

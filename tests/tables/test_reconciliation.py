@@ -271,17 +271,6 @@ def test_what_a_version_scored_is_scored_again_by_another(
     assert not again.partitions
 
 
-@pytest.mark.parametrize("scored", [True, False])
-def test_a_table_without_partitions_is_scored_again_if_the_version_scored_it(
-    scored: bool, model: pc.Model, tmp_path: Path
-) -> None:
-    pq.write_table(rows("2014-01"), tmp_path / "one.parquet")
-    bad = other_version(model)
-    pc.score(bad if scored else model, tmp_path / "one.parquet", tmp_path / "scored")
-    report = pc.reconcile(model, tmp_path / "one.parquet", tmp_path / "scored", scored_by=[bad.id])
-    assert report.counts["scored"] == len(report.partitions) == int(scored)
-
-
 def test_text_that_looks_like_numbers_is_the_same_partition(
     model: pc.Model, tmp_path: Path
 ) -> None:
@@ -300,8 +289,14 @@ def test_a_table_without_partitions_and_rows_in_memory(model: pc.Model, tmp_path
     again = pc.reconcile(model, rows("2014-01"), sink)
     assert [one.reasons for one in again.scored] == [("input",)], "memory has no identity"
     pq.write_table(rows("2014-01"), tmp_path / "one.parquet")
-    pc.reconcile(model, tmp_path / "one.parquet", sink)
-    assert pc.reconcile(model, tmp_path / "one.parquet", sink).counts["unchanged"] == 1
+    source = tmp_path / "one.parquet"
+    pc.reconcile(model, source, sink)
+    assert pc.reconcile(model, source, sink).counts["unchanged"] == 1
+    bad = other_version(model)
+    assert not pc.reconcile(model, source, sink, scored_by=[bad.id]).partitions
+    pc.score(bad, source, sink)
+    again = pc.reconcile(model, source, sink, scored_by=[bad.id])
+    assert again.counts["scored"] == len(again.partitions) == 1
 
 
 def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Path) -> None:
