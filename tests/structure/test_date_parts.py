@@ -1,4 +1,4 @@
-"""Parts of dates and times as features: their values, and models of them against plain columns."""
+"""Parts of dates, and numbers in text, as features: values, and models against plain columns."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ FEATURES = ("hour(pickup)", "weekday(pickup)", "time_of_day(pickup)")
 
 
 def trips(rows: int = 600) -> pa.Table:
-    """Times in New York, some of them null, and a class that depends on the hour."""
+    """Times in New York, some of them null, tolls as text, and a class that depends on both."""
     noise = np.random.default_rng(5)
     moments = noise.integers(0, 60 * 86_400 * 10**6, rows)
     kind = pa.timestamp("us", "America/New_York")
@@ -113,14 +113,15 @@ def trips(rows: int = 600) -> pa.Table:
         {
             "pickup": pickup,
             "fare": noise.lognormal(2.0 + late, 0.5),
+            "toll": np.where(noise.random(rows) < 0.1, "?", (late * 2 + 1).astype(str)),
             "tip": np.where(late, "yes", "no"),
         }
     )
 
 
 def with_columns(table: pa.Table) -> pa.Table:
-    """The same with a column for each part, and without the times."""
-    pickup = table["pickup"].combine_chunks()
+    """The same with a column for each part, and without the times and texts."""
+    pickup, toll = (table[name].combine_chunks() for name in ("pickup", "toll"))
     local = pac.local_timestamp(pickup)
     midnight = pac.floor_temporal(local, unit="day")
     seconds = pac.subtract(local, midnight).cast(pa.int64())
@@ -130,6 +131,7 @@ def with_columns(table: pa.Table) -> pa.Table:
             "weekday(pickup)": pac.add(pac.day_of_week(local), 1),
             "time_of_day(pickup)": pac.divide(seconds.cast(pa.float64()), 3.6e9),
             "fare": table["fare"],
+            "number(toll)": pac.if_else(pac.equal(toll, "?"), None, toll).cast(pa.float64()),
             "tip": table["tip"],
         }
     )
@@ -140,7 +142,7 @@ SPEC = pc.ModelSpec(
     [
         pc.Block("categorical", ["hour(pickup)", "weekday(pickup)"]),
         pc.Block("discretized", "time_of_day(pickup)"),
-        pc.Block("gaussian_diagonal", "fare"),
+        pc.Block("gaussian_diagonal", ["fare", "number(toll)"]),
         pc.Block("categorical", "hour(pickup)", "pair", given="weekday(pickup)"),
     ],
     block_weights="fit",
@@ -228,7 +230,7 @@ def test_everything_that_reads_rows_computes_parts(
     scores = [pc.cross_validate(rows, SPEC, folds=3).table for rows in (table, columns)]
     assert scores[0] == scores[1]
     predicted = plain.predict_table(table)
-    assert predicted.column_names[:3] == table.column_names
+    assert predicted.column_names[:4] == table.column_names
 
 
 def in_zone(table: pa.Table, zone: str | None) -> pa.Table:
@@ -393,6 +395,7 @@ def test_auto_sees_through_unknown_dates_and_midnights() -> None:
 
 
 def test_auto_of_a_schema_or_reader_takes_hours_and_weekdays(table: pa.Table) -> None:
+    table = table.drop_columns("toll")
     for source in (table.schema, table.to_reader()):
         spec = pc.ModelSpec.auto(source, "tip")
         assert spec.features == ("fare", "hour(pickup)", "weekday(pickup)")
@@ -402,6 +405,7 @@ def test_auto_of_a_schema_or_reader_takes_hours_and_weekdays(table: pa.Table) ->
 
 
 def test_parts_can_be_excluded(table: pa.Table) -> None:
+    table = table.drop_columns("toll")
     spec = pc.ModelSpec.auto(table, "tip", effort="fast", exclude=["hour(pickup)"])
     assert "hour(pickup)" not in " ".join((*spec.features, *spec.notes))
     assert pc.ModelSpec.auto(table, "tip", exclude="pickup").features == ("fare",)
