@@ -75,11 +75,14 @@ def scores_of(model: pc.Model, table: pa.Table) -> np.ndarray:
     return np.maximum(logs - logs.max(axis=1, keepdims=True), -20.0)
 
 
+TRAIN, HELD_OUT, REST = copies()
+MODEL = fitted(TRAIN, "kind", BLOCK)
+WEIGHTED = fitted(weighted(TRAIN, 1.0), "kind", BLOCK, weight="w")
+
+
 @pytest.mark.parametrize("biases", [3, 0])
 def test_temperature_and_biases_minimize_the_penalized_log_loss(biases: int) -> None:
-    train, held_out, rest = copies()
-    model = fitted(train, "kind", BLOCK)
-    scores, truth = scores_of(model, held_out), class_positions(model, held_out["kind"])
+    scores, truth = scores_of(MODEL, HELD_OUT), class_positions(MODEL, HELD_OUT["kind"])
 
     def loss(values: np.ndarray) -> float:
         scaled = values[0] * scores + (values[1:] if biases else 0.0)
@@ -88,15 +91,15 @@ def test_temperature_and_biases_minimize_the_penalized_log_loss(biases: int) -> 
         return float(0.5 * (away**2).sum() - own.sum())
 
     best = minimize(loss, np.eye(1 + biases)[0], method="BFGS", options={"gtol": 1e-6}).x
-    calibrated = pc.calibrate(model, held_out, "temperature_and_bias" if biases else "temperature")
+    calibrated = pc.calibrate(MODEL, HELD_OUT, "temperature_and_bias" if biases else "temperature")
     ours = parameters(calibrated)
     assert [1.0 / ours[0], *ours[1:]] == pytest.approx(best, abs=1e-5)
     assert ours[0] > 1.5
-    raw = scores_of(model, rest) / ours[0] + (ours[1:] if biases else 0.0)
+    raw = scores_of(MODEL, REST) / ours[0] + (ours[1:] if biases else 0.0)
     expected = raw - logsumexp(raw, axis=1, keepdims=True)
-    np.testing.assert_allclose(calibrated.predict_log_proba(rest), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(calibrated.predict_log_proba(REST), expected, rtol=0, atol=1e-12)
     if not biases:
-        assert calibrated.predict(rest) == model.predict(rest)
+        assert calibrated.predict(REST) == MODEL.predict(REST)
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
@@ -117,18 +120,16 @@ def test_calibration_agrees_with_scikit_learn(method: str, classes: int) -> None
 
 def test_isotonic_knots_agree_with_pool_adjacent_violators() -> None:
     """One more row of unknown class is a third of the class at 0, and two thirds another at 1."""
-    train, held_out, _ = copies()
-    weights = np.random.default_rng(1).integers(0, 4, len(held_out)).astype(float)
-    model = fitted(weighted(train, 1.0), "kind", BLOCK, weight="w")
-    calibrated = pc.calibrate(model, weighted(held_out, weights), "isotonic")
+    weights = np.random.default_rng(1).integers(0, 4, len(HELD_OUT)).astype(float)
+    calibrated = pc.calibrate(WEIGHTED, weighted(HELD_OUT, weights), "isotonic")
     assert calibrated.calibration is not None
     assert calibrated.calibration.column_names == ["method", "class", "knot", "value"]
     grid = np.linspace(0, 1, 101)
-    for position, name in enumerate(model.class_names):
+    for position, name in enumerate(WEIGHTED.class_names):
         peer = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
-        came_true = class_positions(model, held_out["kind"]) == position
+        came_true = class_positions(WEIGHTED, HELD_OUT["kind"]) == position
         peer.fit(
-            [*model.predict_proba(held_out)[:, position], 0.0, 1.0],
+            [*WEIGHTED.predict_proba(HELD_OUT)[:, position], 0.0, 1.0],
             [*came_true, True, False],
             [*weights, 1 / 3, 2 / 3],
         )
@@ -140,25 +141,14 @@ def test_isotonic_knots_agree_with_pool_adjacent_violators() -> None:
 
 @every_method
 def test_a_row_of_weight_2_counts_twice(method: str) -> None:
-    train, held_out, rest = copies()
-    model = fitted(weighted(train, 1.0), "kind", BLOCK, weight="w")
-    counts = 1 + np.arange(len(held_out)) % 2
-    repeated = weighted(held_out.take(pa.array(np.repeat(np.arange(len(held_out)), counts))), 1.0)
+    counts = 1 + np.arange(len(HELD_OUT)) % 2
+    repeated = weighted(HELD_OUT.take(pa.array(np.repeat(np.arange(len(HELD_OUT)), counts))), 1.0)
     once, twice = (
-        pc.calibrate(model, each, method) for each in (weighted(held_out, counts), repeated)
+        pc.calibrate(WEIGHTED, each, method) for each in (weighted(HELD_OUT, counts), repeated)
     )
-    np.testing.assert_allclose(once.predict_proba(rest), twice.predict_proba(rest), atol=1e-6)
-    alone = pc.calibrate(model, weighted(held_out, 1.0), method)
-    assert np.abs(alone.predict_proba(rest) - once.predict_proba(rest)).max() > 1e-3
-
-
-def test_biases_correct_the_classes_shares() -> None:
-    train, held_out, rest = copies()
-    model = fitted(train, "kind", BLOCK)
-    both, temperature = (pc.calibrate(model, held_out, method) for method in METHODS[:2])
-    rare = (class_positions(model, held_out["kind"]) == 0).mean()
-    assert both.predict_proba(held_out)[:, 0].mean() == pytest.approx(rare, abs=0.01)
-    assert pc.evaluate(both, rest).log_loss < pc.evaluate(temperature, rest).log_loss
+    np.testing.assert_allclose(once.predict_proba(REST), twice.predict_proba(REST), atol=1e-6)
+    alone = pc.calibrate(WEIGHTED, weighted(HELD_OUT, 1.0), method)
+    assert np.abs(alone.predict_proba(REST) - once.predict_proba(REST)).max() > 1e-3
 
 
 @every_method
@@ -263,37 +253,30 @@ def test_models_with_block_weights_are_calibrated_in_all_rows(method: str) -> No
 
 
 def test_isotonic_posteriors_sum_to_1_and_are_never_0() -> None:
-    train, held_out, rest = copies()
+    """Also of a class without held-out rows, whose probability stays as it is."""
     far = pa.table({name: [-1e6, -1e3, 1e3, 1e6] for name in COPIES})
-    for rows_held_out in (held_out, held_out.filter(compute.field("kind") != "kind 0")):
-        calibrated = pc.calibrate(fitted(train, "kind", BLOCK), rows_held_out, "isotonic")
-        assert calibrated.training["calibration"]["applied"]
-        for table in (far, rest):
-            result = calibrated.predict_proba(table)
+    without = HELD_OUT.filter(compute.field("kind") != "kind 0")
+    calibrated = [pc.calibrate(MODEL, rows, "isotonic") for rows in (HELD_OUT, without)]
+    for model in calibrated:
+        assert model.training["calibration"]["applied"]
+        for table in (far, REST):
+            result = model.predict_proba(table)
             assert (result > 0.0).all()
             np.testing.assert_allclose(result.sum(axis=1), 1.0, rtol=0, atol=1e-12)
-
-
-def test_a_class_without_held_out_rows_keeps_its_isotonic_probability() -> None:
-    train, held_out, _ = copies()
-    model = fitted(train, "kind", BLOCK)
-    calibrated = pc.calibrate(model, held_out.filter(compute.field("kind") != "kind 0"), "isotonic")
-    assert calibrated.calibration is not None
-    absent = calibrated.calibration.filter(compute.field("class") == "kind 0")
+    assert calibrated[1].calibration is not None
+    absent = calibrated[1].calibration.filter(compute.field("class") == "kind 0")
     assert absent["knot"].to_pylist() == absent["value"].to_pylist() == [math.exp(-20.0), 1.0]
 
 
 @every_method
 def test_calibration_changes_the_posterior_only(method: str) -> None:
-    train, held_out, rest = copies()
-    model = fitted(train, "kind", BLOCK)
-    calibrated = pc.calibrate(model, held_out, method)
+    calibrated = pc.calibrate(MODEL, HELD_OUT, method)
     for name in ("score_samples", "joint_log_likelihood", "log_likelihood_by_block"):
-        np.testing.assert_array_equal(getattr(calibrated, name)(rest), getattr(model, name)(rest))
-    assert calibrated.predict(rest, "ml") == model.predict(rest, "ml")
-    assert calibrated.predict_proba(rest).tolist() != model.predict_proba(rest).tolist()
+        np.testing.assert_array_equal(getattr(calibrated, name)(REST), getattr(MODEL, name)(REST))
+    assert calibrated.predict(REST, "ml") == MODEL.predict(REST, "ml")
+    assert calibrated.predict_proba(REST).tolist() != MODEL.predict_proba(REST).tolist()
     # A second calibration replaces the first.
-    again = pc.calibrate(pc.calibrate(model, rest, "isotonic"), held_out, method)
+    again = pc.calibrate(pc.calibrate(MODEL, REST, "isotonic"), HELD_OUT, method)
     assert again.id == calibrated.id
 
 

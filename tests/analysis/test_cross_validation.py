@@ -15,7 +15,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
 import probclass_core as pc
-from probclass_core.training.cross_validation import _Dealer, _GroupedRows
+from probclass_core.training.cross_validation import _Dealer
 
 BODY = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 COUNTS = pc.Block("categorical", "island", "island")
@@ -70,14 +70,6 @@ def test_a_group_is_in_one_fold(tmp_path: Path) -> None:
         sizes = by_day.table["rows"].to_numpy()
         assert sizes.sum() == len(rows)
         assert np.ptp(sizes) < 25
-    grouped = _GroupedRows.of(pc.open_table(rows), "label", "day", 4, 0, {})
-    (batch,) = rows.to_batches()
-    folds = grouped.deal(batch)
-    x, splits = rows["x"].to_numpy()[:, None], PredefinedSplit(folds)
-    scores = cross_val_score(GaussianNB(), x, label, cv=splits)
-    normal = pc.ModelSpec("label", {"gaussian_diagonal": ["x"]})
-    ours = pc.cross_validate(rows, normal, folds=4, groups="day").table["accuracy"]
-    np.testing.assert_allclose(ours, scores)
 
 
 def test_groups_may_be_null(known: pa.Table) -> None:

@@ -187,12 +187,9 @@ def test_class_shares_with_classes_of_one_model_only() -> None:
 
 
 def test_columns_of_one_model_only_are_named() -> None:
-    before = fitted(pc.Block("gaussian_diagonal", ["x"]), x=list(range(8)))
-    after = fitted(pc.Block("gaussian_diagonal", ["y"]), y=list(range(8)))
-    assert pc.drift(before, after).uncompared == (
-        "y: only in the second model",
-        "x: only in the first model",
-    )
+    before, after = (fitted(pc.Block("gaussian_diagonal", n), **{n: list(range(8))}) for n in "xy")
+    names = ("y: only in the second model", "x: only in the first model")
+    assert pc.drift(before, after).uncompared == names
 
 
 def test_drift_of_statistics_equals_drift_of_models(iris: pa.Table) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as compute
 import pytest
+from model_values import normal, probability
 from scipy.stats import norm
 
 import probclass_core as pc
@@ -74,27 +75,21 @@ def test_contributions_of_features_are_their_densities(penguins: pa.Table) -> No
     row = penguins.slice(200, 1).to_pylist()[0]
     explanation = pc.explain(model, penguins, rows=[200], against="Adelie")
     entries = ledger(explanation, 200)
-    one, other = explanation.rows["prediction"][0].as_py(), "Adelie"
-    normals = {
-        (cell["class"], cell["feature"]): norm(cell["mean"], math.sqrt(cell["variance"]))
-        for cell in model.parameters["gaussian_diagonal"].to_pylist()
-    }
-    for name in NUMBERS:
-        by_hand = [normals[label, name].logpdf(row[name]) for label in (one, other)]
+    classes = explanation.rows["prediction"][0].as_py(), "Adelie"
+
+    def log_density(name: str, label: str) -> float:
+        if name in CATEGORIES:
+            return math.log(probability(model, label, name, row[name]))
+        mean, variance = normal(model, label, name)
+        return float(norm(mean, math.sqrt(variance)).logpdf(row[name]))
+
+    for name in (*NUMBERS, *CATEGORIES):
+        by_hand = [log_density(name, label) for label in classes]
         logs = [entries[name]["log_for"], entries[name]["log_against"]]
         assert logs == pytest.approx(by_hand, rel=1e-12)
         assert entries[name]["weight"] == pytest.approx(by_hand[0] - by_hand[1], abs=1e-12)
-    cells = {
-        (cell["class"], cell["feature"], cell["value"]): cell["log_probability"]
-        for cell in model.parameters["categorical"].to_pylist()
-    }
-    for name in CATEGORIES:
-        by_hand = [cells[label, name, row[name]] for label in (one, other)]
-        assert entries[name]["log_for"] == pytest.approx(by_hand[0])
-        assert entries[name]["log_against"] == pytest.approx(by_hand[1])
-        assert entries[name]["value"] == row[name]
-    priors = dict(zip(model.class_names, model.log_prior, strict=True))
-    assert entries["prior"]["weight"] == pytest.approx(priors[one] - priors[other])
+    one, other = (model.log_prior[model.class_names.index(label)] for label in classes)
+    assert entries["prior"]["weight"] == pytest.approx(one - other)
 
 
 def test_contributions_of_blocks_agree_with_the_model(mixed: pc.Model, penguins: pa.Table) -> None:
@@ -116,10 +111,7 @@ def test_fields_of_the_entries(mixed: pc.Model, penguins: pa.Table) -> None:
     kinds = {name: (entry["entry"], entry["value"]) for name, entry in entries.items()}
     assert kinds == {
         "prior": ("prior", None),
-        "bill_length_mm, bill_depth_mm": (
-            "columns",
-            "bill_length_mm=39.1, bill_depth_mm=18.7",
-        ),
+        "bill_length_mm, bill_depth_mm": ("columns", "bill_length_mm=39.1, bill_depth_mm=18.7"),
         "flipper_length_mm": ("feature", "181"),
         "body_mass_g": ("feature", "3750"),
         "island": ("feature", "Torgersen"),
@@ -221,16 +213,10 @@ def test_infinite_weights() -> None:
     assert ledger(lumped, 0)["rest"]["weight"] == math.inf
 
 
+TEXTS = ["free win now free", "meeting now", "free free cash", "lunch meeting words"]
 MAILS = pa.table(
     {
-        "words": [
-            ["free", "win", "now", "free"],
-            ["meeting", "now"],
-            ["free", "free", "cash"],
-            ["lunch", "meeting", "words"],
-            None,
-            [],
-        ],
+        "words": [*map(str.split, TEXTS), None, []],
         "hour": [3.0, 9.0, 4.0, 12.0, 5.0, 10.0],
         "c": ["spam", "ham"] * 3,
     }

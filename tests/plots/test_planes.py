@@ -19,6 +19,10 @@ from probclass_core.plots import class_contours, neighbor_ball
 
 L, W = "sepal_length", "sepal_width"
 X = (6.75, 4.25)
+CANBERRA = pc.fit(
+    {"x": [1.0, 2.0, 3.0], "y": [1.0, 3.0, 4.0], "c": [*"abb"]},
+    pc.ModelSpec("c", [pc.Block("knn_density", ["x", "y"], k=2, metric="canberra")]),
+)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +128,7 @@ def test_classes_of_any_position_and_scale_are_found(
 
 @pytest.mark.parametrize(
     ("estimator", "options"),
-    [("gaussian_full", {"predictive": True}), ("gaussian_shared", {}), ("gaussian_diagonal", {})],
+    [("gaussian_full", {"predictive": True}), ("gaussian_shared", {})],
 )
 def test_densities_on_a_contour_are_a_fraction_of_the_peak(
     sepals: pa.Table, estimator: str, options: dict[str, Any]
@@ -214,12 +218,20 @@ def test_all_points_at_equal_distance_are_in_the_ball() -> None:
     assert np.linalg.norm(circle, axis=1) == pytest.approx(math.sqrt(2.0))
 
 
-def test_a_class_without_values_of_a_column_has_no_contour() -> None:
-    rows = {"x": [1.0, 2.0, 3.0, None, None], "y": [1.0, 2.0, 1.0, 5.0, 6.0], "c": [*"aaabb"]}
-    model = fit(pa.table(rows), "knn_density", ["x", "y"], k=2)
-    figure = class_contours(model, "x", "y")
+@pytest.mark.parametrize(
+    ("estimator", "options", "last"),
+    [("knn_density", {"k": 2}, None), ("gaussian_diagonal", {"variance_floor": 0}, 9.0)],
+    ids=["no values", "a point mass"],
+)
+def test_a_class_without_values_or_of_one_point_has_no_contour(
+    estimator: str, options: dict[str, Any], last: float | None
+) -> None:
+    rows = {"x": [1.0, 2.0, 3.0, last, last], "y": [1.0, 3.0, 1.0, 5.0, 5.0], "c": [*"aaabb"]}
+    figure = class_contours(fit(pa.table(rows), estimator, ["x", "y"], **options), "x", "y")
     assert len(outlines(figure)) == 1
     assert legend(figure) == ["a", "b"]
+    means = np.concatenate(lines(figure.axes[0], color="black")).tolist()
+    assert last is None or means[1] == [9.0, 5.0]
 
 
 def test_twenty_classes_fit_in_the_figure() -> None:
@@ -246,6 +258,7 @@ def test_twenty_classes_fit_in_the_figure() -> None:
         (lambda m: class_contours(m, L, W, data={L: [None], W: [1.0]}), pc.DataError, "no row"),
         (lambda m: neighbor_ball(m, L, W, X), pc.SpecError, "no knn_density block has both"),
         (lambda m: neighbor_ball(m, L, "x", X), pc.SpecError, "no column 'x'"),
+        (lambda m: neighbor_ball(CANBERRA, "x", "y", X), pc.NotSupportedError, "'canberra' has no"),
     ],
 )
 def test_invalid_arguments_are_refused(
@@ -255,17 +268,3 @@ def test_invalid_arguments_are_refused(
     blocks = [pc.Block("gaussian_full", [L, W]), pc.Block("categorical", ["kind"])]
     with pytest.raises(error, match=message):
         call(pc.fit(with_kind, pc.ModelSpec("c", blocks)))
-
-
-def test_a_metric_whose_ball_has_no_known_shape_is_refused(sepals: pa.Table) -> None:
-    model = fit(sepals, "knn_density", metric="canberra")
-    with pytest.raises(pc.NotSupportedError, match="'canberra' has no known shape"):
-        neighbor_ball(model, L, W, X)
-
-
-def test_a_point_mass_has_a_mean_and_no_contour() -> None:
-    rows = {"x": [1.0, 2.0, 3.0, 9.0, 9.0], "y": [1.0, 3.0, 1.0, 5.0, 5.0], "c": [*"aaabb"]}
-    model = fit(pa.table(rows), "gaussian_diagonal", ["x", "y"], variance_floor=0)
-    figure = class_contours(model, "x", "y")
-    assert len(outlines(figure)) == 1
-    assert np.concatenate(lines(figure.axes[0], color="black"))[1].tolist() == [9.0, 5.0]
