@@ -25,7 +25,12 @@ from python_processes import start_python
 
 import probclass_core as pc
 
-FIT_WITH_CACHE = Path(__file__).parent / "fit_with_cache.py"
+FIT_WITH_CACHE = """
+import sys
+from daily_lake import SPEC
+import probclass_core as pc
+sys.stdout.write(pc.fit(sys.argv[1], SPEC, cache=sys.argv[2]).id)
+"""
 
 
 def flip(data: bytes, position: int) -> bytes:
@@ -125,7 +130,7 @@ def test_a_store_that_cannot_be_written_is_reported_once(
 
 
 def test_concurrent_fits_make_the_same_model(lake: Path, store: pc.ModelStore) -> None:
-    script = (FIT_WITH_CACHE, lake, store.uri)
+    script = ("-c", FIT_WITH_CACHE, lake, store.uri)
     runs = [start_python(*script, stdout=subprocess.PIPE) for _ in range(2)]
     ids = {run.communicate()[0] for run in runs}
     assert ids == {pc.fit(lake, SPEC).id}

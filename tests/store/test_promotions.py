@@ -40,13 +40,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return set_time
 
 
-def losses(*, error: float = 0.01, prior: float = 1.0, **by_version: float) -> Judge:
-    """A judgment of 100 rows with a log loss for each version, by the start of its id."""
+def losses(values: Mapping[str, float], *, error: float = 0.01) -> Judge:
+    """A judgment of 100 rows with a log loss for the id of each version."""
 
     def evaluation(version: ModelVersion) -> dict[str, Any]:
-        (value,) = (loss for start, loss in by_version.items() if version.id.startswith(start[1:]))
         numbers = {"rows": 100, "unseen_labels": 0, "decided": 100, "cost": None}
-        return {"log_loss": value, "baseline_log_loss": prior, **numbers}
+        return {"log_loss": values[version.id], "baseline_log_loss": 1.0, **numbers}
 
     def judge(challenger: ModelVersion, champion: ModelVersion | None) -> Mapping[str, Any]:
         own = evaluation(challenger)
@@ -208,7 +207,7 @@ def test_only_a_better_challenger_is_promoted_and_a_refusal_is_recorded_once(
     store: ModelStore, versions: list[ModelVersion]
 ) -> None:
     first, second, third, _ = versions
-    judge = losses(**{f"v{first.id}": 0.7, f"v{second.id}": 0.6, f"v{third.id}": 0.8})
+    judge = losses({first.id: 0.7, second.id: 0.6, third.id: 0.8})
     entry = store.promote_if_better(first, "champion", judge)
     assert (entry.action, entry.reason) == ("promoted", "there is no champion yet")
     entry = store.promote_if_better(second, "champion", judge, provenance={"run": 1})
@@ -231,7 +230,7 @@ def test_a_champion_promoted_during_the_comparison_is_not_replaced(
     store: ModelStore, versions: list[ModelVersion]
 ) -> None:
     first, second, third, _ = versions
-    judge = losses(**{f"v{first.id}": 0.7, f"v{second.id}": 0.6})
+    judge = losses({first.id: 0.7, second.id: 0.6})
     store.promote("air", first, "champion")
 
     def overtaken(*pair: Any) -> Mapping[str, Any]:
@@ -247,7 +246,7 @@ def test_a_version_that_was_rolled_back_returns_only_by_force_with_a_reason(
     store: ModelStore, versions: list[ModelVersion]
 ) -> None:
     first, second, *_ = versions
-    judge = losses(**{f"v{first.id}": 0.7, f"v{second.id}": 0.6})
+    judge = losses({first.id: 0.7, second.id: 0.6})
     for version in (first, second):
         assert store.promote_if_better(version, "champion", judge).action == "promoted"
     store.rollback("air", reason="it was worse")
@@ -311,7 +310,7 @@ def test_a_gate_says_which_condition_a_challenger_misses(
     versions: list[ModelVersion],
 ) -> None:
     first, second, *_ = versions
-    judge = losses(error=error, **{f"v{first.id}": 0.7, f"v{second.id}": 0.7 - gain})
+    judge = losses({first.id: 0.7, second.id: 0.7 - gain}, error=error)
     store.promote("air", first, "champion")
     entry = store.promote_if_better(second, "champion", judge, gate=Gate(**gate))
     assert entry.action == "refused"
@@ -326,7 +325,7 @@ def test_the_first_champion_must_reach_the_floors(
     store: ModelStore, versions: list[ModelVersion]
 ) -> None:
     first = versions[0]
-    judge = losses(**{f"v{first.id}": 1.2})
+    judge = losses({first.id: 1.2})
     entry = store.promote_if_better(first, "champion", judge)
     assert (entry.action, entry.previous) == ("refused", None)
     assert "champion" not in store.aliases("air")
@@ -339,7 +338,7 @@ def test_a_challenger_must_be_better_in_half_of_the_windows(
     store: ModelStore, versions: list[ModelVersion]
 ) -> None:
     first, second, *_ = versions
-    judge = losses(**{f"v{first.id}": 0.7, f"v{second.id}": 0.6})
+    judge = losses({first.id: 0.7, second.id: 0.6})
     store.promote("air", first, "champion")
 
     def in_windows(*gains: float) -> Judge:
