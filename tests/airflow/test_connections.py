@@ -157,29 +157,6 @@ def options(uri: str, connect: Connect, **values: Any) -> dict[str, Any]:
     return dict(ProbClassHook(connect(**values)).table(uri).options)
 
 
-def test_a_connection_may_be_an_iceberg_catalog(connect: Connect) -> None:
-    catalog = {
-        "conn_type": "iceberg",
-        "host": "https://catalog.example.com/v1",
-        "login": "me",
-        "password": SECRET,
-        "extra": {"warehouse": "s3://lake/", "s3.region": "eu-west-1"},
-    }
-    expected = {
-        "uri": "https://catalog.example.com/v1",
-        "type": "rest",
-        "credential": f"me:{SECRET}",
-        "warehouse": "s3://lake/",
-        "s3.region": "eu-west-1",
-    }
-    assert options("iceberg://lake/air.scored", connect, **catalog) == expected
-    aws_keys = {"conn_type": "aws", "login": "key", "password": SECRET}
-    assert options("iceberg://lake/air.scored", connect, **aws_keys) == {
-        "s3.access-key-id": "key",
-        "s3.secret-access-key": SECRET,
-    }
-
-
 def test_an_iceberg_table_is_written_with_a_connection(
     run: Any, lake: str, connect: Connect, tmp_path: Path
 ) -> None:
@@ -205,48 +182,104 @@ def test_an_iceberg_table_is_written_with_a_connection(
     assert pc.open_table(pc.TableRef(sink, options=catalog)).plan().rows == task.result["rows"]
 
 
-def test_connections_are_read_as_their_providers_read_them(connect: Connect) -> None:
-    lake = "abfss://lake@account.dfs.core.windows.net/air"
-    principal = {
-        "conn_type": "wasb",
-        "login": "app",
-        "password": SECRET,
-        "host": "https://account.blob.core.windows.net",
-        "extra": {"tenant_id": "tenant"},
-    }
-    app = {"account_name": "account", "tenant_id": "tenant", "client_id": "app"}
-    assert options(lake, connect, **principal) == {**app, "client_secret": SECRET}
-    signed = {"conn_type": "wasb", "login": "account", "extra": {"sas_token": "?sv=1&sig=x"}}
-    assert options(lake, connect, **signed) == {
-        "account_name": "account",
-        "sas_token": "sv=1&sig=x",
-    }
-    data_lake = {"conn_type": "adls", "host": "account", "password": AZURE_KEY}
-    assert options(f"delta+{lake}", connect, **data_lake) == {
-        "azure_storage_account_name": "account",
-        "azure_storage_account_key": AZURE_KEY,
-    }
-    parts = f"AccountName=account;AccountKey={AZURE_KEY};EndpointSuffix=core.windows.net"
-    by_string = {"conn_type": "adls", "extra": {"connection_string": parts}}
-    assert options(lake, connect, **by_string) == {
-        "account_name": "account",
-        "account_key": AZURE_KEY,
-    }
-    unchanged = {"conn_type": "generic", "extra": {"endpoint_override": "http://127.0.0.1:9"}}
-    assert options("s3://lake/air", connect, **unchanged) == unchanged["extra"]
-    keys = {"conn_type": "probclass", "login": "key", "password": SECRET}
-    settings = {"region": "eu-west-1", "options": '{"aws_skip_signature": "false"}'}
-    assert options("delta+s3://lake/air", connect, **keys, extra=settings) == {
-        "aws_access_key_id": "key",
-        "aws_secret_access_key": SECRET,
-        "aws_region": "eu-west-1",
-        "aws_skip_signature": "false",
-    }
-    role = {"role_arn": "arn:aws:iam::1:role/r", "assume_role_kwargs": {"ExternalId": "x"}}
-    assert options("s3://lake/air", connect, conn_type="aws", extra=role) == {
-        "role_arn": "arn:aws:iam::1:role/r",
-        "external_id": "x",
-    }
+ABFSS = "abfss://lake@account.dfs.core.windows.net/air"
+KEYS = {"login": "key", "password": SECRET}
+
+
+@pytest.mark.parametrize(
+    ("uri", "connection", "expected"),
+    [
+        (
+            ABFSS,
+            {
+                "conn_type": "wasb",
+                "login": "app",
+                "password": SECRET,
+                "host": "https://account.blob.core.windows.net",
+                "extra": {"tenant_id": "tenant"},
+            },
+            {
+                "account_name": "account",
+                "tenant_id": "tenant",
+                "client_id": "app",
+                "client_secret": SECRET,
+            },
+        ),
+        (
+            ABFSS,
+            {"conn_type": "wasb", "login": "account", "extra": {"sas_token": "?sv=1&sig=x"}},
+            {"account_name": "account", "sas_token": "sv=1&sig=x"},
+        ),
+        (
+            f"delta+{ABFSS}",
+            {"conn_type": "adls", "host": "account", "password": AZURE_KEY},
+            {"azure_storage_account_name": "account", "azure_storage_account_key": AZURE_KEY},
+        ),
+        (
+            ABFSS,
+            {
+                "conn_type": "adls",
+                "extra": {
+                    "connection_string": f"AccountName=account;AccountKey={AZURE_KEY};"
+                    "EndpointSuffix=core.windows.net"
+                },
+            },
+            {"account_name": "account", "account_key": AZURE_KEY},
+        ),
+        (
+            "s3://lake/air",
+            {"conn_type": "generic", "extra": {"endpoint_override": "http://127.0.0.1:9"}},
+            {"endpoint_override": "http://127.0.0.1:9"},
+        ),
+        (
+            "delta+s3://lake/air",
+            {
+                "conn_type": "probclass",
+                "extra": {"region": "eu-west-1", "options": '{"aws_skip_signature": "false"}'},
+                **KEYS,
+            },
+            {
+                "aws_access_key_id": "key",
+                "aws_secret_access_key": SECRET,
+                "aws_region": "eu-west-1",
+                "aws_skip_signature": "false",
+            },
+        ),
+        (
+            "s3://lake/air",
+            {
+                "conn_type": "aws",
+                "extra": {"role_arn": "arn:r", "assume_role_kwargs": {"ExternalId": "x"}},
+            },
+            {"role_arn": "arn:r", "external_id": "x"},
+        ),
+        (
+            "iceberg://lake/air.scored",
+            {"conn_type": "aws", **KEYS},
+            {"s3.access-key-id": "key", "s3.secret-access-key": SECRET},
+        ),
+        (
+            "iceberg://lake/air.scored",
+            {
+                "conn_type": "iceberg",
+                "host": "https://catalog.example.com/v1",
+                "extra": {"warehouse": "s3://lake/", "s3.region": "eu-west-1"},
+                **KEYS,
+            },
+            {
+                "uri": "https://catalog.example.com/v1",
+                "type": "rest",
+                "credential": f"key:{SECRET}",
+                "warehouse": "s3://lake/",
+                "s3.region": "eu-west-1",
+            },
+        ),
+    ],
+)
+def test_connections_are_read_as_their_providers_read_them(
+    connect: Connect, uri: str, connection: dict[str, Any], expected: dict[str, str]
+) -> None:
+    assert options(uri, connect, **connection) == expected
 
 
 def test_a_google_key_is_in_the_environment_during_the_call(

@@ -80,17 +80,10 @@ def test_score_and_evaluate_accept_a_rule_from_a_template(
     assert "reliability" not in evaluated.result
     assert evaluated.events == {"air.quality": evaluated.result}
 
-
-def test_the_rule_may_be_a_name(
-    run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
-) -> None:
-    fields = {"source": lake, "store": trained.uri, "model": "air@champion", "partition": FEBRUARY}
-    sink = str(tmp_path / "scored")
-    task = run(ProbClassScoreOperator, sink=sink, decision="{{ 'ml' }}", **fields)
-    expected = pc.score(
-        trained.load("air@champion"), lake, tmp_path / "same", partition=FEBRUARY, decision="ml"
-    )
-    assert task.result["commit_id"] == expected.commit_id
+    fields["decision"] = "{{ 'ml' }}"
+    by_name = run(ProbClassScoreOperator, sink=str(tmp_path / "by_name"), **fields)
+    expected = pc.score(model, lake, tmp_path / "same", partition=FEBRUARY, decision="ml")
+    assert by_name.result["commit_id"] == expected.commit_id
 
 
 def test_calibration_saves_promotes_and_reports(

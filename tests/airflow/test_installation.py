@@ -9,7 +9,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
 from airflow._shared.module_loading import find_path_from_directory
 from airflow.providers_manager import _create_provider_info_schema_validator
 from airflow.sdk.module_loading import import_string
@@ -77,41 +76,35 @@ def python(script: str, path: list[Path], **variables: str) -> str:
     return ended.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("installed", "mounted"),
-    [(True, False), (False, True), (True, True)],
-    ids=["installed", "mounted", "installed and mounted"],
-)
-def test_airflow_finds_the_provider_and_its_pages_once(
-    installed: bool, mounted: bool, tmp_path: Path
+def test_airflow_finds_the_provider_and_its_pages_once_if_installed_and_mounted(
+    tmp_path: Path,
 ) -> None:
-    """Distributions that are installed for the tests are hidden by one made here."""
-    metadata = tmp_path / "site" / "airflow_provider_probclass-9.9.9.dist-info"
-    metadata.mkdir(parents=True)
+    """Distributions that are installed for the tests are hidden by one made here.
+
+    tests/packaging has the provider installed alone and mounted alone.
+    """
+    metadata = tmp_path / "airflow_provider_probclass-9.9.9.dist-info"
+    metadata.mkdir()
     (metadata / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: airflow-provider-probclass\nVersion: 9.9.9\n"
     )
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    groups = project["entry-points"] if installed else {}
     lines = [
         line
-        for group, points in groups.items()
+        for group, points in project["entry-points"].items()
         for line in (f"[{group}]", *(f"{name} = {value}" for name, value in points.items()))
     ]
     (metadata / "entry_points.txt").write_text("\n".join(lines))
-    (tmp_path / "plugins").mkdir()
-    folder = ROOT / "plugins" if mounted else tmp_path / "plugins"
-    package = PROJECT if installed else ROOT / "plugins"
     printed = python(
         IN_AIRFLOW,
-        [tmp_path / "site", package, ROOT],
-        AIRFLOW__CORE__PLUGINS_FOLDER=str(folder),
+        [tmp_path, PROJECT, ROOT],
+        AIRFLOW__CORE__PLUGINS_FOLDER=str(ROOT / "plugins"),
     )
     assert json.loads(printed) == {
         "pages": ["Models"],
         "errors": [],
-        "providers": ["airflow-provider-probclass"] * installed,
-        "versions": ["9.9.9"] * installed,
+        "providers": ["airflow-provider-probclass"],
+        "versions": ["9.9.9"],
         "imported twice": [],
         "by their last names": [],
         "imported by the API server only": [],
@@ -139,14 +132,14 @@ def test_airflow_imports_one_file_of_the_plugins_folder() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["Operator", "Sensor"])
-def test_the_metadata_names_the_modules_of_all_operators_and_sensors(kind: str) -> None:
-    entries = get_provider_info()[f"{kind.lower()}s"]
-    assert {module for entry in entries for module in entry["python-modules"]} == {
-        getattr(probclass_airflow, name).__module__
-        for name in probclass_airflow.__all__
-        if name.endswith(kind) and name != "ProbClassOperator"
-    }
+def test_the_metadata_names_the_modules_of_all_operators_and_sensors() -> None:
+    info = get_provider_info()
+    for kind in ("Operator", "Sensor"):
+        assert {module for one in info[f"{kind.lower()}s"] for module in one["python-modules"]} == {
+            getattr(probclass_airflow, name).__module__
+            for name in probclass_airflow.__all__
+            if name.endswith(kind) and name != "ProbClassOperator"
+        }
 
 
 def test_the_metadata_follow_the_schema_of_airflow_and_name_existing_functions() -> None:

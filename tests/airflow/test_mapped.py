@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 import probclass_core as pc
 from probclass_airflow import (
-    ProbClassMergeOperator,
     ProbClassPlanPartitionsOperator,
-    ProbClassPlanShardsOperator,
-    ProbClassSummarizeOperator,
     score_task_group,
     train_task_group,
 )
@@ -198,56 +193,3 @@ def test_one_hundred_partitions_are_a_small_xcom_and_more_are_an_error(
     task = run(ProbClassPlanPartitionsOperator, where=where, **fields)
     assert len(task.result) == 100
     assert len(json.dumps(task.result)) < LARGEST_MESSAGE
-    plan = {"source": str(lake), "store": store.uri, "spec": spec.to_dict(), "min_rows": 1}
-    task = run(ProbClassPlanShardsOperator, **plan)
-    assert len(task.result) == 100
-    assert len(json.dumps(task.result)) < LARGEST_MESSAGE
-
-
-class StoppedSummarize(ProbClassSummarizeOperator):
-    """Gets SIGTERM while it reads its second fragment."""
-
-    calls = 0
-
-    def on_progress(self, rows_done: int, rows_total: int | None) -> None:
-        type(self).calls += 1
-        if self.calls == 2:
-            os.kill(os.getpid(), signal.SIGTERM)
-        super().on_progress(rows_done, rows_total)
-
-
-class StoppedMerge(ProbClassMergeOperator):
-    """Gets SIGTERM after the merge, right before the commit."""
-
-    def on_progress(self, rows_done: int, rows_total: int | None) -> None:
-        pass
-
-    def raise_if_stopped(self) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-        super().raise_if_stopped()
-
-
-def test_a_stopped_summary_keeps_complete_statistics_and_a_rerun_reads_the_rest(
-    run: Any, lake: str, store: pc.ModelStore
-) -> None:
-    fields = {"source": lake, "spec": SPEC, "where": YEAR, "store": store.uri, "shard": "0:12"}
-    task = run(StoppedSummarize, workers=1, outlets=[Asset("air.shard")], **fields)
-    assert (task.state, task.result, task.events) == ("failed", None, {})
-    plan = pc.plan_shards(lake, pc.ModelSpec.from_dict(SPEC), where=YEAR, cache=store)
-    assert (plan.cached, [str(shard) for shard in plan.shards]) == (1, ["1:12"])
-    assert run(ProbClassSummarizeOperator, **fields).state == "success"
-
-
-def test_a_stopped_merge_saves_no_model(run: Any, lake: str, store: pc.ModelStore) -> None:
-    task = run(
-        StoppedMerge,
-        source=lake,
-        spec=SPEC,
-        where=YEAR,
-        store=store.uri,
-        model="air",
-        alias="champion",
-        outlets=[Asset("air.model")],
-    )
-    assert (task.state, task.result, task.events) == ("failed", None, {})
-    assert store.models() == []

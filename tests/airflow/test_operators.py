@@ -28,7 +28,6 @@ SPEC = {
 }
 JANUARY = {"month": "2013-01"}
 FEBRUARY = {"month": "2013-02"}
-MONTHS = (("2012-12", "2013-02"), ("2013-01", "2013-03"))
 
 
 @pytest.fixture
@@ -83,21 +82,6 @@ def test_training_reports_the_log_loss_next_to_that_of_the_prior(
     assert task.result["log_loss"] == fitted["log_loss"]
     assert task.result["baseline_log_loss"] == fitted["prior_log_loss"]
     assert fitted["log_loss"] < fitted["prior_log_loss"]
-
-
-def test_training_with_a_cache_reads_only_new_fragments(run: Any, lake: str, store: str) -> None:
-    fields = {"source": lake, "spec": SPEC, "store": store, "model": "air"}
-    windows = [[("month", ">=", first), ("month", "<", last)] for first, last in MONTHS]
-    results = [
-        run(ProbClassTrainOperator, where=where, cache=True, **fields).result for where in windows
-    ]
-    assert [result["cache"] for result in results] == [
-        {"fragments": 2, "reused": 0},
-        {"fragments": 2, "reused": 1},
-    ]
-    uncached = run(ProbClassTrainOperator, where=windows[1], **fields).result
-    assert uncached["model"] == results[1]["model"]
-    assert "cache" not in uncached
 
 
 def test_scoring_resolves_the_alias_once_and_reports(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -69,20 +67,6 @@ def test_without_a_champion_the_challenger_is_promoted_once(
     assert store.aliases("air")["champion"] == promoted
 
 
-def test_a_better_model_is_promoted(
-    run: Any, store: pc.ModelStore, fields: dict[str, Any], lake: str
-) -> None:
-    good, poor = (evaluated(store, f"air@{name}", lake) for name in ("good", "poor"))
-    assert good.log_loss < poor.log_loss
-    before = store.promote("air", "air@poor", alias="champion")
-    task = run(ProbClassPromoteOperator, model="air@good", **fields)
-    assert task.state == "success"
-    assert task.result["challenger_value"] == good.log_loss
-    assert task.result["champion_value"] == poor.log_loss
-    assert task.result["champion"] == f"air@{before.id}"
-    assert store.resolve("air@champion") == store.resolve("air@good")
-
-
 def test_a_refusal_is_a_result_an_event_and_an_entry_of_the_ledger(
     run: Any, store: pc.ModelStore, fields: dict[str, Any], lake: str
 ) -> None:
@@ -131,23 +115,6 @@ def test_a_refusal_can_skip_or_fail_the_task_which_keeps_its_result(
     task = run(ProbClassPromoteOperator, model="air@poor", on_refusal=on_refusal, **fields)
     assert (task.state, task.events) == (state, {})
     assert (task.result["promoted"], task.result["action"]) == (False, "refused")
-
-
-class StoppedPromote(ProbClassPromoteOperator):
-    """Gets SIGTERM while it evaluates."""
-
-    def on_progress(self, rows_done: int, rows_total: int | None) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-        super().on_progress(rows_done, rows_total)
-
-
-def test_a_stopped_promotion_changes_nothing(
-    run: Any, store: pc.ModelStore, fields: dict[str, Any]
-) -> None:
-    store.promote("air", "air@poor", alias="champion")
-    task = run(StoppedPromote, model="air@good", outlets=[Asset("air.champion")], **fields)
-    assert (task.state, task.result, task.events) == ("failed", None, {})
-    assert store.resolve("air@champion") == store.resolve("air@poor")
 
 
 def test_a_rollback_is_made_once_per_run_and_a_repeated_training_does_not_undo_it(

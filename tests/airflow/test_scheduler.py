@@ -424,12 +424,6 @@ def test_reconciling_makes_up_for_events_that_a_paused_dag_missed_or_that_coales
     shutil.rmtree(home / "landed" / f"day={days[0]}")
     client.event("landed")
     assert settled(client, home, days[1:]) == {day: first[day] for day in days[1:]}
-    # Ninety partitions at once.
-    quarter = [f"{date(2014, 2, 1) + timedelta(days=day)}" for day in range(90)]
-    land(home, quarter)
-    client.event("landed")
-    after = settled(client, home, days[1:] + quarter)
-    assert {day: after[day] for day in days[1:]} == {day: first[day] for day in days[1:]}
     champion = served.resolve("served@champion")
     scored = ds.dataset(home / "scored" / "landed", partitioning="hive").to_table()
     assert set(scored["model_id"].to_pylist()) == {champion.id}
@@ -462,29 +456,3 @@ def test_no_airflow_process_logs_a_warning_about_our_code(
     assert {"scheduler", "dag-processor", "attempt=1"} <= {path.stem for path in logs}
     files = [match[1] for text in logs.values() for match in warning.finditer(text)]
     assert [filename for filename in files if "site-packages" not in filename] == []
-
-
-def test_a_cleared_gate_does_not_undo_a_rollback(client: Client, rescored: str, home: Path) -> None:
-    store = pc.ModelStore(home / "models")
-    (run,) = client.runs("air_quality_by_hand")
-    run_id = run["dag_run_id"]
-    promoted = client.result("air_quality_by_hand", run_id, "promote", -1)
-    assert promoted["action"] == "promoted"
-    spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_full.toml")
-    earlier = store.save(pc.fit(home / "lake", spec, partition={"month": "2012-01"}), "air_full")
-    for version in (earlier.ref, promoted["model"]):
-        store.promote("air_full", version, "champion")
-    store.rollback("air_full", reason="worse since the sensor was replaced")
-    body = {"dag_run_id": run_id, "task_ids": ["promote"], "dry_run": False, "only_failed": False}
-    client.ask("POST", "air_quality_by_hand/clearTaskInstances", json=body)
-
-    def done() -> bool:
-        tasks = {task["task_id"]: task for task in client.tasks("air_quality_by_hand", run_id)}
-        return (tasks["promote"]["state"], tasks["promote"]["try_number"]) == ("success", 2)
-
-    wait_for(done)
-    refused = client.result("air_quality_by_hand", run_id, "promote", -1)
-    assert (refused["action"], refused["promoted"]) == ("refused", False)
-    assert "(worse since the sensor was replaced)" in refused["reason"]
-    assert store.resolve("air_full@champion") == earlier
-    assert len(client.runs("air_quality_rescore")) == 1, "the champion did not change"

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+pytestmark = pytest.mark.nightly  # runs the code of a page, as tests/docs/test_needs.py
+
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 
 

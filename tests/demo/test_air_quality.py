@@ -10,6 +10,8 @@ import pytest
 import probclass_core as pc
 from probclass_core.demo.lake import lay_out
 
+pytestmark = pytest.mark.nightly
+
 SPECS = Path(__file__).parents[2] / "dags" / "specs"
 MONTHS = [f"{year}-{month:02d}" for year in range(2010, 2015) for month in range(1, 13)]
 
@@ -36,27 +38,6 @@ def evaluations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[pc.E
     return evaluations_by_spec
 
 
-def test_a_year_of_months_merged_is_the_year_fitted(tmp_path: Path) -> None:
-    lake = lay_out(tmp_path / "lake")
-    spec = pc.ModelSpec.from_file(SPECS / "air_full.toml")
-    parts = [pc.summarize(lake, spec, partition={"month": month}) for month in MONTHS[:12]]
-    assert pc.finalize(pc.merge(parts)).id == pc.fit(lake, spec, where=[("month", "<", "2011")]).id
-
-
-@pytest.mark.nightly
-def test_mean_metrics_are_reproduced(
-    evaluations: dict[str, list[pc.Evaluation]],
-) -> None:
-    full, naive = evaluations["air_full"], evaluations["air_naive"]
-    assert len(full) == len(naive) == 48
-    assert fmean(e.baseline_accuracy for e in full) == pytest.approx(0.392, abs=5e-4)
-    assert fmean(e.accuracy for e in naive) == pytest.approx(0.513, abs=5e-4)
-    assert fmean(e.log_loss for e in naive) == pytest.approx(1.066, abs=5e-4)
-    assert fmean(e.accuracy for e in full) == pytest.approx(0.563, abs=5e-4)
-    assert fmean(e.log_loss for e in full) == pytest.approx(0.922, abs=5e-4)
-
-
-@pytest.mark.nightly
 @pytest.mark.parametrize("months", [12, 48], ids=["the demo's year", "all four years"])
 def test_pool_beats_full_beats_naive_and_all_beat_the_prior(
     evaluations: dict[str, list[pc.Evaluation]], months: int
