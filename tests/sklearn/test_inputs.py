@@ -21,16 +21,6 @@ AUTO = {"estimator": "auto"}
 SEX = {"estimator": {"categorical": "sex"}}
 
 
-@pytest.fixture(scope="module")
-def X(penguins: pa.Table) -> pd.DataFrame:
-    return penguins.drop_columns("species").to_pandas()
-
-
-@pytest.fixture(scope="module")
-def y(penguins: pa.Table) -> pd.Series:
-    return penguins["species"].to_pandas().rename("species")
-
-
 @pytest.mark.parametrize(
     ("labels", "names"),
     [

@@ -41,8 +41,7 @@ def test_codes_agree_with_categorical_nb(penguins: pa.Table, dtype: type) -> Non
     same_logs(ours.predict_joint_log_proba(codes), peer.predict_joint_log_proba(codes))
 
 
-def test_evidence_is_the_sum_over_classes_of_the_joint(penguins: pa.Table) -> None:
-    X, y = penguins.to_pandas().drop(columns="species"), penguins["species"]
+def test_evidence_is_the_sum_over_classes_of_the_joint(X: pd.DataFrame, y: pd.Series) -> None:
     ours = ProbClassifier("auto").fit(X, y)
     joint = ours.predict_joint_log_proba(X)
     same_logs(ours.score_samples(X), np.logaddexp.reduce(joint, axis=1))
@@ -50,9 +49,9 @@ def test_evidence_is_the_sum_over_classes_of_the_joint(penguins: pa.Table) -> No
     np.testing.assert_allclose(ours.predict_proba(X).sum(axis=1), 1.0, rtol=1e-12)
 
 
-def test_blocks_derived_from_types_do_not_depend_on_the_batches(penguins: pa.Table) -> None:
-    frame = penguins.to_pandas()
-    X, y = frame.drop(columns="species"), frame["species"]
+def test_blocks_derived_from_types_do_not_depend_on_the_batches(
+    X: pd.DataFrame, y: pd.Series
+) -> None:
     in_batches = ProbClassifier()
     for rows in np.array_split(np.random.default_rng(0).permutation(len(X)), 5):
         in_batches.partial_fit(X.iloc[rows], y.iloc[rows], classes=y.unique())
@@ -85,16 +84,12 @@ def test_a_hundred_partial_fits_equal_one_fit(estimator: str) -> None:
     assert single_fit.score(X, y) > 0.95
 
 
-def test_partial_fits_of_a_mixed_frame_equal_one_fit(penguins: pa.Table) -> None:
-    frame = penguins.to_pandas()
-    X, y = frame.drop(columns="species"), frame["species"]
-    weight = np.random.default_rng(2).integers(1, 4, len(frame))
+def test_partial_fits_of_a_mixed_frame_equal_one_fit(X: pd.DataFrame, y: pd.Series) -> None:
+    weight = np.random.default_rng(2).integers(1, 4, len(X))
     partial = ProbClassifier("auto")
-    for rows in np.array_split(np.random.default_rng(3).permutation(len(frame)), 20):
-        partial.partial_fit(
-            X.iloc[rows], y.iloc[rows], classes=y.unique(), sample_weight=weight[rows]
-        )
-    repeated = frame.loc[np.repeat(frame.index, weight)]
-    single_fit = ProbClassifier("auto").fit(repeated.drop(columns="species"), repeated["species"])
+    for rows in np.array_split(np.random.default_rng(3).permutation(len(X)), 20):
+        partial.partial_fit(X.iloc[rows], y.iloc[rows], y.unique(), sample_weight=weight[rows])
+    repeated = np.repeat(X.index, weight)
+    single_fit = ProbClassifier("auto").fit(X.loc[repeated], y.loc[repeated])
     same_logs(partial.predict_log_proba(X), single_fit.predict_log_proba(X))
-    assert partial.statistics_.rows == len(pd.unique(X.index))
+    assert partial.statistics_.rows == len(X)

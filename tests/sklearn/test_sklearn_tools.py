@@ -26,25 +26,9 @@ from probclass_core.sklearn import ProbClassifier
 
 NUMBERS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 CATEGORIES = ["island", "sex"]
-SPEC = pc.ModelSpec(
-    label="kind",
-    blocks=[
-        pc.Block("gaussian_full", NUMBERS, name="body"),
-        pc.Block("categorical", CATEGORIES, pseudo_count=2.0),
-    ],
-    prior="uniform",
-    weight="not read",
-)
-
-
-@pytest.fixture(scope="module")
-def X(penguins: pa.Table) -> pd.DataFrame:
-    return penguins.drop_columns("species").to_pandas()
-
-
-@pytest.fixture(scope="module")
-def y(penguins: pa.Table) -> pd.Series:
-    return penguins["species"].to_pandas()
+BODY = pc.Block("gaussian_full", NUMBERS, name="body")
+KINDS = pc.Block("categorical", CATEGORIES, pseudo_count=2.0)
+SPEC = pc.ModelSpec("kind", [BODY, KINDS], prior="uniform", weight="not read")
 
 
 def options_of(model: pc.Model) -> dict[str, Any]:
@@ -87,13 +71,8 @@ def test_grid_search_over_estimators_with_their_options(X: pd.DataFrame, y: pd.S
         ProbClassifier("categorical", options={"categorical": {"pseudo_count": 0.5}}),
         ProbClassifier({"categorical": CATEGORIES}, options={"pseudo_count": 0.5}),
         ProbClassifier([{"estimator": "categorical", "columns": CATEGORIES, "pseudo_count": 0.5}]),
-        ProbClassifier(
-            [pc.Block("categorical", CATEGORIES, pseudo_count=7.0)], options={"pseudo_count": 0.5}
-        ),
-        ProbClassifier(
-            pc.ModelSpec("y", [pc.Block("categorical", CATEGORIES, name="kinds")]),
-            options={"kinds": {"pseudo_count": 0.5}},
-        ),
+        ProbClassifier([KINDS], options={"pseudo_count": 0.5}),
+        ProbClassifier(pc.ModelSpec("y", KINDS), options={"categorical": {"pseudo_count": 0.5}}),
     ],
 )
 def test_one_option_given_in_different_forms(
@@ -131,11 +110,6 @@ def test_set_params_does_not_change_the_original() -> None:
     assert again.get_params() == changed.get_params()
 
 
-def test_fit_refuses_options_of_an_unknown_block(X: pd.DataFrame, y: pd.Series) -> None:
-    with pytest.raises(pc.SpecError, match=r"options name the block 'categoric'.*Did you mean"):
-        ProbClassifier("auto").set_params(categoric__pseudo_count=0.5).fit(X, y)
-
-
 def test_cross_validation_accepts_nulls_and_text(X: pd.DataFrame, y: pd.Series) -> None:
     assert X.isna().any(axis=None)
     scores = cross_val_score(ProbClassifier(), X, y, cv=2, error_score="raise")
@@ -159,13 +133,16 @@ def test_a_column_transformer_can_come_first(X: pd.DataFrame, y: pd.Series) -> N
     numbers = make_column_transformer(
         (StandardScaler(), NUMBERS), (OneHotEncoder(sparse_output=False), CATEGORIES)
     )
-    plain = cross_val_score(ProbClassifier("auto"), X, y, error_score="raise")
-    scaled = cross_val_score(
-        make_pipeline(mixed, ProbClassifier("auto")), X, y, error_score="raise"
+    plain, scaled, dummies = (
+        cross_val_score(classifier, X, y, error_score="raise")
+        for classifier in (
+            ProbClassifier("auto"),
+            make_pipeline(mixed, ProbClassifier("auto")),
+            make_pipeline(numbers, ProbClassifier("gaussian_diagonal")),
+        )
     )
     np.testing.assert_allclose(scaled, plain)
-    dummies = make_pipeline(numbers, ProbClassifier("gaussian_diagonal"))
-    assert cross_val_score(dummies, X, y, error_score="raise").mean() > 0.7
+    assert dummies.mean() > 0.7
 
 
 def test_calibrated_classifier_cv_accepts_the_classifier(X: pd.DataFrame, y: pd.Series) -> None:
@@ -175,10 +152,8 @@ def test_calibrated_classifier_cv_accepts_the_classifier(X: pd.DataFrame, y: pd.
 
 
 def test_voting_classifier_averages_two_classifiers(X: pd.DataFrame, y: pd.Series) -> None:
-    one, two = (
-        ProbClassifier("auto"),
-        ProbClassifier({"gaussian_full": NUMBERS, "categorical": CATEGORIES}),
-    )
+    one = ProbClassifier("auto")
+    two = ProbClassifier({"gaussian_full": NUMBERS, "categorical": CATEGORIES})
     vote = VotingClassifier([("one", one), ("two", two)], voting="soft").fit(X, y)
     parts = [clone(part).fit(X, y).predict_proba(X) for part in (one, two)]
     np.testing.assert_allclose(vote.predict_proba(X), np.mean(parts, axis=0), rtol=1e-12)
