@@ -50,27 +50,25 @@ def test_a_normal_given_another_column_is_the_linear_regression_on_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("estimator", "child", "parent"),
+    ("estimator", "child", "parent", "options"),
     [
-        ("gaussian_full", "x", "z"),
-        ("gaussian_shared", "x", "z"),
-        ("categorical_joint", "v", "u"),
+        ("gaussian_full", "x", "z", {}),
+        ("gaussian_shared", "x", "z", {}),
+        # Three cells of α = 1/3 make one value of α = 1.
+        ("categorical_joint", "v", "u", {"pseudo_count": 1 / 3}),
     ],
 )
 def test_the_chain_rule_gives_the_joint_distribution(
-    estimator: str, child: str, parent: str
+    estimator: str, child: str, parent: str, options: dict[str, Any]
 ) -> None:
     table = weather()
-    chain = [pc.Block(estimator, [child], given=[parent]), pc.Block(estimator, [parent])]
-    joint = pc.fit(table, pc.ModelSpec("label", [pc.Block(estimator, [child, parent])]))
-    if estimator == "categorical_joint":  # three cells of α = 1/3 make one value of α = 1
-        chain[0] = pc.Block(estimator, [child], given=[parent], pseudo_count=1 / 3)
-        block = pc.Block(estimator, [child, parent], pseudo_count=1 / 3)
-        joint = pc.fit(table, pc.ModelSpec("label", [block]))
-    model = pc.fit(table, pc.ModelSpec("label", chain))
-    np.testing.assert_allclose(
-        model.joint_log_likelihood(table), joint.joint_log_likelihood(table), rtol=1e-9
+    chain = [pc.Block(estimator, [child], given=[parent], **options), pc.Block(estimator, [parent])]
+    joint = [pc.Block(estimator, [child, parent], **options)]
+    product, expected = (
+        pc.fit(table, pc.ModelSpec("label", blocks)).joint_log_likelihood(table)
+        for blocks in (chain, joint)
     )
+    np.testing.assert_allclose(product, expected, rtol=1e-9)
 
 
 def test_a_null_given_column_leaves_the_distribution_of_the_others() -> None:
