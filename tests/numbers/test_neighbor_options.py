@@ -7,46 +7,39 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from model_values import table_of_matrix
+from scipy.spatial.distance import cdist
 
 import probclass_core as pc
 
 K = 3
 
 
-def sample(seed: int, rows: int = 40, columns: int = 2, *, nulls: bool = False) -> pa.Table:
+def sample(seed: int, rows: int = 40, *, nulls: bool = False) -> pa.Table:
     """Rows with ties and repeated points."""
     random = np.random.default_rng(seed)
-    points = random.normal(size=(rows, columns)).round(1)
+    points = random.normal(size=(rows, 2)).round(1)
     if nulls:
         points[random.random(points.shape) < 0.2] = np.nan
-    features = {f"x{j}": pa.array(points[:, j], from_pandas=True) for j in range(columns)}
-    weights = random.choice([0.5, 1.0, 2.0, 3.0], rows)
-    return pa.table({**features, "c": random.integers(0, K, rows), "w": weights})
+    return table_of_matrix(points, c=random.integers(0, K, rows))
 
 
-def spec_of(table: pa.Table, weight: str | None = None, **options: Any) -> pc.ModelSpec:
-    names = [name for name in table.column_names if name.startswith("x")]
-    return pc.ModelSpec("c", [pc.Block("knn_density", names, **options)], weight=weight)
+def spec_of(table: pa.Table, **options: Any) -> pc.ModelSpec:
+    return pc.ModelSpec("c", [pc.Block("knn_density", table.column_names[:-1], **options)])
 
 
 def test_pseudo_count_smooths_the_shares_of_the_classes() -> None:
-    table = sample(2)
-    raw, smooth = (pc.fit(table, spec_of(table, k=5, pseudo_count=a)) for a in (0.0, 2.0))
-    counts = np.bincount(table["c"].to_numpy())
-    likelihood = raw.log_likelihood_by_block(table)[:, :, 0]
-    volume = -np.log((np.exp(likelihood) * counts).sum(axis=1))  # log of V / ΣK
-    neighbors = np.exp(likelihood + volume[:, None]) * counts
-    inside = raw.likelihoods["knn_density"]
-    balls = [inside.ball(row)[0].sum() for row in one_by_one(table)]  # type: ignore[attr-defined]
-    shares = np.log((neighbors * np.array(balls)[:, None] + 2.0) / (counts + 2.0 * K))
-    posterior = np.exp(shares) * counts
+    random = np.random.default_rng(2)
+    points, label = random.integers(-9, 9, (40, 2)).astype(float), random.integers(0, K, 40)
+    table = table_of_matrix(points, c=label)
+    distance = cdist(points, points, "sqeuclidean")
+    inside = distance <= np.partition(distance, 4, axis=1)[:, [4]]  # ties are in the ball
+    votes = np.stack([(inside & (label == c)).sum(axis=1) for c in range(K)], axis=1)
+    counts = np.bincount(label)
+    posterior = (votes + 2.0) / (counts + 2.0 * K) * counts
     expected = posterior / posterior.sum(axis=1, keepdims=True)
-    assert smooth.predict_proba(table) == pytest.approx(expected, abs=1e-12)
-
-
-def one_by_one(table: pa.Table) -> list[pa.RecordBatch]:
-    rows = table.select(["x0", "x1"]).combine_chunks()
-    return [rows.slice(row, 1).to_batches()[0] for row in range(table.num_rows)]
+    model = pc.fit(table, spec_of(table, k=5, pseudo_count=2.0))
+    assert model.predict_proba(table) == pytest.approx(expected, abs=1e-12)
 
 
 def test_standardized_columns_do_not_depend_on_their_units() -> None:
