@@ -23,15 +23,13 @@ class Terminal(io.StringIO):
         return True
 
 
-def fit() -> pc.Model:
-    return pc.fit(ROWS, pc.ModelSpec("y", {"gaussian_diagonal": "x"}), progress=True)
+def fit(*, progress: Any = True) -> pc.Model:
+    return pc.fit(ROWS, pc.ModelSpec("y", {"gaussian_diagonal": "x"}), progress=progress)
 
 
 def test_progress_is_not_part_of_a_model() -> None:
     """Elsewhere than on a terminal, a line is written every few seconds only."""
-    assert (
-        fit().id == pc.fit(ROWS, pc.ModelSpec("y", {"gaussian_diagonal": "x"}), progress=False).id
-    )
+    assert fit().id == fit(progress=False).id
 
 
 def test_a_terminal_shows_a_bar_that_is_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,4 +84,4 @@ def test_a_failure_leaves_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("option", [1, "yes", []])
 def test_another_option_is_refused(option: Any) -> None:
     with pytest.raises(pc.SpecError, match="progress must be True for a bar, or a function"):
-        pc.fit(ROWS, label="y", progress=option)
+        fit(progress=option)
