@@ -10,12 +10,12 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
-
-from probclass_kernels import pages as pages
-from probclass_kernels.library import address_of, library
 
 __version__ = "0.1.0"
 
@@ -24,12 +24,13 @@ Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Extremes = tuple[float, float, int]
 
-INTERFACE = 5
+INTERFACE = 6
 """Changes with the functions of this module: probclass does not call those of another interface."""
 
 _FEW_COUNTS = 4096
 """Number of counts up to which the same one is often written twice in a row."""
 
+library = ctypes.CDLL(str(Path(__file__).with_name("kernels.so")))
 _array, _rows, _number, _flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int
 library.sort_by_class.argtypes = [_array, _rows, _rows, _array, _array, _array]
 library.sums_by_class.argtypes = [
@@ -59,6 +60,19 @@ library.subtract_half_squares.argtypes = [
 library.subtract_half_squares.restype = None
 library.sums_by_class.restype = library.center_by_class.restype = None
 _this_thread = threading.local()
+
+
+def address_of(array: NDArray[Any], kind: Any) -> int:
+    """Where an array begins.
+
+    Raises:
+        TypeError: if it is not contiguous, or of another type.
+    """
+    if array.dtype != kind or not array.flags.c_contiguous:
+        raise TypeError(f"expected a contiguous array of {kind.__name__}, got {array.dtype}.")
+    # What NumPy says about an array takes several times as long as a call of a loop.
+    address: int = pa.py_buffer(array).address
+    return address
 
 
 def sort_by_class(codes: Codes, classes: int) -> tuple[Integers, Integers]:

@@ -5,7 +5,6 @@ dataset         plan the files of a pyarrow dataset
 adapted         files whose columns or rows differ from the table's
 files           what footers say, and how row groups are read
 column_chunks   check what a footer says about its columns, before Arrow uses it
-pages           columns decoded page by page with the compiled loops
 partitions      folder names and partition values
 digests         digests of fragments
 manifests       lists of the files of a partition on an object store

@@ -21,7 +21,6 @@ from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.footers import Footer
 from probclass_core.io.parquet.column_chunks import check_columns
-from probclass_core.io.parquet.pages import page_batches
 from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.retry import read_again, retry, skip_rows
 from probclass_core.io.table import Fragment
@@ -30,7 +29,7 @@ _FRAGMENT_ROWS = BATCH_ROWS
 """Consecutive row groups of a file are read together up to this many rows."""
 
 _FEW_ROWS = 16_384
-"""Up to this many rows of a file are read at once, which is faster than page by page."""
+"""Up to this many rows of a file are read at once, which takes less time than batch by batch."""
 
 _BUFFER_BYTES = 65_536
 """Bytes that are read from a file at once."""
@@ -139,8 +138,7 @@ def streamed(
         footer=fragment.metadata,
     )
     groups = [group.id for group in fragment.row_groups]
-    by_pages = None if options.pre_buffer else source  # over a network, Arrow reads ahead
-    return _read(file, groups, schema, partition_of(fragment), rows, by_pages)
+    return _read(file, groups, schema, partition_of(fragment), rows)
 
 
 def _opened(
@@ -197,7 +195,6 @@ def _read(
     schema: pa.Schema,
     partition: Mapping[str, Any],
     rows: int,
-    source: pa.NativeFile | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read row groups of an open file; see `streamed`.
 
@@ -207,15 +204,12 @@ def _read(
         schema: the columns.
         partition: columns of the file's partition.
         rows: maximum number of rows of a batch.
-        source: what the file was opened from, to read many rows by `page_batches`, or None.
     """
     stored, wanted = file.schema_arrow.names, set(schema.names)
     in_file = [name for name in stored if name in wanted]
     size, found = sum(file.metadata.row_group(group).num_rows for group in groups), 0
     if size <= min(rows, _FEW_ROWS):
         batches = file.read_row_groups(groups, in_file, use_threads=False).to_batches()
-    elif source is not None:
-        batches = page_batches(file, source, groups, in_file, rows)
     else:
         batches = file.iter_batches(rows, groups, in_file, use_threads=False)
     for batch in batches:
@@ -374,9 +368,7 @@ class RowGroups:
 
         def batches() -> Iterator[pa.RecordBatch]:
             self._check_unchanged()
-            # A filter and the decoder of pages use what the footer says about the columns.
-            by_pages = self.rows > _FEW_ROWS and not self.scan_options.pre_buffer
-            if by_pages or self.row_filter is not None:
+            if self.row_filter is not None:  # it uses what the footer says about the columns
                 self._check_columns()
             return self._batches()
 
