@@ -10,24 +10,19 @@ import numpy as np
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.estimation.contract import POINT_MASS_WIDTH
-from probclass_core.estimation.families.knn.approximate import FEWEST_POINTS, NearestByCells
-from probclass_core.estimation.families.knn.brute_force import NearestByProducts
-from probclass_core.estimation.families.knn.trees import Curve, NearestByTree
-from probclass_core.execution.threads import available_processors, ordered_map
+from probclass_core.estimation.families.knn.nearest import NearestByProducts, NearestByTree
+from probclass_core.execution.threads import ordered_map
 
 _LARGEST = float(np.finfo(np.float64).max)
 
 _BLOCK_CELLS = 4_000_000
 """Numbers in memory at once during a search: 32 MB."""
 
-_FEWEST_ROWS, _MOST_ROWS = 512, 8192
-"""Rows per task of a thread; a tree is so fast that large tasks are best."""
+_ROWS = 512
+"""Rows per task of a thread."""
 
 _HARMLESS = 32
 """Largest exponent of two of a spread whose squares, and differences of them, fit float32."""
-
-_WORTH_A_COPY = 1 << 25
-"""Bytes of points up to which a tree reorders a copy of them, which makes it a tenth faster."""
 
 _MANY_DIMENSIONS = 9
 """From this dimension on a tree visits most of its leaves, and matrix products are faster."""
@@ -41,14 +36,12 @@ class Search:
         k: number of neighbors in a ball.
         norm: exponent of the Minkowski norm, or None for another ``metric``.
         metric: name of a metric of scipy.
-        probes: number of cells to search; 0 finds the nearest of all points.
         pseudo_count: α, added to the number of neighbors of every class.
     """
 
     k: float
     norm: float | None
     metric: str
-    probes: int = 0
     pseudo_count: float = 0.0
 
 
@@ -85,11 +78,12 @@ class Balls:
         self.metric = search.metric
         self.exponent = 0
         self.nearest: Callable[[FloatArray, int], tuple[FloatArray, IntArray]] | None = None
-        self.order: Callable[[FloatArray], IntArray | slice] = lambda rows: slice(None)
-        self.most_rows = _FEWEST_ROWS
         if search.norm is not None and len(points):
             self._choose_units(search.norm)
-            self._choose_search(search.norm, search.probes)
+            scaled = self._in_units(self.points)
+            by_products = search.norm == 2.0 and scaled.shape[1] >= _MANY_DIMENSIONS
+            index = NearestByProducts(scaled) if by_products else NearestByTree(scaled, search.norm)
+            self.nearest = index.query
 
     def _choose_units(self, norm: float) -> None:
         """Scale by a power of two, so that the p-th powers in distances are within float64.
@@ -101,22 +95,6 @@ class Balls:
         exponent = int(np.frexp(spread.max())[1])
         if abs(exponent) > _HARMLESS or norm not in (1.0, 2.0, math.inf):
             self.exponent = exponent
-
-    def _choose_search(self, norm: float, probes: int) -> None:
-        """Choose the fastest search for this number of points and dimensions."""
-        scaled = self._in_units(self.points)
-        if probes and len(scaled) >= FEWEST_POINTS:
-            self.nearest = NearestByCells(scaled, probes).query
-        elif norm == 2.0 and scaled.shape[1] >= _MANY_DIMENSIONS:
-            self.nearest = NearestByProducts(scaled).query
-        else:
-            curve = Curve(scaled)
-            if scaled.nbytes <= _WORTH_A_COPY:
-                order = curve.order(scaled)
-                scaled = scaled[order]
-                self.counts, self.classes = self.counts[order], self.classes[order]
-            self.nearest = NearestByTree(scaled, norm).query
-            self.order, self.most_rows = curve.order, _MOST_ROWS
 
     def log_likelihood(
         self, rows: FloatArray, truth: IntArray | None = None, own: FloatArray | None = None
@@ -171,25 +149,20 @@ class Balls:
         The counts are stored class by class in memory, which makes sums over the classes fastest.
         With weights ``own``, the ball contains as many points besides the row itself.
         """
-        rows = self._in_units(rows)
-        order = self.order(rows)
-        rows = np.ascontiguousarray(rows[order])
+        rows = np.ascontiguousarray(self._in_units(rows))
         # Rounding may leave a sum of fractional weights just below k.
         others = 0.0 if own is None else own
         enough = (np.minimum(self.k, self.total - others) + others) * (1.0 - 1e-12)
-        enough = np.broadcast_to(enough, len(rows))[order]
-        share = -(-len(rows) // available_processors())
-        size = max(_FEWEST_ROWS, min(share, self.most_rows))
-        starts = range(0, max(len(rows), 1), size)
+        enough = np.broadcast_to(enough, len(rows))
+        starts = range(0, max(len(rows), 1), _ROWS)
         search = self._by_force if self.nearest is None else self._by_search
         parts = ordered_map(
-            lambda start: search(rows[start : start + size], enough[start : start + size]), starts
+            lambda start: search(rows[start : start + _ROWS], enough[start : start + _ROWS]), starts
         )
         counts, radii = zip(*parts, strict=True)
-        inside, radius = np.empty((self.k_classes, len(rows))), np.empty(len(rows))
-        inside[:, order], radius[order] = np.concatenate(counts, axis=1), np.concatenate(radii)
         with np.errstate(over="ignore"):
-            return inside.T, np.ldexp(radius, self.exponent)
+            radius = np.ldexp(np.concatenate(radii), self.exponent)
+        return np.concatenate(counts, axis=1).T, radius
 
     def _in_units(self, values: FloatArray) -> FloatArray:
         """Coordinates for the search, which must be finite."""

@@ -1,4 +1,4 @@
-"""K-nearest-neighbor density: K_c / (n_c V), exact unless the option ``probes`` is given.
+"""K-nearest-neighbor density: K_c / (n_c V), exact.
 
 Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.3: V is the volume of the smallest ball
 around x that contains K training points of any class, K_c of them of class c. The ball is closed:
@@ -29,7 +29,6 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.row_sample import row_hashes
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, nearest
 from probclass_core.estimation.contract import LikelihoodEstimator
-from probclass_core.estimation.families.knn.approximate import require_faiss
 from probclass_core.estimation.families.knn.balls import Balls, Search
 from probclass_core.estimation.families.scarce import (
     OF_ALL,
@@ -109,7 +108,6 @@ class KnnDensity(LikelihoodEstimator):
 
     Raises:
         SpecError: if a column is not numeric, or an option is unknown or out of bounds.
-        NotSupportedError: if ``probes`` are given, and faiss is not installed.
     """
 
     name: ClassVar[str] = "knn_density"
@@ -128,12 +126,6 @@ class KnnDensity(LikelihoodEstimator):
             "others is unknown: they give posteriors, but no log_density.",
         )
         p: float = number(2.0, at_least=1.0, doc="Exponent of the Minkowski norm.")
-        probes: int = whole(
-            0,
-            doc="0 finds the nearest of all points. A larger number searches that many of 4 √m "
-            "cells of the m points, and may miss some neighbors: for the Euclidean metric and very "
-            "many points, by faiss (extra 'ann'). Fewer than 10,000 points are all searched.",
-        )
 
         @property
         def norm(self) -> float | None:
@@ -161,15 +153,6 @@ class KnnDensity(LikelihoodEstimator):
             doc="Largest number of distinct points to keep, which bounds memory and time: those "
             "with the smallest hashes of class and coordinates, a random sample. 0 keeps all.",
         )
-
-        def validate(self) -> None:
-            if self.probes:
-                if self.norm != 2.0:
-                    raise SpecError(
-                        f"{self._estimator}: probes are for the Euclidean metric, got "
-                        f"{self.metric!r}; leave one of the two out."
-                    )
-                require_faiss()
 
     options: Options
 
@@ -310,7 +293,7 @@ class KnnDensity(LikelihoodEstimator):
             parameters["count"].to_numpy(),
             codes.astype(np.min_scalar_type(len(classes))),  # a byte for each point
             len(classes),
-            Search(chosen.k, chosen.norm, chosen.metric, chosen.probes, chosen.pseudo_count),
+            Search(chosen.k, chosen.norm, chosen.metric, chosen.pseudo_count),
             center,
             scale,
         )
