@@ -91,12 +91,9 @@ def test_a_row_beyond_the_range_of_single_precision_has_a_posterior() -> None:
 def test_results_are_in_row_order_for_any_number_of_rows() -> None:
     noise = np.random.default_rng(0)
     points, rows = noise.normal(size=(2_000, 3)), noise.normal(size=(20_000, 3))
-    names = ["x", "y", "z"]
-    training = dict(zip(names, points.T, strict=True)) | {"c": np.arange(2_000) % CLASSES}
-    model = pc.fit(pa.table(training), pc.ModelSpec("c", [pc.Block("knn_density", names)]))
-
-    def joint(rows: np.ndarray) -> np.ndarray:
-        return model.joint_log_likelihood(pa.table(dict(zip(names, rows.T, strict=True))))
-
-    one_by_one = [joint(row[None, :]) for row in rows[::1_000]]
-    np.testing.assert_array_equal(joint(rows)[::1_000], np.vstack(one_by_one))
+    training = table_of_matrix(points, c=np.arange(2_000) % CLASSES)
+    names = [name for name in training.column_names if name != "c"]
+    model = fitted(training, "c", pc.Block("knn_density", names))
+    together = model.joint_log_likelihood(table_of_matrix(rows))[::1_000]
+    one_by_one = [model.joint_log_likelihood(table_of_matrix(row[None])) for row in rows[::1_000]]
+    np.testing.assert_array_equal(together, np.vstack(one_by_one))
