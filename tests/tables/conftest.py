@@ -12,6 +12,7 @@ import pytest
 from backends import BACKENDS, SERVED, Arrives, Backend, in_bucket
 from buckets import KINDS, Bucket
 from delta_and_iceberg import rows, spec
+from monthly_lake import write_lake
 from unreliable import Proxy
 
 import probclass_core as pc
@@ -47,6 +48,14 @@ def arrives(tmp_path: Path) -> Arrives:
         return path
 
     return write
+
+
+@pytest.fixture
+def lake(tmp_path: Path, bucket: Bucket) -> Path:
+    """A lake of three months on disk, and a copy of it in the bucket."""
+    root = write_lake(tmp_path / "lake", "2014-01", "2014-02", "2014-03")
+    bucket.copy_from(root, "lake")
+    return root
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import string
 import struct
 import uuid
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,26 +41,28 @@ def commit(lake: DeltaLake, name: str, version: int, changed: Sequence[Action]) 
     entry(lake, name, version).write_text("\n".join(map(json.dumps, changed)))
 
 
-def require(lake: DeltaLake, name: str, *features: str) -> None:
-    """Add features of readers to the first version of a table."""
+def edit(lake: DeltaLake, name: str, kind: str, change: Callable[[Action], object]) -> None:
+    """Change the actions of one kind in the first version of a table."""
     changed = actions(lake, name)
     for action in changed:
-        if "protocol" in action:
-            both = {"readerFeatures": list(features), "writerFeatures": list(features)}
-            action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **both}
+        if kind in action:
+            change(action[kind])
     commit(lake, name, 0, changed)
+
+
+def require(lake: DeltaLake, name: str, *features: str) -> None:
+    """Add features of readers to the first version of a table."""
+    both = {"readerFeatures": list(features), "writerFeatures": list(features)}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **both}
+    edit(lake, name, "protocol", lambda action: action.update(protocol))
 
 
 def replace_file(lake: DeltaLake, name: str, table: pa.Table, **options: Any) -> None:
     """Replace the rows of a table's only file, which was added in the first version."""
     [path] = lake.files(name)
     pq.write_table(table, path, **options)
-    changed = actions(lake, name)
-    for action in changed:
-        if "add" in action:
-            action["add"]["size"] = path.stat().st_size
-            action["add"]["stats"] = json.dumps({"numRecords": table.num_rows})
-    commit(lake, name, 0, changed)
+    size, stats = path.stat().st_size, json.dumps({"numRecords": table.num_rows})
+    edit(lake, name, "add", lambda action: action.update(size=size, stats=stats))
 
 
 def deletion_vector(folder: Path, positions: Sequence[int]) -> Action:

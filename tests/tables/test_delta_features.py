@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
-from delta_log import Action, actions, commit, entry, replace_file, require
+from delta_log import Action, actions, commit, edit, entry, replace_file, require
 from deltalake import DeltaTable, write_deltalake
 from reading import read_rows
 
@@ -189,11 +189,13 @@ def test_times_that_spark_wrote_are_those_of_the_table(lake: DeltaLake) -> None:
 def test_a_table_may_be_partitioned_by_negative_decimals(lake: DeltaLake) -> None:
     amounts = pa.array([Decimal("12.50"), Decimal("0.25")], pa.decimal128(9, 2))
     lake.write("amounts", pa.table({"amount": amounts, "x": [1, 2]}), ["amount"])
-    changed = actions(lake, "amounts")
-    for action in changed:  # deltalake only writes positive ones
-        if action.get("add", {}).get("partitionValues") == {"amount": "12.50"}:
-            action["add"]["partitionValues"] = {"amount": "-12.50"}
-    commit(lake, "amounts", 0, changed)
+
+    def negate(add: Action) -> None:
+        """Because deltalake only writes positive ones."""
+        if add["partitionValues"] == {"amount": "12.50"}:
+            add["partitionValues"] = {"amount": "-12.50"}
+
+    edit(lake, "amounts", "add", negate)
     assert in_order(read_rows(lake.ref("amounts"))) == by_delta_rs(lake, "amounts")
     debts = read_rows(lake.ref("amounts"), columns=["x"], partition={"amount": Decimal("-12.50")})
     assert debts["x"].to_pylist() == [1]
@@ -202,13 +204,14 @@ def test_a_table_may_be_partitioned_by_negative_decimals(lake: DeltaLake) -> Non
 def test_a_file_without_a_minimum_is_not_skipped_whatever_its_path(lake: DeltaLake) -> None:
     """The log encodes a percent sign of a path twice."""
     lake.write("lake", pa.table({"x": [1.0, 2.0], "share": ["10%", "20%"]}), ["share"])
-    changed = actions(lake, "lake")
-    for action in changed:
-        if "add" in action and "10" in action["add"]["path"]:
-            statistics = json.loads(action["add"]["stats"])
+
+    def remove_minimum(add: Action) -> None:
+        if "10" in add["path"]:
+            statistics = json.loads(add["stats"])
             del statistics["minValues"]["x"]
-            action["add"]["stats"] = json.dumps(statistics)
-    commit(lake, "lake", 0, changed)
+            add["stats"] = json.dumps(statistics)
+
+    edit(lake, "lake", "add", remove_minimum)
     found = read_rows(lake.ref("lake"), columns=["share"], where=[("x", "<", 5.0)])
     assert sorted(found["share"].to_pylist()) == ["10%", "20%"]
 

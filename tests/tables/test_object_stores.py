@@ -12,24 +12,14 @@ import pyarrow.dataset as ds
 import pytest
 from buckets import SECRET, Bucket
 from deltalake import write_deltalake
-from monthly_lake import SPEC, model, write_lake
+from monthly_lake import SPEC, model
 from reading import read_rows
 from typer.testing import CliRunner
 
 import probclass_core as pc
 from probclass_core.cli.app import app
 
-MONTHS = ("2014-01", "2014-02", "2014-03")
-
 every_store = pytest.mark.parametrize("bucket", ["s3", "azure", "google"], indirect=True)
-
-
-@pytest.fixture
-def lake(tmp_path: Path, bucket: Bucket) -> Path:
-    """A lake on disk, and a copy of it in the bucket."""
-    root = write_lake(tmp_path / "lake", *MONTHS)
-    bucket.copy_from(root, "lake")
-    return root
 
 
 @every_store
