@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import probclass_core as pc
+from probclass_core.cli.commands.train_and_score import to_toml
 
 SPEC = pc.ModelSpec(
     label="air",
@@ -34,33 +35,6 @@ SPEC = pc.ModelSpec(
     prior={"good": 0.75, "bad": 0.25},
     weight="hours",
 )
-TOML = """
-label = "air"
-weight = "hours"
-prior = { bad = 0.25, good = 0.75 }
-
-[[blocks]]
-estimator = "gaussian_full"
-columns = ["dew_point", "temperature"]
-ridge = 1e-6
-
-[[blocks]]
-estimator = "categorical"
-columns = ["wind", "rain"]
-unseen = "ignore"
-pseudo_count = { wind = 0.5, rain = { true = 1.0, false = 2.5 } }
-domain = { wind = ["NW", "cv", "3"], rain = [true, false] }
-
-[[blocks]]
-estimator = "knn_density"
-columns = ["pressure"]
-name = "neighbors"
-k = 25
-
-[[blocks]]
-estimator = "gaussian_full"
-columns = ["speed"]
-"""
 
 
 def one_line(error: pytest.ExceptionInfo[pc.ProbClassError]) -> str:
@@ -81,17 +55,19 @@ def test_blocks_are_named_after_their_estimator_and_numbered() -> None:
 
 
 def test_a_block_can_be_given_columns_of_other_blocks() -> None:
-    network = pc.ModelSpec(
-        "c",
-        [pc.Block("e", "x", given="y"), pc.Block("e", "y", given=["z", "u"]), pc.Block("e", "u")],
-    )
+    chain = [
+        pc.Block("e", "x", given="y"),
+        pc.Block("e", "y", given=["z", "u"]),
+        pc.Block("e", "u"),
+    ]
+    network = pc.ModelSpec("c", chain)
     assert network.blocks[0].inputs == ("x", "y")
     assert network.features == ("x", "y", "z", "u")
-    assert network.to_dict()["blocks"][0]["given"] == ["y"]
-    assert "given" not in network.to_dict()["blocks"][2]
+    first, _, last = network.to_dict()["blocks"]
+    assert first["given"] == ["y"]
+    assert "given" not in last
     restored = pc.ModelSpec.from_dict(json.loads(json.dumps(network.to_dict())))
-    assert restored == network
-    assert restored.digest == network.digest
+    assert (restored, restored.digest) == (network, network.digest)
 
 
 def test_an_estimator_without_conditionals_refuses_given_columns() -> None:
@@ -108,7 +84,7 @@ def test_a_spec_survives_plain_values_and_every_format(tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text(json.dumps(plain))
     (tmp_path / "spec.yaml").write_text(yaml.safe_dump(plain))
     (tmp_path / "spec.yml").write_text(yaml.safe_dump(plain, sort_keys=False))
-    (tmp_path / "spec.toml").write_text(TOML)
+    (tmp_path / "spec.toml").write_text(to_toml(SPEC))
     specs = [pc.ModelSpec.from_dict(plain), pc.ModelSpec.from_dict(json.loads(json.dumps(plain)))]
     specs += [pc.ModelSpec.from_file(path) for path in sorted(tmp_path.iterdir())]
     specs.append(pc.ModelSpec.from_file(str(tmp_path / "spec.toml")))
@@ -119,12 +95,9 @@ def test_a_spec_survives_plain_values_and_every_format(tmp_path: Path) -> None:
         assert [hash(block) for block in spec.blocks] == [hash(block) for block in SPEC.blocks]
 
 
+scalars = st.none() | st.booleans() | st.integers() | st.text()
 plain_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.text()
-    | st.floats(allow_nan=False, allow_infinity=False),
+    scalars | st.floats(allow_nan=False, allow_infinity=False),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
