@@ -96,7 +96,7 @@ for path in sys.argv[1:]:
 """Uses of files, in a process that may be ended by them."""
 
 SIZES = 300, 20_000
-"""Numbers of rows that are read at once, and page by page."""
+"""Numbers of rows that are read at once, and in batches."""
 
 DAMAGES = {
     # Fields of a column in Thrift: 1 is its type, 3 its path, 4 its compression.
