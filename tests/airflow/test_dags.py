@@ -88,6 +88,7 @@ def test_a_month_is_trained_scored_and_evaluated(
         )
 
 
+@pytest.mark.nightly
 def test_only_a_better_model_replaces_the_champion_which_scores_the_months(
     dags: dict[str, Any], run_dag: Callable[..., Any], lake: str, tmp_path: Path
 ) -> None:

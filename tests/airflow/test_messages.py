@@ -102,12 +102,17 @@ def test_a_message_stays_below_four_kilobytes(name: str, fields: dict[str, Any])
     assert max(len(json.dumps(message)) for message in ti.messages) < LARGEST_MESSAGE
 
 
-def test_partition_names_that_are_too_long_are_an_error(fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (None, "120 partitions where None, and one run maps"),
+        ([("day", "<", "2014-04-05")], "94 partitions of .* bytes, and this XCom is limited to"),
+    ],
+)
+def test_too_many_partitions_or_too_long_names_are_an_error(
+    fields: dict[str, Any], where: Any, message: str
+) -> None:
     given = {key: fields[key] for key in ("source", "store", "model")}
-    plan = ProbClassPlanPartitionsOperator(
-        task_id="task", where=[("day", "<", "2014-04-05")], **given
-    )
-    with pytest.raises(
-        AirflowFailException, match=r"94 partitions of .* bytes, and this XCom is limited to"
-    ):
+    plan = ProbClassPlanPartitionsOperator(task_id="task", where=where, **given)
+    with pytest.raises(AirflowFailException, match=message):
         plan.execute({"run_id": "by hand", "ti": TaskInstance()})

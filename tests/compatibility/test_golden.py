@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -11,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from make import main, results
-from scipy import stats
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import from_ipc
@@ -88,84 +86,3 @@ def test_a_release_is_never_written_again(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(SystemExit, match="a release is never written again"):
         main()
     assert {path: path.stat().st_mtime_ns for path in (HERE / pc.__version__).rglob("*")} == before
-
-
-# Log-likelihoods computed from the stored tables by scipy, without probclass.
-
-Log = Callable[[pa.Table, list[str], dict[str, object]], list[float]]
-
-
-def normals(table: pa.Table, classes: list[str], row: dict[str, object]) -> list[float]:
-    cells = {(cell["class"], cell["feature"]): cell for cell in table.to_pylist()}
-    return [
-        sum(
-            float(stats.norm.logpdf(row[name], cell["mean"], np.sqrt(cell["variance"])))
-            for name in ("x", "y")
-            if row[name] is not None
-            for cell in [cells[label, name]]
-        )
-        for label in classes
-    ]
-
-
-def full_normals(table: pa.Table, classes: list[str], row: dict[str, object]) -> list[float]:
-    observed = [number for number, name in enumerate(("x", "y")) if row[name] is not None]
-    if not observed:
-        return [0.0] * len(classes)
-    values = np.array([row["x"], row["y"]], dtype=float)[observed]
-    covariances = table["covariance"].combine_chunks()
-    tensors = getattr(covariances, "chunk", lambda _: covariances)(0).to_numpy_ndarray()
-    by_class = dict(zip(table["class"].to_pylist(), range(len(table)), strict=True))
-    logs = []
-    for label in classes:
-        mean = np.array(table["mean"][by_class[label]].as_py())[observed]
-        covariance = tensors[by_class[label]][np.ix_(observed, observed)]
-        logs.append(float(stats.multivariate_normal.logpdf(values, mean, covariance)))
-    return logs
-
-
-def masses(table: pa.Table, classes: list[str], row: dict[str, object]) -> list[float] | None:
-    cells = {
-        (c["class"], c["feature"], c["value"]): c["log_probability"] for c in table.to_pylist()
-    }
-    names = [name for name in ("u", "v") if row[name] is not None]
-    if any((classes[0], name, row[name]) not in cells for name in names):
-        return None  # the likelihood of an unseen value depends on the options
-    return [sum(cells[label, name, row[name]] for name in names) for label in classes]
-
-
-def poissons(table: pa.Table, classes: list[str], row: dict[str, object]) -> list[float]:
-    rates = dict(zip(table["class"].to_pylist(), table["rate"].to_pylist(), strict=True))
-    if row["i"] is None:
-        return [0.0] * len(classes)
-    return [float(stats.poisson.logpmf(row["i"], rates[label])) for label in classes]
-
-
-FORMULAS = {
-    "gaussian_diagonal": normals,
-    "gaussian_full": full_normals,
-    "gaussian_shared": full_normals,
-    "categorical": masses,
-    "poisson": poissons,
-}
-
-
-@every_release
-@pytest.mark.parametrize("name", FORMULAS)
-def test_results_follow_from_the_stored_tables(release: str, name: str) -> None:
-    (folder,) = (HERE / release / "models" / name).iterdir()
-    tables = {
-        stem: pa.ipc.open_file(pa.memory_map(str(folder / f"{stem}.arrow"))).read_all()
-        for stem in ("priors", name)
-    }
-    classes = tables["priors"]["class"].to_pylist()
-    prior = np.log(tables["priors"]["prior"].to_numpy())
-    compared = 0
-    for row, joint in zip(
-        rows(release).to_pylist(), matrix(stored_results(release, name)["joint"]), strict=True
-    ):
-        expected = FORMULAS[name](tables[name], classes, row)
-        if expected is not None:
-            np.testing.assert_allclose(joint, prior + np.array(expected), rtol=1e-9, atol=1e-9)
-            compared += 1
-    assert compared >= rows(release).num_rows - 1

@@ -252,15 +252,15 @@ def every_page(history: History, path: str, row: str) -> list[str]:
 
 def test_every_record_is_reachable(history: History) -> None:
     version = history.store.save(history.models[0], "air")
-    for at in range(91):
+    for at in range(60):
         history.judge(version, f"{at:03}", 0.5 + at / 1000)
         history.score(version, f"{at:03}")
-    names = [f"month={at:03}" for at in range(91)]
+    names = [f"month={at:03}" for at in range(60)]
     pattern = r"<bdi>(month=\d+)</bdi>"
     assert every_page(history, "air/-/evaluations?sort=loss", pattern) == names
     assert every_page(history, "air/-/partitions", pattern) == names[::-1]
     assert every_page(history, "air/-/evaluations?q=month%3D04&sort=loss", pattern) == names[40:50]
-    assert every_page(history, "air/-/partitions?page=1000", pattern) == names[:41][::-1]
+    assert every_page(history, "air/-/partitions?page=1000", pattern) == names[:10][::-1]
     card = every_page(history, f"air/{version.id}", r"month=\d+")
     assert sorted(set(card)) == names
     for wrong in ("page=0", "page=x", f"q={'x' * 201}"):
@@ -420,22 +420,19 @@ def test_junk_in_a_record_is_text_or_damage(operated: History) -> None:
             path.write_text(text)
 
 
-@pytest.mark.parametrize(
-    ("page", "line"),
-    [
-        ("", "No scoring and no evaluation is recorded yet"),
-        ("/-/versions", "1 version"),
-        ("/-/evaluations", "No evaluation is recorded"),
-        ("/-/partitions", "No scoring is recorded"),
-        ("/-/promotions", "No version was promoted yet."),
-        ("/-/drift", "This is the only version"),
-        ("/-/compare", "Settings"),
-    ],
-)
-def test_a_new_model_has_all_pages(history: History, page: str, line: str) -> None:
+def test_a_new_model_has_all_pages(history: History) -> None:
     history.store.save(history.models[0], "air")
-    assert line in texts(history.get(f"air{page}"))
-    assert "There is no model 'ari'" in texts(history.get(f"ari{page}", status=404))
+    for page, line in {
+        "": "No scoring and no evaluation is recorded yet",
+        "/-/versions": "1 version",
+        "/-/evaluations": "No evaluation is recorded",
+        "/-/partitions": "No scoring is recorded",
+        "/-/promotions": "No version was promoted yet.",
+        "/-/drift": "This is the only version",
+        "/-/compare": "Settings",
+    }.items():
+        assert line in texts(history.get(f"air{page}"))
+        assert "There is no model 'ari'" in texts(history.get(f"ari{page}", status=404))
 
 
 def test_drift_is_against_the_champion_and_the_same_season(history: History) -> None:
@@ -512,36 +509,34 @@ def test_stores_of_a_team_are_shown_to_its_members(
     assert "secret" not in history.pages.get("/").text
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "line"),
-    [
-        ("/stores/{key}/ari", 404, "There is no model &#39;ari&#39; in the store"),
-        ("/stores/0123456789ab/air", 404, "not among those that Airflow shows"),
-        ("/stores/{key}/air/00000000", 404, "Model &#39;air&#39; has no version"),
-        ("/stores/{key}/air/{version}?against=1", 404, "has no other version &#39;1"),
-        ("/stores/{key}/%2e%2e/{version}", 404, "There is no"),
-        ("/stores/{key}/..%2f..%2fetc/passwd", 404, "There is no"),
-        ("/stores/{key}/air/aliases", 404, "has no version"),
-        ("/static/..%2fapp.py", 404, "There is no"),
-        ("/static/%2fetc%2fpasswd", 404, "There is no"),
-        ("/stores/{key}/air/{version}/column.svg?column=y", 404, "no such column"),
-        ("/stores/{key}/air/{version}/column.svg", 422, "This address is incomplete"),
-        ("/run?dag_id=air&run_id=x&task_id=y&map_index=z", 422, "incomplete"),
-        ("/stores/{key}/damaged/{damaged}", 422, "gaussian_diagonal.arrow&#39;"),
-    ],
-)
-def test_an_error_page_has_a_status_and_one_line(
-    history: History, path: str, status: int, line: str
-) -> None:
+ERROR_PAGES = [
+    ("/stores/{key}/ari", 404, "There is no model &#39;ari&#39; in the store"),
+    ("/stores/0123456789ab/air", 404, "not among those that Airflow shows"),
+    ("/stores/{key}/air/00000000", 404, "Model &#39;air&#39; has no version"),
+    ("/stores/{key}/air/{version}?against=1", 404, "has no other version &#39;1"),
+    ("/stores/{key}/%2e%2e/{version}", 404, "There is no"),
+    ("/stores/{key}/..%2f..%2fetc/passwd", 404, "There is no"),
+    ("/stores/{key}/air/aliases", 404, "has no version"),
+    ("/static/..%2fapp.py", 404, "There is no"),
+    ("/static/%2fetc%2fpasswd", 404, "There is no"),
+    ("/stores/{key}/air/{version}/column.svg?column=y", 404, "no such column"),
+    ("/stores/{key}/air/{version}/column.svg", 422, "This address is incomplete"),
+    ("/run?dag_id=air&run_id=x&task_id=y&map_index=z", 422, "incomplete"),
+    ("/stores/{key}/damaged/{damaged}", 422, "gaussian_diagonal.arrow&#39;"),
+]
+
+
+def test_an_error_page_has_a_status_and_one_line(history: History) -> None:
     version, damaged = (history.store.save(history.models[0], name) for name in ("air", "damaged"))
     parameters = Path(history.store.uri, "damaged", damaged.id, "gaussian_diagonal.arrow")
     parameters.write_bytes(parameters.read_bytes()[:-8])
     names = {"key": store_key(history.store.uri), "version": version.id, "damaged": damaged.id}
-    response = history.pages.get(path.format(**names))
-    assert response.status_code == status
-    assert line in response.text
-    assert "Traceback" not in response.text
-    assert "default-src 'none'" in response.headers["content-security-policy"]
+    for path, status, line in ERROR_PAGES:
+        response = history.pages.get(path.format(**names))
+        assert response.status_code == status, path
+        assert line in response.text, path
+        assert "Traceback" not in response.text, path
+        assert "default-src 'none'" in response.headers["content-security-policy"], path
 
 
 def test_an_alias_leads_to_its_version_and_an_empty_store_is_listed(history: History) -> None:

@@ -227,17 +227,18 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("address", PAGES)
-def test_every_address_requires_a_login_and_a_role(site: Site, address: str) -> None:
-    path = address.format(key=site.key, version=newest(site, "air").id)
-    anonymous = site.get(path, token="")
-    assert anonymous.status_code == 401
-    assert "Log in to Airflow first." in anonymous.text
-    browser = site.get(path, token="", Accept="text/html")
-    assert browser.status_code == 307
-    assert browser.headers["location"].startswith(f"{BASE}/api/v2/auth/login?next=%2Fteam%2F")
-    assert site.get(path, token=site.token_without_role).status_code == 403
-    assert site.get(path, token="no token").status_code == 403
+def test_every_address_requires_a_login_and_a_role(site: Site) -> None:
+    version = newest(site, "air").id
+    for path in (address.format(key=site.key, version=version) for address in PAGES):
+        anonymous = site.get(path, token="")
+        assert anonymous.status_code == 401, path
+        assert "Log in to Airflow first." in anonymous.text, path
+        browser = site.get(path, token="", Accept="text/html")
+        assert browser.status_code == 307, path
+        login = f"{BASE}/api/v2/auth/login?next=%2Fteam%2F"
+        assert browser.headers["location"].startswith(login), path
+        assert site.get(path, token=site.token_without_role).status_code == 403, path
+        assert site.get(path, token="no token").status_code == 403, path
 
 
 def test_a_task_that_does_not_exist_is_an_error_page(site: Site) -> None:
