@@ -84,17 +84,3 @@ def test_memory_grows_with_the_words_not_with_rows_times_terms(
     dense = documents.num_rows * terms_of(documents) * 8 / 2**20
     words = len(compute.list_flatten(documents["words"]))
     assert float(run.stdout) < 150 * words / 2**20 < dense / 10
-
-
-def test_text_is_classified_far_better_than_by_the_baseline(
-    halves: tuple[pa.Table, pa.Table],
-) -> None:
-    train, test = halves
-    evaluations = {
-        name: pc.evaluate(fitted(train, "package", pc.Block(name, ["words"])), test)
-        for name in PEERS
-    }
-    assert evaluations["multinomial"].accuracy > 0.7
-    # As McCallum and Nigam found: with a large vocabulary, word counts are more informative.
-    assert evaluations["multinomial"].accuracy > evaluations["bernoulli"].accuracy
-    assert evaluations["bernoulli"].accuracy > 2 * evaluations["bernoulli"].baseline_accuracy
