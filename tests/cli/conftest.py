@@ -82,10 +82,14 @@ class CommandLine:
         pq.write_table(columns if isinstance(columns, pa.Table) else pa.table(columns), path)
         return path
 
-    def spec(self, *blocks: Mapping[str, Any], label: str = "air", **keys: Any) -> Path:
-        """Write a spec file with these blocks."""
+    def spec(self, label: str, **blocks: Any) -> Path:
+        """Write a spec file: by estimator, the columns of its block or all keys of it."""
         path = self.folder / "spec.json"
-        path.write_text(json.dumps({"label": label, "blocks": blocks, **keys}))
+        listed = [
+            {"estimator": name, **(keys if isinstance(keys, dict) else {"columns": keys})}
+            for name, keys in blocks.items()
+        ]
+        path.write_text(json.dumps({"label": label, "blocks": listed}))
         return path
 
 

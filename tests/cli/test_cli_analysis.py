@@ -20,11 +20,8 @@ SEPALS = ["sepal_length", "sepal_width"]
 def birds(probclass: Any, penguins: pa.Table) -> Path:
     """The penguins, and a model ``birds`` trained on them."""
     source = probclass.table("penguins.parquet", penguins)
-    spec = probclass.spec(
-        {"estimator": "gaussian_full", "columns": ["bill_length_mm", "bill_depth_mm"]},
-        {"estimator": "categorical", "columns": ["island", "sex"]},
-        label="species",
-    )
+    bill = ["bill_length_mm", "bill_depth_mm"]
+    spec = probclass.spec("species", gaussian_full=bill, categorical=["island", "sex"])
     probclass.ok(f"fit {source} --spec {spec} --name birds")
     return Path(source)
 

@@ -17,7 +17,7 @@ def lake(probclass: Any) -> Path:
     for day in range(1, 5):
         rows = {"x": [1.0 * day, 2.0, 3.0], "air": ["bad", "good", "good"]}
         probclass.table(f"lake/day={day}/rows.parquet", rows)
-    probclass.spec({"estimator": "gaussian_diagonal", "columns": ["x"]})
+    probclass.spec("air", gaussian_diagonal=["x"])
     return Path("lake")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import probclass_core as pc
 
-BLOCK = {"estimator": "gaussian_diagonal", "columns": ["sepal_length", "sepal_width"]}
+SEPALS = ["sepal_length", "sepal_width"]
 COSTS = {"iris-virginica": {"iris-versicolor": 9.0}}
 
 
@@ -20,7 +20,7 @@ COSTS = {"iris-virginica": {"iris-versicolor": 9.0}}
 def flowers(probclass: Any, iris: pa.Table) -> Path:
     """The UCI Iris, and a model of it with density quantiles, saved as ``iris@raw``."""
     source: Path = probclass.table("iris.parquet", iris)
-    spec = probclass.spec(BLOCK, label="species")
+    spec = probclass.spec("species", gaussian_diagonal=SEPALS)
     probclass.ok(f"fit {source} --spec {spec} --name iris --alias raw --density-quantiles")
     return source
 
@@ -98,7 +98,7 @@ def test_a_model_worse_than_its_prior_is_reported_first(
 def test_fit_shows_the_log_loss_of_rows_that_the_blocks_did_not_see(
     probclass: Any, flowers: Path
 ) -> None:
-    spec = {"label": "species", "block_weights": "fit", "blocks": [BLOCK]}
+    spec = {"label": "species", "block_weights": "fit", "blocks": {"gaussian_diagonal": SEPALS}}
     (probclass.folder / "weighted.json").write_text(json.dumps(spec))
     shown = probclass.ok(f"fit {flowers} --spec weighted.json --name weighted").lines
     fitted = pc.ModelStore("models").load("weighted").training["block_weights"]

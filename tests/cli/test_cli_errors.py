@@ -16,8 +16,6 @@ COLUMNS: dict[str, Any] = {
     "wind": ["NW", "SE"] * (ROWS // 2),
     "air": ["bad", "good", "good", "bad"] * (ROWS // 4),
 }
-FULL = {"estimator": "gaussian_full", "columns": ["x", "y"]}
-WIND = {"estimator": "categorical", "columns": ["wind"]}
 
 
 @pytest.fixture
@@ -25,8 +23,8 @@ def lake(probclass: Any) -> Path:
     """Two monthly partitions, and specs."""
     for month in ("2014-01", "2014-02"):
         probclass.table(f"lake/month={month}/part-0.parquet", COLUMNS)
-    probclass.spec({**FULL, "estimator": "gausian_full"}).rename("misspelt.json")
-    probclass.spec(FULL, WIND)
+    probclass.spec("air", gausian_full=["x", "y"]).rename("misspelt.json")
+    probclass.spec("air", gaussian_full=["x", "y"], categorical=["wind"])
     return Path("lake")
 
 
@@ -114,7 +112,7 @@ def test_a_command_that_a_model_or_table_contradicts_is_an_error(
 
 def test_overwrite_never_keeps_the_existing_rows(probclass: Any, trained: Path) -> None:
     probclass.ok("score air lake scored")
-    probclass.spec(WIND)
+    probclass.spec("air", categorical=["wind"])
     probclass.ok("fit lake --spec spec.json --name other")
     line = probclass.error("score other lake scored --overwrite never")
     assert "overwrite='partition'" in line

@@ -12,7 +12,6 @@ import pytest
 import probclass_core as pc
 
 ROWS = {"x": [1.0, 2.0, 3.0, 5.0], "z": [0.0, 1.0, 0.0, 2.0], "air": ["bad", "bad", "good", "good"]}
-BLOCK = {"estimator": "gaussian_diagonal", "columns": ["x"]}
 
 FILE = """
 store = "models"
@@ -35,7 +34,7 @@ def project(probclass: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.delenv("PROBCLASS_STORE")
     for day in (1, 2):
         probclass.table(f"lake/day={day}/rows.parquet", ROWS)
-    probclass.spec(BLOCK)
+    probclass.spec("air", gaussian_diagonal=["x"])
     Path("probclass.toml").write_text(FILE)
     return probclass
 

@@ -11,8 +11,8 @@ import pytest
 
 import probclass_core as pc
 
-GOOD = {"estimator": "gaussian_full", "columns": ["petal_length", "petal_width"]}
-POOR = {"estimator": "gaussian_diagonal", "columns": ["sepal_width"]}
+GOOD = {"gaussian_full": ["petal_length", "petal_width"]}
+POOR = {"gaussian_diagonal": ["sepal_width"]}
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def store(probclass: Any, iris: pa.Table) -> pc.ModelStore:
     probclass.table("iris.parquet", iris)
     probclass.table("judged.parquet", iris)
     for alias, block in (("poor", POOR), ("good", GOOD)):
-        spec = probclass.spec(block, label="species")
+        spec = probclass.spec("species", **block)
         probclass.ok(f"fit iris.parquet --spec {spec} --name iris --alias {alias}")
     return pc.ModelStore("models")
 
@@ -151,7 +151,7 @@ def test_rows_to_compare_on_need_if_better(probclass: Any, store: pc.ModelStore)
 
 
 def test_a_rerun_that_changes_nothing_says_so_first(probclass: Any, store: pc.ModelStore) -> None:
-    spec = probclass.spec(GOOD, label="species")
+    spec = probclass.spec("species", **GOOD)
     fit = f"fit iris.parquet --spec {spec} --name iris"
     before = probclass.files()
     first = probclass.ok(f"{fit} --alias good").lines[0]

@@ -24,11 +24,9 @@ from probclass_core.execution import progress
 def iris_model(probclass: Any, iris: pa.Table) -> pc.Model:
     """Full covariances of the UCI Iris, saved as ``iris@book``."""
     source = probclass.table("iris.parquet", iris)
-    spec = probclass.spec(
-        {"estimator": "gaussian_full", "columns": ["sepal_length", "sepal_width"]},
-        {"estimator": "knn_density", "columns": ["petal_length", "petal_width"], "k": 3},
-        label="species",
-    )
+    sepals, petals = ["sepal_length", "sepal_width"], ["petal_length", "petal_width"]
+    near = {"columns": petals, "k": 3}
+    spec = probclass.spec("species", gaussian_full=sepals, knn_density=near)
     probclass.ok(f"fit {source} --spec {spec} --name iris --alias book")
     return pc.fit(source, pc.ModelSpec.from_file(spec))
 
@@ -135,10 +133,7 @@ def test_inspect_shows_one_block_and_limits_its_rows(probclass: Any, iris_model:
 
 def test_inspect_shows_the_weights_of_a_linear_model(probclass: Any, iris: pa.Table) -> None:
     source = probclass.table("iris.parquet", iris)
-    spec = probclass.spec(
-        {"estimator": "gaussian_shared", "columns": ["petal_length", "petal_width"]},
-        label="species",
-    )
+    spec = probclass.spec("species", gaussian_shared=["petal_length", "petal_width"])
     probclass.ok(f"fit {source} --spec {spec} --name flat")
     form = pc.fit(source, pc.ModelSpec.from_file(spec)).linear_form()
     document = probclass("inspect flat --linear --json").json
@@ -170,8 +165,7 @@ def test_a_table_cuts_large_matrices_and_formats_any_cell(
 
 def test_json_writes_infinity_as_null(probclass: Any) -> None:
     source = probclass.table("t.parquet", {"x": ["a", "b", "b"], "y": ["u", "u", "v"]})
-    block = {"estimator": "categorical", "columns": ["x"], "pseudo_count": 0}
-    spec = probclass.spec(block, label="y")
+    spec = probclass.spec("y", categorical={"columns": ["x"], "pseudo_count": 0})
     probclass.ok(f"fit {source} --spec {spec} --name m")
     card = probclass("inspect m --json").json
     logs = [row["log_probability"] for row in card["blocks"]["categorical"]["parameters"]]

@@ -205,7 +205,7 @@ def test_append_adds_rows_once_and_records_the_run_id(
 def test_reconcile_scores_what_differs_and_fails_for_a_damaged_partition(
     probclass: Any, iris: pa.Table
 ) -> None:
-    probclass.spec({"estimator": "gaussian_full", "columns": ["sepal_length"]}, label="species")
+    probclass.spec("species", gaussian_full=["sepal_length"])
     lake = probclass.folder / "lake"
     for day in range(30):
         probclass.table(f"lake/day={day:02d}x/rows.parquet", iris)

@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 from probclass_core.cli.layout import Column, fits, reflow, table_lines, wrap
 from probclass_core.demo.lake import lay_out
 
-FULL = {
-    "estimator": "gaussian_full",
-    "columns": ["dew_point", "temperature", "pressure", "log_wind_speed"],
-}
-CATEGORIES = {"estimator": "categorical", "columns": ["wind_direction", "hour"]}
+NUMBERS = ["dew_point", "temperature", "pressure", "log_wind_speed"]
+CATEGORIES = {"categorical": ["wind_direction", "hour"]}
 
 ID = re.compile(r"[0-9a-f]{64}$")
 
@@ -55,8 +52,9 @@ def test_every_word_of_a_report_is_whole_on_a_narrow_terminal(
 ) -> None:
     monkeypatch.setenv("PROBCLASS_STORE", "models")  # a short path
     (probclass.folder / "lake").symlink_to(workplace / "lake")
-    probclass.spec({**FULL, "estimator": "gaussian_diagonal"}, CATEGORIES).rename("naive.json")
-    fit = f"fit lake --spec {probclass.spec(FULL, CATEGORIES)} --name air --cache"
+    probclass.spec("air", gaussian_diagonal=NUMBERS, **CATEGORIES).rename("naive.json")
+    probclass.spec("air", gaussian_full=NUMBERS, **CATEGORIES)
+    fit = "fit lake --spec spec.json --name air --cache"
     probclass.ok(f"{fit} --partition month=2010-03 --alias second")
     reports = {**REPORTS, "fit": f"{fit} --partition month=2010-02 --alias first"}
     # Reports that write come first, so that the second run of each writes nothing new.
