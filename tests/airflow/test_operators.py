@@ -14,7 +14,6 @@ from airflow.sdk import Asset
 
 import probclass_core as pc
 from probclass_airflow import (
-    ProbClassEvaluateOperator,
     ProbClassScoreOperator,
     ProbClassTrainOperator,
 )
@@ -123,25 +122,6 @@ def test_a_month_is_appended_once_with_the_id_of_its_run(
     record = json.loads(pq.read_metadata(file).metadata[b"probclass.commit"])
     assert record["run_id"].startswith("manual__")
     assert record["model_id"] == trained.resolve("air@champion").id
-
-
-def test_evaluation_reports_the_baselines(run: Any, lake: str, trained: pc.ModelStore) -> None:
-    task = run(
-        ProbClassEvaluateOperator,
-        source=lake,
-        store=trained.uri,
-        model="air@champion",
-        partition=FEBRUARY,
-        outlets=[Asset("air.quality")],
-    )
-    evaluation = pc.evaluate(trained.load("air@champion"), lake, partition=FEBRUARY)
-    assert task.state == "success"
-    for name in ("rows", "accuracy", "log_loss", "brier", "ece"):
-        assert task.result[name] == getattr(evaluation, name)
-    for name in ("accuracy", "log_loss", "brier", "ece"):
-        assert task.result[f"baseline_{name}"] == getattr(evaluation, f"baseline_{name}")
-    assert task.result["worse_than_prior"] == list(evaluation.worse_than_prior)
-    assert task.events == {"air.quality": task.result}
 
 
 def test_progress_is_logged_at_intervals(

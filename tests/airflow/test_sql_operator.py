@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pyarrow as pa
@@ -130,20 +131,13 @@ def test_the_example_dag_scores_a_day_in_postgres(
     assert scored["prediction"].equals(model.predict_table(day)["prediction"].cast(pa.string()))
 
 
-class TaskInstance:
-    map_index = -1
-
-    def xcom_push(self, key: str, value: object) -> None:
-        pass
-
-
 def task(conn_id: str, store: str, **fields: Any) -> ProbClassSQLScoreOperator:
     given = {"source": "trips", "sink": "others", "model": "taxis", "columns": ["key"], **fields}
     return ProbClassSQLScoreOperator(task_id="score", conn_id=conn_id, store=store, **given)
 
 
 def execute(operator: ProbClassSQLScoreOperator, run_id: str = "by hand") -> Any:
-    return operator.execute({"run_id": run_id, "ti": TaskInstance()})  # type: ignore[arg-type]
+    return operator.execute({"run_id": run_id, "ti": Mock(map_index=-1)})  # type: ignore[arg-type]
 
 
 def test_lineage_names_the_tables_and_columns_of_the_database(conn_id: str, store: str) -> None:
