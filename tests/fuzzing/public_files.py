@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pac
@@ -77,6 +78,8 @@ def plain(value: object) -> object:
         return [plain(part) for part in value]
     if isinstance(value, dt.datetime) and value.tzinfo:
         return value.astimezone(dt.UTC).isoformat()
+    if isinstance(value, UUID):  # in a struct, some readers leave its bytes
+        return value.bytes
     return value.isoformat() if isinstance(value, dt.datetime) else value
 
 
