@@ -3,7 +3,7 @@
 matplotlib is needed here only: ``pip install 'probclass[plots]'``. It is imported when a plot is
 drawn, so importing this package is cheap.
 
-planes      two columns: contours of the classes, the ball of the nearest neighbors
+planes      two columns: contours of the classes
 columns     one column: its distribution in each class, and each class given its value
 evaluation  an evaluation: reliability and confusion; differences of cross-validated models
 over_time   a scored table day by day
@@ -22,7 +22,7 @@ from probclass_core.plots.columns import effect
 from probclass_core.plots.evaluation import confusion, differences, reliability
 from probclass_core.plots.evidence import importance, waterfall
 from probclass_core.plots.over_time import posterior_over_time
-from probclass_core.plots.planes import class_contours, neighbor_ball
+from probclass_core.plots.planes import class_contours
 from probclass_core.plots.weights import block_weights
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "differences",
     "effect",
     "importance",
-    "neighbor_ball",
     "posterior_over_time",
     "reliability",
     "waterfall",

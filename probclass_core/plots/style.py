@@ -47,7 +47,7 @@ _DASHES: tuple[Dashes, ...] = (
     (0, (3, 1.5, 3, 5)),
 )
 
-MAX_POINTS = 5_000
+_MAX_POINTS = 5_000
 """Maximum number of rows plotted as points; larger tables are sampled."""
 
 _UNITS = {
@@ -169,11 +169,11 @@ def few_names(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} more"
 
 
-def sample(rows: IntArray, size: int = MAX_POINTS) -> IntArray:
-    """A random sample of at most `size` rows, the same one each time."""
-    if len(rows) <= size:
-        return rows
-    return np.sort(np.random.default_rng(0).choice(rows, size, replace=False))
+def sample(rows: int) -> IntArray:
+    """Positions of at most 5,000 of the rows, drawn at random, the same ones each time."""
+    if rows <= _MAX_POINTS:
+        return np.arange(rows)
+    return np.sort(np.random.default_rng(0).choice(rows, _MAX_POINTS, replace=False))
 
 
 def coordinates(values: Sequence[float]) -> str:

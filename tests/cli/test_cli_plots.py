@@ -15,7 +15,6 @@ AXES = f"--x {L} --y {W}"
 PLOTS = {
     "contours": f"contours full {AXES}",
     "contours of data": f"contours full {AXES} --data iris.parquet --point 6,4 --level 0.05",
-    "ball": f"ball near {AXES} --point 6.75,4.25",
     "effect": f"effect full --column {L}",
     "effect of data": f"effect full --column {L} --data iris.parquet",
     "effect of categories": "effect full --column size --limit 2",
@@ -43,9 +42,8 @@ def models(probclass: Any, iris: pa.Table) -> dict[str, str]:
     store = pc.ModelStore("models")
     gaussian, sized = pc.Block("gaussian_full", [L, W]), pc.Block("categorical", ["size"])
     full = pc.fit(table, pc.ModelSpec("species", [gaussian, sized]))
-    near = pc.fit(table, pc.ModelSpec("species", [pc.Block("knn_density", [L, W])]))
     weighted = pc.fit(table, pc.ModelSpec("species", [gaussian, sized], block_weights="fit"))
-    named = {"full": full, "near": near, "weighted": weighted}
+    named = {"full": full, "weighted": weighted}
     return {name: store.save(model, name).ref for name, model in named.items()}
 
 

@@ -95,7 +95,7 @@ def test_the_spec_or_what_derives_it_is_chosen_as_the_command_line_says(project:
         ("exclude = [1]", r"exclude must be text or a list of texts, got \[1\]"),
         ("[fit]\nwher = 'x > 1'", r"unknown key \[fit\] 'wher'\. Did you mean 'where'"),
         ("[fit]\ncache = 'yes'", r"\[fit\] cache must be true or false, got 'yes'"),
-        ("[plot]\nx = 'x'", r"unknown key \[plot\] 'x'\. Keys are 'ball'"),
+        ("[plot]\nx = 'x'", r"unknown key \[plot\] 'x'\. Keys are 'confusion'"),
         ("[plot.contour]\nx = 'x'", r"unknown key \[plot\] 'contour'\. Did you mean 'contours'"),
         ("[fit]\njson = true", r"unknown key \[fit\] 'json'"),
         ("store = ", r"is not valid TOML: "),

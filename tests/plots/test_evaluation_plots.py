@@ -160,7 +160,6 @@ def test_without_matplotlib_every_plot_names_the_extra(
             monkeypatch.setitem(sys.modules, name, None)
     calls: list[Callable[[], object]] = [
         lambda: plots.class_contours(model, x, y),
-        lambda: plots.neighbor_ball(model, x, y, (0, 0)),
         lambda: plots.effect(model, x),
         lambda: plots.reliability(adult_quality),
         lambda: plots.confusion(adult_quality),

@@ -1,4 +1,4 @@
-"""Plots of two columns: contours, the ball of the neighbors as in the textbook, and errors."""
+"""Plots of two columns: contours, as in the textbook, and errors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,10 @@ from matplotlib.colors import to_rgba
 from scipy.spatial.distance import cdist
 
 import probclass_core as pc
-from probclass_core.plots import class_contours, neighbor_ball
+from probclass_core.plots import class_contours
 
 L, W = "sepal_length", "sepal_width"
 X = (6.75, 4.25)
-CANBERRA = pc.fit(
-    {"x": [1.0, 2.0, 3.0], "y": [1.0, 3.0, 4.0], "c": [*"abb"]},
-    pc.ModelSpec("c", [pc.Block("knn_density", ["x", "y"], k=2, metric="canberra")]),
-)
 
 
 @pytest.fixture(scope="module")
@@ -171,53 +167,6 @@ def test_many_rows_are_sampled_and_the_legend_says_so(sepals: pa.Table) -> None:
     assert legend(figure)[-1] == "5,000 of 6,000 rows drawn"
 
 
-def test_the_ball_agrees_with_the_textbook(sepals: pa.Table) -> None:
-    figure = neighbor_ball(fit(sepals, "knn_density", k=5), L, W, X)
-    (axes,) = figure.axes
-    rows = np.stack([sepals[L].to_numpy(), sepals[W].to_numpy()], axis=1)
-    fifth = np.sort(np.linalg.norm(rows - X, axis=1))[4]
-    (circle,) = lines(axes, label="_ball")
-    radius = np.linalg.norm(circle - X, axis=1)
-    assert radius == pytest.approx(fifth)
-    assert radius[0] == pytest.approx(0.982, abs=5e-4)
-    assert legend(figure) == ["c1, 1 of 5", "c2, 4 of 5", "outside the ball", "x = (6.75, 4.25)"]
-    within = labeled(axes)
-    assert within["c1, 1 of 5"].tolist() == [[5.8, 4.0]]
-    assert {tuple(point) for point in within["c2, 4 of 5"]} == {(6.3, 3.4), (6.7, 3.3), (7.2, 3.6)}
-    assert [text.get_text() for text in axes.texts] == ["×2"]
-    assert axes.get_aspect() == 1.0
-    assert fits(figure)
-
-
-@pytest.mark.parametrize(
-    ("metric", "options", "norm"),
-    [("manhattan", {}, 1.0), ("chebyshev", {}, math.inf), ("minkowski", {"p": 3}, 3.0)],
-)
-def test_the_ball_has_the_shape_of_its_metric(
-    sepals: pa.Table, metric: str, options: dict[str, Any], norm: float
-) -> None:
-    model = fit(sepals, "knn_density", k=7, metric=metric, **options)
-    (axes,) = neighbor_ball(model, L, W, X).axes
-    rows = np.stack([sepals[L].to_numpy(), sepals[W].to_numpy()], axis=1)
-    seventh = np.sort(np.linalg.norm(rows - X, ord=norm, axis=1))[6]
-    (outline,) = lines(axes, label="_ball")
-    assert np.linalg.norm(outline - X, ord=norm, axis=1) == pytest.approx(seventh)
-
-
-def test_all_points_at_equal_distance_are_in_the_ball() -> None:
-    corners = {
-        "x": [1.0, 1.0, -1.0, -1.0, 9.0],
-        "y": [1.0, -1.0, 1.0, -1.0, 9.0],
-        "z": [0.0, 5.0, 9.0, 1.0, None],
-        "c": ["c1", "c1", "c1", "c2", "c2"],
-    }
-    model = fit(pa.table(corners), "knn_density", ["z", "x", "y"], k=2)
-    figure = neighbor_ball(model, "x", "y", (0.0, 0.0))
-    assert legend(figure)[:2] == ["c1, 3 of 4", "c2, 1 of 4"]
-    (circle,) = lines(figure.axes[0], label="_ball")
-    assert np.linalg.norm(circle, axis=1) == pytest.approx(math.sqrt(2.0))
-
-
 @pytest.mark.parametrize(
     ("estimator", "options", "last"),
     [("knn_density", {"k": 2}, None), ("gaussian_diagonal", {"variance_floor": 0}, 9.0)],
@@ -256,9 +205,6 @@ def test_twenty_classes_fit_in_the_figure() -> None:
         (lambda m: class_contours(m, L, W, data={L: [1.0]}), pc.DataError, "no column 'sepal_wid"),
         (lambda m: class_contours(m, L, W, data={L: ["a"], W: [1.0]}), pc.DataError, "string"),
         (lambda m: class_contours(m, L, W, data={L: [None], W: [1.0]}), pc.DataError, "no row"),
-        (lambda m: neighbor_ball(m, L, W, X), pc.SpecError, "no knn_density block has both"),
-        (lambda m: neighbor_ball(m, L, "x", X), pc.SpecError, "no column 'x'"),
-        (lambda m: neighbor_ball(CANBERRA, "x", "y", X), pc.NotSupportedError, "'canberra' has no"),
     ],
 )
 def test_invalid_arguments_are_refused(

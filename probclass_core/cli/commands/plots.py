@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 _FORMATS = ("eps", "jpg", "pdf", "png", "svg", "webp")
 """Formats that matplotlib writes without other programs."""
 
-AxisX = Annotated[str, typer.Option("--x", metavar="COLUMN", help="Column of the horizontal axis.")]
-AxisY = Annotated[str, typer.Option("--y", metavar="COLUMN", help="Column of the vertical axis.")]
 Column = Annotated[str, typer.Option("--column", metavar="COLUMN", help="Column to plot.")]
 
 
@@ -117,8 +115,8 @@ plot = typer.Typer(
 @with_groups
 def contours(
     model: ModelOptions,
-    x: AxisX,
-    y: AxisY,
+    x: Annotated[str, typer.Option("--x", metavar="COLUMN", help="Column of the horizontal axis.")],
+    y: Annotated[str, typer.Option("--y", metavar="COLUMN", help="Column of the vertical axis.")],
     output: PlotOptions,
     *,
     point: Annotated[
@@ -140,26 +138,6 @@ def contours(
     rows = data.read(loaded, [x, y])
     figure = plots.class_contours(loaded, x, y, data=rows, point=center, level=level)
     output.save(figure, rows=None if rows is None else rows.num_rows, model=version)
-
-
-@plot.command("ball")
-@with_groups
-def ball(
-    model: ModelOptions,
-    x: AxisX,
-    y: AxisY,
-    point: Annotated[str, typer.Option("--point", metavar="X,Y", help="Center of the ball.")],
-    output: PlotOptions,
-) -> None:
-    """Plot the nearest neighbors of a point and the ball around them, for knn_density.
-
-    Example: probclass plot ball iris --x sepal_length --y sepal_width --point 6.75,4.25 --out k.png
-    """
-    from probclass_core import plots
-
-    center = parse_point(point)
-    loaded, version = model.load()
-    output.save(plots.neighbor_ball(loaded, x, y, center), model=version)
 
 
 @plot.command("effect")

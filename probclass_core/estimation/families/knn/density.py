@@ -403,20 +403,6 @@ class KnnDensityLikelihood:
                     result[rows] -= np.log(self.scale[observed]).sum()
         return result
 
-    def ball(self, row: pa.RecordBatch) -> tuple[FloatArray, float]:
-        """The ball around a batch of one row: its counts by class ``(k,)`` and its radius.
-
-        If features are null, the ball is in the space of the others. The radius is in units of the
-        standard deviations if the columns are standardized.
-        """
-        matrix = numeric_matrix(row, self.features)
-        if self.center is not None:
-            matrix = np.where(np.isnan(matrix), self.center[:, None], matrix)
-        observed = ~np.isnan(matrix[:, 0])
-        values = self._in_units(matrix[observed].T, observed)
-        inside, radius = self._references(observed.tobytes()).balls(values)
-        return inside[0], float(radius[0])
-
     def _in_units(self, points: FloatArray, observed: BoolArray) -> FloatArray:
         """Coordinates ``(n, d')`` of the observed features in units of their scales."""
         if self.scale is None:
