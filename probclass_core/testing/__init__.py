@@ -9,7 +9,6 @@ trial       an estimator with columns and options, to try laws on
 retyped     the same values in other Arrow types and layouts
 sqlite      rows and queries on SQLite, for the law of SQL
 comparison  comparison of results, with messages that show the first difference
-broken      estimators that each break a law, to test the laws themselves
 
 `suite` and `generators` need the extra ``testing``.
 """

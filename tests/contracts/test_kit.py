@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from broken_estimators import ADDS_THREE, BROKEN
 from hypothesis import errors, settings
 
 import probclass_core as pc
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.families.gaussian.full import GaussianFull
 from probclass_core.plugins.manager import find_estimator
-from probclass_core.testing.broken import ADDS_THREE, BROKEN
 from probclass_core.testing.generators import counts, numbers
 from probclass_core.testing.law import Law
 from probclass_core.testing.laws import (
@@ -148,7 +148,7 @@ def test_an_estimator_that_refuses_all_rows_fails() -> None:
 
 def test_laws_need_neither_pytest_nor_hypothesis() -> None:
     script = (
-        "import sys, probclass_core.testing.laws, probclass_core.testing.broken\n"
+        "import sys, probclass_core.testing.laws\n"
         "print({'hypothesis', 'pytest', '_pytest'} & set(sys.modules))"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -157,9 +157,9 @@ def test_laws_need_neither_pytest_nor_hypothesis() -> None:
 
 SUITES = """
 import probclass_core as pc
+from broken_estimators import BROKEN
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.plugins.manager import find_estimator
-from probclass_core.testing.broken import BROKEN
 from probclass_core.testing.generators import numbers
 from probclass_core.testing.suite import EstimatorLaws
 
@@ -188,6 +188,7 @@ def test_a_plugin_author_subclasses_one_class(tmp_path: Path) -> None:
     """One mistake breaks many laws: it fails once, unless the author asks for all of them."""
     (tmp_path / "test_mine.py").write_text(SUITES)
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", str(tmp_path)]
+    command += ["-o", f"pythonpath={Path(__file__).parent}"]
     ran = subprocess.run(
         [*command, "-k", "merging or log_likelihood_0"], capture_output=True, text=True, check=False
     )
