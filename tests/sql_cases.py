@@ -124,7 +124,7 @@ BLOCKS: Mapping[str, list[pc.Block]] = {
     "predictive": [pc.Block("gaussian_diagonal", N, predictive=True)],
     "point_mass": [pc.Block("gaussian_diagonal", ["flag", "x"], variance_floor=0)],
     "gaussian_full": [pc.Block("gaussian_full", N[:3])],
-    "gaussian_shared": [pc.Block("gaussian_shared", N[:4])],
+    "gaussian_shared": [pc.Block("gaussian_shared", N[:4], shrinkage="oas")],
     "student_full": [pc.Block("gaussian_full", ["key", "number"], predictive=True)],
     "categorical": [pc.Block("categorical", ["word", "order", "flag"])],
     "categorical_ignore": [pc.Block("categorical", ["word", "order"], unseen="ignore")],

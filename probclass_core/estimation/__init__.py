@@ -7,7 +7,6 @@ aggregates      statistics as sums and counts by class, which a database compute
 parameters      what a table of parameters must be when a stored model is loaded
 tidy            tables with one row per class and cell: arrays, merges, notes
 moments         count, mean and scatter by class, and their merge
-higher_moments  third and fourth cross moments by class, and their merge
 histogram       counts of a numeric column on a grid, and their merge
 evidence        closed-form marginal likelihoods
 column_profile  rows, nulls and range of each column, and their merge

@@ -56,7 +56,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "predictive events": {"blocks": [pc.Block("poisson", ["i", "j"], predictive=True)]},
     "gaussian_full": {"blocks": {"gaussian_full": ["x", "z"]}},
     "gaussian given": {"blocks": [pc.Block("gaussian_full", ["x"], given=["z"])]},
-    "shrunk": {"blocks": [pc.Block("gaussian_full", ["x", "z"], shrinkage="ledoit_wolf")]},
+    "shrunk": {"blocks": [pc.Block("gaussian_full", ["x", "z"], shrinkage="oas")]},
     "gaussian_shared": {"blocks": {"gaussian_shared": ["x", "z"]}},
     "categorical": {"blocks": {"categorical": ["a", "b"]}},
     "nulls": {"blocks": [pc.Block("categorical", ["a"], missing="level", smooth="zeros")]},

@@ -85,7 +85,7 @@ def test_an_option_of_a_block_with_given_columns_says_what_it_expects() -> None:
             assert OF_PARTS.get(option.expected, option.expected) in message
 
 
-SHRINKAGE = "shrinkage must be 'ledoit_wolf', a number from 0 to 1, or None, got "
+SHRINKAGE = "shrinkage must be 'oas', a number from 0 to 1, or None, got "
 PREDICTIVE = "has no effect with predictive=true, .*; leave it out"
 PRIOR = "of conjugate_prior must be a number above"
 NUMBERS = "column 'u' is string, but it models numbers; choose another estimator for it"
@@ -113,7 +113,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "gaussian_shared": [
         ({"shrinkage": 1.5}, f"{SHRINKAGE}1.5"),
         ({"predictive": True, "ddof": 1}, f"ddof {PREDICTIVE}"),
-        ({"predictive": True, "shrinkage": "ledoit_wolf"}, f"shrinkage {PREDICTIVE}"),
+        ({"predictive": True, "shrinkage": "oas"}, f"shrinkage {PREDICTIVE}"),
         (
             {"shrinkage": 0.1, "shrinkage_target": "pooled"},
             "its one covariance .* must be 'diagonal', got 'pooled'; leave it out",

@@ -3,7 +3,7 @@
 diagonal   gaussian_diagonal
 full       gaussian_full, gaussian_shared
 options    the options that all share: ddof, conjugate_prior, predictive
-shrinkage  shrinkage of covariances towards their diagonal, by Ledoit and Wolf or by a number
+shrinkage  shrinkage of covariances towards their diagonal, by OAS or by a number
 checks     errors for statistics that do not suffice for a normal density
 densities  the compiled densities: normal and Student's t
 """

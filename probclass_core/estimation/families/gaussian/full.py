@@ -23,7 +23,6 @@ from probclass_core.arrow.arrays import (
     ByClass,
     FloatArray,
     label_codes,
-    numeric_columns,
     sorted_classes,
 )
 from probclass_core.errors import DataError, SpecError, StoreError
@@ -54,20 +53,15 @@ from probclass_core.estimation.families.gaussian.options import (
     prior_notes,
 )
 from probclass_core.estimation.families.gaussian.shrinkage import (
-    LEDOIT_WOLF,
+    OAS,
     Target,
-    ledoit_wolf,
+    oas,
     shrinkage,
     shrunk,
 )
 from probclass_core.estimation.families.scarce import NoLikelihood
 from probclass_core.estimation.families.scarce import pooled as pooled_estimates
 from probclass_core.estimation.formulas import Column, Expression
-from probclass_core.estimation.higher_moments import (
-    HigherMoments,
-    higher_moments,
-    merge_higher_moments,
-)
 from probclass_core.estimation.moments import (
     Moments,
     cross_moments,
@@ -98,8 +92,7 @@ class GaussianFull(LikelihoodEstimator):
     With nulls, each mean uses the rows that have the feature, each covariance the rows that have
     both features; without nulls this is the textbook's estimate.
 
-    Statistics: class, count, mean, scatter, each a ``(d, d)`` tensor over pairs of features; with
-    Ledoit and Wolf's shrinkage also square, third and fourth, see `HigherMoments`.
+    Statistics: class, count, mean, scatter, each a ``(d, d)`` tensor over pairs of features.
     Parameters: class, count, mean (list), covariance (``(d, d)`` tensor); the features, and the
     ridge and shrinkage of each class, are in the notes. With ``predictive``, mean and covariance
     are location and squared scale of Student's t, a column degrees_of_freedom follows, and the
@@ -125,7 +118,7 @@ class GaussianFull(LikelihoodEstimator):
         )
         shrinkage: float | str | None = shrinkage(
             "Share by which a covariance is moved towards its diagonal, or another target, before "
-            "the ridge: a number from 0 to 1, or 'ledoit_wolf' for the share that the rows suggest."
+            "the ridge: a number from 0 to 1, or 'oas' for the share that the rows suggest."
         )
         shrinkage_target: str = choice(
             "diagonal",
@@ -159,30 +152,19 @@ class GaussianFull(LikelihoodEstimator):
             if self.shrinkage is None:
                 raise SpecError(
                     f"{self._estimator}: shrinkage_target has no effect without shrinkage; set "
-                    "shrinkage to 'ledoit_wolf' or a number from 0 to 1."
+                    "shrinkage to 'oas' or a number from 0 to 1."
                 )
 
     options: Options
-
-    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        super().__init__(features, options)
-        if self.options.shrinkage == LEDOIT_WOLF:
-            self.separable = False
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         groups = ByClass.group(classes)
         moments = cross_moments(batch, self.features.names, groups, weights)
-        if self.options.shrinkage != LEDOIT_WOLF:
-            return _statistics(groups.labels, moments)
-        columns = numeric_columns(batch, self.features.names)
-        higher = higher_moments(columns, groups, weights, moments)
-        return _statistics(groups.labels, moments, higher)
+        return _statistics(groups.labels, moments)
 
-    def aggregates(self) -> Sums | None:
-        if self.options.shrinkage == LEDOIT_WOLF:
-            return None  # its fourth moments are those of pairs of pairs
+    def aggregates(self) -> Sums:
         terms: dict[Hashable, Expression] = {}
         for first in self.features.names:
             for second in self.features.names:
@@ -216,19 +198,14 @@ class GaussianFull(LikelihoodEstimator):
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         parts = pa.concat_tables(tables)
         classes = sorted_classes(parts["class"])
-        moments = _moments(parts, classes)
-        if self.options.shrinkage != LEDOIT_WOLF:
-            return _statistics(classes, moments)
-        return _statistics(classes, moments, _higher_moments(parts, classes, moments))
+        return _statistics(classes, _moments(parts, classes))
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         moments = _moments(statistics, classes)
         names, single, notes = modeled_columns(self, _single_moments(moments))
-        fourth = self._fourth(statistics, classes, moments)
         if len(names) < len(self.features):
             positions = [self.features.names.index(name) for name in names]
             moments = Moments(*(_of(values, positions) for values in vars(moments).values()))
-            fourth = None if fourth is None else _of(fourth, positions)
         about = {"modeled": names} if len(names) < len(self.features) else {}
         if not names:
             nothing = np.empty((len(classes), 0))
@@ -264,12 +241,10 @@ class GaussianFull(LikelihoodEstimator):
             target = self._target(moments, of_all, absent)
             alone[index] = ~np.diagonal(enough) & ~none[index]
             apart[index] = ~(enough | absent).all(axis=1) & ~alone[index]
-            if fourth is not None and (enough & ~absent).all():
-                intensity = ledoit_wolf(
-                    names, count[index], largest[index], scatter[index], fourth[index], target
-                )
-            elif fourth is not None:
+            if self.options.shrinkage == OAS:
                 intensity = 1.0  # too few rows to tell a correlation
+                if (enough & ~absent).all():
+                    intensity = oas(count[index], largest[index], scatter[index], target)
             covariance = shrunk(covariance, intensity, target)
             intensities.append(intensity)
             ridge = self.options.ridge + self._repair(covariance, largest[index], scale, owner)
@@ -421,16 +396,6 @@ class GaussianFull(LikelihoodEstimator):
         names = self.features.names
         prior = _inverse_wishart(self.options.conjugate_prior.complete(single, names))
         return float(multivariate_normal_evidence(prior, *self._groups(moments, single)).sum())
-
-    def _fourth(
-        self, statistics: pa.Table, classes: pa.Array, moments: Moments
-    ) -> FloatArray | None:
-        """Σ w u² v² of each covariance matrix, ``(s, d, d)``; None unless shrinkage needs it."""
-        if self.options.shrinkage != LEDOIT_WOLF:
-            return None
-        fourth = _higher_moments(statistics, classes, moments).fourth
-        total: FloatArray = self._by_covariance(fourth).sum(axis=1)
-        return total
 
     def _target(self, moments: Moments, of_all: FloatArray, absent: BoolArray) -> Target | None:
         """What the covariance of a class is shrunk towards; None for its own diagonal.
@@ -618,12 +583,10 @@ def _scaled_eigenvalues(covariance: FloatArray, scale: FloatArray) -> FloatArray
     return np.linalg.eigvalsh(covariance / np.outer(width, width))
 
 
-def _statistics(
-    classes: pa.Array, moments: Moments, higher: HigherMoments | None = None
-) -> pa.Table:
+def _statistics(classes: pa.Array, moments: Moments) -> pa.Table:
     tensors = {
         field: pa.FixedShapeTensorArray.from_numpy_ndarray(np.ascontiguousarray(values))
-        for field, values in {**vars(moments), **(vars(higher) if higher else {})}.items()
+        for field, values in vars(moments).items()
     }
     return pa.table({"class": classes, **tensors})
 
@@ -632,13 +595,6 @@ def _moments(table: pa.Table, classes: pa.Array) -> Moments:
     """Statistics, merged by class, as cross moments ``(k, d, d)``."""
     group = label_codes(table["class"], classes)
     return merge_moments(group, len(classes), _parts(table), crossed=True)
-
-
-def _higher_moments(table: pa.Table, classes: pa.Array, merged: Moments) -> HigherMoments:
-    """Statistics, merged by class, as higher moments ``(k, d, d)``."""
-    group = label_codes(table["class"], classes)
-    higher = HigherMoments(*(_tensor(table, field) for field in ("square", "third", "fourth")))
-    return merge_higher_moments(group, merged, _parts(table), higher)
 
 
 def _parts(table: pa.Table) -> Moments:

@@ -1,15 +1,14 @@
 """Shrinkage of covariances: the options, and the intensity that the rows suggest.
 
-Ledoit and Wolf, "A well-conditioned estimator for large-dimensional covariance matrices" (2004), on
-features that are scaled so that the target has unit variances: units do not matter. With s the
-entries of the scaled covariance, t those of the target, the intensity is the share of chance in
-their distance:
+Chen, Wiesel, Eldar and Hero, "Shrinkage algorithms for MMSE covariance estimation" (2010), eq. 23
+without its 2 / d, as in scikit-learn, on features that are scaled so that the target has unit
+variances: units do not matter. With s the entries of the scaled covariance, t those of the target,
+the intensity is the share of chance in their distance, where the variance of s_ij is that of rows
+from a normal:
 
-    Σ_ij Var(s_ij) / Σ_ij (s_ij − t_ij)²,  at most 1,
-    Var(s_ij) = (Σ w u² v² / n − s_ij²) / n,
+    Σ_ij (s_ij² + s_ii s_jj) / (n_ij + 1) / Σ_ij (s_ij − t_ij)²,  at most 1,
 
-with u and v the scaled deviations of features i and j from the mean of their class. With nulls, n
-and the sums of each pair are those of the rows that have both features.
+with n_ij the count of the rows that have both features.
 
 The target is the diagonal of the covariance; or, for the covariance of a class, that within all
 classes, as in Friedman, "Regularized discriminant analysis" (1989). The rows of the class are part
@@ -19,23 +18,18 @@ Strimmer, "A shrinkage approach to large-scale covariance matrix estimation", 20
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.errors import DataError
 from probclass_core.estimation.moments import without_rounding
 from probclass_core.estimation.options import OptionPath, option
 
-LEDOIT_WOLF = "ledoit_wolf"
+OAS = "oas"
 
 _FEW_ROWS = 2
-"""Up to this number, the deviations of rows are equal but for the sign, and show no chance."""
-
-_LEAST_VARIANCE, _LARGEST_VARIANCE = 1e-145, 1e150
-"""Bounds of variances whose squares, over many rows, are within float64."""
+"""Up to this number, deviations of rows are equal but for the sign: every correlation is ±1."""
 
 
 class Target(NamedTuple):
@@ -52,10 +46,10 @@ class Target(NamedTuple):
 
 def shrinkage(doc: str) -> Any:
     """Declare the option ``shrinkage``."""
-    expected = f"{LEDOIT_WOLF!r}, a number from 0 to 1, or None"
+    expected = f"{OAS!r}, a number from 0 to 1, or None"
 
     def parse(path: OptionPath, value: Any) -> float | str | None:
-        if value is None or value == LEDOIT_WOLF:
+        if value is None or value == OAS:
             return value  # type: ignore[no-any-return]  # it is None or text
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not (is_number and 0.0 <= value <= 1.0):
@@ -65,50 +59,29 @@ def shrinkage(doc: str) -> Any:
     return option(None, parse, expected=expected, doc=doc)
 
 
-def ledoit_wolf(
-    features: Sequence[str],
-    count: FloatArray,
-    mean: FloatArray,
-    scatter: FloatArray,
-    fourth: FloatArray,
-    target: Target | None = None,
+def oas(
+    count: FloatArray, mean: FloatArray, scatter: FloatArray, target: Target | None = None
 ) -> float:
-    """The intensity of shrinkage of one covariance, from 0 to 1.
+    """The intensity of oracle approximating shrinkage of one covariance, from 0 to 1.
 
     Args:
-        features: ``d`` names.
         count: Σ w, ``(d, d)``, positive.
         mean: ``(d,)``, the largest of the classes in absolute value.
-        scatter: Σ w u v, ``(d, d)``.
-        fourth: Σ w u² v², ``(d, d)``.
+        scatter: Σ w u v of the deviations u and v of two features, ``(d, d)``.
         target: the covariance within all classes; None for the diagonal of this one.
-
-    Raises:
-        DataError: if fourth powers of a feature are too large or too small for float64.
     """
     variance = without_rounding(np.diagonal(scatter) / np.diagonal(count), mean)
-    for feature, value in zip(features, variance.tolist(), strict=True):
-        if not value <= _LARGEST_VARIANCE:
-            raise DataError(
-                f"column {feature!r} has values too large for shrinkage={LEDOIT_WOLF!r} (beyond "
-                "1e75); divide it by a power of ten, or give shrinkage a number."
-            )
-        if 0.0 < value < _LEAST_VARIANCE:
-            raise DataError(
-                f"column {feature!r} has values too small for shrinkage={LEDOIT_WOLF!r} (within "
-                "1e-72); multiply it by a power of ten, or give shrinkage a number."
-            )
     scale = variance if target is None else np.diagonal(target.covariance)
     # A feature without variance has no correlations.
     varies = np.flatnonzero(scale > 0.0)
     pairs = np.ix_(varies, varies)
-    count, square = count[pairs], scale[varies]
-    unit = np.sqrt(square[:, None]) * np.sqrt(square)
+    count, width = count[pairs], np.sqrt(scale[varies])
+    unit = width[:, None] * width
     covariance = scatter[pairs] / count / unit
-    spread = fourth[pairs] / count / square[:, None] / square - covariance * covariance
-    chance = (np.maximum(spread, 0.0) / count).sum()
+    variance = np.diagonal(covariance)
+    chance = ((covariance**2 + variance[:, None] * variance) / (count + 1.0)).sum()
     if target is None:
-        goal = np.diag(np.diagonal(covariance))
+        goal = np.diag(variance)
     else:
         if count.max(initial=0.0) <= _FEW_ROWS:
             return 1.0
