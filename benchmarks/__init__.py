@@ -7,14 +7,16 @@ In reading order::
     datasets    the tables that the cases read, generated from a seed
     worker      runs one implementation in its own process
     runner      rounds of A B C A B C …; results are compared before a time counts
-    environment  the date, the machine and the versions of packages
+    environment the date, the machine and the versions of packages
     figures     the stored figures of the last recorded runs, as JSON in figures/
     report      results as Markdown
     pages       the pages of figures, from templates/ and the stored figures
     peers       the posterior of a model by DuckDB and by Polars
     scale       time and memory as the number of rows grows
     billion     a billion rows, and training that goes on after a kill
+    partitions  processor time of a task that scores many partitions
     accuracy/   error, log loss and calibration on many tables
+    years/      a model in operation, month by month
 
 ``python -m benchmarks`` (or ``make bench``) runs all of them; ``--help`` explains how to run some.
 """

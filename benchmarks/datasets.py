@@ -88,7 +88,7 @@ def numbers(cache: Path, rows: int, features: int = FEATURES) -> Dataset:
             matrix[of_class] = matrix[of_class] @ mixing[code] + mean[code]
         return {name: pa.array(matrix[:, j].copy()) for j, name in enumerate(names)}
 
-    return _cached(cache / f"numbers-{features}", rows, names, columns)
+    return _generated(cache / f"numbers-{features}", rows, names, columns)
 
 
 def categories(cache: Path, rows: int, features: int = FEATURES) -> Dataset:
@@ -108,10 +108,10 @@ def categories(cache: Path, rows: int, features: int = FEATURES) -> Dataset:
             arrays[name] = values.take(pa.array(codes))
         return arrays
 
-    return _cached(cache / f"categories-{features}", rows, names, columns)
+    return _generated(cache / f"categories-{features}", rows, names, columns)
 
 
-def _cached(
+def _generated(
     stem: Path,
     rows: int,
     features: tuple[str, ...],

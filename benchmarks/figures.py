@@ -45,8 +45,9 @@ def recorded(name: str) -> dict[str, Any]:
 
 
 def measured(figures: Mapping[str, Any]) -> str:
-    """The day and the machine of the figures of a subject, in words."""
-    return f"Measured on {figures['date']}: {figures['machine']}."
+    """The environment of the figures of a subject, in words."""
+    about = Environment(figures["date"], figures["machine"], figures["versions"])
+    return f"Measured on {about.date}: {about.machine}; {about.software}."
 
 
 def store(result: Result) -> None:
@@ -78,7 +79,7 @@ def to_record(result: Result) -> dict[str, Any]:
         "rows": result.rows,
         "rounds": result.rounds,
         "unit": result.case.unit,
-        "load": [round(load, 1) for load in result.load],
+        "load": result.load,
         "implementations": {
             name: {"rejected": entry.rejected}
             if entry.rejected

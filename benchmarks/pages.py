@@ -7,7 +7,7 @@ A template in templates/ is a page with lines in braces, each of which a table r
     {targets train_* retrain}       what the targets of the cases ask and get
     {partitions}                    the figures of partitions.py; so for scale.py and others
     {accuracy matrix ece real}      a table of accuracy/
-    {measured partitions}           the day and the machine of these figures
+    {measured partitions}           day, machine and versions of these figures
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def run_case(
     log(f"{case.name}: preparing {rows:,} rows")
     inputs = case.prepare(cache, rows)
     entries = {name: Entry(each) for name, each in case.implementations.items()}
-    load_before = os.getloadavg()[0]
+    load_before = round(os.getloadavg()[0], 1)
     jobs = {name: Job(module, case.name, name, inputs) for name in entries}
     round_numbers = range(rounds) if case.fresh else range(-1, rounds)
     with ExitStack() as stack:
@@ -169,7 +169,7 @@ def run_case(
                     entry.cpu_seconds.append(measurement.cpu_seconds)
             for name, reason in disagreements(case, outcomes):
                 entries[name].rejected = reason
-    load = load_before, os.getloadavg()[0]
+    load = load_before, round(os.getloadavg()[0], 1)
     return Result(case, rows, rounds, entries, load, environment())
 
 
