@@ -2,9 +2,8 @@
 
 A density of one column is integrated by adaptive quadrature between the values of training, in the
 logarithm of the distance from the nearest one, so that neither narrow peaks, poles nor long tails
-are missed. A joint density of several columns is integrated along rays from the middle of the
-class: by quadrature along a ray, over random directions, whose standard error is part of the
-result.
+are missed. A joint density of several columns is integrated along rays from the mode of the class:
+by quadrature along a ray, over quasi-random directions, whose standard error is part of the result.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy import integrate, stats
 
 from probclass_core.arrow.arrays import FloatArray, numeric_matrix
 from probclass_core.arrow.types import is_category_type
@@ -28,13 +28,11 @@ from probclass_core.testing.trial import COUNTS, LABEL, Interval, Trial, rows_of
 LogDensity: TypeAlias = Callable[[FloatArray], FloatArray]
 """From points ``(n, d)`` to log densities in each class, ``(n, k)``."""
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _PANEL = 4.0
-"""Largest width of a first panel of a quadrature, in the logarithm of the distance."""
-_ROUNDS = 40
-_MOST_PANELS = 4000
-_ENOUGH = 1e-7
-"""Difference of two estimates of a panel's probability below which it is not divided further."""
+"""Largest width of a panel of a quadrature, in the logarithm of the distance."""
+_ENOUGH = 1e-5
+"""Error of an integral below which it is not refined further."""
+_MOST_DIVISIONS = 50
 
 _LEAST_DISTANCE, _LARGEST_DISTANCE = 1e-290, 1.7e308
 _ZOOMS = 24
@@ -45,8 +43,8 @@ _POINT_MASS = 1e-4
 point mass, and has no density to integrate."""
 
 _REPLICATES = 8
-_DIRECTIONS = 16
-"""Directions of one replicate; in two dimensions they are at equal angles."""
+_DIRECTIONS = 8
+"""Directions of one replicate; the opposite ones are added."""
 
 _NEWTON_STEPS = 8
 
@@ -214,11 +212,13 @@ def _integrate_column(
     )
 
 
-@np.errstate(over="ignore", invalid="ignore")  # the sums of a point mass exceed float64
 def integrate_line(
     log_density: LogDensity, values: FloatArray, space: Interval
 ) -> tuple[FloatArray, FloatArray]:
     """Integral of densities of one column, and its estimated error.
+
+    The line is cut into panels, in the logarithm of the distance from the nearest anchor, and the
+    sum over the panels is integrated over their common width.
 
     Args:
         log_density: from numbers ``(n,)`` to ``(n, k)``.
@@ -231,42 +231,30 @@ def integrate_line(
     bounds = [bound for bound in (space.low, space.high) if math.isfinite(bound)]
     anchors = np.unique([*values, 0.0, *bounds])
     anchors = anchors[(anchors >= space.low) & (anchors <= space.high)]
-    points = _points(_panels(anchors, space))[0]
-    anchors = np.unique([*anchors, *_modes(log_density, np.unique(points))])
-    near = _rounding(anchors)
-    peaks = log_density(anchors) + np.log(near)[:, None]
-    is_atom = np.isin(anchors, space.atoms)
-    point_mass = (peaks[~is_atom] > math.log(_POINT_MASS)).any(axis=0)
-
-    def integral(panels: FloatArray) -> FloatArray:
-        """Probability of panels ``(p, 4)``, each an anchor, a sign and two log distances."""
-        x, u, width = _points(panels)
-        logs = log_density(x.ravel()).reshape(*x.shape, -1) + u[:, :, None]
-        by_node = _exp(logs) * _WEIGHTS[:, None] * 0.5 * width[:, :, None]
-        sums: FloatArray = by_node.sum(axis=1)
-        return sums
-
     panels = _panels(anchors, space)
-    whole = integral(panels)
-    total, error = (np.zeros(whole.shape[1]) for _ in range(2))
-    for _ in range(_ROUNDS if np.isfinite(whole).all() else 0):
-        middle = 0.5 * (panels[:, 2] + panels[:, 3])
-        left, right = panels.copy(), panels.copy()
-        left[:, 3] = right[:, 2] = middle
-        halves = integral(left), integral(right)
-        difference = np.abs(halves[0] + halves[1] - whole)
-        rough = (difference[:, ~point_mass] > _ENOUGH).any(axis=1)
-        total += (halves[0] + halves[1])[~rough].sum(axis=0)
-        error += difference[~rough].sum(axis=0)
-        panels = np.concatenate([left[rough], right[rough]])
-        whole = np.concatenate([half[rough] for half in halves])
-        if not len(panels) or len(panels) > _MOST_PANELS:
-            break
-    total += whole.sum(axis=0)
-    error += whole.sum(axis=0) if len(panels) > _MOST_PANELS else 0.0
+    points = np.unique([_points(panels, place)[0] for place in np.linspace(0.05, 0.95, 10)])
+    anchors = np.unique([*anchors, *_modes(log_density, points)])
+    peaks = log_density(anchors) + np.log(_rounding(anchors))[:, None]
+    point_mass = (peaks[~np.isin(anchors, space.atoms)] > math.log(_POINT_MASS)).any(axis=0)
+    panels = _panels(anchors, space)
+
+    def integrand(place: float) -> FloatArray:
+        x, u, width = _points(panels, place)
+        by_panel = _exp(log_density(x) + u[:, None]) * width[:, None]
+        return np.where(point_mass, 0.0, by_panel.sum(axis=0))
+
+    total, error = _quadrature(integrand)
     if space.atoms:
-        total += _exp(log_density(np.array(space.atoms))).sum(axis=0)
-    return np.where(point_mass, np.nan, total), error
+        total = total + _exp(log_density(np.array(space.atoms))).sum(axis=0)
+    return np.where(point_mass, np.nan, total), np.full(len(total), error)
+
+
+def _quadrature(integrand: Callable[[float], FloatArray]) -> tuple[FloatArray, float]:
+    """Integral from 0 to 1, and its largest error."""
+    total, error = integrate.quad_vec(
+        integrand, 0.0, 1.0, epsabs=_ENOUGH, epsrel=_ENOUGH, norm="max", limit=_MOST_DIVISIONS
+    )
+    return total, float(error)
 
 
 def _modes(log_density: LogDensity, points: FloatArray) -> FloatArray:
@@ -290,10 +278,10 @@ def _rounding(anchors: FloatArray) -> FloatArray:
     return np.maximum(near, _LEAST_DISTANCE)
 
 
-def _points(panels: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Nodes of panels, logarithms of their distances ``(p, 10)``, and widths ``(p, 1)``."""
-    anchor, sign, low, high = (column[:, None] for column in panels.T)
-    u = 0.5 * (low + high) + 0.5 * (high - low) * _NODES
+def _points(panels: FloatArray, place: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A point of each panel, the logarithm of its distance, and the width, ``(p,)`` each."""
+    anchor, sign, low, high = panels.T
+    u = low + place * (high - low)
     x = np.clip(anchor + sign * np.exp(u), -_LARGEST_DISTANCE, _LARGEST_DISTANCE)
     return x, u, high - low
 
@@ -372,34 +360,29 @@ def integrate_space(
         return math.nan, 0.0
     log_volume = math.log(determinant) + float(np.log(spread).sum())
     log_sphere = math.log(2.0) + 0.5 * size * math.log(math.pi) - math.lgamma(0.5 * size)
-    rng = np.random.default_rng(0)
-    totals = []
-    for _ in range(_REPLICATES):
-        directions = _directions(rng, size)
-        edges = np.concatenate([np.arange(-12.0, 6.0), np.arange(6.0, 66.0, _PANEL)])
-        edges += rng.random()
-        low, high = edges[:-1, None], edges[1:, None]
-        u = (0.5 * (low + high) + 0.5 * (high - low) * _NODES).ravel()
-        weights = (0.5 * (high - low) * _WEIGHTS).ravel()
-        points = np.exp(u)[:, None, None] * (directions @ axes.T)
-        with np.errstate(over="ignore"):
-            points = np.clip(center + points, -_LARGEST_DISTANCE, _LARGEST_DISTANCE)
-        logs = log_density(points.reshape(-1, size)).reshape(len(u), len(directions))
-        by_direction = weights @ _exp(logs + (size * u + log_volume + log_sphere)[:, None])
-        totals.append(by_direction.mean())
-    return float(np.mean(totals)), 4.0 * float(np.std(totals, ddof=1)) / math.sqrt(_REPLICATES)
-
-
-def _directions(rng: np.random.Generator, size: int) -> FloatArray:
-    """Directions of one replicate, ``(n, d)``, in pairs of opposite ones."""
-    if size == 2:
-        angles = 2.0 * math.pi * (np.arange(_DIRECTIONS) + rng.random()) / _DIRECTIONS
-        return np.column_stack([np.cos(angles), np.sin(angles)])
-    frames = [
-        np.linalg.qr(rng.normal(size=(size, size)))[0] for _ in range(-(-_DIRECTIONS // size))
+    half = [
+        stats.qmc.MultivariateNormalQMC(np.zeros(size), seed=seed).random(_DIRECTIONS)
+        for seed in range(_REPLICATES)
     ]
-    half = np.concatenate(frames)
-    return np.concatenate([half, -half])
+    directions = np.concatenate([half, np.negative(half)], axis=1)
+    directions /= np.linalg.norm(directions, axis=2, keepdims=True)
+    rays = (directions @ axes.T).reshape(-1, size)
+    panels = np.arange(-12.0, 66.0, _PANEL)
+
+    def integrand(place: float) -> FloatArray:
+        """Sum over the panels of the logarithm of the radius, for each replicate."""
+        u = panels + place * _PANEL
+        with np.errstate(over="ignore"):
+            points = center + np.exp(u)[:, None, None] * rays
+        points = np.clip(points, -_LARGEST_DISTANCE, _LARGEST_DISTANCE).reshape(-1, size)
+        logs = log_density(points).reshape(len(u), _REPLICATES, -1)
+        by_panel = _exp(logs + (size * u + log_volume + log_sphere)[:, None, None])
+        sums: FloatArray = _PANEL * by_panel.sum(axis=0).mean(axis=1)
+        return sums
+
+    totals, error = _quadrature(integrand)
+    error += 4.0 * float(totals.std(ddof=1)) / math.sqrt(_REPLICATES)
+    return float(totals.mean()), error
 
 
 def _axes(
@@ -433,7 +416,6 @@ def _axes(
 
 
 def _exp(logs: FloatArray) -> FloatArray:
-    """exp, also where it exceeds float64: then ∞."""
-    with np.errstate(over="ignore"):
-        values: FloatArray = np.exp(logs)
+    """exp, at most 1e260: sums of results are finite."""
+    values: FloatArray = np.exp(np.minimum(logs, 600.0))
     return values
