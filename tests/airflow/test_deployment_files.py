@@ -164,7 +164,7 @@ def test_a_health_check_reads_what_the_api_server_reports(
 
 
 def test_scripts_are_executable_and_parse() -> None:
-    for script in ("build.sh", "entrypoint", "health"):
+    for script in ("entrypoint", "health"):
         path = DOCKER / script
         assert path.stat().st_mode & 0o111
         shell = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("#!").split()
