@@ -13,6 +13,8 @@ SERVERS := .venv-servers
 KHIOPS := .venv-khiops
 # Each file of tests runs in one process, so that what it trains once is shared.
 PYTEST := $(PYTHON) -m pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
+# Seconds that one of the long tests may take.
+PATIENT := -o faulthandler_timeout=3600
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo airflow test test-services test-nightly servers faults promoters hostile backfill celery \
@@ -42,19 +44,19 @@ test-services: setup servers ## Run the tests with object stores, databases, Spa
 	$(PYTEST) -m 'services and not nightly'
 
 test-nightly: setup servers ## Run the long tests, and all properties with many examples
-	$(PYTEST) -m 'nightly or not services' --hypothesis-profile nightly
+	$(PYTEST) $(PATIENT) -m 'nightly or not services' --hypothesis-profile nightly
 
 servers: $(SERVERS)/.installed ## Create .venv-servers, with the servers that the tests start
 
 faults: setup ## Kill scoring runs at random and at every step, flip files and columns; print a table
 	rm -rf build/faults
-	PROBCLASS_FAULTS=build/faults PROBCLASS_KILLS=$${PROBCLASS_KILLS:-200} $(PYTHON) -m pytest \
+	PROBCLASS_FAULTS=build/faults PROBCLASS_KILLS=$${PROBCLASS_KILLS:-200} $(PYTHON) -m pytest $(PATIENT) \
 		tests/tables/test_kills.py tests/tables/test_one_version.py \
 		tests/tables/test_partition_layouts.py tests/tables/test_schema_policy.py; \
 		status=$$?; $(PYTHON) tests/tables/fault_report.py build/faults; exit $$status
 
 promoters: setup servers ## Race two promoters, and two writers of a partition, 1,000 times on S3, Azure and Google
-	PROBCLASS_RACES=$${PROBCLASS_RACES:-1000} $(PYTHON) -m pytest -rP --numprocesses $${PROBCLASS_LANES:-auto} tests/store/test_contention.py
+	PROBCLASS_RACES=$${PROBCLASS_RACES:-1000} $(PYTHON) -m pytest $(PATIENT) -rP --numprocesses $${PROBCLASS_LANES:-auto} tests/store/test_contention.py
 
 hostile: setup ## Damage models, kept statistics and Parquet files, 1,110,000 times; continues if interrupted
 	mkdir -p build
@@ -66,10 +68,10 @@ hostile: setup ## Damage models, kept statistics and Parquet files, 1,110,000 ti
 	done; exit $$status
 
 backfill: setup ## Backfill ninety daily runs in a local Airflow, and print what a run costs
-	PROBCLASS_BACKFILL=$${PROBCLASS_BACKFILL:-90} $(PYTHON) -m pytest -rP tests/airflow/test_scheduler.py -k backfill
+	PROBCLASS_BACKFILL=$${PROBCLASS_BACKFILL:-90} $(PYTHON) -m pytest $(PATIENT) -rP tests/airflow/test_scheduler.py -k backfill
 
 celery: setup ## Train and score on Celery, PostgreSQL and Redis, and kill a worker during a task
-	$(PYTHON) -m pytest tests/deployment
+	$(PYTHON) -m pytest $(PATIENT) tests/deployment
 
 distributions: setup ## Build, install and use every distribution of this repository as its users do
 	PYTHON=$(PYTHON) .ci/distributions
