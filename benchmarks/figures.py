@@ -1,8 +1,8 @@
-"""The stored figures: those of the last recorded run of each case and of each other subject.
+"""Figures of the last recorded run of each case, and of each other subject.
 
-The figures of a case are ``figures/cases/NAME.json``; those of the scale, the partitions and so on
-``figures/NAME.json``. What a file lacks (titles, units, targets) is in the code. Medians, ratios
-and verdicts are computed from the figures whenever they are shown.
+A case NAME is stored in ``figures/cases/NAME.json``; the scale, the partitions and other subjects
+are stored in ``figures/NAME.json``. What a file lacks (titles, units, targets) is in the code.
+Medians, ratios and verdicts are computed from the figures whenever they are shown.
 """
 
 from __future__ import annotations

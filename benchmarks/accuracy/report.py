@@ -130,7 +130,7 @@ def checks(results: Sequence[Result]) -> str:
 
 
 def targets(results: Sequence[Result]) -> str:
-    """How many limits of the tables are met, and those that are missed."""
+    """Count the limits of the tables that are met, and list the others."""
     met, missed = 0, []
     for result in results:
         limits = TABLES[result.name].limits if result.name in TABLES else {}
