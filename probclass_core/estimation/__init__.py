@@ -4,6 +4,7 @@ contract        the contract of a likelihood estimator and its laws: read this f
 options         typed options of estimators: declared, checked, described
 formulas        log-likelihoods as arithmetic of columns, from which SQL is made
 aggregates      statistics as sums and counts by class, which a database computes
+marginals       the distribution of one column in every class
 parameters      what a table of parameters must be when a stored model is loaded
 tidy            tables with one row per class and cell: arrays, merges, notes
 moments         count, mean and scatter by class, and their merge

@@ -52,6 +52,7 @@ from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.aggregates import DistinctRows, Sums
 from probclass_core.estimation.formulas import Formula
+from probclass_core.estimation.marginals import Marginal
 from probclass_core.estimation.options import (
     ColumnTypes,
     EstimatorOptions,
@@ -101,6 +102,20 @@ class FactorizedLikelihood(Likelihood, Protocol):
 
     def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
         """log p(x_j | class) of each column, ``(n, k)``; they sum to ``log_likelihood(batch)``."""
+        ...
+
+
+@runtime_checkable
+class MarginalLikelihood(Likelihood, Protocol):
+    """A likelihood that says which distribution each of its columns has.
+
+    Drift, health and plots show it. Without this method it follows from ``log_likelihood``, if the
+    column has numbers and nulls are marginalized; categories need it, since only the likelihood
+    knows their domain.
+    """
+
+    def marginal(self, column: str) -> Marginal | None:
+        """p(column | class) with the other columns marginalized, or None if it is unknown."""
         ...
 
 

@@ -37,6 +37,9 @@ class NoLikelihood:
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         return np.zeros((batch.num_rows, self.classes))
 
+    def marginal(self, column: str) -> None:
+        """None: it says nothing about any column."""
+
     def formula(self, missing: Sequence[str] = ()) -> Formula:
         return Formula([])
 

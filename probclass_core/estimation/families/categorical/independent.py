@@ -48,6 +48,7 @@ from probclass_core.estimation.families.strength import (
     shared_strength_option,
 )
 from probclass_core.estimation.formulas import Categories, Formula, IsCode, Lookup
+from probclass_core.estimation.marginals import Levels
 from probclass_core.estimation.options import CATEGORIES, choice
 from probclass_core.estimation.parameters import (
     COUNT,
@@ -367,6 +368,7 @@ class CategoricalLikelihood:
         self.classes = len(classes)
         self.lookup: dict[str, tuple[pa.Array, FloatArray]] = {}
         self.without_nulls: set[str] = set()
+        self.with_nulls: set[str] = set()
         notes = notes_of(parameters)
         for feature, cells in by_feature(parameters, notes["features"]):
             if not cells.num_rows:
@@ -391,7 +393,9 @@ class CategoricalLikelihood:
                 table[:, -1] = without_count if is_sparse and nulls.num_rows else table[:, -2]
                 codes = label_codes(nulls["class"], classes)
                 table[codes, -1] = nulls["log_probability"].to_numpy()
-                if unseen == "error" and not nulls.num_rows:
+                if nulls.num_rows:
+                    self.with_nulls.add(feature)
+                elif unseen == "error":
                     self.without_nulls.add(feature)
             self.lookup[feature] = domain, table
 
@@ -404,6 +408,15 @@ class CategoricalLikelihood:
     def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
         for feature, (_, table) in self.lookup.items():
             yield table[:, self.codes(batch, feature)].T
+
+    def marginal(self, column: str) -> Levels | None:
+        if column not in self.lookup:
+            return None
+        domain, table = self.lookup[column]
+        names, probability = domain.to_pylist(), np.exp(table.T)
+        if column in self.with_nulls:
+            return Levels([*names, None], np.delete(probability, -2, axis=0))
+        return Levels(names, probability[:-2])
 
     def formula(self) -> Formula:
         terms, refused = [], []

@@ -41,6 +41,7 @@ from probclass_core.estimation.families.scarce import (
     without_values,
 )
 from probclass_core.estimation.formulas import MOST_LOOKUPS, Categories, Formula, IsCode, Lookup
+from probclass_core.estimation.marginals import Levels
 from probclass_core.estimation.options import CATEGORIES
 from probclass_core.estimation.parameters import (
     COUNT,
@@ -376,6 +377,14 @@ class CategoricalJointLikelihood:
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         return self._of_codes(self._codes(batch)).T
+
+    def marginal(self, column: str) -> Levels | None:
+        if column not in self.domains:
+            return None
+        domain = self.domains[column].to_pylist()
+        codes = np.full((len(self.domains), len(domain)), MISSING)
+        codes[list(self.domains).index(column)] = np.arange(len(domain))
+        return Levels(domain, np.exp(self._of_codes(codes)).T)
 
     def formula(self, missing: Sequence[str] = ()) -> Formula:
         """See `FormulaLikelihood`.

@@ -29,6 +29,7 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.shared_conversions import converted
 from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
+from probclass_core.estimation import marginals
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.categorical.cells import CellIndex
@@ -53,6 +54,7 @@ from probclass_core.estimation.families.strength import (
 )
 from probclass_core.estimation.formulas import Categories, Formula, IsCode
 from probclass_core.estimation.histogram import FEWEST_CELLS, Histogram, histogram
+from probclass_core.estimation.marginals import Marginal
 from probclass_core.estimation.options import (
     CATEGORIES,
     NUMBERS,
@@ -710,6 +712,9 @@ class ConditionalCountsLikelihood:
             )
         self.given = [levels[name] for name in notes["given"]]
         self.chains: dict[str, Chain] = {}
+        self.given_counts = {
+            level.name: np.zeros((level.size, len(classes))) for level in self.given
+        }
         for feature, rows in by_feature(parameters, notes["features"]):
             codes, labels, counts = [], [], []
             for depth in range(len(self.given) + 1):
@@ -718,6 +723,9 @@ class ConditionalCountsLikelihood:
                 codes.append(np.stack([levels[feature].of_labels(cells["value"]), *given]))
                 labels.append(label_codes(cells["class"], classes))
                 counts.append(cells["count"].to_numpy())
+                if depth:
+                    of_given = self.given_counts[self.given[depth - 1].name]
+                    np.add.at(of_given, (given[-1], labels[-1]), counts[-1])
             self.chains[feature] = Chain(
                 [levels[feature], *self.given],
                 codes,
@@ -739,6 +747,27 @@ class ConditionalCountsLikelihood:
 
     def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
         return (factor.T for factor in self._factors(batch))
+
+    def marginal(self, column: str) -> Marginal | None:
+        """Probabilities without the given columns; of a given column, its frequencies."""
+        if column in self.chains:
+            chain = self.chains[column]
+            levels, *given = chain.levels
+            size = len(levels.values)
+            # The code of a null that is no value leaves the given columns out.
+            codes = [np.arange(size), *(np.full(size, level.null) for level in given)]
+            probability = np.exp(chain.log_probability(codes)).T
+        else:
+            (levels,) = (level for level in self.given if level.name == column)
+            counts = self.given_counts[column][: len(levels.values)]
+            totals = counts.sum(axis=0)
+            probability = np.divide(counts, totals, out=np.zeros_like(counts), where=totals > 0.0)
+        if not levels.values:
+            return None  # training saw no value
+        if levels.cuts is None:
+            return marginals.Levels(levels.values, probability)
+        missing = probability[-1] if None in levels.values else None
+        return marginals.bins(levels.cuts, probability[: len(levels.cuts) + 1], missing)
 
     def formula(self) -> Formula:
         terms, refused = [], []

@@ -20,6 +20,7 @@ from probclass_core.estimation.contract import Likelihood, LikelihoodEstimator
 from probclass_core.estimation.families.categorical.joint import CategoricalJoint
 from probclass_core.estimation.families.gaussian.full import GaussianFull, GaussianShared
 from probclass_core.estimation.formulas import IMPOSSIBLE, Case, Formula, Named
+from probclass_core.estimation.marginals import Marginal
 
 
 class JointConditional(LikelihoodEstimator):
@@ -113,6 +114,10 @@ class ConditionalLikelihood:
         given = Named(given)
         ratio = Case([(given.equals(-np.inf), IMPOSSIBLE)], term - given)
         return Formula([ratio], of_all.refused, of_all.complete)
+
+    def marginal(self, column: str) -> Marginal | None:
+        own: Marginal | None = cast(Any, self.joint).marginal(column)
+        return own
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         of_all = self.joint.log_likelihood(batch)

@@ -37,6 +37,7 @@ from probclass_core.estimation.formulas import (
     if_known,
     log_gamma,
 )
+from probclass_core.estimation.marginals import Levels, Marginal
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,
@@ -432,6 +433,27 @@ class CountLikelihood(ABC):
         codes = counts.matrix.indices
         names = self.features.take(pa.array(codes)).to_pylist()
         return zip(names, codes.tolist(), counts.matrix.data.tolist(), strict=True)
+
+
+class IndependentCounts(CountLikelihood):
+    """A likelihood of counts that are independent given the class."""
+
+    def marginal(self, column: str) -> Marginal | None:
+        """The distribution of a column; of terms, the probability that each occurs."""
+        if self.reader.of_terms:
+            present = -np.expm1(self.log_absence())
+            return Levels(self.features.to_pylist(), present, exclusive=False)
+        if column not in self.reader.columns:
+            return None
+        return self.marginal_of_counts(column, list(self.reader.columns).index(column))
+
+    @abstractmethod
+    def log_absence(self) -> FloatArray:
+        """Log probability that a row lacks each feature, ``(m, k)``."""
+
+    @abstractmethod
+    def marginal_of_counts(self, column: str, place: int) -> Marginal | None:
+        """The distribution of a column of counts, which is feature number ``place``."""
 
 
 def log_factorials(counts: Counts) -> FloatArray:

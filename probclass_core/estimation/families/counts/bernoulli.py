@@ -20,12 +20,13 @@ from probclass_core.errors import StoreError
 from probclass_core.estimation.evidence import beta_bernoulli
 from probclass_core.estimation.families.counts.base import (
     CountEstimator,
-    CountLikelihood,
     CountOptions,
+    IndependentCounts,
     refuse_infinite_weights,
 )
 from probclass_core.estimation.families.scarce import NoLikelihood, require_counts
 from probclass_core.estimation.formulas import Case, Column, Expression, as_expression, if_known
+from probclass_core.estimation.marginals import Marginal, presence
 from probclass_core.estimation.options import number
 from probclass_core.estimation.parameters import (
     COUNT,
@@ -125,7 +126,7 @@ class Bernoulli(CountEstimator):
         return float(beta_bernoulli(present, absent, alpha, alpha).sum())
 
 
-class BernoulliLikelihood(CountLikelihood):
+class BernoulliLikelihood(IndependentCounts):
     """log p(x | c) = Σ_j log(1 − p_cj) + Σ_present [log p_cj − log(1 − p_cj)].
 
     Args:
@@ -167,6 +168,12 @@ class BernoulliLikelihood(CountLikelihood):
             if_known([x], Case([(x > 0.0, as_expression(present))], as_expression(absent)))
             for x, present, absent in logs
         ]
+
+    def log_absence(self) -> FloatArray:
+        return self.log_absent.T
+
+    def marginal_of_counts(self, column: str, place: int) -> Marginal | None:
+        return presence(np.exp(self.log_present[:, place]))
 
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
         """The logits of p, for features that are 1 if present and 0 if absent."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -39,6 +40,7 @@ from probclass_core.estimation.formulas import (
     log_gamma,
 )
 from probclass_core.estimation.formulas import log_rising as log_rising_formula
+from probclass_core.estimation.marginals import Levels, Marginal
 from probclass_core.estimation.options import flag
 from probclass_core.estimation.parameters import (
     COUNT,
@@ -144,7 +146,25 @@ class Multinomial(CountEstimator):
             )
 
 
-class MultinomialLikelihood(CountLikelihood):
+class SharesLikelihood(CountLikelihood):
+    """A likelihood of counts given their total: each is one of the features, with a probability."""
+
+    def marginal(self, column: str) -> Marginal | None:
+        """Probabilities of the terms; of a column of counts, that one is of it, or of another."""
+        share = self.shares()
+        if self.reader.of_terms:
+            return Levels(self.features.to_pylist(), share)
+        if column not in self.reader.columns:
+            return None
+        own = share[list(self.reader.columns).index(column)]
+        return Levels([column, "another column"], np.stack([own, 1.0 - own]))
+
+    @abstractmethod
+    def shares(self) -> FloatArray:
+        """Probability of each feature, ``(m, k)``."""
+
+
+class MultinomialLikelihood(SharesLikelihood):
     """The probability of counts given their total.
 
     If a column is null, it is the probability of the other counts given their total: each p is
@@ -202,6 +222,9 @@ class MultinomialLikelihood(CountLikelihood):
         rest = log_coefficient(counts)[0]
         return {**shares, _COEFFICIENT: np.broadcast_to(rest, len(self.log_probability)).copy()}
 
+    def shares(self) -> FloatArray:
+        return np.exp(self.weights)
+
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
         """log p; the coefficient is common to all classes."""
         weights = self.log_probability
@@ -209,7 +232,7 @@ class MultinomialLikelihood(CountLikelihood):
         return self.features.to_pylist(), weights, np.zeros(len(weights))
 
 
-class DirichletMultinomialLikelihood(CountLikelihood):
+class DirichletMultinomialLikelihood(SharesLikelihood):
     """The probability of counts given their total, with p ~ Dirichlet(α) integrated out.
 
     Args:
@@ -221,6 +244,10 @@ class DirichletMultinomialLikelihood(CountLikelihood):
     def __init__(self, reader: CountReader, features: pa.Array, alpha: FloatArray) -> None:
         super().__init__(reader, features)
         self.alpha = alpha
+
+    def shares(self) -> FloatArray:
+        share: FloatArray = (self.alpha / self.alpha.sum(axis=1, keepdims=True)).T
+        return share
 
     def of_counts(self, counts: Counts) -> FloatArray:
         codes, data = counts.matrix.indices, counts.matrix.data

@@ -20,8 +20,8 @@ from probclass_core.errors import DataError
 from probclass_core.estimation.evidence import gamma_poisson, log_rising
 from probclass_core.estimation.families.counts.base import (
     CountEstimator,
-    CountLikelihood,
     CountOptions,
+    IndependentCounts,
     log_factorials,
     refuse_infinite_weights,
 )
@@ -36,6 +36,7 @@ from probclass_core.estimation.formulas import (
     log_gamma,
 )
 from probclass_core.estimation.formulas import log_rising as log_rising_formula
+from probclass_core.estimation.marginals import Marginal, derive
 from probclass_core.estimation.options import flag, number
 from probclass_core.estimation.parameters import (
     COUNT,
@@ -138,7 +139,7 @@ class Poisson(CountEstimator):
         return float(evidence.sum())
 
 
-class PoissonLikelihood(CountLikelihood):
+class PoissonLikelihood(IndependentCounts):
     """log p(x | c) = Σ_j [x_j log λ_cj − λ_cj − log x_j!], over the known columns.
 
     Args:
@@ -169,6 +170,14 @@ class PoissonLikelihood(CountLikelihood):
             terms.append(if_known([x], Case([(x.equals(0.0), as_expression(-rate))], above)))
         return terms
 
+    def log_absence(self) -> FloatArray:
+        return -self.rate
+
+    def marginal_of_counts(self, column: str, place: int) -> Marginal | None:
+        rate = self.rate[place]
+        alone = PoissonLikelihood(replace(self.reader, columns=[column]), [column], rate[:, None])
+        return derive(alone, column, mean=rate, variance=rate)
+
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
         """log λ and −Σ λ; the factorials are common to all classes."""
         refuse_infinite_weights(self.log_rate)
@@ -189,7 +198,7 @@ class ItemizedPoisson(PoissonLikelihood):
         return {**shares, _ABSENT: _of_absent(counts, -self.rate)}
 
 
-class NegativeBinomialLikelihood(CountLikelihood):
+class NegativeBinomialLikelihood(IndependentCounts):
     """log p(x | c) with λ_cj ~ Gamma(a_cj, b_cj) integrated out, over the known columns.
 
     log Γ(a + x) / Γ(a) + a log(b / (b + 1)) − x log(b + 1) − log x!
@@ -207,7 +216,7 @@ class NegativeBinomialLikelihood(CountLikelihood):
         self, reader: CountReader, features: pa.Array, shape: FloatArray, rate: FloatArray
     ) -> None:
         super().__init__(reader, features)
-        self.shape = shape
+        self.shape, self.rate = shape, rate
         self.log_spread = np.log1p(rate)
         self.at_zero = np.ascontiguousarray((-shape * np.log1p(1.0 / rate)).T)
 
@@ -233,6 +242,17 @@ class NegativeBinomialLikelihood(CountLikelihood):
             cases = [(x.equals(0.0), at_zero), (never, IMPOSSIBLE)]
             terms.append(if_known([x], Case(cases, rise + at_zero)))
         return terms
+
+    def log_absence(self) -> FloatArray:
+        return self.at_zero
+
+    def marginal_of_counts(self, column: str, place: int) -> Marginal | None:
+        shape, rate = self.shape[:, place], self.rate[:, place]
+        alone = NegativeBinomialLikelihood(
+            replace(self.reader, columns=[column]), [column], shape[:, None], rate[:, None]
+        )
+        mean = shape / rate
+        return derive(alone, column, mean=mean, variance=mean * (1.0 + 1.0 / rate))
 
 
 class ItemizedNegativeBinomial(NegativeBinomialLikelihood):

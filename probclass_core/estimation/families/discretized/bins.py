@@ -27,6 +27,7 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.errors import DataError, StoreError
+from probclass_core.estimation import marginals
 from probclass_core.estimation.contract import LikelihoodEstimator
 from probclass_core.estimation.families.discretized.cuts import (
     bin_codes,
@@ -499,6 +500,7 @@ class DiscretizedLikelihood:
     ) -> None:
         self.classes = len(classes)
         self.lookup: dict[str, tuple[FloatArray, FloatArray]] = {}
+        self.with_nulls: set[str] = set()
         notes = notes_of(parameters)
         for feature, cells in by_feature(parameters, notes["features"]):
             if not cells.num_rows:
@@ -516,6 +518,7 @@ class DiscretizedLikelihood:
             cuts = edges[1:]
             if np.isnan(edges[-1]):
                 cuts = edges[1:-1]  # the last bin is null
+                self.with_nulls.add(feature)
             else:
                 masses = np.pad(masses, [(0, 0), (0, 1)])  # a missing value adds 0
                 if null_alpha is not None:  # a null that training never saw
@@ -536,6 +539,14 @@ class DiscretizedLikelihood:
     def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
         for feature, (_, table) in self.lookup.items():
             yield table[:, self.bins(batch, feature)].T
+
+    def marginal(self, column: str) -> marginals.Levels | None:
+        if column not in self.lookup:
+            return None
+        cuts, table = self.lookup[column]
+        probability = np.exp(table.T)
+        missing = probability[-1] if column in self.with_nulls else None
+        return marginals.bins(cuts, probability[:-1], missing)
 
     def formula(self) -> Formula:
         return Formula(

@@ -13,6 +13,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,7 @@ from probclass_core.estimation.formulas import (
     square,
     within,
 )
+from probclass_core.estimation.marginals import Curve, derive
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
@@ -67,6 +69,7 @@ class GaussianDiagonalLikelihood:
     def __init__(self, features: Sequence[str], mean: FloatArray, variance: FloatArray) -> None:
         self.features = list(features)
         self.mean = np.ascontiguousarray(mean)
+        self.variance = variance
         point_mass: BoolArray = variance == 0.0
         self.point_masses = [np.flatnonzero(row) for row in point_mass]
         width = np.sqrt(np.where(point_mass, 1.0, variance))
@@ -80,6 +83,22 @@ class GaussianDiagonalLikelihood:
         for rows, block in numeric_blocks(batch, self.features):
             self._fill(block, result[:, rows])
         return result.T
+
+    def marginal(self, column: str) -> Curve | None:
+        if column not in self.features:
+            return None
+        at = self.features.index(column)
+        mean, variance = self._moments(at)
+        alone = self._of([column], np.array([at]))
+        return derive(alone, column, mean=mean, variance=variance)
+
+    def _moments(self, place: int) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of one column, ``(k,)``."""
+        return self.mean[:, place], self.variance[:, place]
+
+    def _of(self, features: Sequence[str], places: IntArray) -> GaussianDiagonalLikelihood:
+        """The likelihood of some of the columns."""
+        return GaussianDiagonalLikelihood(features, self.mean[:, places], self.variance[:, places])
 
     def formula(self) -> Formula:
         return Formula([self._factor(place, name) for place, name in enumerate(self.features)])
@@ -157,6 +176,15 @@ class StudentDiagonalLikelihood(GaussianDiagonalLikelihood):
         self.degrees_of_freedom = degrees_of_freedom
         self.log_peak += 0.5 * _LOG_2PI + _log_student_peak(degrees_of_freedom, 1)
 
+    def _moments(self, place: int) -> tuple[FloatArray, FloatArray]:
+        freedom = self.degrees_of_freedom[:, place]
+        return self.mean[:, place], _student_variance(self.variance[:, place], freedom)
+
+    def _of(self, features: Sequence[str], places: IntArray) -> StudentDiagonalLikelihood:
+        mean, variance = self.mean[:, places], self.variance[:, places]
+        freedom = self.degrees_of_freedom[:, places]
+        return StudentDiagonalLikelihood(features, mean, variance, freedom)
+
     def _fill(self, block: FloatArray, result: FloatArray) -> None:
         super()._fill(block, result)
         far = np.isneginf(result).any(axis=0)  # a distance is beyond float64, its logarithm is not
@@ -226,6 +254,34 @@ class GaussianFullLikelihood:
                 density = self._marginal(values[:, columns][observed], observed)
                 result[:, places[columns]] = density
         return result.T
+
+    def marginal(self, column: str) -> Curve | None:
+        if column not in self.features:
+            return None
+        at = self.features.index(column)
+        own = self.covariance[:, [at]][..., [at]]
+        alone = self._of([column], self.mean[:, [at]], own)
+        curve = derive(alone, column, mean=self.mean[:, at])
+        if curve is None:
+            return None
+        deviation = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
+        correlation = self.covariance[:, at] / (deviation[:, [at]] * deviation)
+        others = {
+            name: correlation[:, other]
+            for other, name in enumerate(self.features)
+            if name != column
+        }
+        return replace(curve, variance=self._variance(own[:, 0, 0]), correlation=others)
+
+    def _variance(self, scale: FloatArray) -> FloatArray:
+        """Variance of a column from its entry of Σ, ``(k,)``."""
+        return scale
+
+    def _of(
+        self, features: Sequence[str], mean: FloatArray, covariance: FloatArray
+    ) -> GaussianFullLikelihood:
+        """The likelihood of some of the columns."""
+        return GaussianFullLikelihood(features, mean, covariance)
 
     def formula(self, missing: Sequence[str] = ()) -> Formula:
         """See `FormulaLikelihood`.
@@ -355,6 +411,14 @@ class StudentFullLikelihood(GaussianFullLikelihood):
         super().__init__(features, mean, covariance)
         self.degrees_of_freedom = degrees_of_freedom
 
+    def _variance(self, scale: FloatArray) -> FloatArray:
+        return _student_variance(scale, self.degrees_of_freedom)
+
+    def _of(
+        self, features: Sequence[str], mean: FloatArray, covariance: FloatArray
+    ) -> StudentFullLikelihood:
+        return StudentFullLikelihood(features, mean, covariance, self.degrees_of_freedom)
+
     def _drop(self, number: int, distance: FloatArray) -> FloatArray:
         freedom = self.degrees_of_freedom[number]
         # Divide by the largest entry, so that the squares of a far row are within float64.
@@ -420,6 +484,12 @@ def _beyond(distances: Sequence[Expression], limit: float) -> Condition:
     """Whether one of the distances is larger."""
     sides = [(distance > limit) | (distance < -limit) for distance in distances]
     return functools.reduce(operator.or_, sides)
+
+
+def _student_variance(scale: FloatArray, freedom: FloatArray) -> FloatArray:
+    """σ² ν / (ν − 2) of squared scales; infinite for ν up to 2."""
+    finite = freedom > 2.0
+    return np.where(finite, scale * freedom / np.where(finite, freedom - 2.0, 1.0), np.inf)
 
 
 def _log_student_peak(degrees_of_freedom: FloatArray, size: int) -> FloatArray:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +40,7 @@ from probclass_core.estimation.families.scarce import (
     without_values,
 )
 from probclass_core.estimation.formulas import Formula
+from probclass_core.estimation.marginals import Curve, derive
 from probclass_core.estimation.options import (
     NUMBERS,
     EstimatorOptions,
@@ -90,6 +92,9 @@ def _parse_metric(path: OptionPath, value: Any) -> str:
         ) from error
     return metric
 
+
+_MARGIN = 0.25
+"""Part of the range of the points by which a curve goes beyond them."""
 
 _FARTHEST = 1e150
 """Largest coordinate in standard deviations: the sum of the squares of larger ones could exceed
@@ -372,6 +377,31 @@ class KnnDensityLikelihood:
             own: weight of each row among the points, 0 if it is not one of them, ``(n,)``.
         """
         return self._log_likelihood(batch, truth, own)
+
+    def marginal(self, column: str) -> Curve | None:
+        """The density around the points of a column; its integral has no bound."""
+        if column not in self.features:
+            return None
+        names = pa.schema([(name, pa.float64()) for name in self.features])
+        curve = derive(self, column, names)
+        values = self.points[:, self.features.index(column)]
+        known = ~np.isnan(values)
+        values, weights, classes = values[known], self.counts[known], self.classes[known]
+        if curve is None or not len(values):
+            return None
+        total = np.bincount(classes, weights, self.k_classes)
+        total[total == 0.0] = np.nan  # a class without a value has no mean
+        mean = np.bincount(classes, weights * values, self.k_classes) / total
+        scatter = np.bincount(classes, weights * (values - mean[classes]) ** 2, self.k_classes)
+        margin = _MARGIN * np.ptp(values) or 0.5
+        return replace(
+            curve,
+            low=float(values.min() - margin),
+            high=float(values.max() + margin),
+            proper=False,
+            mean=mean,
+            variance=scatter / total,
+        )
 
     def formula(self) -> Formula:
         raise NotSupportedError(
