@@ -30,13 +30,11 @@ from .errors import (
 from .estimation.contract import (
     POINT_MASS_WIDTH as POINT_MASS_WIDTH,
     Likelihood as Likelihood,
-    LikelihoodEstimator as LikelihoodEstimator,
+    Estimator as Estimator,
 )
 from .plugins.descriptors import (
-    Conditional as Conditional,
     PROBCLASS_API as PROBCLASS_API,
     EstimatorPlugin as EstimatorPlugin,
-    Traits as Traits,
 )
 from .analysis.evaluation import Evaluation as Evaluation
 from .analysis.explanation import Explanation as Explanation, explain as explain

@@ -26,7 +26,7 @@ from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import DataError, NotSupportedError, SpecError, expect, one_of, shown
-from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.model.posterior import normalize
@@ -182,7 +182,7 @@ def _log_evidences(name: str, statistics: Statistics) -> tuple[float, float]:
     return of_model, of_prior
 
 
-def _without_classes(estimator: LikelihoodEstimator, table: pa.Table) -> pa.Table:
+def _without_classes(estimator: Estimator, table: pa.Table) -> pa.Table:
     """The statistics of a block if all its rows were of the first class."""
     labels = table["class"].unique()
     if len(labels) < 2:

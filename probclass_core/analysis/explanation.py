@@ -40,7 +40,7 @@ from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
 from probclass_core.model.block_weights import base_blocks, below_best
 from probclass_core.model.model import Model, ModelOption, as_model
-from probclass_core.plugins.manager import traits_of
+from probclass_core.plugins.manager import estimator_of
 from probclass_core.spec.model_spec import Block, category_text
 
 if TYPE_CHECKING:
@@ -430,7 +430,7 @@ def _unweighted_entries(
                 )
                 for item, logs in items
             ]
-    elif traits_of(block).factorizes or len(block.columns) == 1:
+    elif estimator_of(block).factorizes or len(block.columns) == 1:
         by_feature = _feature_log_likelihoods(likelihood, batch, classes, len(block.columns))
         for cells, pairs in zip(texts, by_feature.tolist(), strict=True):
             yield [

@@ -31,18 +31,18 @@ because every estimator obeys these laws, which the test kit checks:
    ``likelihood`` needs nothing else.
 8. **Probabilities add up to 1.** A likelihood that says that it is ``normalized`` integrates to 1
    over its columns, or sums to 1 over their values, in every class. An estimator for which this is
-   not true, such as one of nearest neighbors, has the trait ``proper=False``.
+   not true, such as one of nearest neighbors, sets ``proper = False``.
 
-Most estimators read the rows once. One that needs several passes declares the largest number in the
-trait ``passes``, and its method ``refine`` returns the options for the next pass. Each pass is an
-ordinary summary with other options, so every law applies to it, and caches, shards and engines need
-not know about passes.
+Most estimators read the rows once. One that needs several passes declares the largest number in
+the attribute ``passes``, and its method ``refine`` returns the options for the next pass. Each pass
+is an ordinary summary with other options, so every law applies to it, and caches, shards and
+engines need not know about passes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -209,15 +209,15 @@ class RunningStatistics(Protocol):
     """Statistics of unweighted rows that grow with each batch."""
 
     def add(self, batch: pa.RecordBatch, classes: pa.DictionaryArray) -> None:
-        """Add rows; arguments as for `LikelihoodEstimator.summarize`."""
+        """Add rows; arguments as for `Estimator.summarize`."""
         ...
 
     def statistics(self) -> pa.Table:
-        """Those of all rows so far, of at least one: what `LikelihoodEstimator.merge` returns."""
+        """Those of all rows so far, of at least one: what `Estimator.merge` returns."""
         ...
 
 
-class LikelihoodEstimator(ABC):
+class Estimator(ABC):
     """A model of p(x | class) for one block of columns.
 
     Args:
@@ -227,6 +227,15 @@ class LikelihoodEstimator(ABC):
     Attributes:
         name: name of the estimator in model specs.
         models: types of columns that it accepts; None accepts all.
+        factorizes: whether the log-likelihood is a sum over features.
+        passes: largest number of passes over the rows; see `refine`.
+        state_grows: whether statistics grow with the rows (k nearest neighbors keeps all of them).
+        proper: whether the probabilities of a likelihood that is ``normalized`` add up to 1. Those
+            of k nearest neighbors do not: their integral diverges.
+        conditional: what makes the estimator of blocks with given columns; see `EstimatorPlugin`.
+        parameters_version: raise it when the table of parameters changes its shape or meaning.
+        statistics_version: raise it when ``summarize`` returns other statistics for the same rows,
+            so that kept ones are computed again.
         Options: declarations of its options (see `EstimatorOptions`). If None, options are not
             checked, and ``self.options`` is a dict of those given.
         features: as above.
@@ -252,6 +261,13 @@ class LikelihoodEstimator(ABC):
     name: ClassVar[str]
     models: ClassVar[ColumnTypes | None] = None
     Options: ClassVar[type[EstimatorOptions] | None] = None
+    factorizes: ClassVar[bool] = False
+    passes: ClassVar[int] = 1
+    state_grows: ClassVar[bool] = False
+    proper: ClassVar[bool] = True
+    conditional: ClassVar[Callable[..., Estimator] | None] = None
+    parameters_version: ClassVar[int] = 1
+    statistics_version: ClassVar[int] = 1
     options: Any
     on_scarce: str = "pool"
     row_weight: float = 1.0
@@ -263,7 +279,7 @@ class LikelihoodEstimator(ABC):
         super().__init_subclass__()
         if {"summarize", "merge"} & vars(cls).keys():
             for promise in ("separable", "exact", "running"):
-                own = vars(cls).get(promise, getattr(LikelihoodEstimator, promise))
+                own = vars(cls).get(promise, getattr(Estimator, promise))
                 setattr(cls, promise, own)
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
@@ -378,6 +394,11 @@ class LikelihoodEstimator(ABC):
         raise NotSupportedError(
             f"{self.name} offers no log evidence; model its columns by an estimator that does."
         )
+
+    @classmethod
+    def has_evidence(cls) -> bool:
+        """Whether it has a `log_evidence`."""
+        return cls.log_evidence is not Estimator.log_evidence
 
     def annotate(
         self, parameters: pa.Table, *, scarce: Sequence[str] = (), **notes: Any

@@ -2,7 +2,7 @@
 
 An estimator declares the types of its columns, and its options in a nested class::
 
-    class Histogram(LikelihoodEstimator):
+    class Histogram(Estimator):
         models = NUMBERS
 
         class Options(EstimatorOptions):

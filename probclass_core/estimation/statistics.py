@@ -67,10 +67,10 @@ from probclass_core.estimation.column_profile import (
     profile_parts,
     profile_values,
 )
-from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.moments import FEW_CLASSES, sums_by_group
 from probclass_core.estimation.parameters import Range, label_rows
-from probclass_core.plugins.manager import find_conditional, find_estimator, traits_of
+from probclass_core.plugins.manager import estimator_of
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text
 
 MAX_CLASSES = 10_000
@@ -414,7 +414,7 @@ def summarize_batches(
     on_rows: Callable[[int], None] = lambda rows: None,
     most_rows: int | None = None,
 ) -> Statistics:
-    """Statistics of a stream of batches, in bounded memory (see `Traits.state_grows`).
+    """Statistics of a stream of batches, in bounded memory (see `Estimator.state_grows`).
 
     Args:
         spec: the model.
@@ -442,7 +442,7 @@ def summarize_batches(
     blocks = {
         str(block.name): Accumulator(
             estimators[str(block.name)].merge,
-            _never if traits_of(block).state_grows else _is_many_or_large,
+            _never if estimator_of(block).state_grows else _is_many_or_large,
         )
         for block in spec.blocks
     }
@@ -499,7 +499,7 @@ def summarize_parts(
 ) -> list[Statistics]:
     """Statistics of each of several small batches: those of `summarize_batches`, bit by bit.
 
-    If the estimators are `LikelihoodEstimator.separable`, the batches are summarized together, many
+    If the estimators are `Estimator.separable`, the batches are summarized together, many
     times faster: the classes are numbered, and a class has another number in each part.
 
     Args:
@@ -701,7 +701,7 @@ def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
         SpecError: if an estimator refuses the options that it asked for.
     """
     expect(statistics, Statistics, STATISTICS_HINT)
-    due = {block.name for block in statistics.spec.blocks if passes < traits_of(block).passes}
+    due = {block.name for block in statistics.spec.blocks if passes < estimator_of(block).passes}
     if not due:
         return None
     classes = statistics.classes["class"].combine_chunks()
@@ -728,9 +728,7 @@ def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
     return spec
 
 
-def bind(
-    spec: ModelSpec, features: pa.Schema, row_weight: float = 1.0
-) -> dict[str, LikelihoodEstimator]:
+def bind(spec: ModelSpec, features: pa.Schema, row_weight: float = 1.0) -> dict[str, Estimator]:
     """The spec's estimators by block name, constructed for these columns and their options.
 
     Args:
@@ -742,7 +740,7 @@ def bind(
         PluginError: if an estimator is unknown.
         SpecError: if an estimator refuses a column's type, an option or given columns.
     """
-    estimators: dict[str, LikelihoodEstimator] = {}
+    estimators: dict[str, Estimator] = {}
     refused: list[str] = []
     for block in spec.blocks:
         try:
@@ -773,15 +771,15 @@ def is_exact(spec: ModelSpec, schema: pa.Schema) -> bool:
     return all(estimator.exact for estimator in estimators.values())
 
 
-def bind_block(block: Block, features: pa.Schema) -> LikelihoodEstimator:
+def bind_block(block: Block, features: pa.Schema) -> Estimator:
     """The estimator of one block; ``features`` includes its columns. Raises like `bind`."""
     columns, given = (
         features if features.names == list(names) else pa.schema(map(features.field, names))
         for names in (block.columns, block.given)
     )
-    if block.given:
-        return find_conditional(block.estimator).factory(columns, given, block.options)
-    return find_estimator(block.estimator).factory(columns, block.options)
+    schemas = [columns, given] if block.given else [columns]
+    bound: Estimator = estimator_of(block)(*schemas, block.options)
+    return bound
 
 
 def _common_schema(left: pa.Schema, right: pa.Schema) -> pa.Schema:

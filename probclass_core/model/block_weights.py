@@ -39,9 +39,9 @@ from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.errors import DataError
 from probclass_core.estimation.contract import (
     CellLikelihood,
+    Estimator,
     LeaveOneOut,
     Likelihood,
-    LikelihoodEstimator,
 )
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.execution.threads import single_threaded_blas
@@ -352,7 +352,7 @@ class _Sample:
         return cls(rows, label_codes(rows[spec.label], classes), rows[COUNT].to_numpy(), classes)
 
     def log_likelihood(
-        self, estimator: LikelihoodEstimator, parameters: pa.Table, rows: pa.RecordBatch
+        self, estimator: Estimator, parameters: pa.Table, rows: pa.RecordBatch
     ) -> FloatArray:
         """log p(x | c) of rows that the parameters did not see, relative to the best class.
 
@@ -390,9 +390,7 @@ class _Sample:
             result[member[~np.isin(self.truth[member], present)]] = 0.0
         return result
 
-    def _summarize(
-        self, estimator: LikelihoodEstimator, rows: pa.RecordBatch, member: IntArray
-    ) -> pa.Table:
+    def _summarize(self, estimator: Estimator, rows: pa.RecordBatch, member: IntArray) -> pa.Table:
         codes = pa.DictionaryArray.from_arrays(pa.array(self.truth[member]), self.classes)
         return estimator.summarize(rows.take(pa.array(member)), codes, self.counts[member])
 

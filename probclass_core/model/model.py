@@ -716,7 +716,7 @@ class Model(Report):
         blocks = {
             str(block.name): {
                 "estimator": block.estimator,
-                "parameters_version": find_estimator(block.estimator).parameters_version,
+                "parameters_version": find_estimator(block.estimator).estimator.parameters_version,
             }
             for block in self.spec.blocks
         }

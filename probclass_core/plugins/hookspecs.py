@@ -16,10 +16,14 @@ A distribution registers it in the entry-point group ``probclass``::
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pluggy
 
 from probclass_core.plugins.descriptors import EnginePlugin, EstimatorPlugin, TableFormat
+
+if TYPE_CHECKING:
+    from probclass_core.estimation.contract import Estimator
 
 PROJECT = "probclass"
 
@@ -28,10 +32,11 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
-def probclass_estimators() -> Iterable[EstimatorPlugin]:
-    """Yield one descriptor per likelihood estimator.
+def probclass_estimators() -> Iterable[type[Estimator] | EstimatorPlugin]:
+    """Yield the class of each likelihood estimator.
 
-    Called once, when plugins are first looked up; it must be cheap and read no data.
+    Called once, when plugins are first looked up; it must be cheap and read no data. If the module
+    of an estimator imports large libraries, yield an `EstimatorPlugin` with its address.
 
     Examples:
         >>> import probclass_core as pc
@@ -40,8 +45,8 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         ...     name = "narrow"
         >>> @pc.hookimpl
         ... def probclass_estimators():
-        ...     yield pc.EstimatorPlugin("narrow", Narrow, "a normal by another name")
-        >>> [plugin.name for plugin in probclass_estimators()]
+        ...     yield Narrow
+        >>> [estimator.name for estimator in probclass_estimators()]
         ['narrow']
     """
 

@@ -13,7 +13,7 @@ import functools
 import importlib
 import importlib.metadata
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,15 +31,13 @@ from probclass_core.errors import (
 from probclass_core.plugins import hookspecs
 from probclass_core.plugins.descriptors import (
     PROBCLASS_API,
-    Conditional,
     EnginePlugin,
-    EstimatorFactory,
     EstimatorPlugin,
     TableFormat,
-    Traits,
 )
 
 if TYPE_CHECKING:
+    from probclass_core.estimation.contract import Estimator
     from probclass_core.spec.model_spec import Block
 
 log = logging.getLogger(__name__)
@@ -66,6 +64,12 @@ _NOUNS: Mapping[type[Descriptor], str] = {
     EstimatorPlugin: "estimator",
     TableFormat: "table format",
     EnginePlugin: "engine",
+}
+
+_YIELDS: Mapping[type[Descriptor], str] = {
+    EstimatorPlugin: "classes of estimators, or EstimatorPlugin values",
+    TableFormat: "TableFormat values",
+    EnginePlugin: "EnginePlugin values",
 }
 
 _ORIGIN = ("distribution", "version")
@@ -128,18 +132,18 @@ def registry() -> Registry:
 
 
 @contextmanager
-def trying(*plugins: EstimatorPlugin) -> Iterator[None]:
+def trying(*estimators: type[Estimator] | EstimatorPlugin) -> Iterator[None]:
     """Register estimators that are not installed, until the end of the ``with`` block.
 
     Specs can name them as if they were installed, in all threads of the process. Registering the
-    same descriptor again is allowed.
+    same one again is allowed.
 
     Examples:
         >>> import probclass_core as pc
         >>> from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
         >>> class Narrow(GaussianDiagonal):
         ...     name = "narrow"
-        >>> with pc.trying(pc.EstimatorPlugin("narrow", Narrow, "a normal by another name")):
+        >>> with pc.trying(Narrow):
         ...     spec = pc.ModelSpec("y", [pc.Block("narrow", ["x"])])
         ...     model = pc.fit({"x": [1.0, 2.0, 5.0, 7.0], "y": list("aabb")}, spec)
         >>> model.parameters["narrow"]["mean"].to_pylist()
@@ -152,17 +156,25 @@ def trying(*plugins: EstimatorPlugin) -> Iterator[None]:
     """
     before = list(_tried)
     try:
-        for plugin in plugins:
-            other = registry().estimators.get(plugin.name, plugin)
-            if other != plugin:
+        for plugin in map(_described, estimators):
+            other = registry().estimators.get(plugin.name)
+            if other is not None and other.estimator is plugin.estimator:
+                continue
+            if other is not None:
                 raise PluginError(
-                    f"estimator {plugin.name!r} cannot be tried: {other.factory!r} is registered "
+                    f"estimator {plugin.name!r} cannot be tried: {other.estimator!r} is registered "
                     "under that name; rename yours."
                 )
             _tried.append(plugin)
         yield
     finally:
         _tried[:] = before
+
+
+def _described(value: Any) -> Any:
+    """A class of an estimator as its descriptor; anything else as it is."""
+    is_class = isinstance(value, type) and isinstance(getattr(value, "name", None), str)
+    return EstimatorPlugin.of(value) if is_class else value
 
 
 @functools.cache
@@ -282,16 +294,14 @@ def _call_hooks(manager: pluggy.PluginManager, plugin: object) -> Iterable[Descr
         kind = _KINDS[hook]
         try:
             results = manager.subset_hook_caller(hook, others)()
-            descriptors = [descriptor for result in results for descriptor in result]
+            descriptors = [_described(value) for result in results for value in result]
         except Exception as error:
             raise PluginError(f"{hook} failed: {type(error).__name__}: {error}.") from error
         if not results:
-            raise PluginError(f"{hook} returned None; it must yield {kind.__name__} values.")
+            raise PluginError(f"{hook} returned None; it must yield {_YIELDS[kind]}.")
         for descriptor in descriptors:
             if not isinstance(descriptor, kind):
-                raise PluginError(
-                    f"{hook} yielded {descriptor!r}; it must yield {kind.__name__} values."
-                )
+                raise PluginError(f"{hook} yielded {descriptor!r}; it must yield {_YIELDS[kind]}.")
             yield descriptor
 
 
@@ -336,8 +346,8 @@ def find_estimator(name: str, plugins: Registry | None = None) -> EstimatorPlugi
     return _find(name, EstimatorPlugin, plugins.estimators, plugins.failures)
 
 
-def find_conditional(name: str) -> Conditional:
-    """How an estimator models columns given others.
+def find_conditional(name: str) -> Callable[..., Estimator]:
+    """What makes the estimator of columns given others: ``(features, given, options)``.
 
     Raises:
         PluginError: if no such estimator is registered.
@@ -351,6 +361,18 @@ def find_conditional(name: str) -> Conditional:
             f"{one_of(able)}."
         )
     return conditional
+
+
+def estimator_of(block: Block) -> Any:
+    """The class of a block's estimator, which may depend on whether the block has given columns.
+
+    Raises:
+        PluginError: if the estimator is unknown.
+        SpecError: if it does not model columns given others, and the block has some.
+    """
+    if block.given:
+        return find_conditional(block.estimator)
+    return find_estimator(block.estimator).estimator
 
 
 def check_option_names(estimator: str, options: Iterable[str], *, given: bool) -> None:
@@ -371,25 +393,12 @@ def check_option_names(estimator: str, options: Iterable[str], *, given: bool) -
     plugin = registry().estimators.get(estimator) if options else None
     if plugin is None or (given and plugin.conditional is None):
         return
-    factory = plugin.conditional.factory if given and plugin.conditional else plugin.factory
-    declaration = getattr(factory, "Options", None)
+    declaration = getattr(plugin.conditional if given else plugin.estimator, "Options", None)
     if declaration is not None:
         declared = declaration.declared()
         for name in options:
             if name not in declared:
                 raise unknown_option(estimator, name, declared)
-
-
-def traits_of(block: Block) -> Traits:
-    """The traits of a block's estimator, which may depend on whether the block has given columns.
-
-    Raises:
-        PluginError: if the estimator is unknown.
-        SpecError: if it does not model columns given others, and the block has some.
-    """
-    if block.given:
-        return find_conditional(block.estimator).traits
-    return find_estimator(block.estimator).traits
 
 
 def find_table_format(name: str) -> TableFormat:
@@ -435,13 +444,13 @@ def estimator_plugins(plugins: Registry | None = None) -> dict[str, EstimatorPlu
     return dict(sorted(plugins.estimators.items()))
 
 
-def estimators() -> dict[str, EstimatorFactory]:
-    """Factories of all estimators by name; that of a built-in estimator is its class.
+def estimators() -> dict[str, type[Estimator]]:
+    """The classes of all estimators by name.
 
     Raises:
         PluginError: if a plugin could not be loaded, or two register one name.
     """
-    return {name: plugin.factory for name, plugin in estimator_plugins().items()}
+    return {name: plugin.estimator for name, plugin in estimator_plugins().items()}
 
 
 def origins(estimators: Iterable[str]) -> dict[str, Any]:
@@ -486,9 +495,10 @@ def check_reader(block: str, recorded: Mapping[str, Any], provenance: Mapping[st
             f"block {block!r} needs the estimator {name!r}, which is not installed; {fix}"
             f"{_not_loaded(registry().failures)}"
         )
-    plugin, version = find_estimator(name), recorded["parameters_version"]
-    if version != plugin.parameters_version:
+    version = recorded["parameters_version"]
+    reads = find_estimator(name).estimator.parameters_version
+    if version != reads:
         raise StoreError(
-            f"block {block!r} has parameters of version {version}, but the installed {plugin.name} "
-            f"reads version {plugin.parameters_version}; {fix}"
+            f"block {block!r} has parameters of version {version}, but the installed {name} "
+            f"reads version {reads}; {fix}"
         )

@@ -33,7 +33,7 @@ from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError
 from probclass_core.estimation.aggregates import ClassSums, Deviation, DistinctRows, Sums
 from probclass_core.estimation.column_profile import profile_table
-from probclass_core.estimation.contract import AggregatedEstimator, LikelihoodEstimator
+from probclass_core.estimation.contract import AggregatedEstimator, Estimator
 from probclass_core.estimation.formulas import Column, Condition, Expression, IsNull
 from probclass_core.estimation.statistics import (
     Accumulator,
@@ -136,7 +136,7 @@ class Aggregation:
             columns=self._profile,
         )
 
-    def _aggregates(self, block: Block, estimator: LikelihoodEstimator) -> Sums | DistinctRows:
+    def _aggregates(self, block: Block, estimator: Estimator) -> Sums | DistinctRows:
         found = None
         if isinstance(estimator, AggregatedEstimator) and _describes_summarize(type(estimator)):
             found = estimator.aggregates()
@@ -384,7 +384,7 @@ class Aggregation:
             for name, block in blocks.items()
         }
 
-    def _distinct(self, estimator: LikelihoodEstimator, block: DistinctRows) -> ArrowTable:
+    def _distinct(self, estimator: Estimator, block: DistinctRows) -> ArrowTable:
         """The statistics of a block of distinct rows."""
         merged: Accumulator[ArrowTable] = Accumulator(
             estimator.merge, lambda tables: len(tables) >= _MOST_TABLES

@@ -39,7 +39,7 @@ from probclass_core.errors import SpecError, StoreError
 from probclass_core.estimation.statistics import Statistics, check_together
 from probclass_core.io.filesystem import Location
 from probclass_core.io.footers import Footer
-from probclass_core.plugins.manager import find_estimator, registry, traits_of
+from probclass_core.plugins.manager import estimator_of, find_estimator, registry
 from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.packs import Entry, Pack, encode_pack
@@ -371,7 +371,7 @@ class StatisticsCache:
         Raises:
             PluginError: if an estimator is unknown.
         """
-        if any(traits_of(block).state_grows for block in spec.blocks):
+        if any(estimator_of(block).state_grows for block in spec.blocks):
             return None
         return CachedStatistics(self._files, spec)
 
@@ -540,5 +540,5 @@ def _why_stale(summary: Mapping[str, Any]) -> str | None:
 
 
 def _versions(estimator: str) -> list[int]:
-    plugin = find_estimator(estimator)
-    return [plugin.parameters_version, plugin.statistics_version]
+    kind = find_estimator(estimator).estimator
+    return [kind.parameters_version, kind.statistics_version]

@@ -49,7 +49,7 @@ def same_statistics(trial: Trial, expected: Statistics, actual: Statistics, rows
     else:
         same_kind = isinstance(models[0], Model) == isinstance(models[1], Model)
         check(same_kind, *map(_describe_outcome, models))
-    if trial.traits.has_evidence and expected.blocks and actual.blocks:
+    if trial.kind.has_evidence() and expected.blocks and actual.blocks:
         evidence = [_evidence(trial, part) for part in (expected, actual)]
         good = _close(evidence[0], evidence[1], trial.tolerance, trial.tolerance)
         check(good, f"log evidence {evidence[0]}", f"log evidence {evidence[1]}")
@@ -61,7 +61,7 @@ def same_models(trial: Trial, expected: Model, actual: Model, rows: pa.Table) ->
     Raises:
         AssertionError: if they differ; shows the first difference.
     """
-    name = trial.plugin.name
+    name = trial.estimator.name
     same_parameters(trial, expected.parameters[name], actual.parameters[name])
     if rows.num_rows:
         same_likelihoods(
@@ -167,7 +167,7 @@ def _describe_outcome(outcome: Model | DataError) -> str:
 
 def _evidence(trial: Trial, statistics: Statistics) -> float | str:
     try:
-        return trial.estimator(statistics).log_evidence(trial.block(statistics))
+        return trial.bound(statistics).log_evidence(trial.block(statistics))
     except (DataError, NotSupportedError) as error:
         return type(error).__name__
 

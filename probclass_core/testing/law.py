@@ -35,7 +35,7 @@ def law(check: Law, *, weighted: bool = False) -> Law:
     @functools.wraps(check)
     def try_check(trial: Trial, **inputs: Any) -> None:
         __tracebackhide__ = True
-        with trying(trial.plugin):
+        with trying(trial.estimator):
             try:
                 check(trial, **inputs)
                 return
@@ -45,7 +45,7 @@ def law(check: Law, *, weighted: bool = False) -> Law:
                 reason, cause = describe_error(error), error
         options = json.dumps(dict(trial.options), ensure_ascii=False)
         lines = [
-            f"{trial.plugin.name} breaks the law {check.__name__}: {statement}",
+            f"{trial.estimator.name} breaks the law {check.__name__}: {statement}",
             reason,
             f"options: {options}",
             *_show(inputs, [] if weighted else [WEIGHT]),

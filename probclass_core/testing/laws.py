@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,6 @@ from probclass_core.estimation.contract import (
 from probclass_core.estimation.statistics import merge, refine, summarize_batches, summarize_parts
 from probclass_core.model.model import Model, finalize
 from probclass_core.pipeline.training import summarize
-from probclass_core.plugins.descriptors import EstimatorPlugin
 from probclass_core.sql.query import joint_sql
 from probclass_core.testing.comparison import (
     as_text,
@@ -91,7 +91,7 @@ def merging_is_commutative(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
 def merging_with_no_rows_changes_nothing(trial: Trial, *, table: pa.Table) -> None:
     """Statistics merged alone, or with statistics of no rows, stay the same."""
     statistics = trial.summarize(table)
-    block, estimator = trial.block(statistics), trial.estimator(statistics)
+    block, estimator = trial.block(statistics), trial.bound(statistics)
     empty = block.slice(0, 0)
     for tables in ([block], [block, empty], [empty, block], [empty, block, empty]):
         merged = trial.with_block(statistics, estimator.merge(tables))
@@ -105,7 +105,7 @@ def inputs_are_not_modified(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
     """No method modifies the batch, the weights or the statistics that it receives."""
     table = pa.concat_tables(parts)
     batch, labels = labeled_batch(trial, table)
-    estimator = trial.estimator(trial.summarize(table))
+    estimator = trial.bound(trial.summarize(table))
     weights = np.arange(1.0, len(labels) + 1.0)
     before = to_ipc(pa.Table.from_batches([batch]))
     first, second = (estimator.summarize(batch, labels, weights) for _ in range(2))
@@ -165,7 +165,7 @@ def parts_are_separable(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
 def exact_statistics_do_not_depend_on_parts(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
     """Statistics that claim to be exact are merged to those of the whole, to the last bit."""
     whole = trial.summarize(pa.concat_tables(parts))
-    if trial.estimator(whole).exact:
+    if trial.bound(whole).exact:
         merged = merge([trial.summarize(part) for part in parts])
         for name, table in whole.tables.items():
             expected, actual = repr(table.to_pylist()), repr(merged.tables[name].to_pylist())
@@ -179,7 +179,7 @@ def running_statistics_are_those_of_merged_batches(
     """Statistics that grow with each batch are those of merged batches, to the last bit."""
     batches = [labeled_batch(trial, part) for part in parts]
     batches = [(batch, labels) for batch, labels in batches if batch.num_rows]
-    estimator = trial.estimator(trial.summarize(pa.concat_tables(parts)))
+    estimator = trial.bound(trial.summarize(pa.concat_tables(parts)))
     running = estimator.running()
     if running is None or not batches:
         return
@@ -275,7 +275,7 @@ def statistics_survive_storage(trial: Trial, *, parts: Sequence[pa.Table]) -> No
             check(same, "the table that was stored", "another table")
         blocks = {name: from_ipc(to_ipc(block)) for name, block in statistics.blocks.items()}
         stored.append(
-            trial.with_block(statistics, blocks[trial.plugin.name]) if blocks else statistics
+            trial.with_block(statistics, blocks[trial.estimator.name]) if blocks else statistics
         )
     same_statistics(trial, merge(summarized), merge(stored), table)
 
@@ -313,20 +313,8 @@ def passes_do_not_depend_on_parts(trial: Trial, *, parts: Sequence[pa.Table]) ->
 def evidence_is_finite(trial: Trial, *, table: pa.Table) -> None:
     """Under a proper prior, the log evidence of rows without nulls is a finite number."""
     statistics = trial.summarize(_complete_rows(trial, table))
-    evidence = trial.estimator(statistics).log_evidence(trial.block(statistics))
+    evidence = trial.bound(statistics).log_evidence(trial.block(statistics))
     check(isinstance(evidence, float) and np.isfinite(evidence), "a finite number", evidence)
-
-
-@law
-def evidence_without_the_trait_is_refused(trial: Trial, *, table: pa.Table) -> None:
-    """Without the trait has_evidence, log_evidence raises NotSupportedError."""
-    statistics = trial.summarize(table)
-    estimator, block = trial.estimator(statistics), trial.block(statistics)
-    try:
-        evidence = estimator.log_evidence(block)
-    except NotSupportedError:
-        return
-    check(False, "NotSupportedError", evidence)
 
 
 @law
@@ -334,7 +322,7 @@ def evidence_adds_up_over_classes(trial: Trial, *, table: pa.Table) -> None:
     """Under a prior that does not depend on the rows, log evidence is a sum over classes."""
     table = _complete_rows(trial, table)
     statistics = trial.summarize(table)
-    estimator = trial.estimator(statistics)
+    estimator = trial.bound(statistics)
     total = estimator.log_evidence(trial.block(statistics))
     by_class = [
         estimator.log_evidence(trial.block(trial.summarize(rows_of_class(table, label))))
@@ -349,7 +337,7 @@ def unknown_options_are_refused(trial: Trial, *, table: pa.Table) -> None:
     """An option that the estimator does not have raises a SpecError."""
     features = trial.summarize(table).features
     try:
-        trial.plugin.factory(features, {**trial.options, "no_such_option": 1})
+        trial.estimator(features, {**trial.options, "no_such_option": 1})
     except SpecError:
         return
     check(False, "SpecError for the option 'no_such_option'", "an estimator")
@@ -428,11 +416,11 @@ def log_likelihoods_sum_over_features(trial: Trial, *, table: pa.Table, rows: pa
 def parameters_survive_storage(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
     """Parameters that a new estimator reads from Arrow IPC give the same likelihoods."""
     model = trial.fit(table)
-    parameters = model.parameters[trial.plugin.name]
+    parameters = model.parameters[trial.estimator.name]
     check_plain(parameters)
     stored = from_ipc(to_ipc(parameters))
     check(to_ipc(stored) == to_ipc(parameters), "the table that was stored", "another table")
-    likelihood = trial.estimator(model).likelihood(stored, model.classes)
+    likelihood = trial.bound(model).likelihood(stored, model.classes)
     for scored in (table, rows):
         actual = likelihood.log_likelihood(trial.batch(scored))
         same_likelihoods(trial, trial.log_likelihood(model, scored), actual, scored)
@@ -443,9 +431,9 @@ def columns_follow_the_classes(trial: Trial, *, table: pa.Table, rows: pa.Table)
     """Classes in another order give the same parameters, and likelihoods in that order."""
     statistics = trial.summarize(table)
     model = finalize(statistics, early=True)
-    parameters = model.parameters[trial.plugin.name]
+    parameters = model.parameters[trial.estimator.name]
     reversed_classes = model.classes[::-1]
-    estimator = trial.estimator(statistics)
+    estimator = trial.bound(statistics)
     actual = estimator.finalize(trial.block(statistics), reversed_classes)
     same_parameters(trial, parameters, actual)
     likelihood = estimator.likelihood(parameters, reversed_classes)
@@ -489,21 +477,18 @@ def a_linear_form_gives_the_differences(trial: Trial, *, table: pa.Table) -> Non
         same_likelihoods(trial, differences[0], differences[1], rows)
 
 
-def laws_of(plugin: EstimatorPlugin, *, given: bool = False) -> list[Law]:
-    """The laws that apply to an estimator, or to its conditional, by its traits."""
-    traits = plugin.conditional.traits if given and plugin.conditional else plugin.traits
+def laws_of(kind: Any) -> list[Law]:
+    """The laws that apply to an estimator, or to its conditional, by what its class declares."""
     exempt = set()
-    if not traits.proper:
+    if not kind.proper:
         exempt |= {densities_integrate_to_1, masses_sum_to_1}
-    if traits.state_grows:
+    if kind.state_grows:
         exempt.add(statistics_do_not_grow)
-    if not traits.factorizes:
+    if not kind.factorizes:
         exempt |= {log_likelihoods_sum_over_features, a_null_is_marginalized}
-    if traits.passes == 1:
+    if kind.passes == 1:
         exempt.add(passes_do_not_depend_on_parts)
-    if traits.has_evidence:
-        exempt.add(evidence_without_the_trait_is_refused)
-    else:
+    if not kind.has_evidence():
         exempt |= {evidence_is_finite, evidence_adds_up_over_classes}
     return [law for law in LAWS if law not in exempt]
 
@@ -568,7 +553,7 @@ def _with_nulls(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 def _check_same_id(trial: Trial, expected: Model, actual: Model) -> None:
     shown = [
-        f"parameters {model.id[:12]}\n{as_text(model.parameters[trial.plugin.name])}"
+        f"parameters {model.id[:12]}\n{as_text(model.parameters[trial.estimator.name])}"
         for model in (expected, actual)
     ]
     check(expected.id == actual.id, *shown)
@@ -596,7 +581,6 @@ LAWS: Sequence[Law] = (
     statistics_do_not_grow,
     passes_do_not_depend_on_parts,
     evidence_is_finite,
-    evidence_without_the_trait_is_refused,
     evidence_adds_up_over_classes,
     unknown_options_are_refused,
     likelihoods_are_numbers,

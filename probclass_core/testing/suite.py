@@ -3,7 +3,7 @@
 Example::
 
     class TestExponential(EstimatorLaws):
-        plugin = EXPONENTIAL
+        estimator = Exponential
         columns = {"wait": numbers(at_least=0.0), "delay": numbers(at_least=0.0)}
 """
 
@@ -17,7 +17,8 @@ import pyarrow as pa
 from hypothesis import Phase, Verbosity, assume, settings
 from hypothesis import strategies as st
 
-from probclass_core.plugins.descriptors import EstimatorPlugin
+from probclass_core.estimation.contract import Estimator
+from probclass_core.plugins.manager import find_conditional
 from probclass_core.testing.generators import INPUTS, Column
 from probclass_core.testing.law import Law, needs
 from probclass_core.testing.laws import LAWS_OF_EVIDENCE, evidence_adds_up_over_classes, laws_of
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 class EstimatorLaws:
     """Tests of one estimator against every law of the contract.
 
-    A subclass whose name begins with ``Test`` sets ``plugin`` and ``columns``. The estimator's
-    traits determine which laws apply. If a law is broken, the message names it and shows the
+    A subclass whose name begins with ``Test`` sets ``estimator`` and ``columns``. What the class
+    declares determines which laws apply. If a law is broken, the message names it and shows the
     smallest rows found that break it.
 
     Attributes:
-        plugin: descriptor of the estimator, which need not be installed.
+        estimator: class of the estimator, which need not be installed.
         columns: columns of the block by name; see `generators`.
         given: columns that the block is given, by name; then the laws are those of the estimator's
             conditional.
@@ -53,7 +54,7 @@ class EstimatorLaws:
             because one mistake breaks many laws.
     """
 
-    plugin: ClassVar[EstimatorPlugin]
+    estimator: ClassVar[type[Estimator]]
     columns: ClassVar[Mapping[str, Column]]
     given: ClassVar[Mapping[str, Column]] = {}
     options: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
@@ -73,7 +74,8 @@ class EstimatorLaws:
     def pytest_generate_tests(cls, metafunc: pytest.Metafunc) -> None:
         """Make one test for each law that applies to the estimator."""
         if "law" in metafunc.fixturenames:
-            laws = laws_of(cls.plugin, given=bool(cls.given))
+            kind = find_conditional(cls.estimator.name) if cls.given else cls.estimator
+            laws = laws_of(kind)
             if not cls.evidence_adds_up:
                 laws = [law for law in laws if law is not evidence_adds_up_over_classes]
             metafunc.parametrize("law", laws, ids=[law.__name__ for law in laws])
@@ -89,7 +91,7 @@ class EstimatorLaws:
         try:
             try_law(
                 law,
-                self.plugin,
+                self.estimator,
                 self.columns,
                 [self.declared_prior] if law in LAWS_OF_EVIDENCE else self.options,
                 given=self.given,
@@ -104,7 +106,7 @@ class EstimatorLaws:
 
 def try_law(
     law: Law,
-    plugin: EstimatorPlugin,
+    estimator: type[Estimator],
     columns: Mapping[str, Column],
     options: Sequence[Mapping[str, Any]] = ({},),
     *,
@@ -134,7 +136,7 @@ def try_law(
     )
     def try_example(chosen: Mapping[str, Any], inputs: dict[str, Any]) -> None:
         spaces = {name: column.space for name, column in columns.items()}
-        trial = Trial(plugin, tuple(columns), chosen, tolerance, tuple(given), spaces, outcomes)
+        trial = Trial(estimator, tuple(columns), chosen, tolerance, tuple(given), spaces, outcomes)
         table = inputs["table"] if "table" in inputs else pa.concat_tables(inputs["parts"])
         assume(trial.can_fit(table))
         law(trial, **inputs)

@@ -86,7 +86,7 @@ def densities(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
         and pa.types.is_floating(table.schema.field(name).type)
     ]
     for given, condition in _conditions(trial, table):
-        if trial.traits.factorizes or (len(trial.columns) == 1 and known):
+        if trial.kind.factorizes or (len(trial.columns) == 1 and known):
             for name in known:
                 yield _integrate_column(trial, model, table, name, given, condition)
         elif len(known) == len(trial.columns):
@@ -103,7 +103,7 @@ def masses(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
         return
     spaces = {name: trial.spaces.get(name) for name in trial.columns}
     for given, condition in _conditions(trial, table):
-        if trial.traits.factorizes or len(trial.columns) == 1:
+        if trial.kind.factorizes or len(trial.columns) == 1:
             for name, space in spaces.items():
                 if space == COUNTS:
                     yield _sum_counts(trial, model, table, name, given, condition)
@@ -282,7 +282,8 @@ def _points(panels: FloatArray, place: float) -> tuple[FloatArray, FloatArray, F
     """A point of each panel, the logarithm of its distance, and the width, ``(p,)`` each."""
     anchor, sign, low, high = panels.T
     u = low + place * (high - low)
-    x = np.clip(anchor + sign * np.exp(u), -_LARGEST_DISTANCE, _LARGEST_DISTANCE)
+    with np.errstate(over="ignore"):  # an anchor may be far out, too
+        x = np.clip(anchor + sign * np.exp(u), -_LARGEST_DISTANCE, _LARGEST_DISTANCE)
     return x, u, high - low
 
 

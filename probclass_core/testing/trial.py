@@ -12,14 +12,13 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import label_codes
 from probclass_core.errors import DataError, SpecError
-from probclass_core.estimation.contract import Likelihood, LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.io.memory import MemoryTable
 from probclass_core.io.table import Plan
 from probclass_core.model.model import Model
 from probclass_core.pipeline.training import fit, summarize
-from probclass_core.plugins.descriptors import EstimatorPlugin, Traits
-from probclass_core.plugins.manager import traits_of, trying
+from probclass_core.plugins.manager import estimator_of, trying
 from probclass_core.spec.model_spec import Block, ModelSpec
 
 LABEL, WEIGHT = "(label)", "(weight)"
@@ -54,7 +53,7 @@ class Trial:
     """An estimator with the columns and options of one block, in a model with no other block.
 
     Attributes:
-        plugin: descriptor of the estimator, which need not be installed.
+        estimator: class of the estimator, which need not be installed.
         columns: columns of the block.
         options: options of the block.
         given: columns that the block is given.
@@ -65,7 +64,7 @@ class Trial:
             nats; for parameters relative to the largest value in the column.
     """
 
-    plugin: EstimatorPlugin
+    estimator: type[Estimator]
     columns: Sequence[str]
     options: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float = 1e-6
@@ -79,14 +78,14 @@ class Trial:
         return (*self.columns, *self.given)
 
     @property
-    def traits(self) -> Traits:
-        """The traits of the estimator, or of its conditional if the block has given columns."""
-        with trying(self.plugin):
-            return traits_of(self.spec().blocks[0])
+    def kind(self) -> Any:
+        """The class of the estimator, or of its conditional if the block has given columns."""
+        with trying(self.estimator):
+            return estimator_of(self.spec().blocks[0])
 
     def spec(self, *, weighted: bool = False) -> ModelSpec:
         """The spec of a model with this block."""
-        name = self.plugin.name
+        name = self.estimator.name
         block = Block(name, self.columns, name, given=self.given, **self.options)
         return ModelSpec(LABEL, [block], weight=WEIGHT if weighted else None)
 
@@ -100,7 +99,7 @@ class Trial:
 
     def can_fit(self, table: pa.Table) -> bool:
         """Whether a model can be fitted: an estimator may refuse a feature without values."""
-        with trying(self.plugin):
+        with trying(self.estimator):
             try:
                 self.fit(table)
             except DataError:
@@ -117,25 +116,25 @@ class Trial:
             return None
         return smaller
 
-    def estimator(self, statistics: Statistics | Model) -> LikelihoodEstimator:
+    def bound(self, statistics: Statistics | Model) -> Estimator:
         """A new estimator, constructed as in training."""
-        return bind(self.spec(), statistics.features)[self.plugin.name]
+        return bind(self.spec(), statistics.features)[self.estimator.name]
 
     def block(self, statistics: Statistics) -> pa.Table:
         """The estimator's table of statistics."""
-        return statistics.blocks[self.plugin.name]
+        return statistics.blocks[self.estimator.name]
 
     def with_block(self, statistics: Statistics, table: pa.Table) -> Statistics:
         """The statistics with another table of the estimator."""
-        return replace(statistics, blocks={self.plugin.name: table})
+        return replace(statistics, blocks={self.estimator.name: table})
 
     def models_nulls(self, source: Statistics | Model) -> bool:
         """Whether null is a value of the block, so that law 5 does not apply."""
-        return self.estimator(source).models_nulls
+        return self.bound(source).models_nulls
 
     def likelihood(self, model: Model) -> Likelihood:
         """The compiled likelihood of a model."""
-        return model.likelihoods[self.plugin.name]
+        return model.likelihoods[self.estimator.name]
 
     def log_likelihood(self, model: Model, rows: pa.Table) -> np.ndarray:
         """log p(x | class) of every row, ``(n, k)``."""

@@ -164,7 +164,7 @@ def test_another_estimator_with_a_mean_and_a_variance_has_no_divergence_of_norma
 
     spec = pc.ModelSpec("c", [pc.Block("skewed", ["x"])])
     rows = {"x": [0.0, 2.0, 5.0, 7.0], "c": ["a", "a", "b", "b"]}
-    with pc.trying(pc.EstimatorPlugin("skewed", Skewed, "may be of any shape")):
+    with pc.trying(Skewed):
         later = pc.fit({**rows, "x": [1.0, 3.0, 5.0, 7.0]}, spec)
         of_a, _ = pc.drift(pc.fit(rows, spec), later).features.to_pylist()
     assert (of_a["mean_shift"], of_a["divergence"]) == (1.0, None)

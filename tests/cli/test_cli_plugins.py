@@ -11,19 +11,21 @@ import pytest
 
 from probclass_core.plugins import manager
 
-PLUGIN = """
-from probclass_core import EstimatorPlugin, hookimpl
+PLUGIN = '''
+from probclass_core import hookimpl
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 
 PROBCLASS_API = 1
 
 class Narrow(GaussianDiagonal):
+    """A normal by another name."""
+
     name = "narrow"
 
 @hookimpl
 def probclass_estimators():
-    yield EstimatorPlugin("narrow", Narrow, "a normal by another name")
-"""
+    yield Narrow
+'''
 BROKEN = "def license():\n    return {}['key']\n\nlicense()\n"
 
 
@@ -53,7 +55,7 @@ def test_check_lists_every_plugin(probclass: Any, site: Path) -> None:
     (line,) = (line for line in result.lines if line.startswith("narrow_good"))
     assert line == "narrow_good narrow 1.0 narrow good"
     assert "broken" not in result.out
-    assert "a normal by another name" in probclass.ok("estimators").out
+    assert "A normal by another name." in probclass.ok("estimators").out
     assert "cannot be used with NAME" in probclass.error("estimators narrow --check")
 
 

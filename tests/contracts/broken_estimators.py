@@ -16,12 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, numeric_matrix, sorted_classes
-from probclass_core.estimation.contract import Likelihood, LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.families.counts.poisson import Poisson
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.families.gaussian.full import GaussianFull
 from probclass_core.estimation.formulas import Formula
-from probclass_core.plugins.descriptors import EstimatorPlugin, Traits
 
 Alter = Callable[[pa.RecordBatch, FloatArray], FloatArray]
 
@@ -225,6 +224,7 @@ class _KeepsEveryPart(_Base):
 class _RefinesByCalls(_Base):
     """Asks for options that depend on the number of calls."""
 
+    passes = 2
     calls: ClassVar[int] = 0
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any]:
@@ -237,13 +237,6 @@ class _ReturnsNanEvidence(_Base):
 
     def log_evidence(self, statistics: pa.Table) -> float:
         return float("nan")
-
-
-class _HidesItsEvidence(_Base):
-    """Implements log_evidence without the trait has_evidence."""
-
-    def log_evidence(self, statistics: pa.Table) -> float:
-        return 0.0
 
 
 class _AveragesTheEvidence(_Base):
@@ -320,9 +313,10 @@ class _PenalizesNulls(_Base):
 
 
 class _ClaimsToFactorize(GaussianFull):
-    """Has a full covariance, but the trait factorizes."""
+    """Has a full covariance, and says that it factorizes."""
 
     name: ClassVar[str] = "broken"
+    factorizes = True
 
 
 class _KeepsParametersInMemory(_Base):
@@ -386,7 +380,7 @@ class _Linear(_Altered):
         return self.features, np.zeros(self.shape), np.zeros(self.shape[0])
 
 
-def _observed(estimator: LikelihoodEstimator, batch: pa.RecordBatch) -> FloatArray:
+def _observed(estimator: Estimator, batch: pa.RecordBatch) -> FloatArray:
     """Number of features that each row has, ``(n, 1)``."""
     known = ~np.isnan(numeric_matrix(batch, estimator.features.names))
     count: FloatArray = known.sum(axis=0, dtype=np.float64)
@@ -404,51 +398,43 @@ def _aggregate_means(tables: Sequence[pa.Table], how: str) -> pa.ChunkedArray:
     return merged.sort_by([("class", "ascending"), ("feature", "ascending")])[f"mean_{how}"]
 
 
-def _plugin(
-    factory: type[LikelihoodEstimator], *, has_evidence: bool = True, passes: int = 1
-) -> EstimatorPlugin:
-    traits = Traits(factorizes=True, has_evidence=has_evidence, passes=passes)
-    return EstimatorPlugin("broken", factory, str(factory.__doc__), traits=traits)
-
-
-BROKEN: Mapping[str, EstimatorPlugin] = {
-    "summarizing_the_whole_is_merging_its_parts": _plugin(_SmoothsEveryBatch),
-    "merging_is_associative": _plugin(_AveragesParts),
-    "merging_is_commutative": _plugin(_KeepsTheFirstPart),
-    "merging_with_no_rows_changes_nothing": _plugin(_LooksAtTheFirstRow),
-    "inputs_are_not_modified": _plugin(_NormalizesInPlace),
-    "finalize_is_deterministic": _plugin(_CountsItsCalls),
-    "fit_is_deterministic": _plugin(_DrawsWithoutASeed),
-    "workers_do_not_matter": _plugin(_DependsOnTheThread),
-    "parts_are_separable": _plugin(_LooksAtOtherClasses),
-    "exact_statistics_do_not_depend_on_parts": _plugin(_ClaimsToBeExact),
-    "running_statistics_are_those_of_merged_batches": _plugin(_KeepsTheLastBatch),
-    "weights_count_rows": _plugin(_IgnoresWeights),
-    "row_order_does_not_matter": _plugin(_SkipsTheFirstRow),
-    "batch_size_does_not_matter": _plugin(_ScalesEachBatch),
-    "types_do_not_matter": _plugin(_RequiresFloat64),
-    "nan_is_null": _plugin(_FillsNan),
-    "a_row_without_features_changes_no_parameter": _plugin(_FillsNulls),
-    "statistics_survive_storage": _plugin(_PicklesItsState),
-    "statistics_do_not_grow": _plugin(_KeepsEveryPart),
-    "passes_do_not_depend_on_parts": _plugin(_RefinesByCalls, passes=2),
-    "evidence_is_finite": _plugin(_ReturnsNanEvidence),
-    "evidence_without_the_trait_is_refused": _plugin(_HidesItsEvidence, has_evidence=False),
-    "evidence_adds_up_over_classes": _plugin(_AveragesTheEvidence),
-    "unknown_options_are_refused": _plugin(_IgnoresUnknownOptions),
-    "likelihoods_are_numbers": _plugin(_Overflows),
-    "densities_integrate_to_1": _plugin(_OmitsTheConstant),
-    "masses_sum_to_1": _plugin(_ForgetsTheFactorials),
-    "a_row_without_features_has_log_likelihood_0": _plugin(_AddsAConstant),
-    "a_null_is_marginalized": _plugin(_PenalizesNulls),
-    "log_likelihoods_sum_over_features": _plugin(_ClaimsToFactorize),
-    "parameters_survive_storage": _plugin(_KeepsParametersInMemory),
-    "columns_follow_the_classes": _plugin(_SortsTheClasses),
-    "items_sum_to_the_log_likelihood": _plugin(_ItemizesOnlyHalf),
-    "a_linear_form_gives_the_differences": _plugin(_ClaimsToBeLinear),
-    "sql_says_what_the_log_likelihood_says": _plugin(_WritesAnotherFormula),
+BROKEN: Mapping[str, type[Estimator]] = {
+    "summarizing_the_whole_is_merging_its_parts": _SmoothsEveryBatch,
+    "merging_is_associative": _AveragesParts,
+    "merging_is_commutative": _KeepsTheFirstPart,
+    "merging_with_no_rows_changes_nothing": _LooksAtTheFirstRow,
+    "inputs_are_not_modified": _NormalizesInPlace,
+    "finalize_is_deterministic": _CountsItsCalls,
+    "fit_is_deterministic": _DrawsWithoutASeed,
+    "workers_do_not_matter": _DependsOnTheThread,
+    "parts_are_separable": _LooksAtOtherClasses,
+    "exact_statistics_do_not_depend_on_parts": _ClaimsToBeExact,
+    "running_statistics_are_those_of_merged_batches": _KeepsTheLastBatch,
+    "weights_count_rows": _IgnoresWeights,
+    "row_order_does_not_matter": _SkipsTheFirstRow,
+    "batch_size_does_not_matter": _ScalesEachBatch,
+    "types_do_not_matter": _RequiresFloat64,
+    "nan_is_null": _FillsNan,
+    "a_row_without_features_changes_no_parameter": _FillsNulls,
+    "statistics_survive_storage": _PicklesItsState,
+    "statistics_do_not_grow": _KeepsEveryPart,
+    "passes_do_not_depend_on_parts": _RefinesByCalls,
+    "evidence_is_finite": _ReturnsNanEvidence,
+    "evidence_adds_up_over_classes": _AveragesTheEvidence,
+    "unknown_options_are_refused": _IgnoresUnknownOptions,
+    "likelihoods_are_numbers": _Overflows,
+    "densities_integrate_to_1": _OmitsTheConstant,
+    "masses_sum_to_1": _ForgetsTheFactorials,
+    "a_row_without_features_has_log_likelihood_0": _AddsAConstant,
+    "a_null_is_marginalized": _PenalizesNulls,
+    "log_likelihoods_sum_over_features": _ClaimsToFactorize,
+    "parameters_survive_storage": _KeepsParametersInMemory,
+    "columns_follow_the_classes": _SortsTheClasses,
+    "items_sum_to_the_log_likelihood": _ItemizesOnlyHalf,
+    "a_linear_form_gives_the_differences": _ClaimsToBeLinear,
+    "sql_says_what_the_log_likelihood_says": _WritesAnotherFormula,
 }
 """Law to an estimator that breaks it, for blocks of at least two numeric columns, or counts."""
 
-ADDS_THREE = _plugin(_AddsThree)
+ADDS_THREE = _AddsThree
 """Another estimator that breaks ``densities_integrate_to_1``, and no other law."""

@@ -143,21 +143,21 @@ class Laws(EstimatorLaws):
 
 
 class TestGaussianDiagonal(Laws):
-    plugin = find_estimator("gaussian_diagonal")
+    estimator = find_estimator("gaussian_diagonal").estimator
     columns = NUMBERS
     options = OPTIONS["gaussian_diagonal"]
     declared_prior = NORMAL_PRIOR
 
 
 class TestGaussianFull(Laws):
-    plugin = find_estimator("gaussian_full")
+    estimator = find_estimator("gaussian_full").estimator
     columns = NUMBERS
     options = OPTIONS["gaussian_full"]
     declared_prior = NORMAL_PRIOR
 
 
 class TestGaussianShared(Laws):
-    plugin = find_estimator("gaussian_shared")
+    estimator = find_estimator("gaussian_shared").estimator
     columns = NUMBERS
     options = OPTIONS["gaussian_shared"]
     declared_prior = NORMAL_PRIOR
@@ -165,7 +165,7 @@ class TestGaussianShared(Laws):
 
 
 class TestCategorical(Laws):
-    plugin = find_estimator("categorical")
+    estimator = find_estimator("categorical").estimator
     columns = CATEGORIES
     options = OPTIONS["categorical"]
     declared_prior = DOMAINS
@@ -177,7 +177,7 @@ class TestCategoricalWithNulls(TestCategorical):
 
 
 class TestCategoricalJoint(Laws):
-    plugin = find_estimator("categorical_joint")
+    estimator = find_estimator("categorical_joint").estimator
     columns = CATEGORIES
     options = OPTIONS["categorical_joint"]
     declared_prior = DOMAINS
@@ -185,7 +185,7 @@ class TestCategoricalJoint(Laws):
 
 
 class TestDiscretized(Laws):
-    plugin = find_estimator("discretized")
+    estimator = find_estimator("discretized").estimator
     columns = NUMBERS
     options = FEW_CELLS
     outcomes = bins_of
@@ -196,14 +196,14 @@ class TestDiscretizedWithNulls(TestDiscretized):
 
 
 class TestBernoulli(Laws):
-    plugin = find_estimator("bernoulli")
+    estimator = find_estimator("bernoulli").estimator
     columns = FLAGS  # its linear form is a function of presence, not of counts
     options = OPTIONS["bernoulli"]
     outcomes = flags_of
 
 
 class TestBernoulliOfTerms(Laws):
-    plugin = find_estimator("bernoulli")
+    estimator = find_estimator("bernoulli").estimator
     columns = TERMS
     options = OPTIONS["bernoulli_of_terms"]
     declared_prior = VOCABULARY
@@ -211,14 +211,14 @@ class TestBernoulliOfTerms(Laws):
 
 
 class TestMultinomial(Laws):
-    plugin = find_estimator("multinomial")
+    estimator = find_estimator("multinomial").estimator
     columns = COUNTS
     options = OPTIONS["multinomial"]
     outcomes = counts_of_total_3
 
 
 class TestMultinomialOfTerms(Laws):
-    plugin = find_estimator("multinomial")
+    estimator = find_estimator("multinomial").estimator
     columns = TERMS
     options = OPTIONS["multinomial_of_terms"]
     declared_prior = VOCABULARY
@@ -226,39 +226,39 @@ class TestMultinomialOfTerms(Laws):
 
 
 class TestPoisson(Laws):
-    plugin = find_estimator("poisson")
+    estimator = find_estimator("poisson").estimator
     columns = COUNTS
     options = OPTIONS["poisson"]
 
 
 class TestPoissonOfTerms(Laws):
-    plugin = find_estimator("poisson")
+    estimator = find_estimator("poisson").estimator
     columns = TERMS
     options = OPTIONS["poisson_of_terms"]
     declared_prior = VOCABULARY
 
 
 class TestKnnDensity(Laws):
-    plugin = find_estimator("knn_density")
+    estimator = find_estimator("knn_density").estimator
     columns = NUMBERS
     options = OPTIONS["knn_density"]
 
 
 class TestGaussianFullGiven(Laws):
-    plugin = find_estimator("gaussian_full")
+    estimator = find_estimator("gaussian_full").estimator
     columns = X
     given = Y
     options = OPTIONS["gaussian_full"]
 
 
 class TestCategoricalJointGiven(Laws):
-    plugin = find_estimator("categorical_joint")
+    estimator = find_estimator("categorical_joint").estimator
     columns = U
     given = V
 
 
 class TestCategoricalGiven(Laws):
-    plugin = find_estimator("categorical")
+    estimator = find_estimator("categorical").estimator
     columns = CATEGORIES
     given = GIVEN
     options = GIVEN_OPTIONS
@@ -266,7 +266,7 @@ class TestCategoricalGiven(Laws):
 
 
 class TestDiscretizedGiven(Laws):
-    plugin = find_estimator("discretized")
+    estimator = find_estimator("discretized").estimator
     columns = NUMBERS
     given = GIVEN_NUMBERS
     options = GIVEN_OPTIONS

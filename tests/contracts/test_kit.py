@@ -55,11 +55,11 @@ def test_every_law_has_an_estimator_that_breaks_it() -> None:
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_a_law_rejects_the_estimator_that_breaks_it(law: Law, many_examples: None) -> None:
-    plugin = BROKEN[law.__name__]
-    assert law in laws_of(plugin)
+    estimator = BROKEN[law.__name__]
+    assert law in laws_of(estimator)
     columns, options = (COUNTS, [{}]) if law is masses_sum_to_1 else (COLUMNS, OPTIONS)
     with pytest.raises(AssertionError) as broken:
-        try_law(law, plugin, columns, options, examples=300)
+        try_law(law, estimator, columns, options, examples=300)
     message = str(broken.value)
     assert message.startswith(f"broken breaks the law {law.__name__}: ")
     for part in ("expected: ", " got: ", f"options: {json.dumps(options[0])}", f"\n    {LABEL}"):
@@ -105,9 +105,8 @@ def test_joint_densities_of_several_columns_have_a_total_with_an_error(correlati
     densities_integrate_to_1(
         Trial(find_estimator("gaussian_full"), list(columns), spaces=spaces), table=table
     )
-    plugin = pc.EstimatorPlugin("doubled", Doubled, "twice a density")
     with pytest.raises(AssertionError, match=r"total probability of 1 of class 'a' over columns"):
-        densities_integrate_to_1(Trial(plugin, list(columns), spaces=spaces), table=table)
+        densities_integrate_to_1(Trial(Doubled, list(columns), spaces=spaces), table=table)
 
 
 def test_a_message_shows_the_law_the_rows_and_both_results() -> None:
@@ -141,9 +140,8 @@ def test_an_estimator_that_refuses_all_rows_fails() -> None:
         def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
             raise pc.DataError("no.")
 
-    plugin = pc.EstimatorPlugin("refuses", Refuses, "refuses all rows")
     with pytest.raises((errors.Unsatisfiable, errors.FailedHealthCheck)):
-        try_law(LAWS[0], plugin, COLUMNS)
+        try_law(LAWS[0], Refuses, COLUMNS)
 
 
 def test_laws_need_neither_pytest_nor_hypothesis() -> None:
@@ -169,15 +167,15 @@ class NoMerge(GaussianDiagonal):
         raise RuntimeError("not written yet")
 
 class TestCorrect(EstimatorLaws):
-    plugin = find_estimator("gaussian_diagonal")
+    estimator = find_estimator("gaussian_diagonal").estimator
     columns = {"x": numbers()}
     examples = 2
 
 class TestBroken(TestCorrect):
-    plugin = BROKEN["a_row_without_features_has_log_likelihood_0"]
+    estimator = BROKEN["a_row_without_features_has_log_likelihood_0"]
 
 class TestNoMerge(TestCorrect):
-    plugin = pc.EstimatorPlugin("no_merge", NoMerge, "cannot merge")
+    estimator = NoMerge
 
 class TestNoMergeTryAll(TestNoMerge):
     try_all = True

@@ -107,7 +107,7 @@ def test_the_model_does_not_depend_on_which_fragments_are_cached(
     lake: Path, slow: FaultyTable, tmp_path: Path, workers: int
 ) -> None:
     cacheable = [
-        block for block in SPEC.blocks if not find_estimator(block.estimator).traits.state_grows
+        block for block in SPEC.blocks if not find_estimator(block.estimator).estimator.state_grows
     ]
     spec = replace(SPEC, blocks=cacheable)
     expected = pc.fit(lake, spec)

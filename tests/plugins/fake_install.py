@@ -17,7 +17,7 @@ import pyarrow.compute as compute
 import probclass_core as pc
 
 
-class Exponential(pc.LikelihoodEstimator):
+class Exponential(pc.Estimator):
     name = "{name}"
 
     def summarize(self, batch, classes, weights):
@@ -56,7 +56,7 @@ PROBCLASS_API = 1
 
 @pc.hookimpl
 def probclass_estimators():
-    yield pc.EstimatorPlugin("{name}", Exponential, "an exponential density")
+    yield Exponential
 '''
 
 SCRIPT_START = """

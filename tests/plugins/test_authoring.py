@@ -28,7 +28,6 @@ class Wide(Narrow):
     pass
 
 
-NARROW = pc.EstimatorPlugin("narrow", Narrow, "a normal under another name")
 SPEC = pc.ModelSpec("y", [pc.Block("narrow", ["x"])])
 
 
@@ -39,31 +38,32 @@ def test_every_helper_is_documented(name: str) -> None:
 
 
 def test_an_estimator_can_be_tried_before_it_is_installed() -> None:
-    with pc.trying(NARROW):
+    with pc.trying(Narrow):
         assert pc.estimators()["narrow"] is Narrow
         model = pc.fit(TABLE, SPEC, workers=2)
         assert model.predict({"x": [2.5]}).to_pylist() == ["a"]
     assert "narrow" not in pc.estimators()
     with pytest.raises(pc.PluginError, match="unknown estimator 'narrow'"):
         pc.fit(TABLE, SPEC)
-    with pytest.raises(ZeroDivisionError), pc.trying(NARROW):
+    with pytest.raises(ZeroDivisionError), pc.trying(Narrow):
         raise ZeroDivisionError
     assert "narrow" not in pc.estimators()
 
 
 def test_trying_may_be_nested_and_repeated_but_not_redefine_a_name() -> None:
-    other = pc.EstimatorPlugin("narrow", Wide, "another")
-    with pc.trying(NARROW):
-        with pc.trying(NARROW):
+    with pc.trying(Narrow):
+        with pc.trying(Narrow):
             pass
         with pytest.raises(pc.PluginError, match=r"'narrow' cannot be tried.*Narrow"):
-            pc.trying(other).__enter__()
+            pc.trying(Wide).__enter__()
         assert pc.estimators()["narrow"] is Narrow
 
 
 def test_trying_cannot_replace_a_registered_estimator() -> None:
-    impostor = pc.EstimatorPlugin("gaussian_diagonal", Narrow, "an impostor")
-    with pytest.raises(pc.PluginError, match="GaussianDiagonal"), pc.trying(NARROW, impostor):
+    class Impostor(Narrow):
+        name = "gaussian_diagonal"
+
+    with pytest.raises(pc.PluginError, match="GaussianDiagonal"), pc.trying(Narrow, Impostor):
         pass
     assert pc.estimators()["gaussian_diagonal"] is GaussianDiagonal
     assert "narrow" not in pc.estimators()

@@ -121,7 +121,7 @@ PLUGINS_LATER = {
     ),
     "with other parameters": (
         PLUGIN.format(name="exponential").replace(
-            '"an exponential density")', '"an exponential density", parameters_version=2)'
+            'name = "exponential"', 'name = "exponential"\n    parameters_version = 2'
         ),
         r"StoreError block 'exponential' has parameters of version 1, .* reads version 2; .*"
         + MADE_BY_EXPO,

@@ -46,9 +46,13 @@ class Trimmed(GaussianDiagonal):
         return {"center": float(count @ mean / count.sum())}
 
 
-def plugin(passes: int) -> pc.EstimatorPlugin:
-    traits = pc.Traits(factorizes=True, passes=passes)
-    return pc.EstimatorPlugin("trimmed", Trimmed, "normals without outliers", traits=traits)
+def trimmed(allowed: int) -> type[pc.Estimator]:
+    """The estimator with another number of passes."""
+
+    class Allowed(Trimmed):
+        passes = allowed
+
+    return Allowed
 
 
 SPEC = pc.ModelSpec("y", [pc.Block("trimmed", ["x"]), pc.Block("gaussian_diagonal", ["z"])])
@@ -60,7 +64,7 @@ def centers(passes: int) -> list[float | None]:
     """The center that the last pass had, for each number of passes allowed."""
     result = []
     for allowed in range(1, passes + 1):
-        with pc.trying(plugin(allowed)):
+        with pc.trying(trimmed(allowed)):
             result.append(notes_of(pc.fit(TABLE, SPEC).parameters["trimmed"])["center"])
     return result
 
@@ -71,18 +75,18 @@ def test_a_fit_makes_as_many_passes_as_the_trait_allows() -> None:
 
 
 def test_a_model_records_the_options_that_the_user_gave() -> None:
-    with pc.trying(plugin(4)):
+    with pc.trying(trimmed(4)):
         model = pc.fit(TABLE, SPEC)
         assert model.spec == SPEC
         assert model.training["passes"] == 4
         assert pc.fit(TABLE, model.spec).id == model.id
         assert pc.Model.from_bundle(model.to_bundle()).id == model.id
-    with pc.trying(plugin(1)):
+    with pc.trying(trimmed(1)):
         assert "passes" not in pc.fit(TABLE, SPEC).training
 
 
 def test_passes_made_by_hand_give_the_model_of_a_fit() -> None:
-    with pc.trying(plugin(3)):
+    with pc.trying(trimmed(3)):
         statistics = pc.summarize(TABLE, SPEC)
         for made in (1, 2):
             refined = pc.refine(statistics, passes=made)
@@ -95,7 +99,7 @@ def test_passes_made_by_hand_give_the_model_of_a_fit() -> None:
 
 
 def test_finalizing_before_the_last_pass_needs_early() -> None:
-    with pc.trying(plugin(2)):
+    with pc.trying(trimmed(2)):
         statistics = pc.summarize(TABLE, SPEC)
         with pytest.raises(pc.SpecError, match=r"block 'trimmed' asks for another pass.*refine"):
             pc.finalize(statistics)
@@ -105,7 +109,7 @@ def test_finalizing_before_the_last_pass_needs_early() -> None:
 
 def test_a_reader_cannot_be_read_in_a_second_pass() -> None:
     message = "a reader can be read only once; pass a table or a path"
-    with pc.trying(plugin(2)), pytest.raises(pc.DataError, match=message):
+    with pc.trying(trimmed(2)), pytest.raises(pc.DataError, match=message):
         pc.fit(TABLE.to_reader(), SPEC)
 
 
@@ -114,7 +118,7 @@ def test_every_pass_caches_its_own_statistics(tmp_path: Path) -> None:
     for start in range(0, 8, 2):
         pq.write_table(TABLE[start : start + 2], tmp_path / f"{start}.parquet")
     rows, cache = str(tmp_path), str(tmp_path / "_cache")
-    with pc.trying(plugin(3)):
+    with pc.trying(trimmed(3)):
         cold = pc.fit(rows, SPEC)
         for shard in pc.plan_shards(rows, SPEC, cache=cache, min_rows=4).shards:
             pc.summarize(rows, SPEC, shard=shard, cache=cache)
@@ -127,10 +131,10 @@ def test_every_pass_caches_its_own_statistics(tmp_path: Path) -> None:
 def test_refine_may_return_only_options_of_the_estimator() -> None:
     class Forgetful(GaussianDiagonal):
         name = "forgetful"
+        passes = 2
 
         def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any]:
             return {"center": 0.0}
 
-    forgetful = pc.EstimatorPlugin("forgetful", Forgetful, "—", traits=pc.Traits(passes=2))
-    with pc.trying(forgetful), pytest.raises(pc.SpecError, match="has no option 'center'"):
+    with pc.trying(Forgetful), pytest.raises(pc.SpecError, match="has no option 'center'"):
         pc.fit(TABLE, pc.ModelSpec("y", [pc.Block("forgetful", ["x"])]))

@@ -82,10 +82,9 @@ def test_json_lists_the_files_and_the_module_says_where_to_write_a_summary(tmp_p
     report = json.loads(plugin_new("gumbel", "--directory", tmp_path, "--json").stdout)
     assert report["distribution"] == "probclass-gumbel"
     assert all(Path(path).is_file() for path in report["files"])
-    module = tmp_path / "probclass-gumbel" / "probclass_gumbel" / "__init__.py"
+    module = tmp_path / "probclass-gumbel" / "probclass_gumbel" / "estimator.py"
     text = module.read_text(encoding="utf-8")
-    assert 'summary="describe it in probclass_gumbel/__init__.py"' in text
-    assert "exponential" not in text
+    assert '"""Describe gumbel here.' in text
 
 
 BAD_NAMES = ["LogNormal", "log-normal", "1st", "a__b", "_a", "class", "é", ""]

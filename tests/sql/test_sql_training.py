@@ -255,8 +255,7 @@ def test_plugins_take_part_by_their_aggregates_alone(
     source: pc.SqlSource, kind: type[Totals], reads: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     spec = pc.ModelSpec("label", [pc.Block(kind.name, ["number"])])
-    plugin = pc.EstimatorPlugin(kind.name, kind, "a test")
-    with pc.trying(plugin), caplog.at_level(logging.INFO, "probclass_core.sql"):
+    with pc.trying(kind), caplog.at_level(logging.INFO, "probclass_core.sql"):
         compare_parameters(pc.fit(ROWS, spec), pc.fit(source, spec))
     assert ("rows are read" in caplog.text) == reads
 

@@ -76,7 +76,7 @@ class SpreadOptions(EstimatorOptions):
     )
 
 
-class Distribution(pc.LikelihoodEstimator):
+class Distribution(pc.Estimator):
     """Independent columns of one distribution given the class, by maximum likelihood.
 
     Parameters: class, feature, count, and the columns in ``estimates``.
@@ -91,6 +91,7 @@ class Distribution(pc.LikelihoodEstimator):
     """
 
     models = NUMBERS
+    factorizes = True
     Options: ClassVar[type[EstimatorOptions]] = NoOptions
     support: ClassVar[str]
     estimates: Sequence[str]

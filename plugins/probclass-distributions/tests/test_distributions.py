@@ -19,7 +19,7 @@ from probclass_core.testing.generators import Column, counts, numbers
 from probclass_core.testing.suite import EstimatorLaws
 from probclass_core.testing.trial import Interval
 
-PLUGINS = {plugin.name: plugin for plugin in probclass_distributions.probclass_estimators()}
+ESTIMATORS = {kind.name: kind for kind in probclass_distributions.probclass_estimators()}
 
 
 class Laws(EstimatorLaws):
@@ -31,46 +31,46 @@ def two(column: Column) -> Mapping[str, Column]:
 
 
 class TestExponential(Laws):
-    plugin = PLUGINS["exponential"]
+    estimator = ESTIMATORS["exponential"]
     columns = two(numbers(at_least=0.0))
 
 
 class TestGamma(Laws):
-    plugin = PLUGINS["gamma"]
+    estimator = ESTIMATORS["gamma"]
     columns = two(numbers(at_least=0.125))
     options = ({}, {"spread_floor": 0.5})
 
 
 class TestLogNormal(Laws):
-    plugin = PLUGINS["log_normal"]
+    estimator = ESTIMATORS["log_normal"]
     columns = two(numbers(at_least=0.125))
 
 
 class TestBeta(Laws):
-    plugin = PLUGINS["beta"]
+    estimator = ESTIMATORS["beta"]
     columns = two(numbers(at_least=0.125, at_most=0.875))
 
 
 class TestNegativeBinomial(Laws):
-    plugin = PLUGINS["negative_binomial"]
+    estimator = ESTIMATORS["negative_binomial"]
     columns = two(counts())
 
 
 class TestVonMises(Laws):
-    plugin = PLUGINS["von_mises"]
+    estimator = ESTIMATORS["von_mises"]
     columns = two(numbers(at_least=0.0, at_most=24.0, space=Interval(0.0, 24.0)))
     options = ({"period": 24},)
 
 
 class TestZeroInflated(Laws):
-    plugin = PLUGINS["zero_inflated"]
+    estimator = ESTIMATORS["zero_inflated"]
     columns = two(numbers(at_least=0.0, space=Interval(atoms=(0.0,))))
     options = tuple({"density": density} for density in ("gamma", "log_normal", "exponential"))
 
 
 def fitted(name: str, data: Any, columns: str = "x", **options: Any) -> pc.Model:
     on_scarce = options.pop("on_scarce", "pool")
-    with pc.trying(*PLUGINS.values()):
+    with pc.trying(*ESTIMATORS.values()):
         block = pc.Block(name, list(columns), **options)
         return pc.fit(data, pc.ModelSpec("c", [block], on_scarce=on_scarce))
 
@@ -80,7 +80,7 @@ def two_classes(a: np.ndarray, b: np.ndarray) -> dict[str, Any]:
 
 
 def densities(model: pc.Model, x: np.ndarray) -> np.ndarray:
-    with pc.trying(*PLUGINS.values()):
+    with pc.trying(*ESTIMATORS.values()):
         return model.log_likelihood_by_block({"x": x})[:, :, 0]
 
 
@@ -205,7 +205,7 @@ SINGLE = {"x": [3.0, 1.0, 2.0, 4.0], "c": list("abbb")}
 MISSING = {"x": [None, 1.0, 2.0, 4.0], "c": list("abbb")}
 
 
-@pytest.mark.parametrize("name", PLUGINS)
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_scarce_classes_get_a_finite_density_and_a_note(name: str) -> None:
     scale = 0.1 if name == "beta" else 1.0
     points = scale * np.array([1.0, 3.0, 4.0])
@@ -272,7 +272,7 @@ def test_a_model_explains_and_compares_its_columns() -> None:
     }
     model = fitted("gamma", rows, "xy")
     later = fitted("gamma", {**rows, "x": rows["x"] * 2.0}, "xy")
-    with pc.trying(*PLUGINS.values()):
+    with pc.trying(*ESTIMATORS.values()):
         explanation = pc.explain(model, {"x": [4.0], "y": [2.0]})
         drift = pc.drift(model, later)
     assert {"x", "y"} <= set(explanation.table["item"].to_pylist())

@@ -18,11 +18,6 @@ PROBCLASS_API = 1
 
 
 @pc.hookimpl
-def probclass_estimators() -> Iterable[pc.EstimatorPlugin]:
+def probclass_estimators() -> Iterable[type[pc.Estimator]]:
     """Registers `KernelDensity`."""
-    yield pc.EstimatorPlugin(
-        name=KernelDensity.name,
-        factory=KernelDensity,
-        summary="a normal kernel at every training row, feature by feature",
-        traits=pc.Traits(state_grows=True, factorizes=True),
-    )
+    yield KernelDensity

@@ -47,7 +47,7 @@ def _parse_bandwidth(path: OptionPath, value: Any) -> str | float:
     return float(parse_number(path, value, at_least=pc.POINT_MASS_WIDTH))
 
 
-class KernelDensity(pc.LikelihoodEstimator):
+class KernelDensity(pc.Estimator):
     """Independent features, each with a normal kernel at every training row of the class.
 
     Statistics: class, feature, point (a distinct value), count (Σ w).
@@ -59,6 +59,8 @@ class KernelDensity(pc.LikelihoodEstimator):
 
     name: ClassVar[str] = "kde"
     models = NUMBERS
+    factorizes = True
+    state_grows = True
 
     class Options(EstimatorOptions):
         """Options of `KernelDensity`."""

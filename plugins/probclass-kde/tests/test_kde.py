@@ -13,12 +13,11 @@ import probclass_core as pc
 from probclass_core.testing.generators import numbers
 from probclass_core.testing.suite import EstimatorLaws
 
-(PLUGIN,) = probclass_kde.probclass_estimators()
 COLUMNS = {"x": numbers(), "y": numbers()}
 
 
 class TestKernelDensity(EstimatorLaws):
-    plugin = PLUGIN
+    estimator = probclass_kde.KernelDensity
     columns = COLUMNS
     options = ({}, {"bandwidth": "scott"}, {"bandwidth": "silverman"}, {"bandwidth": 0.5})
     examples = 4
@@ -26,12 +25,12 @@ class TestKernelDensity(EstimatorLaws):
 
 def fitted(x: np.ndarray, y: np.ndarray, **options: object) -> pc.Model:
     block = pc.Block("kde", ["x"], **options)
-    with pc.trying(PLUGIN):
+    with pc.trying(probclass_kde.KernelDensity):
         return pc.fit({"x": x, "y": y}, pc.ModelSpec("y", [block]))
 
 
 def densities(model: pc.Model, x: np.ndarray) -> np.ndarray:
-    with pc.trying(PLUGIN):
+    with pc.trying(probclass_kde.KernelDensity):
         return np.exp(model.log_likelihood_by_block({"x": x})[:, :, 0])
 
 
@@ -114,7 +113,10 @@ def test_invalid_data_and_options_are_refused() -> None:
     for wrong in ("sjw", 0, -1.0, [1]):
         with pytest.raises(pc.SpecError, match="kde: bandwidth must be"):
             fitted(x, y, bandwidth=wrong)
-    with pc.trying(PLUGIN), pytest.raises(pc.SpecError, match="column 'x' is string"):
+    with (
+        pc.trying(probclass_kde.KernelDensity),
+        pytest.raises(pc.SpecError, match="column 'x' is string"),
+    ):
         pc.fit({"x": ["p", "q"], "y": ["a", "b"]}, pc.ModelSpec("y", [pc.Block("kde", ["x"])]))
 
 
@@ -131,7 +133,7 @@ def test_parameters_are_the_distinct_points_with_counts() -> None:
 def test_drift_reports_the_moments_of_the_points_of_each_column() -> None:
     spec = pc.ModelSpec("c", [pc.Block("kde", ["x", "y"])])
     before = {"x": [0.0, 2.0, 5.0, 7.0], "y": [1.0, 3.0, 1.0, 2.0], "c": ["a", "a", "b", "b"]}
-    with pc.trying(PLUGIN):
+    with pc.trying(probclass_kde.KernelDensity):
         drift = pc.drift(pc.fit(before, spec), pc.fit({**before, "y": [4.0, 6.0, 1.0, 2.0]}, spec))
     x_of_a, _, y_of_a, _ = drift.features.to_pylist()
     assert (x_of_a["mean_before"], x_of_a["mean_shift"]) == (1.0, 0.0)

@@ -18,11 +18,6 @@ PROBCLASS_API = 1
 
 
 @pc.hookimpl
-def probclass_estimators() -> Iterable[pc.EstimatorPlugin]:
+def probclass_estimators() -> Iterable[type[pc.Estimator]]:
     """Registers `StudentT`."""
-    yield pc.EstimatorPlugin(
-        name=StudentT.name,
-        factory=StudentT,
-        summary="Student's t per feature, for numbers with heavy tails and outliers",
-        traits=pc.Traits(factorizes=True, passes=3),
-    )
+    yield StudentT

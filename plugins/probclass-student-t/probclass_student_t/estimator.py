@@ -81,7 +81,7 @@ class _Cells(NamedTuple):
     width: float
 
 
-class StudentT(pc.LikelihoodEstimator):
+class StudentT(pc.Estimator):
     """Independent features with Student's t given the class: a location, a scale and heavy tails.
 
     Statistics: class, feature, cell (a distinct value, the lower edge of a cell, or the number of a
@@ -94,6 +94,8 @@ class StudentT(pc.LikelihoodEstimator):
 
     name: ClassVar[str] = "student_t"
     models = NUMBERS
+    factorizes = True
+    passes = 3
 
     class Options(EstimatorOptions):
         """Options of `StudentT`."""

@@ -12,21 +12,20 @@ import probclass_core as pc
 from probclass_core.testing.generators import numbers
 from probclass_core.testing.suite import EstimatorLaws
 
-(PLUGIN,) = probclass_student_t.probclass_estimators()
 COLUMNS = {"x": numbers(), "y": numbers()}
 ONE_COLUMN = {"x": numbers()}
 CENTERS = {"x": {"a": [0.0, 1.0], "b": [3.0, 0.5]}}
 
 
 class TestStudentT(EstimatorLaws):
-    plugin = PLUGIN
+    estimator = probclass_student_t.StudentT
     columns = COLUMNS
     options = ({}, {"degrees_of_freedom": 4}, {"scale_floor": 0})
     examples = 3
 
 
 class TestStudentTOnGrids(EstimatorLaws):
-    plugin = PLUGIN
+    estimator = probclass_student_t.StudentT
     columns = ONE_COLUMN
     options = ({"cells": 4}, {"cells": 4, "around": CENTERS}, {"around": CENTERS})
     examples = 3
@@ -42,7 +41,7 @@ def spec(**options: object) -> pc.ModelSpec:
 
 
 def fitted(table: pa.Table, **options: object) -> pc.Model:
-    with pc.trying(PLUGIN):
+    with pc.trying(probclass_student_t.StudentT):
         return pc.fit(table, spec(**options))
 
 
@@ -74,7 +73,7 @@ def test_log_density_equals_that_of_scipy() -> None:
     rng = np.random.default_rng(4)
     model = fitted(two_classes(rng.standard_t(3, 300), rng.standard_t(2, 300) + 2.0))
     points = np.array([-1e200, -50.0, 0.0, 0.3, 1e6])
-    with pc.trying(PLUGIN):
+    with pc.trying(probclass_student_t.StudentT):
         logs = model.log_likelihood_by_block({"x": points})[:, :, 0]
     for column, row in enumerate(parameters(model)):
         fit = row["degrees_of_freedom"], row["location"], row["scale"]
@@ -99,7 +98,7 @@ def test_outliers_do_not_move_the_location() -> None:
     with_outliers = np.concatenate([clean, np.full(50, 1e9)])
     model = fitted(two_classes(with_outliers, clean + 5.0))
     assert abs(parameters(model)[0]["location"]) < 0.1
-    with pc.trying(PLUGIN):
+    with pc.trying(probclass_student_t.StudentT):
         assert model.predict({"x": [0.0, 5.0]}).to_pylist() == ["a", "b"]
 
 
@@ -116,7 +115,7 @@ def test_long_tails_need_another_pass() -> None:
         assert fit["location"] == pytest.approx(best["location"], abs=1e-3 * scale)
         assert fit["scale"] == pytest.approx(best["scale"], rel=2e-3)
         assert fit["degrees_of_freedom"] == pytest.approx(best["degrees_of_freedom"], rel=2e-3)
-    with pc.trying(PLUGIN):
+    with pc.trying(probclass_student_t.StudentT):
         early = pc.finalize(pc.summarize(table, spec(cells=64)), early=True)
     assert parameters(early)[1]["scale"] != pytest.approx(parameters(exact)[1]["scale"], rel=0.5)
 

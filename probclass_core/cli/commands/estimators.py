@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import itertools
 import json
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pluggy
 import typer
@@ -57,15 +56,15 @@ def estimators(
             {
                 "name": plugin.name,
                 "summary": plugin.summary,
-                "parameters_version": plugin.parameters_version,
-                "traits": dataclasses.asdict(plugin.traits),
-                "description": inspect.getdoc(plugin.factory),
-                "options": _options(plugin.factory),
+                "parameters_version": plugin.estimator.parameters_version,
+                "traits": _traits(plugin.estimator),
+                "description": inspect.getdoc(plugin.estimator),
+                "options": _options(plugin.estimator),
                 "conditional": None
                 if plugin.conditional is None
                 else {
-                    "traits": dataclasses.asdict(plugin.conditional.traits),
-                    "options": _conditional_options(plugin),
+                    "traits": _traits(plugin.conditional),
+                    "options": _options(plugin.conditional),
                 },
             }
             for plugin in plugins.values()
@@ -73,20 +72,20 @@ def estimators(
         show_json({"estimators": records})
     elif name is not None:
         plugin = plugins[name]
-        description = inspect.getdoc(plugin.factory) or plugin.summary
-        own = _options_text("Options:", _options(plugin.factory))
-        given = _options_text("Options of blocks with given:", _conditional_options(plugin))
+        description = inspect.getdoc(plugin.estimator) or plugin.summary
+        own = _options_text("Options:", _options(plugin.estimator))
+        given = _options_text("Options of blocks with given:", _options(plugin.conditional))
         show(name, *map(documentation, (description, *own, *given)))
     else:
         columns = {
             "estimator": list(plugins),
             "models": [plugin.summary for plugin in plugins.values()],
-            "traits": [_traits(plugin) for plugin in plugins.values()],
+            "traits": [_described(plugin) for plugin in plugins.values()],
         }
         show(table(columns, "Estimators"))
 
 
-def _options(factory: object) -> list[dict[str, object]]:
+def _options(estimator: object) -> list[dict[str, object]]:
     from probclass_core.estimation.options import describe_options
 
     return [
@@ -96,13 +95,8 @@ def _options(factory: object) -> list[dict[str, object]]:
             "default": option.default,
             "description": option.doc,
         }
-        for name, option in describe_options(factory).items()
+        for name, option in describe_options(estimator).items()
     ]
-
-
-def _conditional_options(plugin: EstimatorPlugin) -> list[dict[str, object]]:
-    """Options of blocks that are given other columns; empty if they declare none."""
-    return [] if plugin.conditional is None else _options(plugin.conditional.factory)
 
 
 def _options_text(title: str, options: Sequence[Mapping[str, object]]) -> list[str]:
@@ -115,13 +109,20 @@ def _options_text(title: str, options: Sequence[Mapping[str, object]]) -> list[s
     return ["\n".join(lines)] if len(lines) > 1 else []
 
 
-def _traits(plugin: EstimatorPlugin) -> str:
-    traits = plugin.traits
+def _traits(estimator: Any) -> dict[str, object]:
+    """What the class of an estimator declares."""
+    names = ("factorizes", "passes", "proper", "state_grows")
+    declared = {name: getattr(estimator, name) for name in names}
+    return {**declared, "has_evidence": estimator.has_evidence()}
+
+
+def _described(plugin: EstimatorPlugin) -> str:
+    kind = plugin.estimator
     descriptions = {
-        "factorizes": traits.factorizes,
-        "keeps the rows": traits.state_grows,
-        "has evidence": traits.has_evidence,
-        f"up to {traits.passes} passes": traits.passes > 1,
+        "factorizes": kind.factorizes,
+        "keeps the rows": kind.state_grows,
+        "has evidence": kind.has_evidence(),
+        f"up to {kind.passes} passes": kind.passes > 1,
         "takes given": plugin.conditional is not None,
     }
     return ", ".join(description for description, applies in descriptions.items() if applies)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import keyword
 import re
 import string
@@ -55,8 +54,7 @@ def new(
     Example: probclass plugin new log_normal --summary "log-normal waiting times"
     """
     names = _names(name)
-    text = summary or f"describe it in {names['package']}/__init__.py"
-    names["summary"] = json.dumps(text, ensure_ascii=False)  # quoted, as Python quotes text
+    names["summary"] = summary or f"Describe {name} here."
     folder = directory / names["distribution"]
     if folder.exists():
         raise SpecError(f"{folder} already exists; choose another name or --directory.")

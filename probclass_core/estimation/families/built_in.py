@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from probclass_core.plugins.descriptors import (
-    PROBCLASS_API,
-    Conditional,
-    EstimatorPlugin,
-    Traits,
-)
+from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin
 from probclass_core.plugins.hookspecs import hookimpl
 
 __all__ = ["PROBCLASS_API", "probclass_estimators"]
-
-_INDEPENDENT = Traits(factorizes=True, has_evidence=True)
-_JOINT = Traits(has_evidence=True)
-_COUNTS = Traits(factorizes=True, has_evidence=True, passes=2)
 
 
 def _address(of: str) -> str:
@@ -30,64 +21,54 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         "gaussian_diagonal",
         _address("gaussian.diagonal:GaussianDiagonal"),
         "independent normal features: a mean and a variance per class and feature",
-        traits=_INDEPENDENT,
     )
     yield EstimatorPlugin(
         "gaussian_full",
         _address("gaussian.full:GaussianFull"),
         "a multivariate normal per class, with its full covariance",
-        traits=_JOINT,
-        conditional=Conditional(_address("conditional.joint:ConditionalFull")),
+        _address("conditional.joint:ConditionalFull"),
     )
     yield EstimatorPlugin(
         "gaussian_shared",
         _address("gaussian.full:GaussianShared"),
         "a multivariate normal per class, with one covariance: linear",
-        traits=_JOINT,
-        conditional=Conditional(_address("conditional.joint:ConditionalShared")),
+        _address("conditional.joint:ConditionalShared"),
     )
     yield EstimatorPlugin(
         "categorical",
         _address("categorical.independent:Categorical"),
         "independent categories, with pseudo-counts and unseen values",
-        traits=_INDEPENDENT,
-        conditional=Conditional(_address("conditional.counts:ConditionalCategorical"), _COUNTS),
+        _address("conditional.counts:ConditionalCategorical"),
     )
     yield EstimatorPlugin(
         "categorical_joint",
         _address("categorical.joint:CategoricalJoint"),
         "the joint distribution of categories, with pseudo-counts",
-        traits=_JOINT,
-        conditional=Conditional(_address("conditional.joint:ConditionalJoint")),
+        _address("conditional.joint:ConditionalJoint"),
     )
     yield EstimatorPlugin(
         "discretized",
         _address("discretized.bins:Discretized"),
         "numbers cut into bins, by the classes or evenly",
-        traits=Traits(factorizes=True),
-        conditional=Conditional(_address("conditional.counts:ConditionalDiscretized"), _COUNTS),
+        _address("conditional.counts:ConditionalDiscretized"),
     )
     yield EstimatorPlugin(
         "bernoulli",
         _address("counts.bernoulli:Bernoulli"),
         "features present or absent, such as the words of a text",
-        traits=_INDEPENDENT,
     )
     yield EstimatorPlugin(
         "multinomial",
         _address("counts.multinomial:Multinomial"),
         "counts that share a total, such as the words of a text",
-        traits=_JOINT,
     )
     yield EstimatorPlugin(
         "poisson",
         _address("counts.poisson:Poisson"),
         "independent counts of events: a rate per class and column",
-        traits=_INDEPENDENT,
     )
     yield EstimatorPlugin(
         "knn_density",
         _address("knn.density:KnnDensity"),
         "density from the k nearest training points",
-        traits=Traits(state_grows=True, proper=False),
     )

@@ -1,7 +1,7 @@
 """Columns and classes with too few values for an estimate: errors, and notes on pooled estimates.
 
 The functions ``require_…`` raise an error, which is what ``on_scarce="error"`` asks for. The others
-write the sentences that `LikelihoodEstimator.annotate` records as ``scarce``.
+write the sentences that `Estimator.annotate` records as ``scarce``.
 """
 
 from __future__ import annotations

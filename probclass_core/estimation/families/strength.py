@@ -78,7 +78,7 @@ def shared_prior(
         counts: by class and value, ``(k, m)``.
         alpha: pseudo-count of each value.
         strength: as the option gives it.
-        row_weight: average weight of a row, see `LikelihoodEstimator`.
+        row_weight: average weight of a row, see `Estimator`.
     """
     of_value, alphas = counts.sum(axis=0), np.broadcast_to(alpha, counts.shape[1:])
     if not isinstance(strength, float):
@@ -121,7 +121,7 @@ def best_shared_strength(
         of_value: of the value of each cell, in all classes together.
         alpha: pseudo-count of the value of each cell.
         total_alpha: sum of the pseudo-counts.
-        row_weight: average weight of a row, see `LikelihoodEstimator`.
+        row_weight: average weight of a row, see `Estimator`.
     """
     every = np.array([counts.sum()])
     others, rest, values, all_others = (

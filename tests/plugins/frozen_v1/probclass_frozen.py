@@ -27,10 +27,11 @@ from probclass_core.authoring import (
 PROBCLASS_API = 1
 
 
-class Frozen(pc.LikelihoodEstimator):
+class Frozen(pc.Estimator):
     """Exponential features; ``rows`` and ``sum`` are those of a gamma prior."""
 
     name = "frozen"
+    factorizes = True
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         super().__init__(features, read_options(self.name, options, {"rows": 0.0, "sum": 0.0}))
@@ -119,9 +120,9 @@ def open_lines(ref: pc.TableRef) -> Any:
 
 
 @pc.hookimpl
-def probclass_estimators() -> Iterable[pc.EstimatorPlugin]:
-    """Registers `Frozen`, with the first fields by position."""
-    yield pc.EstimatorPlugin("frozen", Frozen, "exponential times", 1, pc.Traits(False, True))
+def probclass_estimators() -> Iterable[type[pc.Estimator]]:
+    """Registers `Frozen`."""
+    yield Frozen
 
 
 @pc.hookimpl

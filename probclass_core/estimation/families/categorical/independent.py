@@ -28,7 +28,7 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.compiled import kernels
 from probclass_core.errors import DataError, NotSupportedError
 from probclass_core.estimation.aggregates import DistinctRows
-from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.categorical.cells import runs
 from probclass_core.estimation.families.categorical.domains import (
@@ -83,7 +83,7 @@ class IndependentOptions(CategoricalOptions):
     shared_strength: float | str | None = shared_strength_option()
 
 
-class Categorical(LikelihoodEstimator):
+class Categorical(Estimator):
     """Independent categorical features given the class.
 
     Statistics: class, feature, value (text; null for a null that counts), count (Σ w).
@@ -97,6 +97,7 @@ class Categorical(LikelihoodEstimator):
     """
 
     name: ClassVar[str] = "categorical"
+    factorizes = True
     models = CATEGORIES
     separable = True
     exact = True

@@ -27,7 +27,7 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.aggregates import DistinctRows
-from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import (
     CategoricalOptions,
@@ -59,7 +59,7 @@ _CACHED_PATTERNS = 64
 """Patterns of missing columns whose marginal counts are cached; each is as long as the cells."""
 
 
-class CategoricalJoint(LikelihoodEstimator):
+class CategoricalJoint(Estimator):
     """The joint distribution of categorical features given the class.
 
     A row that lacks a feature is in no cell: training uses it only for the domains of its other

@@ -30,7 +30,7 @@ from probclass_core.arrow.shared_conversions import converted
 from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
 from probclass_core.estimation import marginals
-from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.categorical.cells import CellIndex
 from probclass_core.estimation.families.categorical.domains import parse_domain
@@ -155,7 +155,7 @@ class _Counted:
     counts: FloatArray
 
 
-class ConditionalCounts(LikelihoodEstimator):
+class ConditionalCounts(Estimator):
     """Independent columns given other columns and the class, from counts of combinations.
 
     Given numbers are cut into bins, integers included. If cuts are not given, a first pass counts
@@ -183,6 +183,8 @@ class ConditionalCounts(LikelihoodEstimator):
     """Whether they are cut into bins."""
     Options = ConditionalOptions
     options: ConditionalOptions
+    factorizes = True
+    passes = 2
 
     def __init__(self, features: pa.Schema, given: pa.Schema, options: Mapping[str, Any]) -> None:
         super().__init__(pa.schema([*features, *given]), options)

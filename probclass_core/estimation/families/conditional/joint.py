@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import NotSupportedError
-from probclass_core.estimation.contract import Likelihood, LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.families.categorical.joint import CategoricalJoint
 from probclass_core.estimation.families.gaussian.full import GaussianFull, GaussianShared
 from probclass_core.estimation.formulas import IMPOSSIBLE, Case, Formula, Named
 from probclass_core.estimation.marginals import Marginal
 
 
-class JointConditional(LikelihoodEstimator):
+class JointConditional(Estimator):
     """Columns given others, from an estimator of all of them together.
 
     Statistics and parameters are those of the joint estimator. A given column that is null is
@@ -38,7 +38,7 @@ class JointConditional(LikelihoodEstimator):
         of: class of the joint estimator.
     """
 
-    of: ClassVar[type[LikelihoodEstimator]]
+    of: ClassVar[type[Estimator]]
 
     def __init__(self, features: pa.Schema, given: pa.Schema, options: Mapping[str, Any]) -> None:
         self.joint = self.of(pa.schema([*features, *given]), options)
@@ -66,6 +66,10 @@ class JointConditional(LikelihoodEstimator):
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> ConditionalLikelihood:
         joint = self.joint.likelihood(parameters, classes)
         return ConditionalLikelihood(joint, self.features.names)
+
+    @classmethod
+    def has_evidence(cls) -> bool:
+        return False
 
     def log_evidence(self, statistics: pa.Table) -> float:
         raise NotSupportedError(

@@ -19,7 +19,7 @@ from probclass_core.arrow.sparse_counts import LARGEST_COUNT, CountReader, Count
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError
 from probclass_core.estimation.aggregates import ClassSums, Sums, known
-from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.scarce import (
     OF_ALL,
     OF_PRIOR,
@@ -108,7 +108,7 @@ class ClassCounts:
     totals: Mapping[str, FloatArray]
 
 
-class CountEstimator(LikelihoodEstimator):
+class CountEstimator(Estimator):
     """Counts of columns or terms, summed by class.
 
     Statistics: class, feature, and the fields in ``sums``. A row with a null ``feature`` is about

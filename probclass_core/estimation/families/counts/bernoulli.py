@@ -51,6 +51,7 @@ class Bernoulli(CountEstimator):
     """
 
     name: ClassVar[str] = "bernoulli"
+    factorizes = True
     sums: ClassVar[Sequence[str]] = ("count", "rows")
 
     class Options(CountOptions):

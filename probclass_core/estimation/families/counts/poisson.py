@@ -61,6 +61,7 @@ class Poisson(CountEstimator):
     """
 
     name: ClassVar[str] = "poisson"
+    factorizes = True
 
     class Options(CountOptions):
         """Options of `Poisson`."""

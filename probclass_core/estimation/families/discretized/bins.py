@@ -28,7 +28,7 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.errors import DataError, StoreError
 from probclass_core.estimation import marginals
-from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.discretized.cuts import (
     bin_codes,
     bins_of,
@@ -79,7 +79,7 @@ from probclass_core.estimation.parameters import (
 from probclass_core.estimation.tidy import by_feature, dense_arrays, notes_of, tidy_table
 
 
-class Discretized(LikelihoodEstimator):
+class Discretized(Estimator):
     """Independent binned numbers given the class.
 
     Statistics: class, feature, nulls (Σ w of the nulls that count), width (of a cell, else 0),
@@ -92,6 +92,7 @@ class Discretized(LikelihoodEstimator):
     """
 
     name: ClassVar[str] = "discretized"
+    factorizes = True
     models = NUMBERS
     exact = True
 
@@ -176,7 +177,7 @@ class Discretized(LikelihoodEstimator):
         return Histogram(lower, 0.0, _bin_counts(values, lower[1:], group, weights, groups))
 
     def running(self) -> RunningCells:
-        """See `LikelihoodEstimator.running`."""
+        """See `Estimator.running`."""
         return RunningCells(self)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:

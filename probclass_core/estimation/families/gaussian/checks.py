@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.errors import DataError
-from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.scarce import pooled, require_values, without_values
 from probclass_core.estimation.moments import Moments, own_scale
 
@@ -17,9 +17,7 @@ _ROUNDING = 1e-9
 """More than the relative difference of sums of the same weights in different orders."""
 
 
-def modeled_columns(
-    estimator: LikelihoodEstimator, moments: Moments
-) -> tuple[list[str], Moments, list[str]]:
+def modeled_columns(estimator: Estimator, moments: Moments) -> tuple[list[str], Moments, list[str]]:
     """The columns that have values, their moments ``(k, d)``, and notes about the others.
 
     Raises:

@@ -19,7 +19,7 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
-from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import normal_evidence, normal_posterior
 from probclass_core.estimation.families.gaussian.checks import (
     check_counts,
@@ -65,7 +65,7 @@ _LEAST_FRACTION = 1e-9
 """Least default floor, as a fraction of the feature's variance over all classes."""
 
 
-class GaussianDiagonal(LikelihoodEstimator):
+class GaussianDiagonal(Estimator):
     """Independent normal features given the class.
 
     Statistics: class, feature, count (Σ w), mean, scatter (Σ w (x − x̄)²).
@@ -78,6 +78,7 @@ class GaussianDiagonal(LikelihoodEstimator):
     """
 
     name: ClassVar[str] = "gaussian_diagonal"
+    factorizes = True
     models = NUMBERS
     separable = True
 

@@ -27,7 +27,7 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.errors import DataError, SpecError, StoreError
 from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
-from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import (
     NormalPrior,
     log_determinant,
@@ -86,7 +86,7 @@ _REPAIRED_EIGENVALUE = 1e-9
 """Smallest eigenvalue of a repaired covariance, with features scaled to unit variance."""
 
 
-class GaussianFull(LikelihoodEstimator):
+class GaussianFull(Estimator):
     """A multivariate normal per class.
 
     With nulls, each mean uses the rows that have the feature, each covariance the rows that have

@@ -29,7 +29,7 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.arrow.row_sample import row_hashes
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, nearest
-from probclass_core.estimation.contract import LikelihoodEstimator
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.knn.balls import Balls, Search
 from probclass_core.estimation.families.scarce import (
     OF_ALL,
@@ -101,7 +101,7 @@ _FARTHEST = 1e150
 float64."""
 
 
-class KnnDensity(LikelihoodEstimator):
+class KnnDensity(Estimator):
     """Density from the K nearest training points.
 
     Every training point is stored, unless ``points`` bounds them: memory grows with the rows. A
@@ -116,6 +116,8 @@ class KnnDensity(LikelihoodEstimator):
     """
 
     name: ClassVar[str] = "knn_density"
+    state_grows = True
+    proper = False
     models = NUMBERS
 
     class Options(EstimatorOptions):
