@@ -207,6 +207,7 @@ def _read(
     """
     stored, wanted = file.schema_arrow.names, set(schema.names)
     in_file = [name for name in stored if name in wanted]
+    of_file = set(in_file)
     size, found = sum(file.metadata.row_group(group).num_rows for group in groups), 0
     if size <= min(rows, _FEW_ROWS):
         batches = file.read_row_groups(groups, in_file, use_threads=False).to_batches()
@@ -214,9 +215,9 @@ def _read(
         batches = file.iter_batches(rows, groups, in_file, use_threads=False)
     for batch in batches:
         found += batch.num_rows
-        of_file = dict(zip(in_file, batch.columns, strict=True))
+        # A field of a struct may have the path that is another column's name: both are read.
         columns = [
-            of_file[field.name]
+            batch.column(field.name)
             if field.name in of_file
             else pa.repeat(pa.scalar(partition[field.name], field.type), batch.num_rows)
             for field in schema
