@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import (
-    IntArray,
     as_floats,
     column_extremes,
     extremes,
@@ -49,33 +48,6 @@ def profile_columns(batch: pa.RecordBatch) -> ArrowTable:
     """The profile of a batch of features, all of whose rows count."""
     columns = _profiles_of_doubles(batch) or [_profile(column) for column in batch.columns]
     return profile_table(batch.schema.names, [(batch.num_rows, *column) for column in columns])
-
-
-def profile_parts(batch: pa.RecordBatch, sizes: IntArray) -> list[ArrowTable]:
-    """`profile_columns` of consecutive parts of a batch.
-
-    Args:
-        batch: features, all of whose rows count.
-        sizes: number of rows of each part, at least 1.
-    """
-    starts = np.cumsum(sizes) - sizes
-    shape = (len(sizes), batch.num_columns)
-    nulls = np.zeros(shape, np.int64)
-    low, high = np.full(shape, np.nan), np.full(shape, np.nan)
-    for number, column in enumerate(map(_countable, batch.columns)):
-        if is_number_type(value_type(column.type)):
-            values = as_floats(column)
-            nulls[:, number] = np.add.reduceat(np.isnan(values), starts, dtype=np.int64)
-            low[:, number] = np.fmin.reduceat(values, starts) + 0.0
-            high[:, number] = np.fmax.reduceat(values, starts) + 0.0
-        elif column.null_count:
-            null = column.is_null().to_numpy(zero_copy_only=False)
-            nulls[:, number] = np.add.reduceat(null, starts, dtype=np.int64)
-    rows = np.repeat(sizes, batch.num_columns)
-    bounds = [pa.array(bound, mask=np.isnan(bound)) for bound in (low.ravel(), high.ravel())]
-    names = pa.array(batch.schema.names * len(sizes), pa.string())
-    profiles = pa.table([names, pa.array(rows), pa.array(nulls.ravel()), *bounds], schema=_SCHEMA)
-    return [profiles.slice(part * shape[1], shape[1]) for part in range(len(sizes))]
 
 
 def merge_profiles(profiles: Sequence[ArrowTable]) -> ArrowTable:
@@ -122,33 +94,27 @@ def profile_from_values(values: Mapping[str, Mapping[str, Any]]) -> ArrowTable:
     )
 
 
-def check_profiles(profiles: Sequence[ArrowTable], features: Sequence[str], rows: IntArray) -> None:
-    """Check profiles that were read from a store.
+def check_profile(profile: ArrowTable, features: Sequence[str], rows: int) -> None:
+    """Check a profile that was read from a store.
 
     Args:
-        profiles: at least one.
+        profile: the profile.
         features: names of the features.
-        rows: number of rows that count of each profile, ``(p,)``.
+        rows: number of rows that count.
 
     Raises:
-        StoreError: if one is not of such rows.
+        StoreError: if it is not of such rows.
     """
-    for profile in profiles:
-        if profile.schema != _SCHEMA and profile.schema.remove_metadata() != _SCHEMA:
-            raise StoreError(f"the columns of the profile are {profile.column_names}.")
-        if profile.num_rows != len(features):
-            raise StoreError("the profile is of other features.")
-    together = pa.concat_tables([profile.replace_schema_metadata() for profile in profiles])
-    if together["column"].to_pylist() != list(features) * len(profiles):
+    if profile.schema.remove_metadata() != _SCHEMA:
+        raise StoreError(f"the columns of the profile are {profile.column_names}.")
+    if profile["column"].to_pylist() != list(features):
         raise StoreError("the profile is of other features.")
-    expected = np.repeat(rows, len(features))
-    low, high, nulls = (together[name].to_numpy() for name in ("min", "max", "nulls"))
-    wrong = (together["rows"].to_numpy() != expected) | (nulls < 0) | (nulls > expected)
+    low, high, nulls = (profile[name].to_numpy() for name in ("min", "max", "nulls"))
+    wrong = (profile["rows"].to_numpy() != rows) | (nulls < 0) | (nulls > rows)
     wrong |= (low > high) | (np.isnan(low) != np.isnan(high))
     if wrong.any():
-        row = int(np.argmax(wrong))
-        name = together["column"][row].as_py()
-        raise StoreError(f"the profile of column {name!r} is not one of {expected[row]} rows.")
+        name = features[int(np.argmax(wrong))]
+        raise StoreError(f"the profile of column {name!r} is not one of {rows} rows.")
 
 
 def _profiles_of_doubles(batch: pa.RecordBatch) -> list[_Profile]:

@@ -205,18 +205,6 @@ class LeaveOneOut(Protocol):
         ...
 
 
-class RunningStatistics(Protocol):
-    """Statistics of unweighted rows that grow with each batch."""
-
-    def add(self, batch: pa.RecordBatch, classes: pa.DictionaryArray) -> None:
-        """Add rows; arguments as for `Estimator.summarize`."""
-        ...
-
-    def statistics(self) -> pa.Table:
-        """Those of all rows so far, of at least one: what `Estimator.merge` returns."""
-        ...
-
-
 class Estimator(ABC):
     """A model of p(x | class) for one block of columns.
 
@@ -245,13 +233,6 @@ class Estimator(ABC):
         row_weight: average weight of a row if weights are too large to be numbers of rows, else 1.
             Rules that count rows to decide how fine a model may be divide by it. `bind` sets it.
         models_nulls: whether null is a value that has a probability, instead of marginalized.
-        separable: whether the statistics of unweighted rows of a class do not depend on the other
-            classes of the batch, at most 64, not even in rounding; and ``merge`` returns them in
-            the order of the classes. Many small files are then summarized together, many times
-            faster. It is False again in a subclass with another ``summarize`` or ``merge``.
-        exact: whether merging the statistics of parts of unweighted rows gives those of all rows,
-            not only up to rounding, as counts do. Files may then be read as one. It is False again
-            as ``separable`` is.
 
     Raises:
         SpecError: if the estimator cannot model the type of a column, or an option is unknown or
@@ -272,15 +253,6 @@ class Estimator(ABC):
     on_scarce: str = "pool"
     row_weight: float = 1.0
     models_nulls: bool = False
-    separable: bool = False
-    exact: bool = False
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if {"summarize", "merge"} & vars(cls).keys():
-            for promise in ("separable", "exact", "running"):
-                own = vars(cls).get(promise, getattr(Estimator, promise))
-                setattr(cls, promise, own)
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         self.features = features
@@ -304,15 +276,6 @@ class Estimator(ABC):
             classes: the label of each row, without nulls.
             weights: ``(n,)``, positive; None means 1 for every row.
         """
-
-    def running(self) -> RunningStatistics | None:
-        """Statistics that grow with each batch, or None to merge those of all batches.
-
-        For an estimator that is ``exact``, if the statistics of a batch are about as large as the
-        batch, and so take as long to merge. A subclass with another ``summarize`` or ``merge``
-        inherits none.
-        """
-        return None
 
     @abstractmethod
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -29,7 +28,6 @@ from probclass_core.arrow.arrays import (
     class_labels,
     class_type,
     label_codes,
-    one_batch,
     sorted_classes,
     weight_vector,
 )
@@ -59,17 +57,16 @@ from probclass_core.errors import (
     one_of,
 )
 from probclass_core.estimation.column_profile import (
-    check_profiles,
+    check_profile,
     empty_profile,
     merge_profiles,
     profile_columns,
     profile_from_values,
-    profile_parts,
     profile_values,
 )
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.moments import FEW_CLASSES, sums_by_group
-from probclass_core.estimation.parameters import Range, label_rows
+from probclass_core.estimation.moments import sums_by_group
+from probclass_core.estimation.parameters import Range
 from probclass_core.plugins.manager import estimator_of
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text
 
@@ -208,9 +205,45 @@ class Statistics(Report):
             StoreError: naming the table, the column and what is wrong.
         """
         with _invalid(where):
-            _check_totals([self])
-            if self.classes.num_rows:
-                _check_blocks(self.spec, self.features, self.blocks, self.classes)
+            self._check_totals()
+            self._check_blocks()
+
+    def _check_totals(self) -> None:
+        """Check all but the tables of the blocks."""
+        schema, spec = self.classes.schema, self.spec
+        kinds = [("class", class_type(schema.field("class").type)), ("rows", pa.int64())]
+        if schema.remove_metadata() != pa.schema([*kinds, ("count", pa.float64())]):
+            raise StoreError(f"the classes are {schema.names}, or of other types.")
+        labels = self.classes["class"].combine_chunks()
+        if labels.null_count or not labels.equals(sorted_classes(labels)):
+            raise StoreError("the classes are not in order, or one is null or repeated.")
+        names = {block.name for block in spec.blocks}
+        if self.blocks.keys() != (names if len(labels) else set()):
+            raise StoreError(f"the blocks are {one_of(self.blocks)}.")
+        Range(low=1).check("rows", self.classes["rows"])
+        Range(low=np.finfo(np.float64).tiny).check("count", self.classes["count"])
+        rows, counts = (self.classes[name].to_numpy() for name in ("rows", "count"))
+        labeled = self.labeled_rows
+        if not 0 <= self.null_labels <= self.rows - labeled:
+            raise StoreError(f"{labeled} labeled rows of {self.rows}.")
+        is_complete = labeled == self.rows - self.null_labels
+        if spec.weight is None and not (is_complete and np.array_equal(counts, rows)):
+            raise StoreError("the counts of the classes are not those of the rows.")
+        if (self.sample is not None) != (spec.fits_weights and len(labels) > 0):
+            raise StoreError("the sample of rows is missing, or the spec fits no weights.")
+        if self.sample is not None:
+            sampled = pa.schema([pa.field(spec.label, labels.type), *self.features])
+            check_sample(self.sample, sampled.remove_metadata(), float(counts.sum()))
+        check_profile(self.columns, spec.features, labeled)
+
+    def _check_blocks(self) -> None:
+        if not self.classes.num_rows:
+            return
+        for name, estimator in bind(self.spec, self.features).items():
+            try:
+                estimator.check_statistics(self.blocks[name], self.classes)
+            except StoreError as error:
+                raise StoreError(f"block {name!r}: {error}") from error
 
     def to_bundle(self) -> Bundle:
         """The statistics as Arrow tables and plain values."""
@@ -252,105 +285,6 @@ class Statistics(Report):
         )
         statistics.check()
         return statistics
-
-
-def check_together(parts: Sequence[Statistics]) -> None:
-    """Check statistics of one spec and the same features, many times faster than one by one.
-
-    The classes of all parts are numbered, so that the tables of a block are those of one part with
-    many classes; classes do not depend on each other.
-
-    Args:
-        parts: at least one.
-
-    Raises:
-        StoreError: if one of them is not valid, or they must be checked one by one: a grid of cells
-            is common to all classes of a part.
-    """
-    with _invalid("the statistics"):
-        _check_totals(parts)
-        parts = [part for part in parts if part.classes.num_rows]
-        if parts:
-            blocks = {
-                name: _numbered(parts, [part.blocks[name] for part in parts])
-                for name in parts[0].blocks
-            }
-            classes = _numbered(parts, [part.classes for part in parts])
-            _check_blocks(parts[0].spec, parts[0].features, blocks, classes)
-
-
-def _check_totals(parts: Sequence[Statistics]) -> None:
-    """Check all but the tables of the blocks, of statistics of one spec and the same features."""
-    spec, features = parts[0].spec, parts[0].features
-    schema: pa.Schema | None = None
-    labels: pa.Array | None = None
-    names = {block.name for block in spec.blocks}
-    for part in parts:
-        if part.classes.schema != schema:
-            schema = part.classes.schema
-            label_type = schema.field("class").type
-            kinds = [("class", class_type(label_type)), ("rows", pa.int64())]
-            if schema.remove_metadata() != pa.schema([*kinds, ("count", pa.float64())]):
-                raise StoreError(f"the classes are {schema.names}, or of other types.")
-        of_part = part.classes["class"].combine_chunks()
-        if labels is None or not of_part.equals(labels):
-            labels = of_part
-            if labels.null_count or not labels.equals(sorted_classes(labels)):
-                raise StoreError("the classes are not in order, or one is null or repeated.")
-        if part.blocks.keys() != (names if len(labels) else set()):
-            raise StoreError(f"the blocks are {one_of(part.blocks)}.")
-        if (part.sample is not None) != (spec.fits_weights and len(labels) > 0):
-            raise StoreError("the sample of rows is missing, or the spec fits no weights.")
-        if part.sample is not None:
-            sampled = [
-                (spec.label, labels.type),
-                *((field.name, field.type) for field in features),
-            ]
-            count = float(part.classes["count"].to_numpy().sum())
-            check_sample(part.sample, pa.schema(sampled), count)
-    classes = pa.concat_tables([part.classes for part in parts])
-    Range(low=1).check("rows", classes["rows"])
-    Range(low=np.finfo(np.float64).tiny).check("count", classes["count"])
-    rows, counts = (classes[name].to_numpy() for name in ("rows", "count"))
-    ends = np.cumsum([part.classes.num_rows for part in parts])
-    counted = np.diff(np.concatenate([[0], np.cumsum(rows)])[ends], prepend=0)
-    read = np.array([part.rows for part in parts])
-    nulls = np.array([part.null_labels for part in parts])
-    wrong = (nulls < 0) | (nulls > read) | (counted > read - nulls)
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise StoreError(f"{counted[first]} labeled rows of {read[first]}.")
-    if spec.weight is None and ((counts != rows).any() or (counted != read - nulls).any()):
-        raise StoreError("the counts of the classes are not those of the rows.")
-    check_profiles([part.columns for part in parts], spec.features, counted)
-
-
-def _numbered(parts: Sequence[Statistics], tables: Sequence[ArrowTable]) -> ArrowTable:
-    """A table of each part as one table, with numbers in place of the classes of all parts."""
-    first, codes = 0, []
-    code, column, labels = None, None, None
-    for part, table in zip(parts, tables, strict=True):
-        if code is None or not (
-            table["class"].equals(column) and part.classes["class"].equals(labels)
-        ):
-            column, labels = table["class"], part.classes["class"]
-            code = label_rows(table, labels.combine_chunks())
-        codes.append(code + first)
-        first += part.classes.num_rows
-    whole = pa.concat_tables(tables).combine_chunks()
-    place = whole.column_names.index("class")
-    numbered: ArrowTable = whole.set_column(place, "class", pa.array(np.concatenate(codes)))
-    return numbered
-
-
-def _check_blocks(
-    spec: ModelSpec, features: pa.Schema, blocks: Mapping[str, ArrowTable], classes: ArrowTable
-) -> None:
-    for name, estimator in bind(spec, features).items():
-        try:
-            estimator.check_statistics(blocks[name], classes)
-        except StoreError as error:
-            raise StoreError(f"block {name!r}: {error}") from error
 
 
 @contextmanager
@@ -436,9 +370,6 @@ def summarize_batches(
     estimators = bind(spec, features)
     label_type = class_type(value_type(schema.field(spec.label).type))
     classes = Accumulator(partial(_merge_classes, spec, label_type), _is_many)
-    running = {
-        name: None if spec.weight else estimator.running() for name, estimator in estimators.items()
-    }
     blocks = {
         str(block.name): Accumulator(
             estimators[str(block.name)].merge,
@@ -468,112 +399,22 @@ def summarize_batches(
             with shared_conversions():
                 for block in spec.blocks:
                     name, columns = str(block.name), select(batch, block.inputs)
-                    if (grown := running[name]) is not None:
-                        grown.add(columns, labels)
-                    else:
-                        blocks[name].add(estimators[name].summarize(columns, labels, weights))
+                    blocks[name].add(estimators[name].summarize(columns, labels, weights))
                 if sampled:
                     rows_of_sample = select(batch, sampled)
                     sample.add(sample_rows(rows_of_sample, sample_schema, weights))
                 profiles.add(profile_columns(select(batch, spec.features)))
         on_rows(batch_rows)
-    tables = {}
-    if classes.parts:
-        for name, parts in blocks.items():
-            grown = running[name]
-            tables[name] = parts.result() if grown is None else grown.statistics()
     return Statistics(
         spec=spec,
         features=features,
         classes=classes.result(),
-        blocks=tables,
+        blocks={name: parts.result() for name, parts in blocks.items() if parts.parts},
         rows=rows,
         null_labels=null_labels,
         sample=sample.result() if sample.parts else None,
         columns=profiles.result() if profiles.parts else empty_profile(spec.features),
     )
-
-
-def summarize_parts(
-    spec: ModelSpec, schema: pa.Schema, parts: Sequence[pa.RecordBatch]
-) -> list[Statistics]:
-    """Statistics of each of several small batches: those of `summarize_batches`, bit by bit.
-
-    If the estimators are `Estimator.separable`, the batches are summarized together, many
-    times faster: the classes are numbered, and a class has another number in each part.
-
-    Args:
-        spec: the model.
-        schema: as for `summarize_batches`.
-        parts: at least one, of one schema.
-
-    Raises:
-        DataError, SpecError, PluginError: as `summarize_batches`.
-    """
-    features = feature_schema(schema, spec.features)
-    estimators = bind(spec, features)
-    # Weighted counts of categories would be added up in another order.
-    together = spec.weight is None and not spec.fits_weights
-    if len(parts) == 1 or not together or not all(e.separable for e in estimators.values()):
-        return [summarize_batches(spec, schema, [part]) for part in parts]
-    columns_of_labels = [part.select([spec.label]) for part in parts]
-    classes = sorted_classes(class_labels(one_batch(columns_of_labels), spec.label).dictionary)
-    size = len(classes)
-    most = max(FEW_CLASSES // max(size, 1), 1)
-    if len(parts) > most:
-        lists = [parts[start : start + most] for start in range(0, len(parts), most)]
-        return [each for some in lists for each in summarize_parts(spec, schema, some)]
-    batch = one_batch(parts)
-    labels = class_labels(batch, spec.label)
-    rows = np.array([part.num_rows for part in parts])
-    part_of = np.repeat(np.arange(len(parts)), rows)
-    mask = _training_rows(labels, None)
-    if mask is not None:
-        selected = pa.array(mask)
-        batch, labels, part_of = batch.filter(selected), labels.filter(selected), part_of[mask]
-    labeled = np.bincount(part_of, minlength=len(parts))
-    tables: dict[str, ArrowTable] = {}
-    profiles: dict[int, ArrowTable] = {}
-    if batch.num_rows:
-        codes = label_codes(labels.dictionary, classes)
-        numbers = part_of * size + codes[labels.indices.to_numpy(zero_copy_only=False)]
-        dictionary = pa.array(np.arange(len(parts) * size))
-        numbered = pa.DictionaryArray.from_arrays(pa.array(numbers, pa.int32()), dictionary)
-        tables["classes"] = _class_counts(numbered, None)
-        with shared_conversions():
-            for name, columns in ((str(block.name), block.inputs) for block in spec.blocks):
-                table = estimators[name].summarize(select(batch, columns), numbered, None)
-                tables[name] = estimators[name].merge([table])
-        present = np.flatnonzero(labeled)
-        of_columns = profile_parts(select(batch, spec.features), labeled[present])
-        profiles = dict(zip(present.tolist(), of_columns, strict=True))
-    split = {name: _split(table, classes, len(parts)) for name, table in tables.items()}
-    none = _merge_classes(spec, class_type(value_type(schema.field(spec.label).type)), [])
-    statistics = []
-    for part in range(len(parts)):
-        profile = profiles.get(part, empty_profile(spec.features))
-        blocks = {name: of[part] for name, of in split.items()} if part in profiles else {}
-        statistics.append(
-            Statistics(
-                spec=spec,
-                features=features,
-                classes=blocks.pop("classes", none),
-                blocks=blocks,
-                rows=int(rows[part]),
-                null_labels=int(rows[part] - labeled[part]),
-                columns=profile,
-            )
-        )
-    return statistics
-
-
-def _split(table: ArrowTable, classes: pa.Array, parts: int) -> list[ArrowTable]:
-    """The tables of parts, of a table by class whose classes are numbered part by part."""
-    numbers, size = table["class"].to_numpy(), len(classes)
-    ends = np.searchsorted(numbers, np.arange(1, parts + 1) * size).tolist()
-    place = table.column_names.index("class")
-    named = table.set_column(place, "class", classes.take(pa.array(numbers % size)))
-    return [named.slice(start, end - start) for start, end in pairwise([0, *ends])]
 
 
 def statistics_of_classes(
@@ -753,22 +594,6 @@ def bind(spec: ModelSpec, features: pa.Schema, row_weight: float = 1.0) -> dict[
     for estimator in estimators.values():
         estimator.on_scarce, estimator.row_weight = spec.on_scarce, row_weight
     return estimators
-
-
-def is_exact(spec: ModelSpec, schema: pa.Schema) -> bool:
-    """Whether statistics do not depend on how rows are split into parts, not even in rounding.
-
-    Args:
-        spec: the model.
-        schema: as for `summarize_batches`.
-
-    Raises:
-        DataError, SpecError, PluginError: as `summarize_batches`.
-    """
-    if spec.weight is not None or spec.fits_weights:
-        return False
-    estimators = bind(spec, feature_schema(schema, spec.features))
-    return all(estimator.exact for estimator in estimators.values())
 
 
 def bind_block(block: Block, features: pa.Schema) -> Estimator:

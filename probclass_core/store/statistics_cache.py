@@ -36,7 +36,7 @@ import probclass_core
 from probclass_core.arguments import check_argument
 from probclass_core.arrow.bundle import Buffer
 from probclass_core.errors import SpecError, StoreError
-from probclass_core.estimation.statistics import Statistics, check_together
+from probclass_core.estimation.statistics import Statistics
 from probclass_core.io.filesystem import Location
 from probclass_core.io.footers import Footer
 from probclass_core.plugins.manager import estimator_of, find_estimator, registry
@@ -97,8 +97,6 @@ class CachedStatistics:
         self._folder = f"{_FOLDER}/{self._summary['digest']}"
         self._read = functools.lru_cache(_MAX_PACKS_IN_MEMORY)(files.read)
         self._packs: dict[str, Pack | None] = {}  # by path; None for a damaged one
-        self._valid: dict[str, bool] = {}  # by path
-        self._checked: dict[str, Statistics] = {}  # of the last pack, by fragment
         self._damaged: set[str] = set()
         self._path_of: dict[str | None, str] = {}  # of the pack, by fragment
         self._footers: dict[str, Footer] = {}
@@ -138,9 +136,6 @@ class CachedStatistics:
         """
         if not self.contains(fragment):
             return None
-        if fragment in self._checked:
-            self.reused += 1
-            return self._checked.pop(str(fragment))
         try:
             entry = self._entry(str(fragment))
         except StoreError as error:
@@ -149,34 +144,15 @@ class CachedStatistics:
         if entry is None:
             return None
         path = self._path_of[fragment]
+        where = self._files.uri_of(path)
         try:
-            statistics = self._valid_statistics(path, str(fragment), features)
-            if statistics is None:
-                where = self._files.uri_of(path)
-                statistics = entry.statistics(self._spec, features, where)
-                if not self._valid[path]:
-                    statistics.check(f"statistics in {where}")
+            statistics = entry.statistics(self._spec, features, where)
+            statistics.check(f"statistics in {where}")
         except StoreError as error:
             self._report_damage(path, error)
             return None
         self.reused += 1
         return statistics
-
-    def _valid_statistics(self, path: str, fragment: str, features: pa.Schema) -> Statistics | None:
-        """The statistics of a fragment, if all entries of its pack were found valid together."""
-        if path not in self._valid:
-            self._valid[path] = False
-            with suppress(StoreError, FileNotFoundError):
-                pack, data = self._packs[path], self._read(path)
-                entries = {} if pack is None else {f: pack.entry(f, data) for f in pack.fragments}
-                checked = {
-                    name: entry.statistics(self._spec, features, path)
-                    for name, entry in entries.items()
-                }
-                check_together(list(checked.values()))
-                self._valid[path] = True
-                self._checked = checked
-        return self._checked.pop(fragment, None)
 
     def _entry(self, fragment: str) -> Entry | None:
         """The entry of a fragment, or None if another process has removed it."""

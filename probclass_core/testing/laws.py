@@ -23,7 +23,7 @@ from probclass_core.estimation.contract import (
     ItemizedLikelihood,
     LinearLikelihood,
 )
-from probclass_core.estimation.statistics import merge, refine, summarize_batches, summarize_parts
+from probclass_core.estimation.statistics import merge, refine
 from probclass_core.model.model import Model, finalize
 from probclass_core.pipeline.training import summarize
 from probclass_core.sql.query import joint_sql
@@ -146,48 +146,6 @@ def workers_do_not_matter(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
     """One thread and two threads fit the same model, to the last bit."""
     models = [trial.fit(InParts(parts), workers=workers) for workers in (1, 2)]
     _check_same_id(trial, *models)
-
-
-@law
-def parts_are_separable(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
-    """Small parts that are summarized together have the statistics of each, to the last bit."""
-    spec, schema = trial.spec(), parts[0].schema
-    batches = [batch for part in parts for batch in part.combine_chunks().to_batches()]
-    together = summarize_parts(spec, schema, batches)
-    for batch, statistics in zip(batches, together, strict=True):
-        alone = summarize_batches(spec, schema, [batch])
-        for name, table in alone.tables.items():
-            expected, actual = repr(table.to_pylist()), repr(statistics.tables[name].to_pylist())
-            check(actual == expected, f"{name}: {expected}", f"{name}: {actual}")
-
-
-@law
-def exact_statistics_do_not_depend_on_parts(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
-    """Statistics that claim to be exact are merged to those of the whole, to the last bit."""
-    whole = trial.summarize(pa.concat_tables(parts))
-    if trial.bound(whole).exact:
-        merged = merge([trial.summarize(part) for part in parts])
-        for name, table in whole.tables.items():
-            expected, actual = repr(table.to_pylist()), repr(merged.tables[name].to_pylist())
-            check(actual == expected, f"{name}: {expected}", f"{name}: {actual}")
-
-
-@law
-def running_statistics_are_those_of_merged_batches(
-    trial: Trial, *, parts: Sequence[pa.Table]
-) -> None:
-    """Statistics that grow with each batch are those of merged batches, to the last bit."""
-    batches = [labeled_batch(trial, part) for part in parts]
-    batches = [(batch, labels) for batch, labels in batches if batch.num_rows]
-    estimator = trial.bound(trial.summarize(pa.concat_tables(parts)))
-    running = estimator.running()
-    if running is None or not batches:
-        return
-    for batch, labels in batches:
-        running.add(batch, labels)
-    merged = estimator.merge([estimator.summarize(*labeled, None) for labeled in batches])
-    expected, actual = repr(merged.to_pylist()), repr(running.statistics().to_pylist())
-    check(actual == expected, expected, actual)
 
 
 @functools.partial(law, weighted=True)
@@ -568,9 +526,6 @@ LAWS: Sequence[Law] = (
     finalize_is_deterministic,
     fit_is_deterministic,
     workers_do_not_matter,
-    parts_are_separable,
-    exact_statistics_do_not_depend_on_parts,
-    running_statistics_are_those_of_merged_batches,
     weights_count_rows,
     row_order_does_not_matter,
     batch_size_does_not_matter,

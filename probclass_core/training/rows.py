@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, compress
+from operator import not_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import joined, read_rows
 from probclass_core.arrow.parts import feature_schema
 from probclass_core.errors import DataError, ProbClassError, SpecError, expect
 from probclass_core.estimation.statistics import (
     Statistics,
-    is_exact,
     merge_all,
     summarize_batches,
-    summarize_parts,
 )
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import ProgressOption, RowCounter
-from probclass_core.execution.threads import available_processors
 from probclass_core.io.filters import Where
 from probclass_core.io.footers import with_footer_cache
 from probclass_core.io.memory import ReaderTable
@@ -33,23 +30,12 @@ from probclass_core.io.table import (
     Fragment,
     Plan,
     Table,
-    batches_of,
-    small_together,
 )
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
 
 if TYPE_CHECKING:
     from probclass_core.store.statistics_cache import CachedStatistics, CacheOption, StatisticsCache
     from probclass_core.training.shards import Shard
-
-_ROWS_TOGETHER = 32_768
-"""Largest number of rows of several small fragments that are summarized together."""
-
-_LEAST_LISTS = 32
-"""Least number of lists, if there are as many fragments, so that all workers are busy."""
-
-_PARTS_PER_PROCESSOR = 2
-"""Parts of the rows of a model for which parts make no difference."""
 
 
 class _DamagedEntryError(Exception):
@@ -220,34 +206,6 @@ class SummarizeFragment:
                 return statistics
         return summarize_batches(self.spec, self.schema, fragment.read(), on_rows, self.most_rows)
 
-    def each(
-        self,
-        fragments: Sequence[Fragment],
-        on_rows: Callable[[int], None] = lambda rows: None,
-    ) -> list[Statistics]:
-        """The statistics of several fragments, which are summarized together if they are small.
-
-        Args:
-            fragments: at least one.
-            on_rows: called with numbers of rows as they are done.
-        """
-        if len(fragments) == 1 or any(isinstance(each, AggregatingFragment) for each in fragments):
-            return [self(fragment, on_rows) for fragment in fragments]
-        batches = [list(of_fragment) for of_fragment in batches_of(fragments)]
-        if any(len(of_fragment) != 1 for of_fragment in batches):
-            statistics = [summarize_batches(self.spec, self.schema, each) for each in batches]
-        else:
-            statistics = summarize_parts(self.spec, self.schema, list(chain(*batches)))
-        on_rows(sum(part.rows for part in statistics))
-        return statistics
-
-    def whole(self, plan: Plan, on_rows: Callable[[int], None] = lambda rows: None) -> Statistics:
-        """The statistics of all rows of a plan, of a model for which parts make no difference."""
-        lists = small_together(plan, enumerate(plan.fragments), _ROWS_TOGETHER)
-        batches = chain.from_iterable(map(batches_of, lists))
-        rows = joined(chain.from_iterable(batches), read_rows(self.schema))
-        return summarize_batches(self.spec, self.schema, rows, on_rows, self.most_rows)
-
 
 def _summarize_fragments(
     plan: Plan,
@@ -256,40 +214,23 @@ def _summarize_fragments(
     cached: CachedStatistics | None,
     on_rows: Callable[[int], None],
 ) -> Iterator[Statistics]:
-    """Yield the statistics of the fragments, in order: from the cache, or summarized and cached.
+    """Yield the statistics of the fragments, in order: from the cache, or summarized and cached."""
 
-    With a cache they are those of each fragment; without one, small fragments may be one part.
-    """
-    spec = summarize.spec
-
-    def summarized(fragments: Iterable[tuple[int, Fragment]]) -> Iterator[Statistics]:
+    def summarized(fragments: Iterable[Fragment]) -> Iterator[Statistics]:
         if engine.in_process:
-            most = min(_ROWS_TOGETHER, (plan.rows or 0) // _LEAST_LISTS)
-            work = partial(summarize.each, on_rows=on_rows)
-            yield from chain.from_iterable(engine.map(work, small_together(plan, fragments, most)))
+            yield from engine.map(partial(summarize, on_rows=on_rows), fragments)
             return
-        for statistics in engine.map(summarize, (fragment for _, fragment in fragments)):
+        for statistics in engine.map(summarize, fragments):
             on_rows(statistics.rows)
             yield statistics
 
     if cached is None:
-        is_read = not any(isinstance(each, AggregatingFragment) for each in plan.fragments)
-        if (
-            engine.in_process
-            and is_read
-            and any(plan.fragment_rows)
-            and is_exact(spec, plan.schema)
-        ):
-            parts = plan.split(_PARTS_PER_PROCESSOR * available_processors())
-            yield from engine.map(partial(summarize.whole, on_rows=on_rows), parts)
-        else:
-            yield from summarized(enumerate(plan.fragments))
+        yield from summarized(plan.fragments)
         return
-    features = feature_schema(plan.schema, spec.features)
+    features = feature_schema(plan.schema, summarize.spec.features)
     # This thread alone reads and writes the cache, so workers need not reach the store.
     is_cached = [cached.contains(fragment.digest) for fragment in plan.fragments]
-    missing = (each for each in enumerate(plan.fragments) if not is_cached[each[0]])
-    computed = summarized(missing)
+    computed = summarized(compress(plan.fragments, map(not_, is_cached)))
     try:
         for position, fragment in enumerate(plan.fragments):
             found = is_cached[position]
@@ -300,7 +241,7 @@ def _summarize_fragments(
                 # A cached entry may turn out to be damaged or removed; summarize it after all.
                 if found and any(plan.from_cache[position : position + 1]):
                     raise _DamagedEntryError
-                statistics = next(summarized([(position, fragment)]) if found else computed)
+                statistics = next(summarized([fragment]) if found else computed)
                 cached.save(fragment.digest, statistics, plan.footer_of(fragment))
             yield statistics
     finally:

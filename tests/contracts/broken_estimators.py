@@ -56,40 +56,6 @@ class _SmoothsEveryBatch(_Base):
         return _with(table, "count", pc.add(table["count"], 1.0))
 
 
-class _LooksAtOtherClasses(_Base):
-    """Claims to be separable, with counts that depend on the number of classes."""
-
-    separable = True
-
-    def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
-        table = super().summarize(batch, classes, weights)
-        return _with(table, "count", pc.add(table["count"], float(len(classes.dictionary))))
-
-
-class _ClaimsToBeExact(_Base):
-    """Claims that sums of decimal fractions do not depend on their order."""
-
-    exact = True
-
-
-class _KeepsTheLastBatch(_Base):
-    """Has running statistics, which are those of the last batch."""
-
-    def running(self) -> Any:
-        return _LastBatch(self)
-
-
-class _LastBatch:
-    def __init__(self, estimator: Any) -> None:
-        self._estimator = estimator
-
-    def add(self, batch: Any, classes: Any) -> None:
-        self._last = self._estimator.summarize(batch, classes, None)
-
-    def statistics(self) -> pa.Table:
-        return self._estimator.merge([self._last])
-
-
 class _AveragesParts(_Base):
     """Averages the means of parts without weighting them by their rows."""
 
@@ -407,9 +373,6 @@ BROKEN: Mapping[str, type[Estimator]] = {
     "finalize_is_deterministic": _CountsItsCalls,
     "fit_is_deterministic": _DrawsWithoutASeed,
     "workers_do_not_matter": _DependsOnTheThread,
-    "parts_are_separable": _LooksAtOtherClasses,
-    "exact_statistics_do_not_depend_on_parts": _ClaimsToBeExact,
-    "running_statistics_are_those_of_merged_batches": _KeepsTheLastBatch,
     "weights_count_rows": _IgnoresWeights,
     "row_order_does_not_matter": _SkipsTheFirstRow,
     "batch_size_does_not_matter": _ScalesEachBatch,

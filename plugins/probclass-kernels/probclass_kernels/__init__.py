@@ -31,7 +31,7 @@ _FEW_COUNTS = 4096
 """Number of counts up to which the same one is often written twice in a row."""
 
 library = ctypes.CDLL(str(Path(__file__).with_name("kernels.so")))
-_array, _rows, _number, _flag = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_int
+_array, _rows, _number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 library.sort_by_class.argtypes = [_array, _rows, _rows, _array, _array, _array]
 library.sums_by_class.argtypes = [
     *(_array, _rows, _rows, _array, _array, _array, _rows, _rows),
@@ -43,11 +43,6 @@ library.center_by_class.argtypes = [
 ]
 library.extremes.argtypes = [_array, _rows, _array]
 library.extremes.restype = _rows
-library.count_cells.argtypes = [
-    *(_array, _array, _rows, _number, _flag, _number),
-    *(ctypes.c_int32, ctypes.c_int32, _array, _array, _array),
-]
-library.count_cells.restype = _rows
 library.count_codes.argtypes = [
     *(_array, _array, _rows, ctypes.c_int32, ctypes.c_int32, _array, _array)
 ]
@@ -187,52 +182,6 @@ def extremes(values: Floats) -> Extremes:
         address_of(values, np.float64), len(values), address_of(ends, np.float64)
     )
     return float(ends[0]), float(ends[1]), missing
-
-
-def count_cells(
-    values: Floats,
-    group: Integers,
-    counts: Integers,
-    distinct: Floats | None,
-    *,
-    scale: float,
-    whole: bool,
-    low: float,
-) -> Integers:
-    """Count rows by class and cell: the cell of x is ⌊x · scale⌋ − low.
-
-    Args:
-        values: finite, ``(n,)``.
-        group: class of each row, ``(n,)``.
-        counts: ``(k, cells)``, to which the rows are added.
-        distinct: the only value of each cell, ``(cells,)``, NaN for a cell that takes the first
-            value that comes; None if all values of a cell are counted.
-        scale: a power of two.
-        whole: whether values are rounded down before they are scaled.
-        low: number of the first cell.
-
-    Returns:
-        Positions of the rows that have no cell.
-
-    Raises:
-        IndexError: if a class is not from 0 to below ``k``.
-    """
-    others = np.empty(len(values), np.int64)
-    left = library.count_cells(
-        address_of(values, np.float64),
-        address_of(group, np.int64),
-        len(values),
-        scale,
-        whole,
-        low,
-        counts.shape[0],
-        counts.shape[1],
-        address_of(counts, np.int64),
-        None if distinct is None else address_of(distinct, np.float64),
-        address_of(others, np.int64),
-    )
-    _check(left)
-    return others[:left]
 
 
 def count_codes(group: Codes, codes: Codes, classes: int, size: int) -> Integers:

@@ -243,55 +243,6 @@ void center_by_class(const double *const *columns, int64_t d, int64_t n, const i
     }
 }
 
-/* Count rows in a table of cells ⌊x · scale⌋ − low by class; returns how many rows it has no cell
-   for, or −1 if a group is not that of a class.
-
-   values: (n,), finite.
-   group: (n,), class of each row, from 0 to below classes.
-   whole: whether values are rounded down before they are scaled.
-   size: number of cells.
-   counts: (classes, size), fewer than 2³¹, added to.
-   distinct: (size,), the only value of each cell, NaN if it is free, in which case the first value
-       takes it; or NULL if a cell may have many values.
-   others: (n,), rows without a cell, written from the beginning. */
-int64_t count_cells(const double *values, const int64_t *group, int64_t n, double scale, int whole,
-                    double low, int32_t classes, int32_t size, int64_t *counts, double *distinct,
-                    int64_t *others) {
-    int64_t left = 0;
-    double above = (double)size;
-    for (int64_t start = 0; start < n; start += BLOCK) {
-        const double *x = values + start;
-        const int64_t *class = group + start;
-        int rows = n - start < BLOCK ? (int)(n - start) : BLOCK, invalid = 0;
-        for (int i = 0; i < rows; i++) invalid |= class[i] < 0 || class[i] >= classes;
-        if (invalid) return -1;
-        double cell[BLOCK];
-        for (int i = 0; i < rows; i++) cell[i] = whole ? floor(x[i]) : x[i];
-        int32_t place[BLOCK], first[BLOCK];
-        for (int i = 0; i < rows; i++) {
-            double number = floor(cell[i] * scale) - low;
-            double inside = number >= 0.0 && number < above ? number : -1.0;
-            place[i] = (int32_t)inside;
-            first[i] = (int32_t)class[i] * size;
-        }
-        for (int i = 0; distinct && i < rows; i++) {
-            if (place[i] < 0) continue;
-            double only = distinct[place[i]];
-            if (only != only)
-                distinct[place[i]] = x[i] + 0.0;
-            else if (only != x[i])
-                place[i] = -1;
-        }
-        for (int i = 0; i < rows; i++) {
-            if (place[i] < 0)
-                others[left++] = start + i;
-            else
-                counts[first[i] + place[i]]++;
-        }
-    }
-    return left;
-}
-
 /* Count rows by class and code, null first: counts[class, 1 + code]; returns 0, or −1 if a group is
    not that of a class, or a code is not one of the codes.
 

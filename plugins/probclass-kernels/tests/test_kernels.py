@@ -129,46 +129,6 @@ def test_decimals_are_divided_if_doubles_represent_them(low: Any, scale: int, ot
         assert values is None
 
 
-@given(columns(), st.integers(-3, 6), st.integers(1, 200))
-def test_rows_are_counted_in_the_cells_of_a_table(
-    column: tuple[Any, Any], exponent: int, size: int
-) -> None:
-    values, codes = column
-    scale, low = 2.0**-exponent, -float(size // 2)
-    counts = np.zeros((CLASSES, size), np.int64)
-    others = kernels.count_cells(
-        values, codes.astype(np.int64), counts, None, scale=scale, whole=exponent > 0, low=low
-    )
-    cell = np.floor((np.floor(values) if exponent > 0 else values) * scale) - low
-    inside = (cell >= 0) & (cell < size)
-    same(others, np.flatnonzero(~inside))
-    expected = np.zeros((CLASSES, size), np.int64)
-    np.add.at(expected, (codes[inside], cell[inside].astype(int)), 1)
-    same(counts, expected)
-
-
-@given(columns())
-def test_a_cell_of_a_distinct_value_counts_no_other_value(column: tuple[Any, Any]) -> None:
-    values, codes = column
-    values = np.round(values % 8.0, 1)
-    counts, distinct = np.zeros((CLASSES, 16), np.int64), np.full(16, np.nan)
-    others = kernels.count_cells(
-        values, codes.astype(np.int64), counts, distinct, scale=2.0, whole=False, low=0.0
-    )
-    cell = np.floor(values * 2.0).astype(int)
-    for number in range(16):
-        of_cell = np.flatnonzero(cell == number)
-        if not len(of_cell):
-            assert np.isnan(distinct[number])
-            continue
-        first = values[of_cell[0]]
-        counted = of_cell[values[of_cell] == first]
-        assert distinct[number] == first
-        same(counts[:, number], np.bincount(codes[counted], minlength=CLASSES))
-        assert set(others) >= set(of_cell) - set(counted)
-    assert counts.sum() + len(others) == len(values)
-
-
 @given(st.integers(0, 2**32), sizes, st.integers(1, 50) | st.integers(2000, 3000))
 def test_codes_are_counted_by_class_null_first(seed: int, rows: int, size: int) -> None:
     rng = np.random.default_rng(seed)
@@ -227,15 +187,10 @@ def test_cuts_that_depend_on_rounding_are_left_to_the_caller() -> None:
 def test_a_class_that_does_not_exist_is_refused(invalid: int) -> None:
     codes = np.zeros(3000, np.int32)
     codes[2500] = invalid
-    values, counts = np.zeros(3000), np.zeros((CLASSES, 4), np.int64)
     with pytest.raises(IndexError, match="number"):
         kernels.sort_by_class(codes, CLASSES)
     with pytest.raises(IndexError, match="number"):
         kernels.count_codes(codes, np.zeros(3000, np.int32), CLASSES, 4)
-    with pytest.raises(IndexError, match="number"):
-        kernels.count_cells(
-            values, codes.astype(np.int64), counts, None, scale=1.0, whole=False, low=0.0
-        )
 
 
 @pytest.mark.parametrize("invalid", [-2, 4, 2**31 - 1, -(2**31)])

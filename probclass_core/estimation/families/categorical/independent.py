@@ -99,8 +99,6 @@ class Categorical(Estimator):
     name: ClassVar[str] = "categorical"
     factorizes = True
     models = CATEGORIES
-    separable = True
-    exact = True
     Options = IndependentOptions
     options: IndependentOptions
 

@@ -77,8 +77,6 @@ class CategoricalJoint(Estimator):
 
     name: ClassVar[str] = "categorical_joint"
     models = CATEGORIES
-    separable = True
-    exact = True
     Options = CategoricalOptions
     options: CategoricalOptions
 

@@ -53,7 +53,6 @@ from probclass_core.estimation.formulas import Bins, Formula, Lookup
 from probclass_core.estimation.histogram import (
     FEWEST_CELLS,
     Histogram,
-    RunningHistogram,
     histogram,
     lower_edges,
 )
@@ -94,7 +93,6 @@ class Discretized(Estimator):
     name: ClassVar[str] = "discretized"
     factorizes = True
     models = NUMBERS
-    exact = True
 
     class Options(EstimatorOptions):
         """Options of `Discretized`."""
@@ -175,10 +173,6 @@ class Discretized(Estimator):
             return histogram(values, width, group, weights, groups, self.options.cells)
         lower = np.array([-np.inf, *cuts])
         return Histogram(lower, 0.0, _bin_counts(values, lower[1:], group, weights, groups))
-
-    def running(self) -> RunningCells:
-        """See `Estimator.running`."""
-        return RunningCells(self)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         classes = sorted_classes(pa.concat_tables(tables)["class"])
@@ -392,75 +386,6 @@ class Discretized(Estimator):
         if self.options.method == "frequency":
             return frequency_cuts(cells, self.options.bins)
         return mdl_cuts(cells, self.row_weight)
-
-
-class RunningCells:
-    """See `Discretized.running`."""
-
-    def __init__(self, estimator: Discretized) -> None:
-        self._features, options = estimator.features.names, estimator.options
-        self._models_nulls = estimator.models_nulls
-        self._cells = [
-            _GivenBins(options.cuts[name])
-            if name in options.cuts
-            else RunningHistogram(options.cells)
-            for name in self._features
-        ]
-        self._labels = pa.nulls(0)
-        self._nulls = np.zeros((len(self._features), 0))
-
-    def add(self, batch: pa.RecordBatch, classes: pa.DictionaryArray) -> None:
-        group = self._numbers(classes)
-        groups = len(self._labels)
-        if groups > self._nulls.shape[1]:
-            self._nulls = np.pad(self._nulls, ((0, 0), (0, groups - self._nulls.shape[1])))
-        for name, cells, nulls in zip(self._features, self._cells, self._nulls, strict=True):
-            values, width, null = _observed(batch, name)
-            of_rows = group
-            if null is not None:
-                of_rows = group[~null]
-                if self._models_nulls:
-                    nulls += np.bincount(group[null], minlength=groups)
-            cells.add(values, width, of_rows, groups)
-
-    def statistics(self) -> pa.Table:
-        order = pc.sort_indices(self._labels).to_numpy()
-        cells = []
-        for running in self._cells:
-            found = running.result(len(order))
-            cells.append(Histogram(found.values, found.width, found.counts[order]))
-        classes = self._labels.take(pa.array(order))
-        return _table(self._features, classes, cells, self._nulls[:, order])
-
-    def _numbers(self, classes: pa.DictionaryArray) -> IntArray:
-        """The number of the class of each row, ``(n,)``; a new class has the next number."""
-        codes = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        labels = classes.dictionary
-        if not len(self._labels):
-            self._labels = labels
-        if not self._labels.equals(labels):
-            new = labels.filter(pc.invert(pc.is_in(labels, value_set=self._labels)))
-            self._labels = pa.concat_arrays([self._labels, new])
-            codes = label_codes(labels, self._labels)[codes]
-        return np.asarray(codes)
-
-
-class _GivenBins:
-    """Counts of the bins of given cuts, with the methods of `RunningHistogram`."""
-
-    def __init__(self, cuts: Sequence[float]) -> None:
-        self._cuts = np.array(cuts, dtype=np.float64)
-        self._counts = np.zeros((0, len(cuts) + 1))
-
-    def add(self, values: FloatArray, width: float, group: IntArray, groups: int) -> None:
-        before = self._counts
-        self._counts = _bin_counts(values, self._cuts, group, None, groups)
-        self._counts[: len(before)] += before
-
-    def result(self, groups: int) -> Histogram:
-        counts = np.zeros((groups, self._counts.shape[1]))
-        counts[: len(self._counts)] = self._counts
-        return Histogram(np.append(-np.inf, self._cuts), 0.0, counts)
 
 
 def _bin_counts(

@@ -80,7 +80,6 @@ class GaussianDiagonal(Estimator):
     name: ClassVar[str] = "gaussian_diagonal"
     factorizes = True
     models = NUMBERS
-    separable = True
 
     class Options(NormalOptions):
         """Options of `GaussianDiagonal`."""

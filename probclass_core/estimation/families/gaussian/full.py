@@ -104,7 +104,6 @@ class GaussianFull(Estimator):
 
     name: ClassVar[str] = "gaussian_full"
     models = NUMBERS
-    separable = True
     density: ClassVar[type[GaussianFullLikelihood]] = GaussianFullLikelihood
 
     class Options(NormalOptions):
