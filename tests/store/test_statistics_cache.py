@@ -137,7 +137,7 @@ def test_another_release_or_estimator_version_reads_again(
     fit_and_count(lake, store)
     release = pc.__version__
     with monkeypatch.context() as patch:
-        patch.setattr(pc, "__version__", "99.0")
+        patch.setattr("probclass_core.store.statistics_cache.VERSION", "99.0")
         assert fit_and_count(lake, store) == (480, 0)
         assert {entry.stale for entry in entries(store)} == {None, f"of release {release}"}
     plugin = dataclasses.replace(registry().estimators["categorical"], statistics_version=2)

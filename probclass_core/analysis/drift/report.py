@@ -31,7 +31,8 @@ from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import DataError, SpecError, one_of, shown
 from probclass_core.estimation.families.discretized.cuts import bin_name
 from probclass_core.estimation.statistics import Statistics
-from probclass_core.model.model import Model, ModelOption, as_model, finalize, is_model
+from probclass_core.model.finalize import finalize
+from probclass_core.model.model import Model, ModelOption, as_model, is_model
 
 _NUMBERS = (
     "divergence",
