@@ -29,7 +29,6 @@ from probclass_core.io.table import (
     AggregatingFragment,
     Fragment,
     Plan,
-    Table,
 )
 from probclass_core.spec.model_spec import ModelSpec
 
