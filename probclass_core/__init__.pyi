@@ -2,14 +2,14 @@
 
 from .analysis.bayes_rule import BayesTable as BayesTable, bayes_rule as bayes_rule
 from .analysis.comparison import Comparison as Comparison, ModelOdds as ModelOdds
-from .pipeline.cross_validation import (
+from .training.cross_validation import (
     CrossValidation as CrossValidation,
     CrossValidations as CrossValidations,
     cross_validate as cross_validate,
 )
 from .arrow.sparse_counts import counts_column as counts_column
 from .model.decision import DecisionRule as DecisionRule
-from .analysis.drift.report import Drift as Drift, drift as drift
+from .analysis.distributions.drift import Drift as Drift, drift as drift
 from .execution.engine import Engine as Engine
 from .plugins.descriptors import EnginePlugin as EnginePlugin
 from .errors import (
@@ -38,9 +38,9 @@ from .plugins.descriptors import (
 )
 from .analysis.evaluation import Evaluation as Evaluation
 from .analysis.explanation import Explanation as Explanation, explain as explain
-from .analysis.health.report import Health as Health
-from .analysis.health.verdicts import Verdict as Verdict
-from .analysis.health.watch import Watch as Watch
+from .analysis.distributions.health import Health as Health
+from .analysis.distributions.verdicts import Verdict as Verdict
+from .analysis.distributions.watch import Watch as Watch
 from .analysis.importance import Importance as Importance, importance as importance
 from .training.postfit import (
     calibrate as calibrate,
@@ -53,8 +53,7 @@ from .operation.runs import (
     plan_run as plan_run,
 )
 from .plugins.hookspecs import hookimpl as hookimpl
-from .model.finalize import finalize as finalize
-from .model.model import Model as Model
+from .model.model import Model as Model, finalize as finalize
 from .pipeline.comparison import compare as compare
 from .pipeline.evaluation import evaluate as evaluate, health as health
 from .pipeline.scoring import score as score

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -41,14 +41,14 @@ class Levels:
         probability: P(value | class), ``(m, k)``.
         cuts: ascending cuts between bins of numbers, one fewer than bins; a bin contains its lower
             cut, and a null comes after the bins. None for other values.
-        exclusive: whether a row has one of the values, so that they sum to 1. If not, as for the
-            terms of a text, each value is present or absent by itself.
+        of: "value" of the column; "item" if each item of a row, such as a word, has one of the
+            values; "presence" if each of them is in the row or not, so that they do not sum to 1.
     """
 
     names: Sequence[str | None]
     probability: FloatArray
     cuts: FloatArray | None = None
-    exclusive: bool = True
+    of: Literal["value", "item", "presence"] = "value"
 
     @property
     def missing(self) -> FloatArray | None:

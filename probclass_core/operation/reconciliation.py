@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeGuard, get_args
 
 import pyarrow.compute as pc
 
-from probclass_core.analysis.health.watch import Watch, WatchOption
+from probclass_core.analysis.distributions.watch import Watch, WatchOption
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import as_json
 from probclass_core.arrow.display import Part, Report, TablePart

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from probclass_core.analysis.distributions.health import Health
+from probclass_core.analysis.distributions.sums import HealthMeter
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
-from probclass_core.analysis.health.report import Health
-from probclass_core.analysis.health.sums import HealthMeter
 from probclass_core.arguments import checks_arguments
 from probclass_core.errors import DataError
 from probclass_core.execution.engine import EngineOption

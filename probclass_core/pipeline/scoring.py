@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from probclass_core.analysis.health.watch import Watch, WatchOption
+from probclass_core.analysis.distributions.watch import Watch, WatchOption
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import json_digest
 from probclass_core.errors import SpecError, TableError
@@ -85,8 +85,8 @@ def score(
         decision: decision rule; see `DecisionRule`.
         prior: shares of the classes to have the posteriors under, instead of those of the training:
             a table ``{class: share}``, or ``"estimated"`` to estimate those of each partition by
-            EM, which reads its rows twice; see `analysis.health.label_shift`. It changes no log
-            p(x).
+            EM, which reads its rows twice; see `analysis.distributions.label_shift`. It changes no
+            log p(x).
         overwrite: ``"partition"`` replaces the partition; ``"append"`` adds to it, once for each
             model, input and configuration; ``"never"`` refuses a partition that exists, unless it
             was made from the same, before anything is written.

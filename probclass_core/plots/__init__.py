@@ -9,8 +9,6 @@ evaluation  an evaluation: reliability and confusion; differences of cross-valid
 over_time   a scored table day by day
 weights     block weights: importance of each block
 evidence    what columns contribute: on average over rows, and in one row
-blocks      the blocks of a model that read a column
-levels      the probabilities of categories and bins of a column
 marginals   the density of a few columns, and the rows to plot with it
 regions     the region in which a class has most of its density
 methods     plots as methods of what they show

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.analysis.distributions.reading import null_share, read_column, training_ends
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import NotSupportedError, SpecError
+from probclass_core.estimation.marginals import Levels
 from probclass_core.model.model import Model
-from probclass_core.plots.levels import Bins, Levels, column_levels
-from probclass_core.plots.marginals import Marginal, rows_by_class
+from probclass_core.plots.marginals import Bins, Marginal, rows_by_class
 from probclass_core.plots.regions import find_region
 from probclass_core.plots.style import (
     GREY,
@@ -79,9 +80,14 @@ def effect(model: Model, column: str, *, data: Any = None, most: int = 15) -> Fi
     """
     if most < 1:
         raise SpecError(f"most must be at least 1, got {most!r}.")
-    levels, missing = column_levels(model, column)
-    bins = None
-    if levels is not None and levels.cuts is not None and len(levels.names) > 1:
+    if (found := read_column(model, column)) is None:
+        raise NotSupportedError(
+            f"the model has no distribution of column {column!r}: training saw no value of it, or "
+            "its estimator does not describe it."
+        )
+    levels = found[1].without_missing() if isinstance(found[1], Levels) else None
+    missing, bins = null_share(model, column), None
+    if levels is not None and _has_bins(levels):
         bins = Bins.of(model, column, levels)
     if levels is None or (bins is not None and (data is not None or _is_legible(bins))):
         return _draw_numbers(model, column, bins, missing, data)
@@ -101,7 +107,7 @@ def _draw_numbers(
     grid = figure.subplots(2, len(widths), sharex="col", squeeze=False, width_ratios=widths)
     upper, lower = grid[:, 0]
     present = 1.0 if missing is None else 1.0 - missing
-    shown = _training_range(model, column)
+    shown = [*(training_ends(model, column=column) or ())]
     if data is not None:
         (values,), codes = rows_by_class(model, data, [column])
         shown = [*shown, values.min(), values.max()]
@@ -111,7 +117,7 @@ def _draw_numbers(
         _draw_steps(upper, lower, model, bins, present)
     else:
         marginal = Marginal(model, [column])
-        if marginal.whole[0]:
+        if marginal.curves[0].whole:
             quantity = "probability"
         _draw_curves(upper, lower, model, marginal, present, shown)
     if shown and min(shown) < max(shown):
@@ -133,11 +139,9 @@ def _draw_numbers(
     return figure
 
 
-def _training_range(model: Model, column: str) -> list[float]:
-    """The least and the largest value of the training rows; empty if it is unknown."""
-    seen = (model.training.get("columns") or {}).get(column, {})
-    ends = [seen.get("min"), seen.get("max")]
-    return [float(end) for end in ends if end is not None]
+def _has_bins(levels: Levels) -> bool:
+    """Whether there are several bins of numbers, and not only absence and presence."""
+    return levels.cuts is not None and len(levels.names) > 1 and not levels.is_presence
 
 
 def _is_legible(bins: Bins) -> bool:
@@ -163,13 +167,13 @@ def _draw_curves(
         if curve is not None and len(curve[0]) > 1:
             density = np.exp(curve[1]) * present[position]
             density[curve[1] > _UNBOUNDED] = np.nan
-            marker = class_style(position).marker if marginal.whole[0] else ""
+            marker = class_style(position).marker if marginal.curves[0].whole else ""
             upper.plot(curve[0], density, marker=marker, markersize=4, **line)
         elif means is not None:
             upper.axvline(means[position, 0], **line)
         if curve is not None:
             points = np.union1d(points, curve[0])
-    points = np.unique(np.round(points)) if marginal.whole[0] else points
+    points = np.unique(np.round(points)) if marginal.curves[0].whole else points
     with np.errstate(divide="ignore"):
         joint = marginal(points[:, None]) + model.log_prior + np.log(present)
     for position, share in enumerate(_posterior(joint).T):

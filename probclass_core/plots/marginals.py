@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from probclass_core.analysis.distributions.reading import (
+    block_marginal,
+    blocks_of,
+    read_column,
+    training_ends,
+)
 from probclass_core.arrow.arrays import (
     MISSING,
     FloatArray,
@@ -16,42 +22,58 @@ from probclass_core.arrow.arrays import (
     as_table,
     category_codes,
     check_columns,
-    is_numeric_type,
     label_codes,
     numeric_column,
 )
 from probclass_core.arrow.parts import select, source_columns
 from probclass_core.errors import DataError, SpecError
-from probclass_core.estimation.families.knn.density import KnnDensityLikelihood
+from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
-from probclass_core.plots.blocks import blocks_of, marginal_log_likelihood
-from probclass_core.plots.levels import Bins, column_levels, levels_of
 from probclass_core.spec.model_spec import Block
 
-_LARGEST_COUNT = 2.0**53
-_LARGEST_NUMBER = 1e30
 
+@dataclass(frozen=True)
+class Bins:
+    """Bins of numbers between finite edges, with a constant density in each.
 
-def _density_blocks(model: Model, column: str) -> list[Block]:
-    """The blocks in which a column of numbers has a density."""
-    blocks = blocks_of(model, column)
-    if not is_numeric_type(model.features.field(column).type):
-        return []
-    return [block for block in blocks if levels_of(model, block, column) is None]
-
-
-def _bins(model: Model, column: str) -> Bins:
-    """The bins of a column that has no density.
-
-    Raises:
-        SpecError: if it has categories.
+    Attributes:
+        edges: ascending, ``(m + 1,)``; the outer ones are the range of the training rows.
+        probability: P(bin | class), ``(m, k)``.
     """
-    levels, _ = column_levels(model, column)
-    if levels is None or levels.cuts is None:
-        raise SpecError(
-            f"column {column!r} has categories, not numbers; use effect (probclass plot effect)."
-        )
-    return Bins.of(model, column, levels)
+
+    edges: FloatArray
+    probability: FloatArray
+
+    @classmethod
+    def of(cls, model: Model, column: str, levels: Levels) -> Bins:
+        """The bins of a column whose levels have cuts and do not include null."""
+        cuts: list[float] = [] if levels.cuts is None else levels.cuts.tolist()
+        low, high = training_ends(model, column=column) or (None, None)
+        # Of an unknown range, the outer bins are as wide as the others on average.
+        first, last = (cuts[0], cuts[-1]) if cuts else (0.0, 0.0)
+        width = (last - first) / max(len(cuts) - 1, 1) or max(0.5, 0.5 * abs(first))
+        low = low if low is not None and (low < first or not cuts) else first - width
+        high = high if high is not None and (high > last or not cuts) else last + width
+        edges = np.array([low, *cuts, max(high, np.nextafter(low, np.inf))])
+        return cls(edges, levels.probability)
+
+    @property
+    def density(self) -> FloatArray:
+        """p(x | class) in each bin, ``(m, k)``."""
+        return self.probability / np.diff(self.edges)[:, None]
+
+    @property
+    def curve(self) -> Curve:
+        """The same as a curve."""
+        return Curve(self._log_density, low=float(self.edges[0]), high=float(self.edges[-1]))
+
+    def _log_density(self, values: FloatArray) -> FloatArray:
+        place = np.clip(np.searchsorted(self.edges, values, "right") - 1, 0, len(self.density) - 1)
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.density)[place]
+        logs[(values < self.edges[0]) | (values > self.edges[-1])] = -np.inf
+        logs[np.isnan(values)] = 0.0
+        return logs
 
 
 class Marginal:
@@ -65,9 +87,8 @@ class Marginal:
         columns: ``d`` of its numeric columns.
 
     Attributes:
-        whole: for each column, whether it takes whole numbers only.
-        lowest: smallest value that each column takes.
-        highest: largest value at which each column is plotted.
+        curves: the curve of each column alone.
+        ends: the range of each column in the training rows; None if unknown.
 
     Raises:
         SpecError: if the model does not read a column, or it has categories.
@@ -76,96 +97,66 @@ class Marginal:
     def __init__(self, model: Model, columns: Sequence[str]) -> None:
         self.model = model
         self.columns = list(columns)
-        self._bins: dict[str, Bins] = {}
-        self._blocks: dict[str, Block] = {}
-        densities = {column: _density_blocks(model, column) for column in columns}
-        joint = [
+        self.curves = [_curve(model, column) for column in columns]
+        self.ends = [training_ends(model, column=column) for column in columns]
+        together = [
             block
-            for block in densities[columns[0]]
-            if all(block in densities[column] for column in columns)
+            for block in blocks_of(model, columns[0])
+            if all(
+                column in block.inputs and isinstance(block_marginal(model, block, column), Curve)
+                for column in columns
+            )
         ]
-        for column in columns:
-            if joint or densities[column]:
-                self._blocks[column] = (joint or densities[column])[0]
-            else:
-                self._bins[column] = _bins(model, column)
-        # Estimators of counts refuse fractions and negative numbers.
-        self.whole = [not self._accepts(column, 0.5) for column in columns]
-        self.lowest = [-np.inf if self._accepts(column, -1.0) else 0.0 for column in columns]
-        self.highest = [_LARGEST_COUNT if whole else _LARGEST_NUMBER for whole in self.whole]
+        self._joint = together[0] if together and len(columns) > 1 else None
 
     def __call__(self, points: FloatArray) -> FloatArray:
-        """Log-likelihoods of points, ``(n, d)`` to ``(n, k)``; a NaN is marginalized as well."""
-        values = dict(zip(self.columns, points.T, strict=True))
-        modeled = {column: values[column] for column in self._blocks}
+        """Log-likelihoods of points, ``(n, d)`` to ``(n, k)``."""
+        if self._joint is not None:
+            return _log_likelihood(self.model, self._joint, self.columns, points)
         total = np.zeros((len(points), len(self.model.classes)))
-        if modeled:
-            total += marginal_log_likelihood(self.model, modeled, self._blocks)
-        for column, bins in self._bins.items():
-            total += bins.log_density(values[column])
+        for curve, values in zip(self.curves, points.T, strict=True):
+            total += curve.log_density(values)
         return total
 
     def means(self) -> FloatArray | None:
-        """The class means ``(k, d)``, or None if the parameters do not contain them."""
-        means = [_class_means(self.model, block, column) for column, block in self._blocks.items()]
-        known = [mean for mean in means if mean is not None]
-        return np.stack(known, axis=1) if len(known) == len(self.columns) else None
-
-    def points_of(self, position: int) -> list[FloatArray] | None:
-        """Training values of one class by column; None unless all blocks consist of points."""
-        values = []
-        for column in self.columns:
-            block = self._blocks.get(column)
-            likelihood = None if block is None else self.model.likelihoods[str(block.name)]
-            if not isinstance(likelihood, KnnDensityLikelihood):
-                return None
-            rows = likelihood.classes == position
-            if column not in likelihood.features:
-                return None  # training saw no value
-            points = likelihood.points[rows, likelihood.features.index(column)]
-            values.append(points[~np.isnan(points)])
-        return values
-
-    def range(self, axis: int) -> tuple[float, float] | None:
-        """The range outside of which the density of a column is 0, if it is known."""
-        bins = self._bins.get(self.columns[axis])
-        return None if bins is None else (float(bins.edges[0]), float(bins.edges[-1]))
-
-    def _accepts(self, column: str, value: float) -> bool:
-        if column in self._bins:
-            return True
-        block = {column: self._blocks[column]}
-        try:
-            marginal_log_likelihood(self.model, {column: np.array([value])}, block)
-        except DataError:
-            return False
-        return True
+        """The class means ``(k, d)``, or None if the estimators do not know them."""
+        means = [curve.mean for curve in self.curves if curve.mean is not None]
+        return np.stack(means, axis=1) if len(means) == len(self.columns) else None
 
 
-def _class_means(model: Model, block: Block, column: str) -> FloatArray | None:
-    """The class means of one column, ``(k,)``, from the parameters or the training points."""
+def _curve(model: Model, column: str) -> Curve:
+    """The curve of a column; of one that has levels, that of another block, or that of its bins.
+
+    Raises:
+        SpecError: if it has categories.
+    """
+    for block in blocks_of(model, column):
+        own = block_marginal(model, block, column)
+        if isinstance(own, Curve):
+            return own
+    found = read_column(model, column)
+    if found is not None and isinstance(found[1], Levels) and found[1].cuts is not None:
+        return Bins.of(model, column, found[1].without_missing()).curve
+    raise SpecError(
+        f"column {column!r} has categories, not numbers; use effect (probclass plot effect)."
+    )
+
+
+def _log_likelihood(
+    model: Model, block: Block, columns: Sequence[str], points: FloatArray
+) -> FloatArray:
+    """Log-likelihoods of some columns of a block, ``(n, k)``; the others are null."""
+    values = dict(zip(columns, points.T, strict=True))
+    arrays = [
+        pa.array(values[name], from_pandas=True)  # NaN is null
+        if name in values
+        else pa.nulls(len(points), model.features.field(name).type)
+        for name in block.inputs
+    ]
     likelihood = model.likelihoods[str(block.name)]
-    position = list(block.inputs).index(column)
-    if isinstance(likelihood, KnnDensityLikelihood):
-        if column not in likelihood.features:
-            return None  # training saw no value
-        values = likelihood.points[:, likelihood.features.index(column)]
-        weights = np.where(np.isnan(values), 0.0, likelihood.counts)
-        size = likelihood.k_classes
-        sums = np.bincount(likelihood.classes, np.nan_to_num(values) * weights, minlength=size)
-        totals = np.bincount(likelihood.classes, weights, minlength=size)
-        return np.asarray(sums / np.where(totals > 0.0, totals, np.nan))
-    parameters = model.parameters[str(block.name)]
-    name = "rate" if block.estimator == "poisson" else "mean"
-    by_feature = "feature" in parameters.column_names
-    if by_feature:
-        parameters = parameters.filter(pc.equal(parameters["feature"], column))
-    if name not in parameters.column_names or parameters.num_rows != len(model.classes):
-        return None
-    means = np.array(parameters[name].to_pylist(), dtype=np.float64).reshape(len(parameters), -1)
-    order = label_codes(model.classes, parameters["class"].combine_chunks())
-    ordered: FloatArray = means[order, 0 if by_feature else position]
-    return ordered
+    if set(columns) & set(block.given):
+        likelihood = getattr(likelihood, "joint", likelihood)
+    return likelihood.log_likelihood(pa.record_batch(arrays, names=list(block.inputs)))
 
 
 def rows_by_class(

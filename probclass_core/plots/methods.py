@@ -1,4 +1,7 @@
-"""Plots as methods of what they show, such as ``model.plot.effect("x")``."""
+"""Plots as methods of what they show: ``model.plot.effect("x")``, ``explanation.plot()``.
+
+Methods import their functions from here, `Model.report` as well.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.model.model import Model
 from probclass_core.plots import columns, evaluation, evidence, planes, weights
+from probclass_core.plots.evaluation import differences as differences
+from probclass_core.plots.evidence import waterfall as waterfall
+from probclass_core.report.page import write_report as write_report
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -30,10 +36,7 @@ class _Plot(Generic[Parameters, Result]):
 
 @dataclass(frozen=True)
 class ModelPlots:
-    """Plots of a model: of its columns and blocks, and of what it says about rows.
-
-    They need matplotlib: ``pip install 'probclass[plots]'``.
-    """
+    """Plots of a model: those of its columns and blocks, and of what it says about rows."""
 
     _subject: Model
 
@@ -46,10 +49,7 @@ class ModelPlots:
 
 @dataclass(frozen=True)
 class EvaluationPlots:
-    """Plots of an evaluation.
-
-    They need matplotlib: ``pip install 'probclass[plots]'``.
-    """
+    """Plots of an evaluation; as `ModelPlots`."""
 
     _subject: Evaluation
 

@@ -1,25 +1,28 @@
 """The region in which a class has most of its density, found by evaluating the density.
 
-An estimator need not say where its densities are large: a search starts from values of every
-magnitude and narrows down to the region that a plot should show.
+An estimator need not say where its densities are large: a grid that follows each column finds it,
+and a search narrows the window of several columns down to the region that a plot should show.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from probclass_core.analysis.distributions.grid import Grid
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import NotSupportedError
+from probclass_core.estimation.marginals import LARGEST_NUMBER, LARGEST_WHOLE
 from probclass_core.plots.marginals import Marginal
 
-_SCAN = np.geomspace(1e-30, 1e30, 1451)
-"""Distances from 0 at which the search begins, each a tenth larger than the one before."""
 _COARSE_GRID, _MAX_STEPS = 41, 80
 _SETTLED = 0.6
 """The search ends when the window would shrink to more than this fraction of its size."""
-_POINTS_MARGIN = 0.25
+_TOLERANCE = 1e-3
+_POINTS_WIDTH = 4.0
+"""Half of the width of the region of a density without a bound, in standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -51,56 +54,49 @@ def find_region(marginal: Marginal, position: int, level: float, size: int) -> R
     Returns:
         The region, or None if the class has no density, for example a point mass.
     """
-    window = _points_window(marginal, position)
-    if window is not None:
-        axes = _axes(marginal, window, size)
-        values = _on_grid(marginal, position, axes)
-        return Region(axes, values, *_highest(axes, values)) if np.isfinite(values).any() else None
-    window = _first_window(marginal, position, level)
-    if window is None:
+    window = np.array(
+        [_first_window(marginal, axis, position, level) for axis in range(len(marginal.columns))]
+    )
+    if np.isnan(window).any():
         return None
-    window = _fit_window(marginal, position, window, level)
+    if all(curve.proper for curve in marginal.curves):
+        window = _fit_window(marginal, position, window, level)
     axes = _axes(marginal, window, size)
     values = _on_grid(marginal, position, axes)
+    if not np.isfinite(values).any():
+        return None
     return Region(axes, values, *_refine_peak(marginal, position, axes, values))
 
 
-def _points_window(marginal: Marginal, position: int) -> FloatArray | None:
-    """A window around the training points of the class, if the model consists of points.
+def _first_window(
+    marginal: Marginal, axis: int, position: int, level: float
+) -> tuple[float, float]:
+    """Where the density of one column is within the level of its peak; NaN if it has none."""
+    curve, ends = marginal.curves[axis], marginal.ends[axis]
+    if not curve.proper:
+        low, high = curve.low, curve.high
+        if curve.mean is not None and curve.variance is not None:
+            # Where points coincide, the density has no peak to compare with.
+            reach = _POINTS_WIDTH * math.sqrt(curve.variance[position]) or 0.5
+            low = max(low, curve.mean[position] - reach)
+            high = min(high, curve.mean[position] + reach)
+        return low, high
+    grid = Grid.of([curve], ends, _TOLERANCE)
+    logs = grid.log_density[0][:, position]
+    if not np.isfinite(logs).any():
+        return np.nan, np.nan
+    inside = np.flatnonzero(logs >= logs.max() + np.log(level))
+    first, last = max(inside[0] - 1, 0), min(inside[-1] + 1, len(logs) - 1)
+    if last - first == len(logs) - 1 and curve.high >= LARGEST_NUMBER:
+        raise _endless(marginal, position, level)
+    return float(grid.points[first]), float(grid.points[last])
 
-    Where K points coincide their density has no finite peak that a search could find.
-    """
-    columns = marginal.points_of(position)
-    if columns is None or not all(len(values) for values in columns):
-        return None
-    window = []
-    for values in columns:
-        margin = _POINTS_MARGIN * np.ptp(values) or 0.5
-        window.append([values.min() - margin, values.max() + margin])
-    return np.array(window)
 
-
-def _first_window(marginal: Marginal, position: int, level: float) -> FloatArray | None:
-    """A first window ``(d, 2)``, column by column, from values of every magnitude."""
-    center = np.full(len(marginal.columns), np.nan)
-    window = np.empty((len(center), 2))
-    for axis in range(len(center)):
-        scan = np.concatenate([-_SCAN[::-1], [0.0], _SCAN])
-        if (ends := marginal.range(axis)) is not None:
-            scan = np.linspace(*ends, len(scan))
-        scan = scan[(scan >= marginal.lowest[axis]) & (scan <= marginal.highest[axis])]
-        if marginal.whole[axis]:
-            scan = np.unique(np.round(scan))
-        points = np.tile(center, (len(scan), 1))
-        points[:, axis] = scan
-        values = marginal(points)[:, position]
-        best = int(np.argmax(values))
-        if not np.isfinite(values[best]):
-            return None
-        inside = np.flatnonzero(values >= values[best] + np.log(level))
-        center[axis] = scan[best]
-        window[axis] = scan[max(inside[0] - 1, 0)], scan[min(inside[-1] + 1, len(scan) - 1)]
-    return window
+def _endless(marginal: Marginal, position: int, level: float) -> NotSupportedError:
+    return NotSupportedError(
+        f"p({', '.join(marginal.columns)} | {marginal.model.class_names[position]}) does not fall "
+        f"to {level:g} of its peak anywhere, so it cannot be plotted."
+    )
 
 
 def _fit_window(marginal: Marginal, position: int, window: FloatArray, level: float) -> FloatArray:
@@ -115,17 +111,17 @@ def _fit_window(marginal: Marginal, position: int, window: FloatArray, level: fl
             hit = np.flatnonzero(inside.any(axis=others))
             cell = np.diff(axis).max() if len(axis) > 1 else 1.0
             reach = len(axis) * cell
-            low_open = hit[0] == 0 and axis[0] > marginal.lowest[number]
-            high_open = hit[-1] == len(axis) - 1
+            low_open = hit[0] == 0 and axis[0] > marginal.curves[number].low
+            high_open = hit[-1] == len(axis) - 1 and axis[-1] < marginal.curves[number].high
             fitted[number, 0] = axis[hit[0]] - (reach if low_open else cell)
             fitted[number, 1] = axis[hit[-1]] + (reach if high_open else cell)
-            fitted[number] = np.maximum(fitted[number], marginal.lowest[number])
-            grown |= bool(low_open or high_open)
-        if np.any(np.abs(fitted).max(axis=1) > marginal.highest):
-            raise NotSupportedError(
-                f"p({', '.join(marginal.columns)} | {marginal.model.class_names[position]}) does "
-                f"not fall to {level:g} of its peak anywhere, so it cannot be plotted."
+            fitted[number] = np.clip(
+                fitted[number], marginal.curves[number].low, marginal.curves[number].high
             )
+            grown |= bool(low_open or high_open)
+        highest = [min(curve.high, LARGEST_NUMBER) for curve in marginal.curves]
+        if np.any((fitted[:, 1] >= highest) & np.greater_equal(highest, LARGEST_WHOLE)):
+            raise _endless(marginal, position, level)
         settled = not grown and bool(np.all(np.ptp(fitted, axis=1) > _SETTLED * np.ptp(window, 1)))
         window = fitted
         if settled:
@@ -162,9 +158,9 @@ def _highest(axes: tuple[FloatArray, ...], values: FloatArray) -> tuple[float, F
 
 def _axes(marginal: Marginal, window: FloatArray, size: int) -> tuple[FloatArray, ...]:
     axes: list[FloatArray] = []
-    for (low, high), whole, lowest in zip(window, marginal.whole, marginal.lowest, strict=True):
-        axis = np.linspace(max(low, lowest), high, size)
-        axes.append(np.unique(np.round(axis)) if whole else axis)
+    for (low, high), curve in zip(window, marginal.curves, strict=True):
+        axis = np.linspace(max(low, curve.low), min(high, curve.high), size)
+        axes.append(np.unique(np.round(axis)) if curve.whole else axis)
     return tuple(axes)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.compute as pac
 
-from probclass_core.analysis.health.watch import Watch
+from probclass_core.analysis.distributions.watch import Watch
 from probclass_core.analysis.importance import Importance
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.arrow.display import counted

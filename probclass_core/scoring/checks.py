@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from probclass_core.analysis.health.report import Health
-from probclass_core.analysis.health.seasons import earlier_partitions
-from probclass_core.analysis.health.unlabeled_checks import Reference
-from probclass_core.analysis.health.verdicts import Verdict, raise_failed
-from probclass_core.analysis.health.watch import Watch
+from probclass_core.analysis.distributions.health import Health
+from probclass_core.analysis.distributions.seasons import earlier_partitions
+from probclass_core.analysis.distributions.unlabeled_checks import Reference
+from probclass_core.analysis.distributions.verdicts import Verdict, raise_failed
+from probclass_core.analysis.distributions.watch import Watch
 from probclass_core.errors import TableError
 from probclass_core.io.filters import partition_text
 from probclass_core.io.table import TypedPartition

@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.analysis.health.report import Health
-from probclass_core.analysis.health.sums import HealthMeter, HealthSums
-from probclass_core.analysis.health.watch import Watch
+from probclass_core.analysis.distributions.health import Health
+from probclass_core.analysis.distributions.sums import HealthMeter, HealthSums
+from probclass_core.analysis.distributions.watch import Watch
 from probclass_core.errors import TableError
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from probclass_core.analysis.health.sums import HealthMeter
+from probclass_core.analysis.distributions.sums import HealthMeter
 from probclass_core.arrow.arrays import names_of_columns
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.arrow.parts import source_columns

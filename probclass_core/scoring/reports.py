@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from probclass_core.analysis.health.report import Health
-from probclass_core.analysis.health.verdicts import Verdict
+from probclass_core.analysis.distributions.health import Health
+from probclass_core.analysis.distributions.verdicts import Verdict
 from probclass_core.arrow.bundle import as_json
 from probclass_core.arrow.display import Part, Report, ShortRepr, counted
 from probclass_core.errors import DataError, PartitionError, TableError

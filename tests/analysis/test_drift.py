@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import probclass_distributions
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -13,11 +16,12 @@ from hypothesis import strategies as st
 from naive import naive_spec
 from scipy.integrate import quad
 from scipy.spatial.distance import jensenshannon
-from scipy.stats import norm, poisson
+from scipy.stats import cauchy, gamma, lognorm, norm, poisson, uniform
 
 import probclass_core as pc
-from probclass_core.analysis.drift import divergence
-from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
+from probclass_core.analysis.distributions.divergence import divergence
+from probclass_core.analysis.distributions.grid import Grid
+from probclass_core.estimation.marginals import Curve
 
 LABELS = ["a", "a", "a", "a", "b", "b", "b", "b"]
 
@@ -42,56 +46,100 @@ def by_quadrature(m: float, v: float, n: float, w: float) -> float:
     return sum(quad(integrand, a, b, epsabs=1e-13)[0] for a, b in pairwise(edges))
 
 
+def curve(density: Any, *, whole: bool = False, known: bool = True) -> Curve:
+    """The curve of a distribution of scipy."""
+    mean, variance = (np.array([of]) for of in density.stats("mv")) if known else (None, None)
+    log_density = density.logpmf if whole else density.logpdf
+    low = 0.0 if whole else -1e30
+    return Curve(
+        lambda x: log_density(x)[:, None], whole=whole, low=low, mean=mean, variance=variance
+    )
+
+
+def bits(p: Curve, q: Curve, ends: tuple[float, float] | None = (-3.0, 3.0)) -> float:
+    grid = Grid.of([p, q], ends)
+    assert all(of.all() for of in grid.known)
+    of_p, of_q = grid.masses
+    return float(divergence(of_p[:, 0], of_q[:, 0]))
+
+
 @pytest.mark.parametrize(
-    ("parameters", "error"),
+    "parameters",
     [
-        *(((m, 1, n, w), 1e-8) for m, n, w in ((0, 1, 1), (0, 0, 4), (5, -2, 9), (0, 0, 1e4))),
-        ((0, 1, 5, 1e-4), 1e-8),
-        *(((0, 1, 0, w), 0.01) for w in (1e6, 1e-8)),
+        *((m, 1, n, w) for m, n, w in ((0, 1, 1), (0, 0, 4), (5, -2, 9), (0, 0, 1e4), (0, 0, 1e6))),
+        *((0, 1, 5, w) for w in (1e-4, 1e-8)),
+        (1e6, 1, 1e6 + 1, 1),
     ],
 )
-def test_divergence_of_normals_agrees_with_its_definition(
-    parameters: tuple[float, ...], error: float
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("ends", [(-3.0, 3.0), None])
+def test_divergence_of_densities_agrees_with_its_definition(
+    parameters: tuple[float, ...], known: bool, ends: tuple[float, float] | None
 ) -> None:
-    bits = divergence.of_normals(*parameters)
-    assert bits == pytest.approx(by_quadrature(*parameters), abs=error)
+    """Wherever and however narrow they are, also if nothing is known of their moments."""
+    m, v, n, w = parameters
+    p, q = (curve(norm(a, math.sqrt(b)), known=known) for a, b in ((m, v), (n, w)))
+    assert bits(p, q, ends) == pytest.approx(by_quadrature(m, v, n, w), abs=2e-5)
+
+
+@pytest.mark.parametrize(
+    "density",
+    [gamma(0.5, scale=2.0), gamma(30.0), lognorm(0.5), norm(0.0, 1e-9), uniform(0.2, 3.0)],
+)
+def test_a_grid_integrates_what_it_follows(density: Any) -> None:
+    grid, cuts = Grid.of([curve(density, known=False)], (0.1, 5.0)), density.ppf([0.1, 0.5, 0.9])
+    assert grid.known[0].all()
+    np.testing.assert_allclose(grid.below(0, cuts)[:, 0], [0.1, 0.5, 0.9], atol=2e-3)
+    mean, variance = grid.moments(0)
+    assert (mean[0], variance[0]) == pytest.approx(density.stats("mv"), rel=1e-2, abs=1e-12)
+
+
+def test_moments_that_do_not_exist_are_not_invented() -> None:
+    grid = Grid.of([curve(cauchy(), known=False)], (-5.0, 5.0))
+    assert grid.known[0].all()
+    assert np.isnan(grid.moments(0)).all()
 
 
 @given(numbers, variances, numbers, variances)
 def test_divergence_of_normals_is_symmetric_and_bounded(
     m: float, v: float, n: float, w: float
 ) -> None:
-    bits = divergence.of_normals(m, v, n, w)
-    assert 0.0 <= bits <= 1.0
-    assert bits == pytest.approx(divergence.of_normals(n, w, m, v), abs=1e-12)
-    assert divergence.of_normals(m, v, m, v) == pytest.approx(0.0, abs=1e-12)
+    p, q = (curve(norm(a, math.sqrt(b))) for a, b in ((m, v), (n, w)))
+    found = bits(p, q)
+    assert 0.0 <= found <= 1.0
+    assert found == pytest.approx(bits(q, p), abs=1e-9)
+    assert bits(p, p) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_point_mass_and_a_density_are_disjoint() -> None:
-    assert divergence.of_normals(1.0, 0.0, 1.0, 1.0) == 1.0
-    assert divergence.of_normals(1.0, 0.0, 1.0, 0.0) == 0.0
-    assert divergence.of_normals(1.0, 0.0, 2.0, 0.0) == 1.0
+    def of(mean: float, variance: float) -> Curve:
+        known = {"mean": np.array([mean]), "variance": np.array([variance])}
+        return replace(curve(norm(mean, math.sqrt(variance) or 1.0)), **known)
+
+    assert bits(of(1.0, 0.0), of(1.0, 1.0)) == pytest.approx(1.0)
+    assert bits(of(1.0, 0.0), of(1.0, 0.0)) == 0.0
+    assert bits(of(1.0, 0.0), of(2.0, 0.0)) == 1.0
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6), st.integers(0, 5))
 def test_divergence_of_categories_agrees_with_scipy(weights: list[float], turn: int) -> None:
     p = np.array(weights) / sum(weights)
     q = np.roll(p, turn)
-    assert divergence.of_pmfs(p, q) == pytest.approx(jensenshannon(p, q, base=2) ** 2, abs=1e-9)
+    assert divergence(p, q) == pytest.approx(jensenshannon(p, q, base=2) ** 2, abs=1e-9)
 
 
 @pytest.mark.parametrize(("one", "other"), [(3.0, 5.0), (0.0, 2.0), (40.0, 41.0)])
 def test_divergence_of_counts_agrees_with_scipy(one: float, other: float) -> None:
     counts = np.arange(150)
     peer = jensenshannon(poisson(one).pmf(counts), poisson(other).pmf(counts), base=2) ** 2
-    assert divergence.of_poissons(one, other) == pytest.approx(peer, abs=1e-9)
+    p, q = (curve(poisson(rate), whole=True) for rate in (one, other))
+    assert bits(p, q, (0.0, 9.0)) == pytest.approx(peer, abs=1e-9)
 
 
 def test_very_large_rates_approach_the_normal_divergence() -> None:
-    below = divergence.of_poissons(999_000.0, 999_999.0)
-    assert below == pytest.approx(
-        divergence.of_normals(999e3, 999e3, 999_999.0, 999_999.0), abs=1e-5
-    )
+    p, q = (curve(poisson(rate), whole=True) for rate in (1e9, 1e9 + 3e4))
+    normal = by_quadrature(1e9, 1e9, 1e9 + 3e4, 1e9)
+    assert bits(p, q, (0.0, 9.0)) == pytest.approx(normal, abs=1e-4)
 
 
 def test_mean_shift_and_variance_ratio_agree_with_the_rows() -> None:
@@ -103,7 +151,7 @@ def test_mean_shift_and_variance_ratio_agree_with_the_rows() -> None:
     assert (a["mean_before"], a["mean_after"], a["sd_after"]) == (1.0, 5.0, 2.0)
     assert a["mean_shift"] == pytest.approx(4.0 / math.sqrt(2.5))
     assert a["variance_ratio"] == pytest.approx(4.0)
-    assert a["divergence"] == pytest.approx(by_quadrature(1.0, 1.0, 5.0, 4.0), abs=1e-8)
+    assert a["divergence"] == pytest.approx(by_quadrature(1.0, 1.0, 5.0, 4.0), abs=1e-6)
     assert (b["mean_shift"], b["variance_ratio"]) == (0.0, 1.0)
 
 
@@ -158,16 +206,20 @@ def test_training_points_have_moments_and_no_divergence() -> None:
     assert row["mean_shift"] == pytest.approx(1.0 / np.std([0.0, 2.0, 0.0]))
 
 
-def test_another_estimator_with_a_mean_and_a_variance_has_no_divergence_of_normals() -> None:
-    class Skewed(GaussianDiagonal):
-        name = "skewed"
-
-    spec = pc.ModelSpec("c", [pc.Block("skewed", ["x"])])
-    rows = {"x": [0.0, 2.0, 5.0, 7.0], "c": ["a", "a", "b", "b"]}
-    with pc.trying(Skewed):
-        later = pc.fit({**rows, "x": [1.0, 3.0, 5.0, 7.0]}, spec)
-        of_a, _ = pc.drift(pc.fit(rows, spec), later).features.to_pylist()
-    assert (of_a["mean_shift"], of_a["divergence"]) == (1.0, None)
+def test_a_third_partys_gamma_is_compared_like_a_built_in() -> None:
+    random = np.random.default_rng(0)
+    rows = [{"x": random.gamma(2.0, scale, 400), "c": [*"ab"] * 200} for scale in (1.0, 3.0)]
+    spec = pc.ModelSpec("c", [pc.Block("gamma", ["x"])])
+    with pc.trying(*probclass_distributions.probclass_estimators()):
+        of_a, of_b = pc.drift(*(pc.fit(each, spec) for each in rows)).features.to_pylist()
+    for row, start in ((of_a, 0), (of_b, 1)):
+        peers = []
+        for each, when in zip(rows, ("before", "after"), strict=True):
+            shape, _, scale = gamma.fit(each["x"][start::2], floc=0.0)
+            peers.append(curve(gamma(shape, scale=scale)))
+            assert row[f"mean_{when}"] == pytest.approx(shape * scale, rel=1e-3)
+            assert row[f"sd_{when}"] == pytest.approx(math.sqrt(shape) * scale, rel=1e-3)
+        assert row["divergence"] == pytest.approx(bits(*peers), abs=1e-4)
 
 
 def test_class_shares_with_classes_of_one_model_only() -> None:

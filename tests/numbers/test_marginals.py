@@ -154,7 +154,7 @@ def test_levels_have_the_frequencies_of_the_rows(
     found = levels(rows, block)
     actual = dict(zip(found.names, found.probability.tolist(), strict=True))
     assert actual == {name: pytest.approx(shares) for name, shares in expected.items()}
-    if found.exclusive:
+    if found.of != "presence":
         assert found.probability.sum(axis=0) == pytest.approx([1.0, 1.0])
 
 

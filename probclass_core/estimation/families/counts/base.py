@@ -442,7 +442,7 @@ class IndependentCounts(CountLikelihood):
         """The distribution of a column; of terms, the probability that each occurs."""
         if self.reader.of_terms:
             present = -np.expm1(self.log_absence())
-            return Levels(self.features.to_pylist(), present, exclusive=False)
+            return Levels(self.features.to_pylist(), present, of="presence")
         if column not in self.reader.columns:
             return None
         return self.marginal_of_counts(column, list(self.reader.columns).index(column))

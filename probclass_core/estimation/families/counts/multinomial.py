@@ -153,11 +153,11 @@ class SharesLikelihood(CountLikelihood):
         """Probabilities of the terms; of a column of counts, that one is of it, or of another."""
         share = self.shares()
         if self.reader.of_terms:
-            return Levels(self.features.to_pylist(), share)
+            return Levels(self.features.to_pylist(), share, of="item")
         if column not in self.reader.columns:
             return None
         own = share[list(self.reader.columns).index(column)]
-        return Levels([column, "another column"], np.stack([own, 1.0 - own]))
+        return Levels([column, "another column"], np.stack([own, 1.0 - own]), of="item")
 
     @abstractmethod
     def shares(self) -> FloatArray:

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from probclass_core.analysis.distributions.verdicts import Verdict
 from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.analysis.health.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from probclass_core.analysis.health.watch import Watch
+    from probclass_core.analysis.distributions.watch import Watch
 
 LABEL_CHECKS: Mapping[str, str] = {
     "accuracy": "accuracy below that of the class with the largest prior",

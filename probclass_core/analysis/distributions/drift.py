@@ -8,31 +8,24 @@ deviations, the ratio of variances, the category whose probability changed most.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.analysis.drift import divergence
-from probclass_core.analysis.drift.distributions import (
-    Bins,
-    Distribution,
-    MeanVariance,
-    Pmf,
-    distributions,
-)
+from probclass_core.analysis.distributions.divergence import divergence
+from probclass_core.analysis.distributions.grid import Grid
+from probclass_core.analysis.distributions.reading import read_column, training_ends
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import DataError, SpecError, one_of, shown
-from probclass_core.estimation.families.discretized.cuts import bin_name
+from probclass_core.estimation.marginals import Curve, Levels, Marginal, bins
 from probclass_core.estimation.statistics import Statistics
-from probclass_core.model.finalize import finalize
-from probclass_core.model.model import Model, ModelOption, as_model, is_model
+from probclass_core.model.model import Model, ModelOption, as_model, finalize, is_model
 
 _NUMBERS = (
     "divergence",
@@ -55,6 +48,10 @@ _SCHEMA = pa.schema(
 )
 _PROBABILITIES = ("probability_before", "probability_after")
 _SHARES = ("share_before", "share_after")
+_NO_DISTRIBUTION = "its estimator describes no distribution of it"
+
+Change: TypeAlias = Callable[[int, int], dict[str, Any]]
+"""Figures of the change from class i of the first model to class j of the second."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,7 +71,7 @@ class Drift(Report):
             correlation_change, the largest change of a correlation with another feature of the
             block; for categories, terms and bins the value whose probability changed most, with
             probability_before and probability_after. Fields that do not apply are null, as is the
-            divergence of training points, whose distribution is unknown.
+            divergence of a density that does not integrate to 1, such as that of neighbors.
         by_feature: for each feature the row of `features` of the class that changed most, except
             that `divergence` is the mean over the classes, weighted by their mean shares; sorted by
             decreasing divergence.
@@ -151,37 +148,34 @@ def drift(before: ModelOption | Statistics, after: ModelOption | Statistics) -> 
             f"{one_of(new.class_names)} in the second."
         )
     classes = _shares(old, new)
-    (old_distributions, old_unknown), (new_distributions, new_unknown) = map(
-        distributions, (old, new)
-    )
-    uncompared = [
-        f"block {name!r}: {reason}"
-        for name, reason in sorted({**old_unknown, **new_unknown}.items())
-    ]
     positions = [
         (name, old.class_names.index(name), new.class_names.index(name)) for name in common
     ]
+    uncompared: list[str] = []
     rows: list[dict[str, Any]] = []
-    for key in dict.fromkeys([*new_distributions, *old_distributions]):
-        feature, term = key
-        column = feature if term is None else f"{feature} {term!r}"
-        if key not in new_distributions or key not in old_distributions:
-            only = "first" if key in old_distributions else "second"
+    old_columns, new_columns = (each.features.names for each in (old, new))
+    for column in dict.fromkeys([*new_columns, *old_columns]):
+        if column not in new_columns or column not in old_columns:
+            only = "first" if column in old_columns else "second"
             uncompared.append(f"{column}: only in the {only} model")
             continue
-        p, (block, q) = old_distributions[key][1], new_distributions[key]
-        if (reason := _incomparable(p, q)) is not None:
-            uncompared.append(f"{column}: {reason}")
-            continue
-        names = {"block": block, "feature": feature, "term": term}
-        rows += [{**names, "class": c, **_change(p, q, i, j)} for c, i, j in positions]
+        first, second = read_column(old, column), read_column(new, column)
+        reason = _NO_DISTRIBUTION
+        if first is not None and second is not None:
+            found = _changes(first[1], second[1], training_ends(old, new, column=column))
+            if not isinstance(found, str):
+                names = {"block": str(second[0].name), "feature": column}
+                for term, change in found:
+                    of_term = {**names, "term": term}
+                    rows += [{**of_term, "class": c, **change(i, j)} for c, i, j in positions]
+                continue
+            reason = found
+        uncompared.append(f"{column}: {reason}")
     shares = {row["class"]: row for row in classes.to_pylist()}
     return Drift(
         before=old.id,
         after=new.id,
-        class_divergence=divergence.of_pmfs(
-            classes["share_before"].to_numpy(), classes["share_after"].to_numpy()
-        ),
+        class_divergence=float(divergence(*(classes[share].to_numpy() for share in _SHARES))),
         classes=classes,
         features=pa.Table.from_pylist(rows, schema=_SCHEMA),
         by_feature=pa.Table.from_pylist(_by_feature(rows, shares), schema=_SCHEMA),
@@ -199,85 +193,104 @@ def _shares(old: Model, new: Model) -> pa.Table:
     return pa.table({"class": names, **columns})
 
 
-def _incomparable(p: Distribution, q: Distribution) -> str | None:
-    """Why two distributions of a column cannot be compared, or None if they can."""
-    if type(p) is not type(q):
+def _changes(
+    p: Marginal, q: Marginal, ends: tuple[float, float] | None
+) -> list[tuple[str | None, Change]] | str:
+    """The change of a column, or of each of its terms; or why it cannot be compared."""
+    if isinstance(p, Curve) and isinstance(q, Curve) and p.whole == q.whole:
+        return [(None, _change_of_curves(p, q, ends))]
+    if not isinstance(p, Levels) or not isinstance(q, Levels) or p.of != q.of:
         return "the models use different kinds of distribution"
-    if isinstance(p, Bins) and isinstance(q, Bins) and p.cuts != q.cuts:
-        return None if set(p.cuts) & set(q.cuts) else "the models' bins have no cut in common"
-    return None
+    if p.of == "presence":
+        return [
+            (str(term), _change_of_levels(_presence_of(p, term), _presence_of(q, term)))
+            for term in dict.fromkeys([*q.names, *p.names])
+        ]
+    if p.cuts is not None and q.cuts is not None and not np.array_equal(p.cuts, q.cuts):
+        common = np.intersect1d(p.cuts, q.cuts)
+        if not len(common):
+            return "the models' bins have no cut in common"
+        p, q = _joined(p, common), _joined(q, common)
+    return [(None, _change_of_levels(p, q))]
 
 
-def _change(p: Distribution, q: Distribution, i: int, j: int) -> dict[str, Any]:
-    """The change of a column from class i of the first model to class j of the second."""
-    if isinstance(p, MeanVariance) and isinstance(q, MeanVariance):
-        return _change_of_means(p, q, i, j)
-    if isinstance(p, Bins) and isinstance(q, Bins):
-        p, q = _with_common_cuts(p, q)
-    assert isinstance(p, Pmf)
-    assert isinstance(q, Pmf)
-    values = list(dict.fromkeys([*p.values, *q.values]))
-    before, after = _probabilities(values, p, i), _probabilities(values, q, j)
-    most = int(np.argmax(np.abs(after - before)[:-1].round(12)))  # ties go to the first
-    return {
-        "divergence": divergence.of_pmfs(before, after),
-        "value": values[most],
-        "probability_before": float(before[most]),
-        "probability_after": float(after[most]),
-    }
+def _change_of_levels(p: Levels, q: Levels) -> Change:
+    values = list(dict.fromkeys([*p.names, *q.names]))
+    masses_before, masses_after = _masses(p, values), _masses(q, values)
+
+    def change(i: int, j: int) -> dict[str, Any]:
+        before, after = masses_before[:, i], masses_after[:, j]
+        # Not the other values, which come last; ties go to the first.
+        most = int(np.argmax(np.abs(after - before)[:-1].round(12)))
+        return {
+            "divergence": float(divergence(before, after)),
+            "value": "missing" if values[most] is None else values[most],
+            "probability_before": float(before[most]),
+            "probability_after": float(after[most]),
+        }
+
+    return change
 
 
-def _change_of_means(p: MeanVariance, q: MeanVariance, i: int, j: int) -> dict[str, Any]:
-    mean_p, variance_p = float(p.mean[i]), float(p.variance[i])
-    mean_q, variance_q = float(q.mean[j]), float(q.variance[j])
-    if not all(map(math.isfinite, (mean_p, variance_p, mean_q, variance_q))):
-        return {}  # a class without a value of the column
-    sd = math.sqrt((variance_p + variance_q) / 2.0)
-    bits = None
-    if p.kind == q.kind == "normal":
-        bits = divergence.of_normals(mean_p, variance_p, mean_q, variance_q)
-    elif p.kind == q.kind == "poisson":
-        bits = divergence.of_poissons(mean_p, mean_q)
-    changes = [
-        abs(float(q.correlations[other][j] - p.correlations[other][i]))
-        for other in q.correlations
-        if other in p.correlations
-    ]
-    shift = None
-    if sd > 0.0:
-        shift = (mean_q - mean_p) / sd
-    elif mean_q == mean_p:
-        shift = 0.0
-    return {
-        "divergence": bits,
-        "mean_before": mean_p,
-        "mean_after": mean_q,
-        "sd_before": math.sqrt(variance_p),
-        "sd_after": math.sqrt(variance_q),
-        "mean_shift": shift,
-        "variance_ratio": variance_q / variance_p if variance_p > 0.0 else None,
-        "correlation_change": max(changes, default=None),
-    }
+def _masses(levels: Levels, values: Sequence[str | None]) -> FloatArray:
+    """Probabilities of these values and, last, of all others: ``(m + 1, k)``."""
+    masses = np.zeros((len(values) + 1, levels.probability.shape[1]))
+    masses[[values.index(name) for name in levels.names]] = levels.probability
+    masses[-1] = np.maximum(0.0, 1.0 - masses.sum(axis=0))
+    return masses
 
 
-def _probabilities(values: list[str], pmf: Pmf, position: int) -> FloatArray:
-    """Probabilities of these values in one class and, last, of all other values."""
-    known = dict(zip(pmf.values, pmf.probability[:, position].tolist(), strict=True))
-    probability = np.array([known.get(value, 0.0) for value in values])
-    return np.append(probability, max(0.0, 1.0 - probability.sum()))
+def _presence_of(levels: Levels, term: str | None) -> Levels:
+    """Whether a term occurs; one that a model does not know never does."""
+    known = term in levels.names
+    present = levels.probability[levels.names.index(term)] if known else 0.0
+    present = np.broadcast_to(present, levels.probability.shape[1:])
+    return Levels(("present", "absent"), np.stack([present, 1.0 - present]))
 
 
-def _with_common_cuts(p: Bins, q: Bins) -> tuple[Pmf, Pmf]:
-    """Join bins until both have the same cuts, which can only reduce a divergence."""
-    cuts = [cut for cut in q.cuts if cut in set(p.cuts)]
-    edges = [-math.inf, *cuts, math.inf]
-    names = [bin_name(*bounds) for bounds in pairwise(edges)]
+def _joined(levels: Levels, cuts: FloatArray) -> Levels:
+    """Bins joined until they have these cuts, which can only reduce a divergence."""
+    assert levels.cuts is not None
+    starts = [0, *(np.searchsorted(levels.cuts, cuts) + 1)]
+    size = len(levels.cuts) + 1
+    joined = np.add.reduceat(levels.probability[:size], starts, axis=0)
+    return bins(cuts, joined, levels.missing)
 
-    def join(bins: Bins) -> Pmf:
-        starts = [0, *(bins.cuts.index(cut) + 1 for cut in cuts)]
-        return Pmf(tuple(names), np.add.reduceat(bins.probability, starts, axis=0))
 
-    return join(p), join(q)
+def _change_of_curves(p: Curve, q: Curve, ends: tuple[float, float] | None) -> Change:
+    grid = Grid.of([p, q], ends)
+    masses_before, masses_after = grid.masses
+    known_before, known_after = grid.known
+    (means_p, variances_p), (means_q, variances_q) = grid.moments(0), grid.moments(1)
+    common = p.correlation.keys() & q.correlation.keys()
+
+    def change(i: int, j: int) -> dict[str, Any]:
+        bits = None
+        if known_before[i] and known_after[j]:
+            bits = float(divergence(masses_before[:, i], masses_after[:, j]))
+        moments = [float(of) for of in (means_p[i], variances_p[i], means_q[j], variances_q[j])]
+        if not all(map(math.isfinite, moments)):  # without a value of the column, or no variance
+            return {"divergence": bits}
+        mean_p, variance_p, mean_q, variance_q = moments
+        changes = [abs(float(q.correlation[one][j] - p.correlation[one][i])) for one in common]
+        sd = math.sqrt((variance_p + variance_q) / 2.0)
+        shift = None
+        if sd > 0.0:
+            shift = (mean_q - mean_p) / sd
+        elif mean_q == mean_p:
+            shift = 0.0
+        return {
+            "divergence": bits,
+            "mean_before": mean_p,
+            "mean_after": mean_q,
+            "sd_before": math.sqrt(variance_p),
+            "sd_after": math.sqrt(variance_q),
+            "mean_shift": shift,
+            "variance_ratio": variance_q / variance_p if variance_p > 0.0 else None,
+            "correlation_change": max(changes, default=None),
+        }
+
+    return change
 
 
 def _by_feature(

@@ -1,40 +1,15 @@
-"""The counts of columns in bins, compared with a model and between two partitions, and in words.
-
-Near equal distributions the Jensen–Shannon divergence of counts is χ² / (8 n ln 2) bits, to second
-order, and χ² has the mean b − 1 and the variance 2 (b − 1) for n rows and b bins. What sampling
-alone gives on average is subtracted.
-"""
+"""The counts of a column in bins, compared between two partitions, and in words."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from probclass_core.analysis.health.report import ColumnHealth
-from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.analysis.distributions.divergence import of_samples
+from probclass_core.analysis.distributions.health import ColumnHealth
+from probclass_core.arrow.arrays import FloatArray
 
 
-def expected_divergence(counts: IntArray, expected: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The Jensen–Shannon divergence of counts from what is expected, less that of chance.
-
-    Args:
-        counts: number of rows in each of ``b`` bins of ``d`` columns, ``(d, b)``; at least one row
-            in each column. Bins that a column does not have are empty and are expected to be.
-        expected: probability of each bin, ``(d, b)``.
-
-    Returns:
-        The divergences in bits, at least 0, and their standard deviations by sampling alone,
-        ``(d,)`` each.
-    """
-    rows = counts.sum(axis=1)
-    bits = _bits(np.stack([counts / rows[:, None], expected]))
-    unit = 1.0 / (8.0 * math.log(2.0) * rows)
-    degrees = ((counts > 0) | (expected > 0.0)).sum(axis=1) - 1
-    return np.maximum(0.0, bits - degrees * unit), np.sqrt(2.0 * degrees) * unit
-
-
-def divergence(left: ColumnHealth, right: ColumnHealth) -> float | None:
+def distance(left: ColumnHealth, right: ColumnHealth) -> float | None:
     """Jensen–Shannon divergence of a column in two partitions, less that of chance, in bits.
 
     Numbers that were counted in other bins are counted anew: the cumulative distribution is
@@ -53,23 +28,7 @@ def divergence(left: ColumnHealth, right: ColumnHealth) -> float | None:
         pair = np.array(left.counts, np.float64), np.array(right.counts, np.float64)
     if pair is None or not pair[0].sum() or not pair[1].sum():
         return None
-    counts = np.stack(pair)
-    counts = counts[:, counts.sum(axis=0) > 0.0]
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    bits = float(_bits(shares))
-    chance = (counts.shape[1] - 1) / (8.0 * math.log(2.0)) * float((1.0 / counts.sum(axis=1)).sum())
-    return float(max(0.0, bits - chance))
-
-
-def _bits(shares: FloatArray) -> FloatArray:
-    """The Jensen–Shannon divergence of two distributions over the last axis, ``(2, …, b)``."""
-    middle = shares.mean(axis=0)
-    # A quotient, because half of the smallest positive share is 0.
-    ratio = np.divide(
-        shares, middle, out=np.ones_like(shares), where=(shares > 0.0) & (middle > 0.0)
-    )
-    bits: FloatArray = (shares * np.log2(ratio)).sum(axis=(0, -1)) / 2.0
-    return bits
+    return of_samples(*pair)
 
 
 def _rebinned(left: ColumnHealth, right: ColumnHealth) -> tuple[FloatArray, FloatArray] | None:

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from probclass_core.analysis.health.bin_counts import divergence, largest_change, percent
-from probclass_core.analysis.health.report import ColumnHealth, Health
-from probclass_core.analysis.health.verdicts import Verdict
+from probclass_core.analysis.distributions.bin_counts import distance, largest_change, percent
+from probclass_core.analysis.distributions.health import ColumnHealth, Health
+from probclass_core.analysis.distributions.verdicts import Verdict
 from probclass_core.arrow.parts import is_date_part
 
 if TYPE_CHECKING:
-    from probclass_core.analysis.health.watch import Watch
+    from probclass_core.analysis.distributions.watch import Watch
 
 CHECKS: Mapping[str, str] = {
     "missing": "a column of the model is missing in some of the files",
@@ -240,9 +240,9 @@ class UnlabeledChecks:
         found = {}
         for one in self._compared:
             before = one.health.columns.get(column)
-            distance = None if before is None else divergence(own, before)
-            if distance is not None:
-                found[one.name] = distance
+            bits = None if before is None else distance(own, before)
+            if bits is not None:
+                found[one.name] = bits
         return found
 
     def _prior(self) -> Iterator[Verdict]:

@@ -17,12 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.analysis.drift.distributions import (
-    Bins,
-    MeanVariance,
-    Pmf,
-    distributions,
-)
+from probclass_core.analysis.distributions.grid import Grid
+from probclass_core.analysis.distributions.reading import read_column, training_ends
 from probclass_core.arrow.arrays import (
     MISSING,
     FloatArray,
@@ -33,6 +29,7 @@ from probclass_core.arrow.arrays import (
     numeric_values,
     short_codes,
 )
+from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
 
 MOST_BINS = 10
@@ -48,8 +45,8 @@ _LEVELS = np.arange(1, MOST_BINS) / MOST_BINS
 _DIGITS = 4
 """Digits of a cut, relative to the distance between the outer ones."""
 
-_HALVINGS = 24
-"""Halvings of an interval in the search for a quantile: to a part of 10⁻⁶, and cuts are rounded."""
+_TOLERANCE = 1e-3
+"""Of the grids from which cuts are found, for those are rounded."""
 
 
 @dataclass(frozen=True)
@@ -217,17 +214,10 @@ def _numbers(column: pa.Array, name: str) -> np.ndarray:
 
 def expected_columns(model: Model) -> list[ExpectedColumn]:
     """What a model expects of each of its features, in order."""
-    of_columns, _ = distributions(model)
     counts = model.priors["count"].to_numpy()
     prior = model.priors["prior"].to_numpy()
     shares = counts / counts.sum() if counts.sum() > 0.0 else prior
     profile: Mapping[str, Mapping[str, Any]] = model.training.get("columns") or {}
-    mixtures = {
-        name: distribution
-        for name in model.spec.features
-        if isinstance(distribution := of_columns.get((name, None), ("", None))[1], MeanVariance)
-    }
-    cut = _cut_mixtures(mixtures, shares) if mixtures else {}
     columns = []
     for name in model.spec.features:
         seen = profile.get(name, {})
@@ -236,50 +226,28 @@ def expected_columns(model: Model) -> list[ExpectedColumn]:
             known["training_nulls"] = seen["nulls"] / seen["rows"]
         kind = model.features.field(name).type
         numeric = is_numeric_type(kind) and not pa.types.is_null(kind)
+        ends = training_ends(model, column=name) if numeric else None
         if numeric:
             known |= {"low": seen.get("min"), "high": seen.get("max")}
-        block, distribution = of_columns.get((name, None), ("", None))
-        if isinstance(distribution, MeanVariance):
-            known |= cut.get(name, {})
-        elif distribution is not None:
-            known |= _bins(model, block, name, distribution, shares, numeric=numeric)
-        elif numeric and known["low"] is not None and known["high"] is not None:
-            known["cuts"] = _rounded(
-                np.linspace(float(known["low"]), float(known["high"]), MOST_BINS + 1)[1:-1]
-            )
-        columns.append(ExpectedColumn(name, **known))
+        own = found[1] if (found := read_column(model, name)) is not None else None
+        bins: dict[str, Any] = {}
+        if isinstance(own, Curve):
+            bins = _curve_bins(own, shares, ends)
+        elif own is not None and own.of == "value":
+            if own.cuts is None:
+                bins = _category_bins(own, shares)
+            elif numeric:
+                bins = _joined_bins(own.cuts, own.probability @ shares)
+        if not bins and ends is not None:
+            bins = {"cuts": _rounded(np.linspace(*ends, MOST_BINS + 1)[1:-1])}
+        columns.append(ExpectedColumn(name, **known, **bins))
     return columns
 
 
-def _bins(
-    model: Model,
-    block: str,
-    name: str,
-    distribution: Pmf | Bins,
-    shares: FloatArray,
-    *,
-    numeric: bool,
-) -> dict[str, Any]:
-    """Bins of a column and their probabilities, as fields of `ExpectedColumn`."""
-    if isinstance(distribution, Pmf):
-        if distribution.values == ("present", "absent"):
-            present, absent = (distribution.probability @ shares).tolist()
-            cuts = np.array([math.ulp(0.0)])
-            return {"cuts": cuts, "expected": np.array([absent, present])} if numeric else {}
-        return _category_bins(model, block, name, distribution, shares)
-    return _joined_bins(distribution, shares) if numeric else {}
-
-
-def _category_bins(
-    model: Model, block: str, name: str, pmf: Pmf, shares: FloatArray
-) -> dict[str, Any]:
-    table = model.parameters[block]
-    column = "value" if "value" in table.column_names else name
-    if column not in table.column_names:
-        return {}
-    probability = dict(zip(pmf.values, (pmf.probability @ shares).tolist(), strict=True))
-    if table[column].null_count:  # nulls are a value of the model, but not of these bins
-        probability.pop("missing", None)
+def _category_bins(levels: Levels, shares: FloatArray) -> dict[str, Any]:
+    """The most frequent categories, and all others together, as fields of `ExpectedColumn`."""
+    mixture = zip(levels.names, (levels.probability @ shares).tolist(), strict=True)
+    probability = {name: mass for name, mass in mixture if name is not None}
     total = sum(probability.values())
     frequent = sorted(probability, key=lambda value: -probability[value])[: MOST_BINS - 1]
     values = tuple(sorted(frequent))
@@ -288,13 +256,16 @@ def _category_bins(
     return {"values": values, "known": tuple(probability), "expected": expected}
 
 
-def _joined_bins(bins: Bins, shares: FloatArray) -> dict[str, Any]:
-    """The bins of a model joined to fewer, each with about the same probability."""
-    cuts, probability = np.array(bins.cuts), bins.probability @ shares
-    if len(cuts) and np.isinf(cuts[-1]):  # the last bin is that of nulls
-        cuts, probability = cuts[:-1], probability[:-1]
+def _joined_bins(cuts: FloatArray, probability: FloatArray) -> dict[str, Any]:
+    """The bins of a model joined to fewer, each with about the same probability.
+
+    Args:
+        cuts: cuts between the bins.
+        probability: of each bin, and of null if it is a value.
+    """
     if not len(cuts):
         return {}
+    probability = probability[: len(cuts) + 1]
     probability = probability / probability.sum()
     below = np.cumsum(probability)[:-1]
     chosen = np.unique([int(np.argmin(np.abs(below - level))) for level in _LEVELS])
@@ -302,81 +273,24 @@ def _joined_bins(bins: Bins, shares: FloatArray) -> dict[str, Any]:
     return {"cuts": cuts[chosen], "expected": expected}
 
 
-@dataclass(frozen=True)
-class _Mixtures:
-    """Mixtures of normal distributions, one for each of ``d`` columns; arrays are ``(d, k)``."""
-
-    mean: FloatArray
-    deviation: FloatArray
-    weights: FloatArray
-
-    @classmethod
-    def of(cls, columns: Sequence[MeanVariance], shares: FloatArray) -> _Mixtures:
-        mean = np.array([column.mean for column in columns]).reshape(-1, len(shares))
-        variance = np.array([column.variance for column in columns]).reshape(-1, len(shares))
-        # A class without a value of the column has no share in its mixture.
-        known = np.isfinite(mean) & np.isfinite(variance)
-        weights = np.where(known, shares, 0.0)
-        total = weights.sum(axis=1, keepdims=True)
-        return cls(
-            np.where(known, mean, 0.0),
-            np.sqrt(np.where(known, np.maximum(variance, 0.0), 0.0)),
-            np.divide(weights, total, out=weights, where=total > 0.0),
-        )
-
-    def column(self, number: int) -> _Mixtures:
-        """The mixture of one column."""
-        row = slice(number, number + 1)
-        return _Mixtures(self.mean[row], self.deviation[row], self.weights[row])
-
-    def below(self, points: FloatArray) -> FloatArray:
-        """The distribution function of each column at its points, ``(d, p)``."""
-        from scipy.special import ndtr
-
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scores = (points[:, :, None] - self.mean[:, None]) / self.deviation[:, None]
-        scores[np.isnan(scores)] = 0.0
-        below: FloatArray = np.einsum("ijk,ik->ij", ndtr(scores), self.weights)
-        return below
-
-    def deciles(self) -> FloatArray:
-        """The points at which the distribution functions are 0.1 to 0.9, ``(d, 9)``."""
-        possible = self.weights > 0.0
-        low = np.where(possible, self.mean - 10.0 * self.deviation, np.inf).min(axis=1)
-        high = np.where(possible, self.mean + 10.0 * self.deviation, -np.inf).max(axis=1)
-        empty = ~possible.any(axis=1)
-        low[empty] = high[empty] = 0.0
-        low, high = (np.repeat(bound[:, None], len(_LEVELS), axis=1) for bound in (low, high))
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            above = self.below(middle) >= _LEVELS
-            low, high = np.where(above, low, middle), np.where(above, middle, high)
-        return high
-
-
-def _cut_mixtures(
-    columns: Mapping[str, MeanVariance], shares: FloatArray
-) -> dict[str, dict[str, Any]]:
-    """Cuts at the deciles of mixtures; of other families at those of normal distributions."""
-    from scipy.special import pdtr
-
-    mixtures = _Mixtures.of(list(columns.values()), shares)
-    found: dict[str, dict[str, Any]] = {}
-    deciles = mixtures.deciles()
-    for number, (name, column) in enumerate(columns.items()):
-        weights, expected = mixtures.weights[number], None
-        if not weights.any():
-            continue
-        if column.kind == "poisson":
-            cuts = np.unique(np.floor(np.maximum(deciles[number], 0.0)) + 0.5)
-            below = pdtr(np.floor(cuts)[:, None], mixtures.mean[number]) @ weights
-        else:
-            cuts = _rounded(deciles[number])
-            below = mixtures.column(number).below(cuts[None])[0]
-        if column.kind in ("normal", "poisson"):
-            expected = np.diff(below, prepend=0.0, append=1.0)
-        found[name] = {"cuts": cuts, "expected": expected}
-    return found
+def _curve_bins(
+    curve: Curve, shares: FloatArray, ends: tuple[float, float] | None
+) -> dict[str, Any]:
+    """Cuts at the deciles of the mixture; nothing if no class has a proper density."""
+    if not curve.proper:
+        return {}
+    grid = Grid.of([curve], ends, _TOLERANCE)
+    # A class without a value of the column has no share in its mixture.
+    weights = np.where(grid.known[0], shares, 0.0)
+    if not weights.any():
+        return {}
+    weights /= weights.sum()
+    points = grid.steps
+    below = np.maximum.accumulate(grid.below(0, points) @ weights)
+    deciles = np.interp(_LEVELS, below, points)
+    cuts = np.unique(np.floor(deciles) + 0.5) if curve.whole else _rounded(deciles)
+    below = grid.below(0, cuts) @ weights
+    return {"cuts": cuts, "expected": np.diff(below, prepend=0.0, append=1.0)}
 
 
 def _rounded(cuts: FloatArray) -> FloatArray:

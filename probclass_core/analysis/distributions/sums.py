@@ -17,14 +17,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.analysis.health.bin_counts import expected_divergence
-from probclass_core.analysis.health.columns import (
+from probclass_core.analysis.distributions.columns import (
     MOST_BINS,
     NULL_BIN,
     ColumnMeter,
     expected_columns,
 )
-from probclass_core.analysis.health.label_shift import (
+from probclass_core.analysis.distributions.divergence import of_sample
+from probclass_core.analysis.distributions.health import (
+    ClassHealth,
+    ColumnHealth,
+    DensityHealth,
+    Expected,
+    Health,
+)
+from probclass_core.analysis.distributions.label_shift import (
     MOST_CLASSES,
     Interval,
     Shares,
@@ -34,13 +41,6 @@ from probclass_core.analysis.health.label_shift import (
     prior_vector,
     source_prior,
     used_rows,
-)
-from probclass_core.analysis.health.report import (
-    ClassHealth,
-    ColumnHealth,
-    DensityHealth,
-    Expected,
-    Health,
 )
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, in_slices
 from probclass_core.arrow.parts import select
@@ -338,7 +338,7 @@ class HealthMeter:
         )
         for row, (number, masses) in enumerate(known.items()):
             found[row, : len(masses)], expected[row, : len(masses)] = counts[number], masses
-        drifts, errors = expected_divergence(found, expected)
+        drifts, errors = of_sample(found, expected)
         return dict(zip(known, zip(drifts.tolist(), errors.tolist(), strict=True), strict=True))
 
     def _density(self, sums: HealthSums, sample: Sample) -> DensityHealth:

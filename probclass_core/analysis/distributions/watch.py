@@ -9,11 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from probclass_core.analysis.distributions.health import Health
+from probclass_core.analysis.distributions.label_checks import LABEL_CHECKS, Scores, judge_scores
+from probclass_core.analysis.distributions.unlabeled_checks import (
+    CHECKS,
+    Reference,
+    UnlabeledChecks,
+)
+from probclass_core.analysis.distributions.verdicts import Action, Verdict
 from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.analysis.health.label_checks import LABEL_CHECKS, Scores, judge_scores
-from probclass_core.analysis.health.report import Health
-from probclass_core.analysis.health.unlabeled_checks import CHECKS, Reference, UnlabeledChecks
-from probclass_core.analysis.health.verdicts import Action, Verdict
 from probclass_core.errors import SpecError, nearest, one_of, shown
 
 _REQUIRED = ("z", "label_z", "min_rows")

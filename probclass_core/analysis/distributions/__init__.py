@@ -1,0 +1,17 @@
+"""Distributions of columns: of two models, and of the rows of a partition; no labels are needed.
+
+reading           the distribution of each column of a model, as its likelihoods describe it
+grid              curves as masses of points, from which sums replace integrals
+divergence        the Jensen–Shannon divergence in bits
+drift             `drift`: two models compared class by class and column by column
+health            `Health`, the record of one partition
+columns           what a model expects of each column, and its measurement in batches
+label_shift       shares of the classes without labels, and the accuracy that follows
+sums              gathers the health batch by batch, while rows are scored
+watch             `Watch`: which checks are made, from which value on, and what to do
+unlabeled_checks  checks before the commit: against training and earlier partitions
+label_checks      checks of an evaluation: against floors and the promotion
+verdicts          `Verdict`: a check that was not passed, in a sentence
+bin_counts        counts of a column in two partitions
+seasons           earlier partitions
+"""

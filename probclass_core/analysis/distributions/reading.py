@@ -1,0 +1,76 @@
+"""The distribution of each column of a model, as its likelihoods describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.estimation.marginals import Levels, Marginal, marginal
+from probclass_core.model.model import Model
+from probclass_core.spec.model_spec import Block
+
+
+def blocks_of(model: Model, column: str) -> list[Block]:
+    """The blocks that read a column: those of few columns first, those that are only given it last.
+
+    Raises:
+        SpecError: if the model does not read the column.
+    """
+    known = model.features.names
+    if column not in known:
+        raise SpecError(
+            f"the model reads no column {column!r}; it reads {one_of(known)}."
+            + nearest(column, known)
+        )
+    blocks = [block for block in model.spec.blocks if column in block.inputs]
+    return sorted(
+        blocks,
+        key=lambda block: (column in block.given, bool(block.given), len(block.columns)),
+    )
+
+
+def block_marginal(model: Model, block: Block, column: str) -> Marginal | None:
+    """The distribution of a column in one of its blocks; None if it has none."""
+    features = pa.schema([model.features.field(name) for name in block.inputs])
+    return marginal(model.likelihoods[str(block.name)], features, column)
+
+
+def read_column(model: Model, column: str) -> tuple[Block, Marginal] | None:
+    """The distribution of a column and its block: of several, the block that says most about it.
+
+    It is the first in which the column has a curve, or more than one level besides null.
+
+    Raises:
+        SpecError: if the model does not read the column.
+    """
+    found = [(block, block_marginal(model, block, column)) for block in blocks_of(model, column)]
+    known = [(block, own) for block, own in found if own is not None]
+    chosen = (
+        (block, own)
+        for block, own in known
+        if not isinstance(own, Levels) or len(own.without_missing().names) > 1
+    )
+    return next(chosen, known[0] if known else None)
+
+
+def null_share(model: Model, column: str) -> FloatArray | None:
+    """P(null | class), ``(k,)``, of the first block in which null is a value; else None."""
+    for block in blocks_of(model, column):
+        own = block_marginal(model, block, column)
+        if isinstance(own, Levels) and own.missing is not None:
+            return own.missing
+    return None
+
+
+def training_ends(*models: Model, column: str) -> tuple[float, float] | None:
+    """The least and the largest number that the training rows of models had; None if unknown."""
+    ends = []
+    for model in models:
+        profile: Mapping[str, Mapping[str, Any]] = model.training.get("columns") or {}
+        seen = profile.get(column, {})
+        ends += [float(end) for end in (seen.get("min"), seen.get("max")) if end is not None]
+    return (min(ends), max(ends)) if ends else None

@@ -1,3 +1,0 @@
-"""The number of this release."""
-
-VERSION = "0.1.0"
