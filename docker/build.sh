@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 archive=${1:-}
-image=probclass:$(sed -n 's/^__version__ = "\(.*\)"/\1/p' probclass_core/__init__.py)
+image=probclass:$(sed -n 's/^VERSION = "\(.*\)"/\1/p' probclass_core/release.py)
 scratch=$(mktemp -d)
 images=${PROBCLASS_IMAGES:-$scratch/images}
 trap 'buildah rm --all > /dev/null || true; rm -rf "$scratch"' EXIT

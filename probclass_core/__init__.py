@@ -4,6 +4,8 @@ The public API, loaded lazily. The packages follow the pipeline::
 
     table -> fragments -> statistics -> parameters -> log-likelihoods -> posterior -> table
 
+    attached     methods such as `Model.save`, attached below to classes of lower packages
+    release      the number of this release
     errors       exceptions; messages say what is wrong, where, and how to fix it
     arguments    arguments of public functions, checked against their annotations
     spec/        Block, ModelSpec: what to model; files of specs
@@ -15,9 +17,9 @@ The public API, loaded lazily. The packages follow the pipeline::
     io/          tables: plan and read fragments, stage and commit partitions
     store/       saved models, aliases, evaluations, cached statistics
     analysis/    evaluation, explanation, comparison, drift
-    training/    fragments -> statistics, in one or many tasks; cross-validation; calibration
+    training/    fragments -> statistics, in one or many tasks; calibration
     scoring/     partitions -> scored partitions
-    pipeline/    fit, summarize, compare, score, evaluate: start reading here
+    pipeline/    fit, summarize, compare, score, evaluate, cross_validate: start reading here
     sql/         a model as one SQL query; statistics that a database computes
     operation/   keep scored tables up to date, judge, promote and replace versions
     structure/   from a table to a spec: roles of columns, blocks that help
@@ -27,6 +29,28 @@ The public API, loaded lazily. The packages follow the pipeline::
 
 import lazy_loader
 
-__version__ = "0.1.0"
+from probclass_core.attached import (
+    CrossValidationsMethods,
+    EvaluationMethods,
+    ExplanationMethods,
+    ModelMethods,
+    ModelSpecMethods,
+    attach,
+)
+from probclass_core.release import VERSION
+
+__version__ = VERSION
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+attach(ModelMethods, "linear_form", "analysis.linear_form:linear_form")
+attach(ModelMethods, "plot", "plots.methods:ModelPlots", property)
+attach(ModelMethods, "predict_table", "scoring.batch:predict_table")
+attach(ModelMethods, "report", "report.page:write_report")
+attach(ModelMethods, "save", "store.model_folder:save")
+attach(ModelMethods, "to_sql", "sql.query:to_sql")
+attach(ModelMethods, "to_sql_tables", "sql.query:to_sql_tables")
+attach(ModelSpecMethods, "auto", "structure.auto:auto_spec", staticmethod)
+attach(EvaluationMethods, "plot", "plots.methods:EvaluationPlots", property)
+attach(ExplanationMethods, "plot", "plots.evidence:waterfall")
+attach(CrossValidationsMethods, "plot", "plots.evaluation:differences")

@@ -2,7 +2,7 @@
 
 from .analysis.bayes_rule import BayesTable as BayesTable, bayes_rule as bayes_rule
 from .analysis.comparison import Comparison as Comparison, ModelOdds as ModelOdds
-from .training.cross_validation import (
+from .pipeline.cross_validation import (
     CrossValidation as CrossValidation,
     CrossValidations as CrossValidations,
     cross_validate as cross_validate,
@@ -53,7 +53,8 @@ from .operation.runs import (
     plan_run as plan_run,
 )
 from .plugins.hookspecs import hookimpl as hookimpl
-from .model.model import Model as Model, finalize as finalize
+from .model.finalize import finalize as finalize
+from .model.model import Model as Model
 from .pipeline.comparison import compare as compare
 from .pipeline.evaluation import evaluate as evaluate, health as health
 from .pipeline.scoring import score as score

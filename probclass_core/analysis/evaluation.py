@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,15 +37,13 @@ from probclass_core.arrow.display import (
     as_text,
     counted,
 )
+from probclass_core.attached import EvaluationMethods
 from probclass_core.errors import DataError, MissingLabelsError, one_of
 from probclass_core.estimation.statistics import MAX_CLASSES
 from probclass_core.execution.engine import Engine
 from probclass_core.io.table import Fragment, Plan
 from probclass_core.model.decision import REJECTION_REASONS, DecisionOption, Decisions
 from probclass_core.model.model import Model
-
-if TYPE_CHECKING:
-    from probclass_core.plots.methods import EvaluationPlots
 
 METRICS = ("accuracy", "log_loss", "brier", "ece", "cost")
 """Metrics of an `Evaluation` that have one of the class prior, ``baseline_…``."""
@@ -60,7 +58,7 @@ _BY_CLASS = ("class", "precision", "recall", "f1")
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation(Report):
+class Evaluation(Report, EvaluationMethods):
     """Metrics over the labeled rows of a table.
 
     A row whose class training never saw is left out of all metrics, the baselines too:
@@ -217,16 +215,6 @@ class Evaluation(Report):
                 float(values @ support / support.sum()) if support.any() else None,
             ]
         return rows
-
-    @property
-    def plot(self) -> EvaluationPlots:
-        """Plots of the evaluation: ``evaluation.plot.reliability()``, ``.confusion()``.
-
-        They need matplotlib: ``pip install 'probclass[plots]'``.
-        """
-        from probclass_core.plots.methods import EvaluationPlots
-
-        return EvaluationPlots(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, with `worse_than_prior`; an infinite or undefined number is null."""

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select, source_columns
+from probclass_core.attached import ExplanationMethods
 from probclass_core.errors import DataError, SpecError, nearest, one_of, shown
 from probclass_core.estimation.contract import (
     FactorizedLikelihood,
@@ -42,9 +43,6 @@ from probclass_core.model.block_weights import base_blocks, below_best
 from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.plugins.manager import estimator_of
 from probclass_core.spec.model_spec import Block, category_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MAX_ROWS = 1_000
 """Explanations are for reading; more rows than this are refused."""
@@ -83,7 +81,7 @@ _IN_UNITS = ("log_for", "log_against", "weight", "total")
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation(Report):
+class Explanation(Report, ExplanationMethods):
     """The ledgers of some rows: the evidence for the prediction and against its rival.
 
     Attributes:
@@ -114,12 +112,6 @@ class Explanation(Report):
     table: ArrowTable
     units: str
     model_id: str
-
-    def plot(self, row: int | None = None) -> Figure:
-        """Plot how the log odds of one row come about; see `probclass_core.plots.waterfall`."""
-        from probclass_core.plots.methods import waterfall
-
-        return waterfall(self, row)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: the rows, each with its ledger; an infinite number is null."""

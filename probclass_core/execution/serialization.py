@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 
-import probclass_core
 from probclass_core.errors import (
     PluginError,
     ProbClassError,
@@ -25,6 +24,7 @@ from probclass_core.errors import (
 )
 from probclass_core.execution.shared_memory import SharedPickle, share_buffers
 from probclass_core.execution.threads import single_threaded_blas
+from probclass_core.release import VERSION
 
 MAX_ATTEMPTS = 3
 """Attempts at an item before it has failed."""
@@ -79,7 +79,7 @@ def serialize(
     Raises:
         SpecError: if it cannot leave this process, such as a stream of rows.
     """
-    message = probclass_core.__version__, value
+    message = VERSION, value
     try:
         return pickle.dumps(message, protocol=5, buffer_callback=include_buffer)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
@@ -155,9 +155,9 @@ def _deserialize_work(work: bytes) -> Callable[[Any], Any]:
 
 def _deserialize(serialized: bytes, buffers: Sequence[pa.Buffer] = ()) -> Any:
     release, value = pickle.loads(serialized, buffers=buffers)
-    if release != probclass_core.__version__:
+    if release != VERSION:
         raise PluginError(
-            f"a worker has probclass {probclass_core.__version__}, and was sent work by "
+            f"a worker has probclass {VERSION}, and was sent work by "
             f"{release}; install the same release everywhere."
         )
     return value

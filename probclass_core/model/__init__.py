@@ -1,11 +1,14 @@
 """A fitted model: prior and blocks, log-likelihoods, posterior, decision.
 
-model              Model and finalize: start reading here
+model              Model: start reading here
+finalize           from statistics to a model
+prior              the class prior
+description        a model as text
 posterior          posteriors from joint log-likelihoods: the only normalization
 block_weights      weights of blocks, fitted on rows that their parameters did not see
 fewest_blocks      the fewest blocks that predict as well as all candidates
 decision           decision rules: maximum posterior, maximum likelihood, costs, rejection
 calibration        posteriors corrected on held-out rows
 density_quantiles  quantiles of log p(x)
-stored             what a stored model must be: checked when it is loaded
+stored             a model from its stored tables, which are checked
 """

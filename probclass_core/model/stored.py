@@ -1,4 +1,4 @@
-"""What a stored model must be: every table is checked, and every likelihood compiled, on loading.
+"""A model from its stored tables: each is checked, and every likelihood compiled.
 
 Checksums detect damage. They do not detect a table that was written wrong, by hand or by another
 program, and whose checksums are right: such a model would score rows in silence.
@@ -6,14 +6,19 @@ program, and whose checksums are right: such a model would score rows in silence
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.errors import StoreError
+from probclass_core.arrow.bundle import RESTORE, Bundle
+from probclass_core.arrow.parts import with_time_zones
+from probclass_core.arrow.types import schema_from_names
+from probclass_core.errors import ProbClassError, StoreError
 from probclass_core.estimation.contract import Likelihood
 from probclass_core.estimation.parameters import (
     COUNT,
@@ -27,16 +32,83 @@ from probclass_core.estimation.parameters import (
 from probclass_core.estimation.statistics import bind
 from probclass_core.estimation.tidy import notes_of
 from probclass_core.model.density_quantiles import QUANTILES
-from probclass_core.spec.model_spec import category_text
-
-if TYPE_CHECKING:
-    from probclass_core.model.model import Model
+from probclass_core.model.model import OPTIONAL_TABLES, SPEC_NOTES, Model
+from probclass_core.plugins.manager import check_reader
+from probclass_core.spec.model_spec import ModelSpec, category_text
 
 _POSITIVE = Range(low=np.finfo(np.float64).tiny)
 _POSITIVE_PROBABILITY = Range(low=_POSITIVE.low, high=1.0)
 
 
-def check_model(model: Model) -> dict[str, Likelihood]:
+def model_from_bundle(bundle: Bundle, *, where: str = "this bundle") -> Model:
+    """The inverse of `Model.to_bundle`, with every table checked.
+
+    Args:
+        bundle: the verified tables and manifest.
+        where: name of the bundle in messages.
+
+    Raises:
+        StoreError: if the bundle does not contain a model that training could have made, or
+            parameters of another version.
+        PluginError: if an estimator is not installed.
+    """
+    if bundle.kind != "model":
+        raise StoreError(f"{where} contains {bundle.kind}, not a model.")
+    for name, block in _recorded_blocks(bundle, where).items():
+        check_reader(name, block, bundle.provenance)
+    try:
+        return _checked_model(bundle)
+    except Exception as error:  # damaged values can cause any error
+        reason = str(error) if isinstance(error, ProbClassError) else repr(error)
+        raise StoreError(
+            f"{where} is not a valid model: {reason.rstrip('.')}; {RESTORE}."
+        ) from error
+
+
+def _checked_model(bundle: Bundle) -> Model:
+    tables, training = dict(bundle.tables), dict(bundle.provenance)
+    spec = ModelSpec.from_dict(bundle.content["spec"])
+    model = Model(
+        spec=replace(spec, notes=tuple(map(str, training.pop(SPEC_NOTES, ())))),
+        features=with_time_zones(
+            schema_from_names(bundle.content["features"]), bundle.content.get("time_zones", {})
+        ),
+        priors=tables.pop("priors"),
+        **{name: tables.pop(name) for name in OPTIONAL_TABLES if name in tables},
+        parameters=tables,
+        training=training,
+    )
+    vars(model)["likelihoods"] = _check_model(model)
+    # The id under which it was stored: another Arrow release might write other bytes.
+    vars(model)["id"] = bundle.content_id
+    return model
+
+
+def _recorded_blocks(bundle: Bundle, where: str) -> dict[str, Mapping[str, Any]]:
+    """Estimator and version of the parameters of each block, as a bundle records them.
+
+    Raises:
+        StoreError: if they are not those of the blocks of its spec.
+    """
+    content = bundle.content
+    try:
+        recorded: dict[str, Mapping[str, Any]] = {
+            str(name): dict(block) for name, block in content["blocks"].items()
+        }
+        found = {
+            name: block["estimator"]
+            for name, block in recorded.items()
+            if isinstance(block["parameters_version"], int)
+        }
+        expected = {block["name"]: block["estimator"] for block in content["spec"]["blocks"]}
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise StoreError(f"{where} does not say which blocks it has; {RESTORE}.") from error
+    if found != expected or not all(isinstance(name, str) for name in found.values()):
+        raise StoreError(f"{where}: its blocks are not those of its spec; {RESTORE}.")
+    return recorded
+
+
+def _check_model(model: Model) -> dict[str, Likelihood]:
     """Check the tables of a model that was read from a store.
 
     Returns:

@@ -2,10 +2,12 @@
 
 table → fragments → statistics → parameters → log-likelihoods → posterior → table
 
-training    fit, summarize
-comparison  compare
-evaluation  evaluate, health
-scoring     score
+training          fit, summarize
+given_spec        the spec of a training
+cross_validation  every row evaluated by a model that did not see it
+comparison        compare
+evaluation        evaluate, health
+scoring           score
 
 Each module imports what its functions need, so a process that trains does not import scoring.
 """

@@ -16,9 +16,11 @@ from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, draws_progress
 from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.open import open_table
-from probclass_core.model.model import Model, finalize
+from probclass_core.model.finalize import finalize
+from probclass_core.model.model import Model
+from probclass_core.pipeline.given_spec import check_spec, spec_or_auto
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
-from probclass_core.training.rows import TrainingRows, check_spec, spec_or_auto
+from probclass_core.training.rows import TrainingRows
 from probclass_core.training.shards import Shard
 
 if TYPE_CHECKING:

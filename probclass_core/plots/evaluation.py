@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.pipeline.cross_validation import CrossValidations
 from probclass_core.plots.style import (
     GREY,
     INK,
@@ -22,7 +23,6 @@ from probclass_core.plots.style import (
     plain_axes,
     short,
 )
-from probclass_core.training.cross_validation import CrossValidations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,7 +1,4 @@
-"""Plots as methods of what they show: ``model.plot.effect("x")``, ``explanation.plot()``.
-
-Methods import their functions from here, `Model.report` as well.
-"""
+"""Plots as methods of what they show, such as ``model.plot.effect("x")``."""
 
 from __future__ import annotations
 
@@ -13,9 +10,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.model.model import Model
 from probclass_core.plots import columns, evaluation, evidence, planes, weights
-from probclass_core.plots.evaluation import differences as differences
-from probclass_core.plots.evidence import waterfall as waterfall
-from probclass_core.report.page import write_report as write_report
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -36,7 +30,10 @@ class _Plot(Generic[Parameters, Result]):
 
 @dataclass(frozen=True)
 class ModelPlots:
-    """Plots of a model: those of its columns and blocks, and of what it says about rows."""
+    """Plots of a model: of its columns and blocks, and of what it says about rows.
+
+    They need matplotlib: ``pip install 'probclass[plots]'``.
+    """
 
     _subject: Model
 
@@ -49,7 +46,10 @@ class ModelPlots:
 
 @dataclass(frozen=True)
 class EvaluationPlots:
-    """Plots of an evaluation; as `ModelPlots`."""
+    """Plots of an evaluation.
+
+    They need matplotlib: ``pip install 'probclass[plots]'``.
+    """
 
     _subject: Evaluation
 

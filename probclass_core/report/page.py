@@ -36,7 +36,29 @@ def write_report(
     title: str | None = None,
     progress: ProgressOption = None,
 ) -> None:
-    """Write the report of a model; see `Model.report`."""
+    """Write the report of a model: one HTML page that loads nothing from anywhere.
+
+    It says how good the model is next to its class prior, which columns matter, what each of
+    them does, and what the model is: classes, blocks, training, the reference of its health.
+    Without an evaluation, it has what the training recorded. Plots need matplotlib
+    (``pip install 'probclass[plots]'``); without it, the rest is written.
+
+    Args:
+        model: model to report on.
+        path: file to write, such as ``"air.html"``.
+        source: labeled rows to evaluate the model on, and to measure the importance of its
+            columns with; as for `pipeline.evaluate`. Rows that training has not seen, best.
+        partition: partition of the source to read.
+        where: rows of the source to read.
+        evaluation: evaluation of the model to show, also one that a store recorded.
+        title: title of the page; by default the label.
+        progress: True for bars while rows are evaluated and plots are drawn, or a function that
+            the numbers of rows, and then of plots, are reported to.
+
+    Raises:
+        SpecError: if the evaluation is of another model, or rows are selected without a source.
+        DataError, TableError: as `pipeline.evaluate`; also if the file cannot be written.
+    """
     measured, important = _given(model, evaluation), None
     if source is not None:
         rows: dict[str, Any] = {"partition": partition, "where": where}

@@ -5,15 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.analysis.distributions.label_shift import log_ratio
 from probclass_core.analysis.distributions.sums import HealthMeter, HealthSums
-from probclass_core.arguments import check_argument
-from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arguments import check_argument, checks_arguments
+from probclass_core.arrow.annotations import ArrowTable
+from probclass_core.arrow.arrays import (
+    FloatArray,
+    as_table,
+    batch_rows,
+    check_columns,
+    in_slices,
+    names_of_columns,
+)
+from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.errors import DataError, SpecError
 from probclass_core.model.decision import (
@@ -59,7 +68,6 @@ class BatchScorer:
     ``model_id``.
 
     Args:
-        model: model to score with.
         schema: schema of the batches, passthrough columns and features.
         options: columns to keep, format of the posterior, decision rule.
 
@@ -177,3 +185,45 @@ def _check_distributions(probability: FloatArray) -> None:
             f"{sums[np.argmax(wrong)]:g}. An estimator of the model returns NaN or +inf; nothing "
             "of these rows was committed."
         )
+
+
+@checks_arguments
+def predict_table(
+    model: Model,
+    data: Any,
+    *,
+    columns: str | Sequence[str] | None = None,
+    posterior: PosteriorFormat = "columns",
+    decision: DecisionOption = "map",
+) -> ArrowTable:
+    """The rows with their predictions, in memory: the columns that `pipeline.score` writes.
+
+    Args:
+        model: model to score with.
+        data: table or frame with the feature columns; see `arrays.as_table`.
+        columns: column of the data to keep, or several; by default all except an index without
+            a name of pandas.
+        posterior: ``"columns"`` for one column ``p_<class>`` per class, ``"list"`` for one list
+            column ``posterior``.
+        decision: decision rule; see `DecisionRule`.
+
+    Returns:
+        One row per row of the data: the columns that are kept, then ``prediction``,
+        ``probability`` and the others of `BatchScorer`.
+
+    Raises:
+        DataError: if a column is missing, has an unsuitable type, or is infinite.
+        SpecError: if a column has the name of a scored one, an argument is not one of its
+            choices, or the rule does not fit the model.
+    """
+    table = as_table(data)
+    names = [columns] if isinstance(columns, str) else columns
+    kept = names_of_columns(table.schema) if names is None else list(names)
+    check_columns(table.schema, kept)
+    sources = source_columns(table.schema, model.spec.features)
+    table = table.select(list(dict.fromkeys([*kept, *sources])))
+    scorer = BatchScorer(model, table.schema, BatchOptions(kept, posterior, decision))
+    rows = min(model.batch_rows, batch_rows(table.num_columns))
+    batches = [scorer.score(batch) for batch in in_slices(table.to_batches(), rows)]
+    scored: ArrowTable = pa.Table.from_batches(batches, scorer.schema)
+    return scored

@@ -36,7 +36,8 @@ from probclass_core.errors import (
     one_of,
 )
 from probclass_core.estimation.statistics import Statistics, merge
-from probclass_core.model.model import SEVERAL_BLOCKS, Model, finalize
+from probclass_core.model.finalize import finalize
+from probclass_core.model.model import SEVERAL_BLOCKS, Model
 from probclass_core.pipeline.training import summarize, train
 from probclass_core.sklearn.conversion import (
     array_columns,

@@ -14,21 +14,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart, counted
+from probclass_core.attached import ModelSpecMethods
 from probclass_core.errors import SpecError, nearest, one_of, shown
 from probclass_core.plugins.manager import check_option_names
 from probclass_core.spec.files import read_values
-
-if TYPE_CHECKING:
-    from probclass_core.execution.engine import EngineOption
-    from probclass_core.execution.progress import ProgressOption
-    from probclass_core.io.filters import Where
-    from probclass_core.store.statistics_cache import CacheOption
 
 Prior = str | Mapping[str, float]
 Effort = Literal["fast", "default", "best"]
@@ -185,7 +180,7 @@ class Block(ShortRepr):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class ModelSpec(Report):
+class ModelSpec(Report, ModelSpecMethods):
     """A class prior times blocks, the factors of the likelihood.
 
     Blocks are independent of one another given the class, except that a block may be given columns
@@ -457,96 +452,6 @@ class ModelSpec(Report):
         """
         suffixes = (".toml", ".json", ".yaml", ".yml")
         return cls.from_dict(read_values(Path(path), "the model spec", suffixes))
-
-    @classmethod
-    @checks_arguments
-    def auto(
-        cls,
-        source: Any,
-        label: ColumnName,
-        *,
-        effort: Effort = "default",
-        weight: ColumnName | None = None,
-        exclude: str | Iterable[str] = (),
-        prior: Prior = "empirical",
-        on_scarce: OnScarce = "pool",
-        max_classes: int | None = None,
-        like: ModelSpec | None = None,
-        partition: Mapping[str, Any] | None = None,
-        where: Where = None,
-        cache: CacheOption = None,
-        engine: EngineOption = None,
-        workers: int | None = None,
-        progress: ProgressOption = None,
-    ) -> ModelSpec:
-        """A spec for a table: what each column is, and which blocks tell the classes apart.
-
-        It reads the rows once and chooses blocks on a sample of at most 32,768 of them. Blocks have
-        fitted weights, see `block_weights`; the fewest that predict as well as all are kept:
-
-        - ``"fast"``: a block for each column. Numbers are ``discretized``, text, bools and integers
-          with few values ``categorical``, lists and maps of terms ``multinomial``.
-        - ``"default"``: also a block for each of up to 60 pairs of columns that depend on each
-          other within the classes, blocks for up to 30 groups of three to five columns that tell
-          of the class only together, and normal densities of all numbers. All are closed forms.
-        - ``"best"``: also densities of nearest neighbors of all numbers, which score more slowly.
-
-        Columns without values, constants, keys, copies of the label, dates as text, and types that
-        no estimator models are left out. Dates and times are tried by their parts: the hour if the
-        times of day differ, the weekday if the rows cover two weeks, the month if they cover a
-        year. Text that is numbers but for a few markers such as ``?`` or ``NA`` is read as numbers.
-        `notes` of the spec has each decision as a sentence.
-
-        Given a schema, or a reader, whose rows can be read only once, the columns are what their
-        types say, and the effort is ``"fast"``.
-
-        Args:
-            source: table, path, frame or dataset, see `open_table`; or a schema.
-            label: the class column.
-            effort: ``"fast"``, ``"default"`` or ``"best"``.
-            weight: the column of sample weights, or None.
-            exclude: column to leave out, or several; also parts of dates such as ``hour(pickup)``.
-            prior: as for `ModelSpec`.
-            on_scarce: as for `ModelSpec`. With ``"error"``, joint densities that the sample does
-                not suffice for are left out.
-            max_classes: as for `ModelSpec`.
-            like: an earlier spec, such as that of yesterday's model. Its blocks are kept, cuts of
-                pairs included, if their log loss on the sample is at most 1 % above that of the
-                blocks found now; then a fit with the same `cache` reads new fragments only.
-            partition: partition to read, as for `fit`, like the arguments that follow.
-            where: rows to read.
-            cache: model store in which the statistics of fragments are cached.
-            engine: engine that reads and summarizes. The spec does not depend on it.
-            workers: number of workers of the engine.
-            progress: True for a bar, or a function that progress is reported to.
-
-        Raises:
-            SpecError: if a named column is missing, no column is left to model, `effort` is
-                unknown, a schema has a column of a type that no estimator models by default, or
-                `like` is not a spec for this label.
-            DataError: if a column contains an invalid value, or the label too many values.
-            TableError: if the table or partition does not exist or cannot be read.
-        """
-        # Specs are the lowest layer, and a spec for data needs the highest: it is imported here.
-        from probclass_core.structure.auto import auto_spec
-
-        return auto_spec(
-            source,
-            label,
-            effort=effort,
-            weight=weight,
-            exclude=exclude,
-            prior=prior,
-            on_scarce=on_scarce,
-            max_classes=max_classes,
-            like=like,
-            partition=partition,
-            where=where,
-            cache=cache,
-            engine=engine,
-            workers=workers,
-            progress=progress,
-        )
 
 
 def _blocks(listed: Blocks) -> tuple[Block, ...]:

@@ -44,14 +44,41 @@ def to_sql(
     *,
     dialect: str,
     source: str | Sequence[str],
-    columns: Sequence[str],
-    posterior: PosteriorFormat,
-    decision: DecisionOption,
-    prior: Mapping[str, float] | None,
-    view: str | Sequence[str] | None,
-    tables: str | Sequence[str] | None,
+    columns: str | Sequence[str] = (),
+    posterior: PosteriorFormat = "columns",
+    decision: DecisionOption = "map",
+    prior: Mapping[str, float] | None = None,
+    view: str | Sequence[str] | None = None,
+    tables: str | Sequence[str] | None = None,
 ) -> str:
-    """See `Model.to_sql`."""
+    """The query that scores a table where it is: the scored table of `score`, as one SELECT.
+
+    Rows that `score` raises an error about, such as those with an infinite number, have null in
+    every scored column but ``model_id``.
+
+    Args:
+        model: model to score with.
+        dialect: ``"duckdb"``, ``"postgres"``, ``"sqlite"``, ``"spark"``, ``"datafusion"`` or
+            ``"clickhouse"``.
+        source: name of the table, such as ``schema.table``, or its parts as a list; or a query
+            in parentheses, which is not quoted.
+        columns: passthrough column of the scored table, or several, in order; none by default.
+        posterior: ``"columns"`` for one column per class, ``"list"`` for one list column.
+        decision: decision rule; see `DecisionRule`.
+        prior: shares of the classes to have the posteriors under, as for `score`.
+        view: name of a view to create; by default the text is the SELECT alone.
+        tables: beginning of the names of the tables that `to_sql_tables` creates, which the
+            query joins; by default the numbers of the model are in the query.
+
+    Returns:
+        SQL without a semicolon at its end.
+
+    Raises:
+        SpecError: if the dialect is unknown, the engine cannot have one of the names, or the
+            options do not fit the model.
+        NotSupportedError: if a block has no formula, saying why.
+    """
+    columns = [columns] if isinstance(columns, str) else columns
     options = BatchOptions(columns, posterior, decision, prior)
     query = _Query(model, find_dialect(dialect), source, options, tables)
     select = query.text()
@@ -70,7 +97,24 @@ def joint_sql(model: Model, *, dialect: str, source: str | Sequence[str]) -> str
 
 
 def to_sql_tables(model: Model, *, dialect: str, tables: str | Sequence[str]) -> list[str]:
-    """See `Model.to_sql_tables`."""
+    """The statements that create and fill the tables of numbers that a query of `to_sql` joins.
+
+    The names of the tables contain the beginning of the model's id, so that a query only joins
+    the numbers of its own model. If rows of a table are missing, the query gives null.
+
+    Args:
+        model: model to score with.
+        dialect: as for `to_sql`.
+        tables: beginning of the names of the tables, such as ``schema.air``.
+
+    Returns:
+        Statements without a semicolon: DROP TABLE, CREATE TABLE and INSERT; none if all numbers
+        of the model are in the query.
+
+    Raises:
+        SpecError: if the dialect is unknown, or it cannot have such a name.
+        NotSupportedError: if a block has no formula, saying why.
+    """
     options = BatchOptions((), "columns")
     query = _Query(model, find_dialect(dialect), "rows", options, tables)
     query.text()

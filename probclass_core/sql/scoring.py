@@ -25,6 +25,7 @@ from probclass_core.model.model import ModelOption, as_model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
 from probclass_core.scoring.reports import ScoreReport
 from probclass_core.sql.connections import Database, database_of
+from probclass_core.sql.query import to_sql
 from probclass_core.sql.source import SqlSource, where_sql
 
 _COLUMNS = ("sink", "partition_values", "commit_id", "model_id", "row_count", "record")
@@ -131,7 +132,8 @@ def score_sql(
             )
         selected, replaced = conditions
         rows = f"SELECT * FROM {names['source']} AS t{selected}"
-        query = model.to_sql(
+        query = to_sql(
+            model,
             dialect=dialect.name,
             source=f"({rows})",
             columns=scorer.options.columns,

@@ -10,15 +10,27 @@ from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import StoreError, one_of, shown
 from probclass_core.io.filesystem import Location
 from probclass_core.model.model import Model
+from probclass_core.model.stored import model_from_bundle
 from probclass_core.store.model_records import MANIFEST
 from probclass_core.store.model_store import ModelStore, open_store_location
 from probclass_core.store.records import encode_record, read_record, timestamp
 
 
 def save(
-    model: Model, path: str | os.PathLike[str], options: Mapping[str, Any] | None = None
+    model: Model, path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a model; see `Model.save`."""
+    """Write a model to a folder of its own, in one step; `load` reads it.
+
+    The files are Arrow tables and JSON with a checksum of each. A `ModelStore` keeps versions.
+
+    Args:
+        model: model to save.
+        path: path or URI of the folder. It must not exist, unless it has this model already.
+        options: arguments of the file system of a URI, as in a `TableRef`.
+
+    Raises:
+        StoreError: if the path contains anything else, or the file system refuses.
+    """
     files, folder = _folder_in_parent(path, options)
     bundle = model.to_bundle()
     if files.entries(folder) or files.is_file(folder):
@@ -54,7 +66,7 @@ def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = No
         raise StoreError(
             f"{where}: {MANIFEST} is damaged ({reason}); restore it from a copy."
         ) from None
-    return Model.from_bundle(Bundle.from_files(manifest, files.read, where=where), where=where)
+    return model_from_bundle(Bundle.from_files(manifest, files.read, where=where), where=where)
 
 
 def _what_is_there(

@@ -31,6 +31,7 @@ from probclass_core.io.filesystem import ARROW_SCHEMES, Location, open_location
 from probclass_core.io.inspection import scored_by
 from probclass_core.io.references import ABANDONED, TableRef
 from probclass_core.model.model import Model, ModelOption, as_model
+from probclass_core.model.stored import model_from_bundle
 from probclass_core.store.evaluations import FOLDER as EVALUATIONS
 from probclass_core.store.evaluations import (
     Evaluated,
@@ -191,7 +192,7 @@ class ModelStore:
                 newer release.
             PluginError: if an estimator of the model is not installed.
         """
-        return Model.from_bundle(self.read_bundle(ref), where=repr(ref))
+        return model_from_bundle(self.read_bundle(ref), where=repr(ref))
 
     def read_bundle(self, ref: str) -> Bundle:
         """Read the verified tables and manifest of a version; its estimators need not be installed.

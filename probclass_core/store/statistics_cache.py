@@ -28,11 +28,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-import probclass_core
 from probclass_core.arguments import check_argument
 from probclass_core.arrow.bundle import Buffer
 from probclass_core.errors import SpecError, StoreError
@@ -40,6 +39,7 @@ from probclass_core.estimation.statistics import Statistics
 from probclass_core.io.filesystem import Location
 from probclass_core.io.footers import Footer
 from probclass_core.plugins.manager import estimator_of, find_estimator, registry
+from probclass_core.release import VERSION
 from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.packs import Entry, Pack, encode_pack
@@ -47,7 +47,7 @@ from probclass_core.store.records import timestamp
 
 log = logging.getLogger(__name__)
 
-CacheOption = ModelStore | str | os.PathLike[str] | bool | None
+CacheOption: TypeAlias = ModelStore | str | os.PathLike[str] | bool | None
 """Where statistics are cached: a model store or its URI; `True` is that of ``PROBCLASS_STORE``."""
 
 _FOLDER = "_statistics"  # not a model: the name of a model begins with a letter or digit
@@ -317,11 +317,13 @@ class StatisticsCache:
     """
 
     def __init__(self, store: ModelStore | str | os.PathLike[str]) -> None:
-        if not isinstance(store, ModelStore):
+        if isinstance(store, ModelStore):
+            opened = store
+        else:
             check_argument("cache", store, str | os.PathLike[str])
-            store = ModelStore(store)
-        self.uri = store.uri
-        self._files = store.files
+            opened = ModelStore(store)
+        self.uri = opened.uri
+        self._files = opened.files
 
     @classmethod
     def open(cls, cache: ModelStore | str | os.PathLike[str] | Literal[True]) -> StatisticsCache:
@@ -488,7 +490,7 @@ def _write_pack(files: Location, summary: Mapping[str, Any], entries: Mapping[st
 def _summary_of(spec: ModelSpec) -> dict[str, Any]:
     """The parts of a spec that `entries` reports, and the digest of all that matters."""
     reported = {
-        "release": probclass_core.__version__,
+        "release": VERSION,
         "format": _FORMAT,
         "versions": {block.estimator: _versions(block.estimator) for block in spec.blocks},
         "label": spec.label,
@@ -504,7 +506,7 @@ def _summary_of(spec: ModelSpec) -> dict[str, Any]:
 
 def _why_stale(summary: Mapping[str, Any]) -> str | None:
     """Why no fit would use statistics of this summary, or None if one would."""
-    if summary["release"] != probclass_core.__version__:
+    if summary["release"] != VERSION:
         return f"of release {summary['release']}"
     if summary["format"] != _FORMAT:
         return f"of format {summary['format']}"

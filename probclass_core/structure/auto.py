@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.arrays import IntArray, label_codes
 from probclass_core.arrow.parts import part_of
 from probclass_core.arrow.row_sample import COUNT, HASH, SAMPLE_ROWS
@@ -40,7 +41,7 @@ from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Table
 from probclass_core.model.fewest_blocks import fewest_blocks
-from probclass_core.model.model import finalize
+from probclass_core.model.finalize import finalize
 from probclass_core.spec.model_spec import TABLE_NAMES, Block, Effort, ModelSpec, OnScarce, Prior
 from probclass_core.structure.columns import (
     ENOUGH_ROWS,
@@ -112,26 +113,74 @@ _SIMPLE_NAME = re.compile(r"[^\W_][\w \-+.,()%=]{0,63}")
 """Names of columns that can name blocks, and thereby files, on every system."""
 
 
+@checks_arguments
 @draws_progress("choosing blocks")
 def auto_spec(
     source: Any,
-    label: str,
+    label: ColumnName,
     *,
-    effort: Effort,
-    weight: str | None,
-    exclude: Iterable[str],
-    prior: Prior,
-    on_scarce: OnScarce,
-    max_classes: int | None,
-    like: ModelSpec | None,
-    partition: Mapping[str, Any] | None,
-    where: Where,
-    cache: CacheOption,
-    engine: EngineOption,
-    workers: int | None,
-    progress: ProgressOption,
+    effort: Effort = "default",
+    weight: ColumnName | None = None,
+    exclude: str | Iterable[str] = (),
+    prior: Prior = "empirical",
+    on_scarce: OnScarce = "pool",
+    max_classes: int | None = None,
+    like: ModelSpec | None = None,
+    partition: Mapping[str, Any] | None = None,
+    where: Where = None,
+    cache: CacheOption = None,
+    engine: EngineOption = None,
+    workers: int | None = None,
+    progress: ProgressOption = None,
 ) -> ModelSpec:
-    """See `ModelSpec.auto`."""
+    """A spec for a table: what each column is, and which blocks tell the classes apart.
+
+    It reads the rows once and chooses blocks on a sample of at most 32,768 of them. Blocks have
+    fitted weights, see `block_weights`; the fewest that predict as well as all are kept:
+
+    - ``"fast"``: a block for each column. Numbers are ``discretized``, text, bools and integers
+      with few values ``categorical``, lists and maps of terms ``multinomial``.
+    - ``"default"``: also a block for each of up to 60 pairs of columns that depend on each
+      other within the classes, blocks for up to 30 groups of three to five columns that tell
+      of the class only together, and normal densities of all numbers. All are closed forms.
+    - ``"best"``: also densities of nearest neighbors of all numbers, which score more slowly.
+
+    Columns without values, constants, keys, copies of the label, dates as text, and types that
+    no estimator models are left out. Dates and times are tried by their parts: the hour if the
+    times of day differ, the weekday if the rows cover two weeks, the month if they cover a
+    year. Text that is numbers but for a few markers such as ``?`` or ``NA`` is read as numbers.
+    `notes` of the spec has each decision as a sentence.
+
+    Given a schema, or a reader, whose rows can be read only once, the columns are what their
+    types say, and the effort is ``"fast"``.
+
+    Args:
+        source: table, path, frame or dataset, see `open_table`; or a schema.
+        label: the class column.
+        effort: ``"fast"``, ``"default"`` or ``"best"``.
+        weight: the column of sample weights, or None.
+        exclude: column to leave out, or several; also parts of dates such as ``hour(pickup)``.
+        prior: as for `ModelSpec`.
+        on_scarce: as for `ModelSpec`. With ``"error"``, joint densities that the sample does
+            not suffice for are left out.
+        max_classes: as for `ModelSpec`.
+        like: an earlier spec, such as that of yesterday's model. Its blocks are kept, cuts of
+            pairs included, if their log loss on the sample is at most 1 % above that of the
+            blocks found now; then a fit with the same `cache` reads new fragments only.
+        partition: partition to read, as for `fit`, like the arguments that follow.
+        where: rows to read.
+        cache: model store in which the statistics of fragments are cached.
+        engine: engine that reads and summarizes. The spec does not depend on it.
+        workers: number of workers of the engine.
+        progress: True for a bar, or a function that progress is reported to.
+
+    Raises:
+        SpecError: if a named column is missing, no column is left to model, `effort` is
+            unknown, a schema has a column of a type that no estimator models by default, or
+            `like` is not a spec for this label.
+        DataError: if a column contains an invalid value, or the label too many values.
+        TableError: if the table or partition does not exist or cannot be read.
+    """
     _check_like(like, label)
     exclude = (exclude,) if isinstance(exclude, str) else tuple(exclude)
     spec_of = partial(

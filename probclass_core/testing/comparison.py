@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from probclass_core.errors import DataError, NotSupportedError
 from probclass_core.estimation.statistics import Statistics
-from probclass_core.model.model import Model, finalize
+from probclass_core.model.finalize import finalize
+from probclass_core.model.model import Model
 from probclass_core.testing.trial import Trial
 
 _MOST_ROWS = 30

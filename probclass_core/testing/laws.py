@@ -24,7 +24,8 @@ from probclass_core.estimation.contract import (
     LinearLikelihood,
 )
 from probclass_core.estimation.statistics import merge, refine
-from probclass_core.model.model import Model, finalize
+from probclass_core.model.finalize import finalize
+from probclass_core.model.model import Model
 from probclass_core.pipeline.training import summarize
 from probclass_core.sql.query import joint_sql
 from probclass_core.testing.comparison import (

@@ -3,6 +3,5 @@
 rows     the rows of a training: summarize fragments, merge in order
 shards   cut a table into shards for many tasks
 overlap  whether a model was trained on rows of a selection
-cross_validation  every row evaluated by a model that did not see it
 postfit  calibration and density quantiles, measured on a table after a model is fitted
 """

@@ -15,7 +15,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
 import probclass_core as pc
-from probclass_core.training.cross_validation import _Dealer
+from probclass_core.pipeline.cross_validation import _Dealer
 
 BODY = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 COUNTS = pc.Block("categorical", "island", "island")

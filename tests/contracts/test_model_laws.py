@@ -19,6 +19,7 @@ from samples import (
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
+from probclass_core.model.stored import model_from_bundle
 from probclass_core.testing.trial import LABEL
 
 every_estimator = pytest.mark.parametrize("estimator", sorted(BLOCKS))
@@ -91,9 +92,7 @@ def without_y(rows: pa.Table) -> list[pa.Table]:
 def test_a_model_survives_storage(estimator: str, data: st.DataObject) -> None:
     model, trained = drawn_model(estimator, data)
     bundle = model.to_bundle()
-    restored = pc.Model.from_bundle(
-        Bundle.from_files(bundle.manifest(), bundle.files().__getitem__)
-    )
+    restored = model_from_bundle(Bundle.from_files(bundle.manifest(), bundle.files().__getitem__))
     assert restored.id == model.id
     assert restored.spec == model.spec
     assert restored.training == model.training
@@ -141,7 +140,7 @@ def test_the_prior_alone_is_a_model_that_predicts_as_the_baseline_of_an_evaluati
     data: st.DataObject,
 ) -> None:
     model, trained = drawn_model("gaussian_diagonal", data)
-    prior = pc.Model.from_bundle(model.prior_only().to_bundle())
+    prior = model_from_bundle(model.prior_only().to_bundle())
     np.testing.assert_allclose(
         prior.predict_log_proba(trained), np.tile(model.log_prior, (trained.num_rows, 1))
     )

@@ -276,7 +276,7 @@ def test_commands_take_the_name_of_an_engine(
 
 def test_a_worker_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(pc, "__version__", "0.0.1")
+        patch.setattr("probclass_core.execution.serialization.VERSION", "0.0.1")
         work = serialize(len)
     with pytest.raises(pc.PluginError, match=r"was sent work by 0\.0\.1; install the same"):
         resolve("rows", run(work, serialize("four")), lambda: b"")

@@ -26,6 +26,7 @@ from campaign import Result, Trial
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle, _content_id, _File, from_ipc, to_ipc
+from probclass_core.model.stored import model_from_bundle
 
 sys.path += map(str, (Path(__file__).parents[2] / "plugins").glob("probclass-*"))
 import probclass_distributions
@@ -354,7 +355,7 @@ def outcome(
     """The outcome of loading a model and scoring rows with it, and the scored table."""
     try:
         bundle = Bundle.from_files(manifest, files.__getitem__)
-        model = pc.Model.from_bundle(bundle)
+        model = model_from_bundle(bundle)
     except (pc.StoreError, pc.PluginError):
         return "refused", None
     except Exception as error:  # any other is a defect
@@ -376,7 +377,7 @@ def trials() -> Iterator[Trial]:
     with pc.trying(*PLUGINS), tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
         for name, bundle in models().items():
             files = {file: bytes(data) for file, data in bundle.files().items()}
-            expected = pc.Model.from_bundle(bundle).predict_table(data)
+            expected = model_from_bundle(bundle).predict_table(data)
             tables = {table: from_ipc(to_ipc(rows)) for table, rows in bundle.tables.items()}
             stored[name] = StoredModel(tables, bundle.manifest(), files, expected)
         fields: dict[str, list[Field]] = {kind: [] for kind in SHARES}

@@ -38,6 +38,7 @@ from hostile_bundles import (
 
 import probclass_core as pc
 from probclass_core.io.footers import Footer
+from probclass_core.model.stored import model_from_bundle
 from probclass_core.plugins.manager import estimator_of
 from probclass_core.store.packs import Entry, Pack, _streams_sha256, _to_stream, encode_pack
 
@@ -187,7 +188,7 @@ def outcome(kept: Kept, table: Path, data: bytes, warnings: list[str]) -> tuple[
     if not reused and (warnings or model.training.get("passes", 1) == 1):  # it is of the last pass
         return "defect", "another model without the pack"
     try:
-        loaded = pc.Model.from_bundle(model.to_bundle())
+        loaded = model_from_bundle(model.to_bundle())
         shares = loaded.predict_table(unusual_rows())
     except pc.ProbClassError as error:
         return "defect", f"a model that is refused: {error}"

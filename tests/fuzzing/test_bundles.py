@@ -13,6 +13,7 @@ from hostile_bundles import models, rows, trials, unusual_rows
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
+from probclass_core.model.stored import model_from_bundle
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -38,7 +39,7 @@ def stored(bundle: Bundle, **tables: pa.Table) -> pc.Model:
     """Store tables instead of those of a bundle, with right checksums, and load the model."""
     changed = Bundle(bundle.kind, bundle.content, {**bundle.tables, **tables}, bundle.provenance)
     read = Bundle.from_files(changed.manifest(), changed.files().__getitem__)
-    return pc.Model.from_bundle(read, where="air")
+    return model_from_bundle(read, where="air")
 
 
 @pytest.fixture(scope="module")

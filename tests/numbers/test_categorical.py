@@ -16,6 +16,7 @@ from sklearn.naive_bayes import CategoricalNB
 
 import probclass_core as pc
 from probclass_core.estimation.families.categorical import independent
+from probclass_core.model.stored import model_from_bundle
 
 DOMAIN = {"u": ["p", "q", "r"], "v": ["1", "2"], "w": ["x", "y", "z", "t"]}
 CELLS = list(itertools.product(*DOMAIN.values()))
@@ -256,7 +257,7 @@ def test_many_classes_and_values_are_listed_sparsely(monkeypatch: pytest.MonkeyP
         for name in expected.column_names:
             assert complete[name].to_pylist() == expected[name].to_pylist()
         bundle = sparse.to_bundle()
-        stored = pc.Model.from_bundle(bundle)
+        stored = model_from_bundle(bundle)
         assert stored.id == sparse.id
         assert stored.predict(scored).equals(sparse.predict(scored))
         truth = random.integers(0, 300, 4)

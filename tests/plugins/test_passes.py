@@ -14,6 +14,7 @@ import pytest
 import probclass_core as pc
 from probclass_core.authoring import FloatArray, notes_of, number, numeric_column, with_notes
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
+from probclass_core.model.stored import model_from_bundle
 
 
 class Trimmed(GaussianDiagonal):
@@ -80,7 +81,7 @@ def test_a_model_records_the_options_that_the_user_gave() -> None:
         assert model.spec == SPEC
         assert model.training["passes"] == 4
         assert pc.fit(TABLE, model.spec).id == model.id
-        assert pc.Model.from_bundle(model.to_bundle()).id == model.id
+        assert model_from_bundle(model.to_bundle()).id == model.id
     with pc.trying(trimmed(1)):
         assert "passes" not in pc.fit(TABLE, SPEC).training
 

@@ -24,7 +24,7 @@ from daily_lake import (
 )
 
 import probclass_core as pc
-from probclass_core.plugins.manager import registry
+from probclass_core.plugins.manager import find_estimator
 
 
 def test_cached_fragments_are_not_read_again(lake: Path, store: pc.ModelStore) -> None:
@@ -137,11 +137,11 @@ def test_another_release_or_estimator_version_reads_again(
     fit_and_count(lake, store)
     release = pc.__version__
     with monkeypatch.context() as patch:
-        patch.setattr(pc, "__version__", "99.0")
+        patch.setattr("probclass_core.store.statistics_cache.VERSION", "99.0")
         assert fit_and_count(lake, store) == (480, 0)
         assert {entry.stale for entry in entries(store)} == {None, f"of release {release}"}
-    plugin = dataclasses.replace(registry().estimators["categorical"], statistics_version=2)
-    monkeypatch.setitem(registry().estimators, "categorical", plugin)
+    categorical = find_estimator("categorical").estimator
+    monkeypatch.setattr(categorical, "statistics_version", 2)
     assert fit_and_count(lake, store) == (480, 0)
     stale = {entry.stale for entry in entries(store)}
     assert stale == {None, "of release 99.0", "of another version of categorical"}

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import probclass_core as pc
+from probclass_core.model.stored import model_from_bundle
 
 NUMBERS = ("gaussian_diagonal", "gaussian_full", "gaussian_shared", "discretized", "knn_density")
 COUNTS = ("bernoulli", "multinomial", "poisson")
@@ -74,7 +75,7 @@ def test_the_fit_succeeds_and_the_notes_say_what_was_missing(
     np.testing.assert_allclose(posterior.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.log_likelihood_by_block(scored)[-1], 0.0)
     assert any(note in sentence for sentence in model.training.get("notes", [""]))
-    stored = pc.Model.from_bundle(model.to_bundle())
+    stored = model_from_bundle(model.to_bundle())
     assert stored.training["notes"] == model.training["notes"] if note else True
     np.testing.assert_array_equal(stored.predict_proba(scored), posterior)
 

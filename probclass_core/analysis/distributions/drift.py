@@ -25,7 +25,8 @@ from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import DataError, SpecError, one_of, shown
 from probclass_core.estimation.marginals import Curve, Levels, Marginal, bins
 from probclass_core.estimation.statistics import Statistics
-from probclass_core.model.model import Model, ModelOption, as_model, finalize, is_model
+from probclass_core.model.finalize import finalize
+from probclass_core.model.model import Model, ModelOption, as_model, is_model
 
 _NUMBERS = (
     "divergence",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from probclass_core.arrow.arrays import IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select
 from probclass_core.arrow.row_sample import row_hashes
+from probclass_core.attached import CrossValidationsMethods
 from probclass_core.errors import DataError, ProbClassError, SpecError
 from probclass_core.estimation.statistics import Statistics, merge, refine, summarize_batches
 from probclass_core.estimation.statistics import accumulator as statistics_accumulator
@@ -41,12 +42,10 @@ from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Fragment, Plan, Table
 from probclass_core.model.decision import DecisionOption
-from probclass_core.model.model import Model, finalize
+from probclass_core.model.finalize import finalize
+from probclass_core.model.model import Model
+from probclass_core.pipeline.given_spec import spec_or_auto
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
-from probclass_core.training.rows import spec_or_auto
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Result = TypeVar("Result")
 
@@ -169,7 +168,7 @@ class CrossValidation(Report):
 
 
 @dataclass(frozen=True, repr=False)
-class CrossValidations(Report):
+class CrossValidations(Report, CrossValidationsMethods):
     """Cross-validations of several specs on the same folds, compared.
 
     Attributes:
@@ -217,12 +216,6 @@ class CrossValidations(Report):
     def best(self) -> str:
         """The model with the smallest log loss; ties go to the first."""
         return str(self.table["model"][0].as_py())
-
-    def plot(self) -> Figure:
-        """Plot the differences from the best model; see `probclass_core.plots.differences`."""
-        from probclass_core.plots.methods import differences
-
-        return differences(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: the best model, the table, and each cross-validation by name."""

@@ -1,0 +1,91 @@
+"""A model as text: its classes, blocks and notes, for ``print`` and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from probclass_core.arrow.annotations import ArrowTable
+from probclass_core.arrow.display import Part, TablePart, counted
+from probclass_core.model.block_weights import ranked_blocks
+from probclass_core.spec.model_spec import Block, ModelSpec, category_text
+
+
+def describe(
+    model_id: str,
+    spec: ModelSpec,
+    priors: ArrowTable,
+    training: Mapping[str, Any],
+    postfit: Mapping[str, ArrowTable],
+) -> list[Part]:
+    """The content of a model's report.
+
+    Args:
+        model_id: content id.
+        spec: specification of the model.
+        priors: table of the prior.
+        training: provenance of the model.
+        postfit: tables that the model may have besides prior and parameters, by name.
+    """
+    names = [category_text(value) for value in priors["class"].to_pylist()]
+    rows = f", fitted on {counted(training['rows'], 'row')}" if "rows" in training else ""
+    title = (
+        f"Model of {spec.label!r}: {counted(len(names), 'class', 'classes')}, "
+        f"{counted(len(spec.blocks), 'block')} of {counted(len(spec.features), 'column')}{rows}; "
+        f"id {model_id[:12]}"
+    )
+    classes = {
+        "class": names,
+        "prior": priors["prior"].to_pylist(),
+        "rows" if spec.weight is None else "weight": [
+            int(count) if count.is_integer() else count for count in priors["count"].to_pylist()
+        ],
+    }
+    return [
+        title,
+        *_log_loss(training),
+        TablePart(classes),
+        _blocks(spec, postfit.get("block_weights")),
+        [*spec.notes, *training.get("notes", ()), *_notes(training, postfit)],
+    ]
+
+
+def _log_loss(training: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence about the log loss, if fitting the block weights has measured it."""
+    fitted = training.get("block_weights") or {}
+    if {"rows", "log_loss", "prior_log_loss"} <= fitted.keys():
+        yield (
+            f"Log loss {fitted['log_loss']:.4f} on the {fitted['rows']:,} training rows of the "
+            f"block weights; prior alone {fitted['prior_log_loss']:.4f}."
+        )
+
+
+def _blocks(spec: ModelSpec, block_weights: ArrowTable | None) -> TablePart:
+    """The blocks, those that matter most first if their weights are known."""
+    blocks = {str(block.name): block for block in spec.blocks}
+    weighed: dict[str, list[Any]] = {}
+    if block_weights is not None:
+        ranked = ranked_blocks(block_weights)
+        blocks = {name: blocks[name] for name in ranked["block"].to_pylist()}
+        weighed["weight"] = ranked["weight"].to_pylist()
+        if spec.fits_weights:
+            weighed["importance"] = ranked["importance"].to_pylist()
+    described = {
+        "block": [*blocks],
+        "estimator": [block.estimator for block in blocks.values()],
+        "columns": [_columns(block) for block in blocks.values()],
+    }
+    return TablePart({**described, **weighed})
+
+
+def _columns(block: Block) -> str:
+    columns = ", ".join(block.columns)
+    return f"{columns} given {', '.join(block.given)}" if block.given else columns
+
+
+def _notes(training: Mapping[str, Any], postfit: Mapping[str, ArrowTable]) -> Iterator[str]:
+    if "calibration" in postfit:
+        method = (training.get("calibration") or {}).get("method", "an unknown method")
+        yield f"The posterior is calibrated: {method}."
+    if "density_quantiles" in postfit:
+        yield "It has density quantiles, so a decision rule can reject unusual rows."

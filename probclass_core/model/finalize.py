@@ -1,0 +1,118 @@
+"""The last step of training: from statistics to the prior, parameters and weights of a model."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from probclass_core.arguments import checks_arguments
+from probclass_core.errors import DataError, SpecError, expect, one_of
+from probclass_core.estimation.statistics import (
+    STATISTICS_HINT,
+    Statistics,
+    bind,
+    check_classes,
+    refine,
+)
+from probclass_core.estimation.tidy import notes_of
+from probclass_core.model.block_weights import fit_block_weights, given_weights
+from probclass_core.model.model import Model
+from probclass_core.model.prior import prior_table
+
+
+@checks_arguments
+def finalize(statistics: Statistics, *, early: bool = False) -> Model:
+    """Compute the prior and the parameters of a model from statistics: the last step of training.
+
+    Args:
+        statistics: statistics of all rows.
+        early: accept these statistics even if an estimator asks for another pass over the rows.
+
+    Raises:
+        DataError: if there are no labeled rows. With ``on_scarce="error"`` also if there is only
+            one class, or the rows do not suffice for the parameters of a block.
+        SpecError: if a given prior does not fit the classes, or another pass is due.
+    """
+    expect(statistics, Statistics, STATISTICS_HINT)
+    if not early and (refined := refine(statistics)) is not None:
+        pairs = zip(statistics.spec.blocks, refined.blocks, strict=True)
+        due = [str(new.name) for old, new in pairs if new != old]
+        raise SpecError(
+            f"block {one_of(due)} asks for another pass over the rows: train by fit, which makes "
+            "it, or summarize them again by the spec that refine(statistics) gives."
+        )
+    classes = statistics.classes["class"].combine_chunks()
+    label = statistics.spec.label
+    if statistics.rows == 0:
+        raise DataError("there is nothing to train on: the source has no rows.")
+    if len(classes) == 0:
+        raise DataError(
+            f"there is nothing to train on: label {label!r} is null (or its weight 0) in all "
+            f"{statistics.rows} rows."
+        )
+    check_classes(statistics.classes, statistics.spec, statistics.labeled_rows)
+    notes = _notes_on_rows(statistics, classes)
+    counts = statistics.classes["count"].to_numpy()
+    estimators = bind(statistics.spec, statistics.features, statistics.row_weight)
+    parameters = {
+        name: estimator.finalize(statistics.blocks[name], classes)
+        for name, estimator in estimators.items()
+    }
+    for table in parameters.values():
+        notes += notes_of(table).get("scarce", [])
+    notes = list(dict.fromkeys(notes))  # blocks of the same columns say the same
+    model = Model(
+        spec=statistics.spec,
+        features=statistics.features,
+        priors=prior_table(classes, counts, statistics.spec.prior),
+        parameters=parameters,
+        training={
+            "rows": statistics.rows,
+            "null_labels": statistics.null_labels,
+            "columns": statistics.column_values,
+            **({"notes": notes} if notes else {}),
+        },
+    )
+    return _weigh_blocks(model, statistics)
+
+
+def _weigh_blocks(model: Model, statistics: Statistics) -> Model:
+    """The model with the block weights that its spec asks for."""
+    option = model.spec.block_weights
+    if option is None:
+        return model
+    if isinstance(option, Mapping):
+        names = [str(block.name) for block in model.spec.blocks]
+        return dataclasses.replace(model, block_weights=given_weights(option, names, model.classes))
+    table, fitted = fit_block_weights(statistics, model.parameters, model.classes, model.log_prior)
+    return dataclasses.replace(
+        model, block_weights=table, training={**model.training, "block_weights": fitted}
+    )
+
+
+def _notes_on_rows(statistics: Statistics, classes: pa.Array) -> list[str]:
+    """Sentences about the labels and weights of the rows.
+
+    Raises:
+        DataError: if there is only one class, and the spec's ``on_scarce`` is ``"error"``.
+    """
+    notes, spec = [], statistics.spec
+    if len(classes) == 1:
+        found = f"label {spec.label!r} has one class only, {classes[0].as_py()!r}"
+        without_weight = statistics.rows - statistics.null_labels - statistics.labeled_rows
+        if without_weight:
+            found += (
+                f", in rows with a weight {spec.weight!r} above 0 (it is 0 in {without_weight})"
+            )
+        if spec.on_scarce == "error":
+            raise DataError(f"{found}; a classifier needs rows of at least two.")
+        notes.append(f"{found}: the model predicts it for every row.")
+    if statistics.row_weight > 1.0:
+        notes.append(
+            f"weight {spec.weight!r} averages {statistics.row_weight:.6g} per row, too much for a "
+            "number of rows: rules that count rows, such as the cuts of discretized, count every "
+            "row once; pseudo-counts have little effect until the weights average 1."
+        )
+    return notes

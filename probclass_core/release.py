@@ -1,0 +1,3 @@
+"""The number of this release."""
+
+VERSION = "0.1.0"
