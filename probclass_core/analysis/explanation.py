@@ -41,7 +41,6 @@ from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
 from probclass_core.model.block_weights import base_blocks, below_best
 from probclass_core.model.model import Model, ModelOption, as_model
-from probclass_core.plugins.manager import estimator_of
 from probclass_core.spec.model_spec import Block, category_text
 
 MAX_ROWS = 1_000
@@ -422,7 +421,7 @@ def _unweighted_entries(
                 )
                 for item, logs in items
             ]
-    elif estimator_of(block).factorizes or len(block.columns) == 1:
+    elif block.estimator_class.factorizes or len(block.columns) == 1:
         by_feature = _feature_log_likelihoods(likelihood, batch, classes, len(block.columns))
         for cells, pairs in zip(texts, by_feature.tolist(), strict=True):
             yield [

@@ -11,16 +11,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, is_numeric_type
 from probclass_core.errors import DataError
-
-if TYPE_CHECKING:
-    from probclass_core.estimation.contract import Likelihood
 
 LARGEST_WHOLE = 2.0**53
 """Largest number at which a density of counts is evaluated."""
@@ -30,6 +27,14 @@ LARGEST_NUMBER = 1e30
 
 _PRESENT = ("absent", "present")
 _SMALLEST = math.ulp(0.0)
+
+
+class LogLikelihood(Protocol):
+    """What the distribution of a column is derived from."""
+
+    def log_likelihood(self, batch: pa.RecordBatch, /) -> FloatArray:
+        """log p(x_block | c) of ``n`` rows, ``(n, k)``."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ def bin_name(lower: float, upper: float) -> str:
     return f"from {lower:g}" if math.isinf(upper) else f"{lower:g} to {upper:g}"
 
 
-def marginal(likelihood: Likelihood, features: pa.Schema, column: str) -> Marginal | None:
+def marginal(likelihood: LogLikelihood, features: pa.Schema, column: str) -> Marginal | None:
     """The distribution of one column of a block.
 
     Args:
@@ -151,7 +156,7 @@ def marginal(likelihood: Likelihood, features: pa.Schema, column: str) -> Margin
 
 
 def derive(
-    likelihood: Likelihood,
+    likelihood: LogLikelihood,
     column: str,
     features: pa.Schema | None = None,
     *,

@@ -67,7 +67,6 @@ from probclass_core.estimation.column_profile import (
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.moments import sums_by_group
 from probclass_core.estimation.parameters import Range
-from probclass_core.plugins.manager import estimator_of
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text
 
 MAX_CLASSES = 10_000
@@ -373,7 +372,7 @@ def summarize_batches(
     blocks = {
         str(block.name): Accumulator(
             estimators[str(block.name)].merge,
-            _never if estimator_of(block).state_grows else _is_many_or_large,
+            _never if block.estimator_class.state_grows else _is_many_or_large,
         )
         for block in spec.blocks
     }
@@ -542,7 +541,7 @@ def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
         SpecError: if an estimator refuses the options that it asked for.
     """
     expect(statistics, Statistics, STATISTICS_HINT)
-    due = {block.name for block in statistics.spec.blocks if passes < estimator_of(block).passes}
+    due = {block.name for block in statistics.spec.blocks if passes < block.estimator_class.passes}
     if not due:
         return None
     classes = statistics.classes["class"].combine_chunks()
@@ -603,7 +602,7 @@ def bind_block(block: Block, features: pa.Schema) -> Estimator:
         for names in (block.columns, block.given)
     )
     schemas = [columns, given] if block.given else [columns]
-    bound: Estimator = estimator_of(block)(*schemas, block.options)
+    bound: Estimator = block.estimator_class(*schemas, block.options)
     return bound
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,10 +22,6 @@ from probclass_core.errors import one_of
 from probclass_core.execution.threads import prefetch
 from probclass_core.io.filters import Where, expression
 from probclass_core.io.footers import Footer
-
-if TYPE_CHECKING:
-    from probclass_core.estimation.statistics import Statistics
-    from probclass_core.spec.model_spec import ModelSpec
 
 _FRAGMENTS_TOGETHER = 64
 """Largest number of fragments that are read at once, so that progress is reported often enough."""
@@ -57,19 +53,6 @@ class SmallFragment(Protocol):
         Returns:
             One batch for each fragment, or None if each must be read on its own: it fails, needs a
             retry, or has more batches.
-        """
-        ...
-
-
-@runtime_checkable
-class AggregatingFragment(Protocol):
-    """A fragment whose statistics may be computed without reading its rows here."""
-
-    def aggregate(self, spec: ModelSpec) -> Statistics | None:
-        """The statistics of the rows for a model, or None if the rows must be read.
-
-        Raises:
-            SpecError, DataError, TableError: as `summarize_batches` and `Fragment.read`.
         """
         ...
 

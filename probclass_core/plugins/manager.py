@@ -38,7 +38,6 @@ from probclass_core.plugins.descriptors import (
 
 if TYPE_CHECKING:
     from probclass_core.estimation.contract import Estimator
-    from probclass_core.spec.model_spec import Block
 
 log = logging.getLogger(__name__)
 
@@ -361,18 +360,6 @@ def find_conditional(name: str) -> Callable[..., Estimator]:
             f"{one_of(able)}."
         )
     return conditional
-
-
-def estimator_of(block: Block) -> Any:
-    """The class of a block's estimator, which may depend on whether the block has given columns.
-
-    Raises:
-        PluginError: if the estimator is unknown.
-        SpecError: if it does not model columns given others, and the block has some.
-    """
-    if block.given:
-        return find_conditional(block.estimator)
-    return find_estimator(block.estimator).estimator
 
 
 def check_option_names(estimator: str, options: Iterable[str], *, given: bool) -> None:

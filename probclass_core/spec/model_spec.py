@@ -22,7 +22,11 @@ from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart, counted
 from probclass_core.attached import ModelSpecMethods
 from probclass_core.errors import SpecError, nearest, one_of, shown
-from probclass_core.plugins.manager import check_option_names
+from probclass_core.plugins.manager import (
+    check_option_names,
+    find_conditional,
+    find_estimator,
+)
 from probclass_core.spec.files import read_values
 
 Prior = str | Mapping[str, float]
@@ -139,6 +143,18 @@ class Block(ShortRepr):
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict(), sort_keys=True))
+
+    @property
+    def estimator_class(self) -> Any:
+        """The class of the estimator, which may depend on whether the block has given columns.
+
+        Raises:
+            PluginError: if the estimator is unknown.
+            SpecError: if it does not model columns given others, and the block has some.
+        """
+        if self.given:
+            return find_conditional(self.estimator)
+        return find_estimator(self.estimator).estimator
 
     def _of(self, columns: tuple[str, ...]) -> Block:
         """The same block of fewer columns; options by column keep those of the others."""

@@ -38,7 +38,7 @@ from probclass_core.errors import SpecError, StoreError
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.io.filesystem import Location
 from probclass_core.io.footers import Footer
-from probclass_core.plugins.manager import estimator_of, find_estimator, registry
+from probclass_core.plugins.manager import find_estimator, registry
 from probclass_core.release import VERSION
 from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.store.model_store import ModelStore
@@ -349,7 +349,7 @@ class StatisticsCache:
         Raises:
             PluginError: if an estimator is unknown.
         """
-        if any(estimator_of(block).state_grows for block in spec.blocks):
+        if any(block.estimator_class.state_grows for block in spec.blocks):
             return None
         return CachedStatistics(self._files, spec)
 

@@ -18,7 +18,7 @@ from probclass_core.io.memory import MemoryTable
 from probclass_core.io.table import Plan
 from probclass_core.model.model import Model
 from probclass_core.pipeline.training import fit, summarize
-from probclass_core.plugins.manager import estimator_of, trying
+from probclass_core.plugins.manager import trying
 from probclass_core.spec.model_spec import Block, ModelSpec
 
 LABEL, WEIGHT = "(label)", "(weight)"
@@ -81,7 +81,7 @@ class Trial:
     def kind(self) -> Any:
         """The class of the estimator, or of its conditional if the block has given columns."""
         with trying(self.estimator):
-            return estimator_of(self.spec().blocks[0])
+            return self.spec().blocks[0].estimator_class
 
     def spec(self, *, weighted: bool = False) -> ModelSpec:
         """The spec of a model with this block."""

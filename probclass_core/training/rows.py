@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
 from operator import not_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -26,7 +26,6 @@ from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import (
-    AggregatingFragment,
     Fragment,
     Plan,
 )
@@ -35,6 +34,19 @@ from probclass_core.spec.model_spec import ModelSpec
 if TYPE_CHECKING:
     from probclass_core.store.statistics_cache import CachedStatistics, CacheOption, StatisticsCache
     from probclass_core.training.shards import Shard
+
+
+@runtime_checkable
+class AggregatingFragment(Protocol):
+    """A fragment whose statistics may be computed without reading its rows here."""
+
+    def aggregate(self, spec: ModelSpec) -> Statistics | None:
+        """The statistics of the rows for a model, or None if the rows must be read.
+
+        Raises:
+            SpecError, DataError, TableError: as `summarize_batches` and `Fragment.read`.
+        """
+        ...
 
 
 class _DamagedEntryError(Exception):

@@ -39,7 +39,6 @@ from hostile_bundles import (
 import probclass_core as pc
 from probclass_core.io.footers import Footer
 from probclass_core.model.stored import model_from_bundle
-from probclass_core.plugins.manager import estimator_of
 from probclass_core.store.packs import Entry, Pack, _streams_sha256, _to_stream, encode_pack
 
 CANNOT_BE_WRITTEN = (ValueError, TypeError, OverflowError, AttributeError)
@@ -222,7 +221,7 @@ def trials() -> Iterator[Trial]:
         all_kept: dict[str, Kept] = {}
         for number, (name, values) in enumerate(SPECS.items()):
             blocks = pc.ModelSpec("y", **values).blocks
-            if not any(estimator_of(block).state_grows for block in blocks):
+            if not any(block.estimator_class.state_grows for block in blocks):
                 for kept in keep(name, table, folder / str(number)):
                     all_kept[f"{name} {kept.path.parent.name[:4]}"] = kept
         fields: dict[str, list[tuple[str, tuple[Any, ...]]]] = {kind: [] for kind in SHARES}
