@@ -27,6 +27,7 @@ from .errors import (
     TableError as TableError,
     TableMismatchError as TableMismatchError,
 )
+from .estimation.density import Density as Density
 from .estimation.contract import (
     POINT_MASS_WIDTH as POINT_MASS_WIDTH,
     Likelihood as Likelihood,

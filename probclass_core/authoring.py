@@ -53,6 +53,8 @@ from probclass_core.estimation.aggregates import (
     Sums,
     known,
 )
+from probclass_core.estimation.column_density import ABOVE_0, BELOW_1, ByName, ColumnDensity
+from probclass_core.estimation.density import SpreadOptions, Terms
 from probclass_core.estimation.formulas import (
     IMPOSSIBLE,
     Bins,
@@ -100,6 +102,7 @@ from probclass_core.estimation.parameters import (
     FINITE,
     LOG_PROBABILITY,
     NOT_NEGATIVE,
+    POSITIVE,
     PROBABILITY,
     Range,
     check_parameters,
@@ -114,6 +117,8 @@ from probclass_core.estimation.tidy import (
 )
 
 __all__ = [
+    "ABOVE_0",
+    "BELOW_1",
     "CATEGORIES",
     "COUNT",
     "FINITE",
@@ -122,14 +127,17 @@ __all__ = [
     "MISSING",
     "NOT_NEGATIVE",
     "NUMBERS",
+    "POSITIVE",
     "PROBABILITY",
     "Bins",
     "BoolArray",
     "ByClass",
+    "ByName",
     "Case",
     "Categories",
     "ClassSums",
     "Column",
+    "ColumnDensity",
     "ColumnTypes",
     "Condition",
     "Deviation",
@@ -147,7 +155,9 @@ __all__ = [
     "Named",
     "OptionPath",
     "Range",
+    "SpreadOptions",
     "Sums",
+    "Terms",
     "as_expression",
     "category_codes",
     "check_parameters",

@@ -108,7 +108,8 @@ def left_out(model: pc.Model, table: pa.Table) -> np.ndarray:
     batch = table.select(list(block.inputs)).combine_chunks().to_batches()[0]
     truth = label_codes(table[model.spec.label], model.classes)
     (parameters,) = model.parameters.values()
-    return estimator.leave_one_out(parameters, model.classes, batch, truth, weights)
+    (statistics,) = pc.summarize(table, model.spec).blocks.values()
+    return estimator.leave_one_out(statistics, parameters, model.classes, batch, truth, weights)
 
 
 def predicted(model: pc.Model, **row: Any) -> Any:

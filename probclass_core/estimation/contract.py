@@ -185,6 +185,7 @@ class LeaveOneOut(Protocol):
 
     def leave_one_out(
         self,
+        statistics: pa.Table,
         parameters: pa.Table,
         classes: pa.Array,
         batch: pa.RecordBatch,
@@ -196,7 +197,8 @@ class LeaveOneOut(Protocol):
         Only the entry of a row's own class differs from that of ``likelihood``.
 
         Args:
-            parameters: parameters of all rows.
+            statistics: statistics of all rows.
+            parameters: their parameters.
             classes: ``k`` labels.
             batch: the block's columns of ``n`` rows that training saw.
             truth: position of the class of each row, ``(n,)``.

@@ -14,13 +14,15 @@ use `Distance`, `square` and `log_one_plus_square`, which each dialect keeps wit
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray
+from probclass_core.errors import NotSupportedError
 
 FORMULA_VERSION = 1
 """Version of the nodes below; raised when one changes its meaning."""
@@ -64,8 +66,23 @@ class Expression:
     def __truediv__(self, other: Operand) -> Expression:
         return Arithmetic("/", self, as_expression(other))
 
-    # NumPy would otherwise make arrays of expressions.
-    __array_ufunc__ = None
+    def __neg__(self) -> Expression:
+        return 0.0 - self
+
+    def __pow__(self, exponent: float) -> Expression:
+        if exponent != 2:
+            raise NotSupportedError(f"the power {exponent!r} has no SQL; write exp(b * log(a)).")
+        return square(self)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
+        """NumPy's function of expressions, so that formulas are written as NumPy."""
+        return _numpy(ufunc, method, inputs)
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: Any
+    ) -> Any:
+        """`numpy.where`; no other function that is not elementwise has SQL."""
+        return _where(function, args)
 
     def __lt__(self, other: Operand) -> Condition:
         return Comparison("<", self, as_expression(other))
@@ -130,7 +147,7 @@ class Function(Expression):
     It may be computed for every row, also within a `Case` whose condition excludes the row.
     """
 
-    name: Literal["ln", "exp", "abs", "floor", "sin"]
+    name: Literal["ln", "exp", "abs", "floor", "sin", "cos", "sqrt"]
     argument: Expression
 
 
@@ -230,6 +247,14 @@ class Lookup(Expression):
 
 class Condition:
     """True, false, or unknown if it compares with null; unknown counts as false in a `Case`."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
+        return _numpy(ufunc, method, inputs)
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: Any
+    ) -> Any:
+        return _where(function, args)
 
     def __and__(self, other: Condition) -> Condition:
         return Junction("AND", self, other)
@@ -370,3 +395,73 @@ def _stirling_rest(y: Expression) -> Expression:
     inverse = 1.0 / (y * y)
     tail = inverse * (1.0 / 360.0 - inverse * (1.0 / 1260.0 - inverse * (1.0 / 1680.0)))
     return (1.0 / 12.0 - tail) / y
+
+
+def _log(x: Expression) -> Expression:
+    """log x of any number, −∞ up to 0."""
+    x = Named(x)
+    return Case([(x <= 0.0, IMPOSSIBLE)], Named(ln(positive(x))))
+
+
+def _log1p(x: Expression) -> Expression:
+    """log(1 + x) of x > −1, to the last digit also for small x."""
+    x = Named(x)
+    series = x * (1.0 - x * (0.5 - x * (1.0 / 3.0 - x * 0.25)))
+    return Case([((x < 1e-4) & (x > -1e-4), series)], _log(1.0 + x))
+
+
+def _logaddexp(x: Operand, y: Operand) -> Expression:
+    """log(exp x + exp y)."""
+    a, b = Named(as_expression(x)), Named(as_expression(y))
+    distance = Function("abs", a - b)
+    return Case([(a < b, b)], a) + _log1p(Function("exp", 0.0 - distance))
+
+
+_UFUNCS: Mapping[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "negative": operator.neg,
+    "square": square,
+    "power": operator.pow,
+    "log": _log,
+    "log1p": _log1p,
+    "logaddexp": _logaddexp,
+    "exp": lambda x: Named(Function("exp", x)),
+    "sqrt": lambda x: Named(Function("sqrt", within(x, 0.0, math.inf))),
+    "sin": lambda x: Named(Function("sin", x)),
+    "cos": lambda x: Named(Function("cos", x)),
+    "absolute": lambda x: Named(Function("abs", x)),
+    "floor": lambda x: Named(Function("floor", x)),
+    "maximum": lambda x, y: Case([(as_expression(x) < y, as_expression(y))], as_expression(x)),
+    "minimum": lambda x, y: Case([(as_expression(x) > y, as_expression(y))], as_expression(x)),
+    "gammaln": log_gamma,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": lambda x, y: as_expression(x).equals(y),
+    "not_equal": lambda x, y: as_expression(x).differs(y),
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+}
+"""NumPy's and SciPy's functions that formulas have."""
+
+
+def _numpy(ufunc: np.ufunc, method: str, inputs: Sequence[Any]) -> Any:
+    known = _UFUNCS.get(ufunc.__name__) if method == "__call__" else None
+    if known is None:
+        raise NotSupportedError(f"the function {ufunc.__name__} has no SQL.")
+    values = [
+        each if isinstance(each, (Expression, Condition)) else as_expression(each)
+        for each in inputs
+    ]
+    return known(*values)
+
+
+def _where(function: Callable[..., Any], args: Sequence[Any]) -> Expression:
+    if function is not np.where or len(args) != 3:
+        raise NotSupportedError(f"the function {function.__name__} has no SQL.")
+    condition, value, otherwise = args
+    return Case([(condition, as_expression(value))], as_expression(otherwise))

@@ -78,6 +78,14 @@ def column_moments(column: FloatArray, groups: ByClass, weights: FloatArray | No
 
 
 @BEYOND_FLOAT64
+def moments_of_arrays(
+    columns: Sequence[FloatArray], groups: ByClass, weights: FloatArray | None
+) -> Moments:
+    """`column_moments` of ``d`` columns, ``(n,)`` each: moments of shape ``(g, d)``."""
+    return _of_sums(np.moveaxis(_sums_of_columns(columns, groups, weights), 0, -1))
+
+
+@BEYOND_FLOAT64
 def moments_of_columns(
     batch: pa.RecordBatch, names: Sequence[str], groups: ByClass, weights: FloatArray | None
 ) -> Moments:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import MISSING, IntArray, label_codes
+from probclass_core.arrow.arrays import MISSING, BoolArray, FloatArray, IntArray, label_codes
 from probclass_core.errors import StoreError, one_of
 
 ROUNDING = 1e-6
@@ -41,6 +41,11 @@ class Range:
     finite: bool = True
     nulls: bool = False
 
+    def contains(self, values: FloatArray) -> BoolArray:
+        """Whether each number is one that the column may contain."""
+        inside: BoolArray = (values >= self.low) & (values <= self.high)
+        return inside & np.isfinite(values) if self.finite else inside
+
     def check(self, name: str, column: pa.Array | pa.ChunkedArray) -> None:
         """Check all numbers of a column.
 
@@ -50,10 +55,7 @@ class Range:
         if column.null_count and not self.nulls:
             raise StoreError(f"{name} is null in {column.null_count} rows.")
         values = column.drop_null().to_numpy()
-        with np.errstate(invalid="ignore"):
-            wrong = ~((values >= self.low) & (values <= self.high))
-        if self.finite:
-            wrong |= ~np.isfinite(values)
+        wrong = ~self.contains(values)
         if wrong.any():
             low, high = (f"{bound:g}" for bound in (self.low, self.high))
             raise StoreError(
@@ -62,6 +64,7 @@ class Range:
             )
 
 
+POSITIVE = Range(low=float(np.finfo(np.float64).tiny))
 COUNT = Range(low=0.0)
 FINITE = Range()
 NOT_NEGATIVE = Range(low=0.0)

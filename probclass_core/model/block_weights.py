@@ -292,7 +292,9 @@ def weight_problem(
             name = str(block.name)
             rows = select(sample.rows, block.inputs)
             try:
-                said = sample.log_likelihood(estimators[name], parameters[name], rows).T
+                said = sample.log_likelihood(
+                    estimators[name], statistics.blocks[name], parameters[name], rows
+                ).T
             except DataError as error:
                 left_out[name] = str(error)
             else:
@@ -352,12 +354,17 @@ class _Sample:
         return cls(rows, label_codes(rows[spec.label], classes), rows[COUNT].to_numpy(), classes)
 
     def log_likelihood(
-        self, estimator: Estimator, parameters: pa.Table, rows: pa.RecordBatch
+        self,
+        estimator: Estimator,
+        statistics: pa.Table,
+        parameters: pa.Table,
+        rows: pa.RecordBatch,
     ) -> FloatArray:
         """log p(x | c) of rows that the parameters did not see, relative to the best class.
 
         Args:
             estimator: estimator of a block.
+            statistics: its statistics, of all rows.
             parameters: its parameters, of all rows.
             rows: its columns of the sample.
 
@@ -368,7 +375,9 @@ class _Sample:
             # A row of weight 2 is two rows, of which one is left out.
             weights = np.minimum(self.counts, 1.0)
             return below_best(
-                estimator.leave_one_out(parameters, self.classes, rows, self.truth, weights)
+                estimator.leave_one_out(
+                    statistics, parameters, self.classes, rows, self.truth, weights
+                )
             )
         result = np.full((len(self.truth), len(self.classes)), -CAP)
         fold = (self.rows[HASH].to_numpy() % np.uint64(_FOLDS)).astype(np.intp)

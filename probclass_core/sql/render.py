@@ -284,8 +284,8 @@ class Renderer:
     def _function(self, node: Function, at: int) -> Rendered:
         value = self.expression(node.argument, at)
         if isinstance(value, float):
-            folded = {"ln": np.log, "exp": np.exp, "abs": np.abs, "floor": np.floor, "sin": np.sin}
-            return float(folded[node.name](value))
+            folded = {"ln": np.log}.get(node.name) or getattr(np, node.name)
+            return float(folded(value))
         return Sql(self.dialect.function(node.name.upper(), value.text), value.level)
 
     def _distance(self, node: Distance, at: int) -> Rendered:

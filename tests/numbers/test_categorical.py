@@ -263,7 +263,12 @@ def test_many_classes_and_values_are_listed_sparsely(monkeypatch: pytest.MonkeyP
         truth = random.integers(0, 300, 4)
         left_out = [
             independent.Categorical(model.features, block.options).leave_one_out(
-                model.parameters["categorical"], model.classes, scored.to_batches()[0], truth, None
+                pa.table({}),
+                model.parameters["categorical"],
+                model.classes,
+                scored.to_batches()[0],
+                truth,
+                None,
             )
             for model in (sparse, dense)
             if options.get("unseen") != "ignore"

@@ -18,21 +18,15 @@ from environments import Environments, run
 pytestmark = pytest.mark.nightly  # makes environments
 HERE = Path(__file__).parent
 GAMMA = {
-    'ESTIMATES = ("rate",)': 'ESTIMATES = ("shape", "scale")',
-    'return {"rate": 1.0 / moments.mean}': """\
-variance = np.maximum(moments.scatter / moments.count, 1e-6 * moments.mean**2)
-        return {"shape": moments.mean**2 / variance, "scale": variance / moments.mean}""",
-    'rate = estimates["rate"]': 'shape, scale = estimates["shape"], estimates["scale"]',
-    'np.errstate(over="ignore"):  # −∞ for very': 'np.errstate(all="ignore"):  # −∞ for very',
-    "np.where(values < 0.0, -np.inf, np.log(rate) - rate * values)": """np.where(
-                values <= 0.0,
-                -np.inf,
-                (shape - 1.0) * np.log(values)
-                - values / scale
-                - gammaln(shape)
-                - shape * np.log(scale),
-            )""",
-    "import pyarrow as pa\n": "import pyarrow as pa\nfrom scipy.special import gammaln\n",
+    "support = (0.0, math.inf)": "support = (math.ulp(0.0), math.inf)",
+    'parameters = {"rate": POSITIVE}': 'parameters = {"shape": POSITIVE, "scale": POSITIVE}',
+    'return {"rate": 1.0 / m.x.mean}': """\
+variance = np.maximum(m.x.scatter / m.x.count, 1e-6 * m.x.mean**2)
+        return {"shape": m.x.mean**2 / variance, "scale": variance / m.x.mean}""",
+    "return np.log(p.rate) - p.rate * x": """\
+constant = gammaln(p.shape) + p.shape * np.log(p.scale)
+        return (p.shape - 1.0) * np.log(x) - x / p.scale - constant""",
+    "import numpy as np\n": "import numpy as np\nfrom scipy.special import gammaln\n",
 }
 LAWS = """
 import probclass_gamma
@@ -40,7 +34,7 @@ from probclass_core.testing.generators import numbers
 from probclass_core.testing.suite import EstimatorLaws
 
 class TestGamma(EstimatorLaws):
-    (plugin,) = probclass_gamma.probclass_estimators()
+    estimator = probclass_gamma.Gamma
     columns = {"wait": numbers(at_least=0.125), "delay": numbers(at_least=0.125)}
 """
 

@@ -1,6 +1,5 @@
 """Distributions of one column for probclass: waiting times, sizes, shares, counts and angles.
 
-base      the estimator that they share: moments of each class and column, pooled if scarce
 positive  exponential, gamma, log_normal, and zero_inflated
 others    beta, negative_binomial, von_mises
 special   functions that keep their digits for narrow densities

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,110 +13,62 @@ from scipy import optimize, special
 
 import probclass_core as pc
 from probclass_core.authoring import (
-    IMPOSSIBLE,
-    BoolArray,
-    Case,
-    Column,
-    Expression,
+    ABOVE_0,
+    BELOW_1,
+    FINITE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    ColumnDensity,
     FloatArray,
-    Function,
-    Moments,
-    as_expression,
+    SpreadOptions,
+    Terms,
     check_row_counts,
     label_codes,
-    ln,
-    log_gamma,
-    log_rising,
     number,
-    numeric_column,
-    positive,
     sum_counts,
 )
-from probclass_distributions.base import Distribution, Estimates, FromMoments, SpreadOptions, Terms
 from probclass_distributions.special import concentration, log1p_minus, log_minus, stirling_rest
 
 _NARROW = 1e-7
 """Spread below which a beta density is fitted by its moments, which differ only by rounding."""
 
 _EXACT_BITS = 12
-_LARGEST_COUNT = 2.0**53
 _LEAST_SHAPE, _LARGEST_SHAPE = 1e-8, 1e6
 _LARGE = 1e3
 
 
-class Beta(FromMoments):
+class Beta(pc.Density):
     """Shares: f(x) = x^(a−1) (1 − x)^(b−1) / B(a, b) for 0 < x < 1, by Newton's method."""
 
     name = "beta"
+    support = (ABOVE_0, BELOW_1)
+    parameters = {"a": POSITIVE, "b": POSITIVE}
     Options = SpreadOptions
-    options: SpreadOptions
-    support = "numbers above 0 and below 1"
-    terms = ("x", "log x", "log (1 - x)")
-    estimates = ("mean", "variance", "a", "b")
 
-    def has_density(self, values: FloatArray) -> BoolArray:
-        inside: BoolArray = (values > 0.0) & (values < 1.0)
-        return inside
+    def terms(self, x: Any) -> Mapping[str, Any]:
+        return {"x": x, "log_x": np.log(x), "log_rest": np.log1p(-x)}
 
-    def terms_of(self, values: FloatArray) -> Terms:
-        return {"x": values, "log x": np.log(values), "log (1 - x)": np.log1p(-values)}
-
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        super().check_statistics(statistics, classes)
-        keys = [("feature", "ascending"), ("class", "ascending")]
-        some = statistics.filter(pa_compute.field("count") > 0.0).sort_by(keys)
-        means = [some.filter(pa_compute.field("term") == term)["mean"] for term in self.terms]
-        if len({len(values) for values in means}) > 1:
-            raise pc.StoreError("the terms of a share have rows of different classes.")
-        of_x, *of_logs = (values.to_numpy() for values in means)
-        # By Jensen's inequality, exp E[log x] is at most E[x].
-        with np.errstate(over="ignore"):
-            excess = np.exp(of_logs) - np.array([of_x, 1.0 - of_x])
-        if (excess > 1e-9).any():
-            raise pc.StoreError("the means of log x or log (1 - x) are not those of shares.")
-
-    def spread(self, moments: Mapping[str, Moments]) -> FloatArray:
+    def spread(self, m: Terms) -> FloatArray:
         """Variance as a fraction of μ (1 − μ), the largest that a share of this mean can have."""
-        x = moments["x"]
-        mean = np.where(x.count > 0.0, x.mean, 0.5)
-        variance = x.scatter / np.where(x.count > 0.0, x.count, 1.0)
-        fraction: FloatArray = variance / (mean * (1.0 - mean))
+        fraction = m.x.scatter / m.x.count / (m.x.mean * (1.0 - m.x.mean))
         return np.clip(fraction, 0.0, 1.0)
 
-    def fit(self, moments: Mapping[str, Moments], spread: FloatArray) -> Estimates:
-        mean = moments["x"].mean
-        own = self.spread(moments)
-        size = np.maximum(1.0 / spread - 1.0, 1e-3)
-        a, b = mean * size, (1.0 - mean) * size
+    def estimate(self, m: Terms) -> Mapping[str, FloatArray]:
+        own, size = self.spread(m), np.maximum(1.0 / m.spread - 1.0, 1e-3)
+        a, b = m.x.mean * size, (1.0 - m.x.mean) * size
         # A class whose spread was raised to the floor keeps the moments, too.
-        likely = (own > _NARROW) & (own >= spread)
-        fitted = _likeliest_beta(
-            moments["log x"].mean[likely], moments["log (1 - x)"].mean[likely], a[likely], b[likely]
-        )
-        a[likely], b[likely] = fitted
-        mean = a / (a + b)
-        return {"mean": mean, "variance": mean * (1.0 - mean) / (a + b + 1.0), "a": a, "b": b}
+        likely = (own > _NARROW) & (own >= m.spread)
+        logs = m.log_x.mean[likely], m.log_rest.mean[likely]
+        a[likely], b[likely] = _likeliest_beta(*logs, a[likely], b[likely])
+        return {"a": a, "b": b}
 
-    def log_density(self, values: FloatArray, estimates: Mapping[str, FloatArray]) -> FloatArray:
-        a, b = estimates["a"], estimates["b"]
-        size = a + b
+    def log_density(self, x: Any, p: Any) -> Any:
         # The kernel is −(a + b) KL(mean ‖ x), whose terms of first order cancel exactly.
-        logs, largest = (np.log(values), np.log1p(-values)), float(size.max())
-        kernel = a * log_minus(values, logs[0], a / size, largest)
-        kernel += b * log_minus(1.0 - values, logs[1], b / size, largest)
-        constant = stirling_rest(a) + stirling_rest(b) - stirling_rest(size)
-        log_density: FloatArray = kernel + constant - logs[0] - logs[1]
-        return log_density
-
-    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
-        a, b = estimates["a"], estimates["b"]
-        size = a + b
-        logs = ln(positive(x)), ln(positive(1.0 - x))
-        # −(a + b) KL(mean ‖ x): the terms of first order cancel.
-        kernel = a * (logs[0] - np.log(a / size)) + b * (logs[1] - np.log(b / size))
-        constant = stirling_rest(a) + stirling_rest(b) - stirling_rest(size)
-        density = kernel + constant - logs[0] - logs[1]
-        return Case([((x <= 0.0) | (x >= 1.0), IMPOSSIBLE)], density)
+        size, log_x, log_rest = p.a + p.b, np.log(x), np.log1p(-x)
+        kernel = p.a * log_minus(x, log_x, p.a / size)
+        kernel = kernel + p.b * log_minus(1.0 - x, log_rest, p.b / size)
+        constant = stirling_rest(p.a) + stirling_rest(p.b) - stirling_rest(size)
+        return kernel + constant - log_x - log_rest
 
 
 def _likeliest_beta(
@@ -139,7 +92,7 @@ def _likeliest_beta(
     return a, b
 
 
-class VonMises(FromMoments):
+class VonMises(pc.Density):
     """Angles: f(x) = exp(κ cos 2π(x − m)/P) / (P I₀(κ)), with direction m and period P.
 
     All numbers are angles: x and x + P are the same. The density integrates to 1 over one period,
@@ -147,6 +100,7 @@ class VonMises(FromMoments):
     """
 
     name = "von_mises"
+    parameters = {"direction": FINITE, "concentration": NOT_NEGATIVE}
 
     class Options(SpreadOptions):
         """Options of `VonMises`."""
@@ -158,55 +112,37 @@ class VonMises(FromMoments):
         )
 
     options: Options
-    support = "angles"
-    terms = ("cos", "sin")
-    estimates = ("direction", "concentration")
 
-    def has_density(self, values: FloatArray) -> BoolArray:
-        return ~np.isnan(values)
+    def _angle(self, x: Any) -> Any:
+        """Values in radians, between −2π and 2π. A remainder is exact, which SQL's is not."""
+        return np.fmod(x, self.options.period) * (2.0 * math.pi / self.options.period)
 
-    def terms_of(self, values: FloatArray) -> Terms:
-        angle = self._angle(values)
-        return {"cos": np.cos(angle), "sin": np.sin(angle)}
+    def terms(self, x: Any) -> Mapping[str, Any]:
+        return {"cos": np.cos(self._angle(x)), "sin": np.sin(self._angle(x))}
 
-    def _angle(self, values: FloatArray) -> FloatArray:
-        """Values in radians, between −2π and 2π."""
-        period = self.options.period
-        angle: FloatArray = np.fmod(values, period) * (2.0 * math.pi / period)
-        return angle
-
-    def spread(self, moments: Mapping[str, Moments]) -> FloatArray:
+    def spread(self, m: Terms) -> FloatArray:
         """1 − R, the circular variance: from Σ (cos − mean)² + Σ (sin − mean)² = n (1 − R²)."""
-        cos, sin = moments["cos"], moments["sin"]
-        count = np.where(cos.count > 0.0, cos.count, 1.0)
-        resultant = np.minimum(np.hypot(cos.mean, sin.mean), 1.0)
-        spread: FloatArray = (cos.scatter + sin.scatter) / count / (1.0 + resultant)
+        resultant = np.minimum(np.hypot(m.cos.mean, m.sin.mean), 1.0)
+        spread = (m.cos.scatter + m.sin.scatter) / m.cos.count / (1.0 + resultant)
         return np.clip(spread, 0.0, 1.0)
 
-    def fit(self, moments: Mapping[str, Moments], spread: FloatArray) -> Estimates:
-        angle = np.arctan2(moments["sin"].mean, moments["cos"].mean)
-        period = self.options.period
-        direction = np.mod(angle * (period / (2.0 * math.pi)), period)
+    def estimate(self, m: Terms) -> Mapping[str, FloatArray]:
+        turn = np.arctan2(m.sin.mean, m.cos.mean) / (2.0 * math.pi)
         # If the resultant is 0, no direction is defined; rounding must not choose one.
-        direction = np.where(spread > 1.0 - 1e-12, 0.0, direction)
-        kappa = np.where(spread > 1.0 - 1e-12, 0.0, concentration(spread))
-        return {"direction": direction, "concentration": kappa}
+        even = m.spread > 1.0 - 1e-12
+        direction = np.where(even, 0.0, np.mod(turn, 1.0) * self.options.period)
+        return {
+            "direction": direction,
+            "concentration": np.where(even, 0.0, concentration(m.spread)),
+        }
 
-    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
-        raise pc.NotSupportedError(
-            "an angle is an exact remainder, which engines do not compute alike; score it by "
-            "pc.score."
-        )
-
-    def log_density(self, values: FloatArray, estimates: Mapping[str, FloatArray]) -> FloatArray:
-        kappa, period = estimates["concentration"], self.options.period
-        difference = 0.5 * (self._angle(values) - self._angle(estimates["direction"]))
-        scale = np.log(special.i0e(kappa)) + math.log(period)
-        log_density: FloatArray = -2.0 * kappa * np.sin(difference) ** 2 - scale
-        return log_density
+    def log_density(self, x: Any, p: Any) -> Any:
+        half = 0.5 * (self._angle(x) - self._angle(p.direction))
+        scale = np.log(special.i0e(p.concentration)) + math.log(self.options.period)
+        return -2.0 * p.concentration * np.square(np.sin(half)) - scale
 
 
-class NegativeBinomial(Distribution):
+class NegativeBinomial(ColumnDensity):
     """Counts that vary more than Poisson's: mean μ and shape r, variance μ + μ² / r.
 
     p(x) = Γ(x + r) / (Γ(r) x!) · (r / (r + μ))^r · (μ / (r + μ))^x. The mean is that of the rows; r
@@ -219,13 +155,9 @@ class NegativeBinomial(Distribution):
     """
 
     name = "negative_binomial"
-    support = "whole numbers from 0 to 2⁵³"
-    estimates = ("mean", "variance", "shape")
-
-    def has_density(self, values: FloatArray) -> BoolArray:
-        counts = (values >= 0.0) & (values <= _LARGEST_COUNT)
-        whole: BoolArray = counts & (values == np.floor(values))
-        return whole
+    support = (0.0, 2.0**53)
+    whole = True
+    parameters = {"mean": POSITIVE, "shape": POSITIVE}
 
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
         super().check_statistics(statistics, classes)
@@ -243,8 +175,7 @@ class NegativeBinomial(Distribution):
         share = np.ones(batch.num_rows) if weights is None else weights
         parts = []
         for name in self.features.names:
-            values = numeric_column(batch, name)
-            self.refuse_others(name, values)
+            values = self.values(batch, name)
             known = ~np.isnan(values)
             counts = values[known] + 0.0  # −0.0 becomes 0.0
             _, exponents = np.frexp(counts)
@@ -265,42 +196,41 @@ class NegativeBinomial(Distribution):
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         return sum_counts(tables, ["class", "feature", "cell"], ["count", "total"])
 
-    def fit_column(
-        self, name: str, statistics: pa.Table, classes: pa.Array, notes: list[str]
-    ) -> Estimates | None:
-        if not statistics.num_rows:
-            return None
-        codes = label_codes(statistics["class"], classes)
-        count, total = (statistics[key].to_numpy() for key in ("count", "total"))
+    def fit(
+        self, statistics: pa.Table, classes: pa.Array, notes: list[str]
+    ) -> Mapping[str, Mapping[str, FloatArray]]:
+        columns = {
+            name: statistics.filter(pa_compute.equal(statistics["feature"], name))
+            for name in self.features.names
+        }
+        return {
+            name: self._fit_column(name, cells, classes, notes)
+            for name, cells in columns.items()
+            if cells.num_rows
+        }
+
+    def _fit_column(
+        self, name: str, cells: pa.Table, classes: pa.Array, notes: list[str]
+    ) -> Mapping[str, FloatArray]:
+        codes = label_codes(cells["class"], classes)
+        count, total = (cells[key].to_numpy() for key in ("count", "total"))
         own = np.bincount(codes, count, len(classes)).astype(np.float64)
-        self.note_pooled(name, classes, own == 0.0, notes)
+        self.note("no value", name, classes, own == 0.0, notes)
         mean, shape = np.empty(len(classes)), np.empty(len(classes))
         for code, rows_of_class in enumerate(own):
             rows = codes == code if rows_of_class else slice(None)
             mean[code], shape[code] = _likeliest_negative_binomial(count[rows], total[rows])
-        variance = mean + mean * mean / shape
-        return {"count": own, "mean": mean, "variance": variance, "shape": shape}
+        return {"count": own, "mean": mean, "shape": shape}
 
-    def log_density(self, values: FloatArray, estimates: Mapping[str, FloatArray]) -> FloatArray:
-        mean, shape = estimates["mean"], estimates["shape"]
+    def log_density(self, x: Any, p: Any) -> Any:
         # As a binomial probability in the form of Loader (2000), whose terms do not cancel.
-        x, size = np.maximum(values, 1.0), shape + mean
-        up, down = (x - mean) / size, -(shape / size) * (x - mean) / x
-        far = np.log(mean / size) + np.log1p(shape / x) - down
+        some, size = np.maximum(x, 1.0), p.shape + p.mean
+        up, down = (some - p.mean) / size, -(p.shape / size) * (some - p.mean) / some
+        far = np.log(p.mean / size) + np.log1p(p.shape / some) - down
         of_x = np.where(down < -0.5, far, log1p_minus(np.maximum(down, -0.5)))
-        constant = stirling_rest(shape) + stirling_rest(x) - stirling_rest(x + shape)
-        above_0 = shape * log1p_minus(up) + x * of_x + constant - np.log(x)
-        at_0 = -shape * np.log1p(mean / shape)
-        log_density: FloatArray = np.where(values > 0.0, above_0, at_0)
-        return log_density
-
-    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
-        mean, shape = estimates["mean"], estimates["shape"]
-        at_0 = as_expression(-shape * np.log1p(mean / shape))
-        rise = log_rising(shape, x) - log_gamma(x + 1.0)
-        above_0 = rise + x * (np.log(mean) - np.log(shape + mean)) + at_0
-        others = (x < 0.0) | (x > _LARGEST_COUNT) | x.differs(Function("floor", x))
-        return Case([(others, IMPOSSIBLE), (x.equals(0.0), at_0)], above_0)
+        constant = stirling_rest(p.shape) + stirling_rest(some) - stirling_rest(some + p.shape)
+        above_0 = p.shape * log1p_minus(up) + some * of_x + constant - np.log(some)
+        return np.where(x > 0.0, above_0, -p.shape * np.log1p(p.mean / p.shape))
 
 
 def _likeliest_negative_binomial(count: FloatArray, total: FloatArray) -> tuple[float, float]:

@@ -2,189 +2,116 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pa_compute
 
+import probclass_core as pc
 from probclass_core.authoring import (
-    IMPOSSIBLE,
+    ABOVE_0,
+    FINITE,
+    POSITIVE,
     PROBABILITY,
-    BoolArray,
-    Case,
-    Column,
-    Distance,
-    Expression,
+    ByName,
     FloatArray,
-    Moments,
-    as_expression,
+    Range,
+    SpreadOptions,
+    Terms,
     choice,
-    ln,
     number,
-    positive,
-    square,
 )
-from probclass_distributions.base import Estimates, FromMoments, SpreadOptions, Terms
-from probclass_distributions.special import (
-    gamma_shape,
-    log_minus,
-    log_minus_formula,
-    stirling_rest,
-)
+from probclass_distributions.special import gamma_shape, log_minus, stirling_rest
 
 _NARROW = 1e-6
 """Variance of log x below which log E[x] − E[log x] comes from moments, without cancellation."""
 
 
-class Exponential(FromMoments):
-    """Waiting times: f(x) = exp(−x / μ) / μ for x ≥ 0, with the mean μ of the class.
-
-    If all values of a class are 0, the mean is a thousandth of that of all classes.
-    """
+class Exponential(pc.Density):
+    """Waiting times: f(x) = λ exp(−λx) for x ≥ 0, with the rate λ of the class."""
 
     name = "exponential"
-    support = "numbers of at least 0"
-    terms = ("x",)
-    estimates = ("mean", "variance")
+    support = (0.0, math.inf)
+    parameters = {"rate": POSITIVE}
 
-    def has_density(self, values: FloatArray) -> BoolArray:
-        inside: BoolArray = values >= 0.0
-        return inside
+    def estimate(self, m: Terms) -> Mapping[str, FloatArray]:
+        return {"rate": 1.0 / m.x.mean}
 
-    def terms_of(self, values: FloatArray) -> Terms:
-        return {"x": values}
-
-    def fit(self, moments: Mapping[str, Moments], spread: FloatArray) -> Estimates:
-        own = moments["x"]
-        with np.errstate(over="ignore"):
-            of_all = own.count / own.count.sum() @ own.mean
-        mean = np.where(own.mean > 0.0, own.mean, 1e-3 * of_all if of_all > 0.0 else 1.0)
-        return {"mean": mean, "variance": _square(mean)}
-
-    def log_density(self, values: FloatArray, estimates: Mapping[str, FloatArray]) -> FloatArray:
-        mean = estimates["mean"]
-        with np.errstate(over="ignore"):
-            log_density: FloatArray = -np.log(mean) - values / mean
-        return log_density
-
-    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
-        mean = estimates["mean"]
-        waited = Distance(x, np.zeros_like(mean), np.minimum(1.0 / mean, 1e308), limit=1e304)
-        return Case([(x < 0.0, IMPOSSIBLE)], -np.log(mean) - waited)
+    def log_density(self, x: Any, p: Any) -> Any:
+        return np.log(p.rate) - p.rate * x
 
 
-class Gamma(FromMoments):
+class Gamma(pc.Density):
     """Amounts above 0: f(x) = x^(a−1) exp(−x / θ) / (Γ(a) θ^a), with shape a and scale θ.
 
-    The mean is a θ; log a − ψ(a) = log E[x] − E[log x], solved by Newton's method.
+    log a − ψ(a) = log E[x] − E[log x] is solved by Newton's method.
     """
 
     name = "gamma"
+    support = (ABOVE_0, math.inf)
+    parameters = {"shape": POSITIVE, "scale": POSITIVE}
     Options = SpreadOptions
-    options: SpreadOptions
-    support = "numbers above 0"
-    terms = ("x", "log x")
-    estimates = ("mean", "variance", "shape", "scale")
 
-    def has_density(self, values: FloatArray) -> BoolArray:
-        inside: BoolArray = values > 0.0
-        return inside
+    def terms(self, x: Any) -> Mapping[str, Any]:
+        return {"x": x, "log_x": np.log(x)}
 
-    def terms_of(self, values: FloatArray) -> Terms:
-        return {"x": values, "log x": np.log(values)}
-
-    def spread(self, moments: Mapping[str, Moments]) -> FloatArray:
+    def spread(self, m: Terms) -> FloatArray:
         """log E[x] − E[log x]; for a narrow density half of its squared relative width."""
-        x, logs = moments["x"], moments["log x"]
-        count = np.where(x.count > 0.0, x.count, 1.0)
-        mean = np.where(x.mean > 0.0, x.mean, 1.0)
-        variance = logs.scatter / count
-        with np.errstate(over="ignore", invalid="ignore"):
-            relative = np.log1p(x.scatter / count / mean / mean)
-            narrow = (2.0 * variance + relative) / 6.0
-        gap = np.maximum(np.log(mean) - logs.mean, 0.0)
-        return np.where(variance < _NARROW, narrow, gap)
+        variance = m.log_x.scatter / m.log_x.count
+        relative = np.log1p(m.x.scatter / m.x.count / np.square(m.x.mean))
+        gap = np.maximum(np.log(m.x.mean) - m.log_x.mean, 0.0)
+        return np.where(variance < _NARROW, (2.0 * variance + relative) / 6.0, gap)
 
-    def fit(self, moments: Mapping[str, Moments], spread: FloatArray) -> Estimates:
-        shape, mean = gamma_shape(spread), moments["x"].mean
-        variance = _square(mean / np.sqrt(shape))
-        return {"mean": mean, "variance": variance, "shape": shape, "scale": mean / shape}
+    def estimate(self, m: Terms) -> Mapping[str, FloatArray]:
+        shape = gamma_shape(m.spread)
+        return {"shape": shape, "scale": m.x.mean / shape}
 
-    def log_density(self, values: FloatArray, estimates: Mapping[str, FloatArray]) -> FloatArray:
-        shape, mean = estimates["shape"], estimates["mean"]
-        logs = np.log(values)
-        with np.errstate(over="ignore"):
-            kernel = shape * log_minus(values, logs, mean, float(shape.max()))
-        log_density: FloatArray = kernel + stirling_rest(shape) - logs
-        return log_density
-
-    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
-        shape, mean = estimates["shape"], estimates["mean"]
-        kernel = shape * log_minus_formula(x, mean)
-        return Case([(x <= 0.0, IMPOSSIBLE)], kernel + stirling_rest(shape) - ln(positive(x)))
+    def log_density(self, x: Any, p: Any) -> Any:
+        logs = np.log(x)
+        kernel = p.shape * log_minus(x, logs, p.shape * p.scale)
+        return kernel + stirling_rest(p.shape) - logs
 
 
-class LogNormal(FromMoments):
+class LogNormal(pc.Density):
     """Sizes above 0 whose logarithm is normal, with mean μ and variance σ² of log x."""
 
     name = "log_normal"
+    support = (ABOVE_0, math.inf)
+    parameters = {"log_mean": FINITE, "log_variance": POSITIVE}
     Options = SpreadOptions
-    options: SpreadOptions
-    support = "numbers above 0"
-    terms = ("log x",)
-    estimates = ("mean", "variance", "log_mean", "log_variance")
-    may_overflow = ("mean", "variance")
 
-    def has_density(self, values: FloatArray) -> BoolArray:
-        inside: BoolArray = values > 0.0
-        return inside
+    def terms(self, x: Any) -> Mapping[str, Any]:
+        return {"log_x": np.log(x)}
 
-    def terms_of(self, values: FloatArray) -> Terms:
-        return {"log x": np.log(values)}
-
-    def spread(self, moments: Mapping[str, Moments]) -> FloatArray:
+    def spread(self, m: Terms) -> FloatArray:
         """The variance of log x."""
-        logs = moments["log x"]
-        variance: FloatArray = logs.scatter / np.where(logs.count > 0.0, logs.count, 1.0)
+        variance: FloatArray = m.log_x.scatter / m.log_x.count
         return variance
 
-    def fit(self, moments: Mapping[str, Moments], spread: FloatArray) -> Estimates:
-        mu = moments["log x"].mean
-        with np.errstate(over="ignore"):
-            mean = np.exp(mu + 0.5 * spread)
-            variance = np.expm1(spread) * np.exp(2.0 * mu + spread)
-        return {"mean": mean, "variance": variance, "log_mean": mu, "log_variance": spread}
+    def estimate(self, m: Terms) -> Mapping[str, FloatArray]:
+        return {"log_mean": m.log_x.mean, "log_variance": m.spread}
 
-    def log_density(self, values: FloatArray, estimates: Mapping[str, FloatArray]) -> FloatArray:
-        mu, variance = estimates["log_mean"], estimates["log_variance"]
-        logs = np.log(values)
-        log_density: FloatArray = (
-            -0.5 * np.log(2.0 * np.pi * variance) - 0.5 * (logs - mu) ** 2 / variance - logs
-        )
-        return log_density
-
-    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
-        mu, variance = estimates["log_mean"], estimates["log_variance"]
-        logs = ln(positive(x))
-        peak = -0.5 * np.log(2.0 * np.pi * variance)
-        density = peak - square((logs - mu) * np.sqrt(0.5 / variance)) - logs
-        return Case([(x <= 0.0, IMPOSSIBLE)], density)
+    def log_density(self, x: Any, p: Any) -> Any:
+        logs = np.log(x)
+        squares = np.square(logs - p.log_mean) / p.log_variance
+        return -0.5 * np.log(2.0 * np.pi * p.log_variance) - 0.5 * squares - logs
 
 
-_DENSITIES: Mapping[str, type[FromMoments]] = {
+_DENSITIES: Mapping[str, type[pc.Density]] = {
     family.name: family for family in (Gamma, LogNormal, Exponential)
 }
 
 
-class ZeroInflated(FromMoments):
+class ZeroInflated(pc.Density):
     """Amounts that are often exactly 0: P(0) = π, and (1 − π) times a density of the others.
 
     The likelihood of a 0 is the probability π, that of another value a density.
     """
 
     name = "zero_inflated"
+    support = (0.0, math.inf)
 
     class Options(SpreadOptions):
         """Options of `ZeroInflated`."""
@@ -195,74 +122,31 @@ class ZeroInflated(FromMoments):
         )
 
     options: Options
-    support = "numbers of at least 0"
-    terms: Any
-    estimates: Any
-    OF_ZERO: ClassVar[str] = "x = 0"
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         super().__init__(features, options)
-        family = _DENSITIES[self.options.density]
-        inherited = {key: options[key] for key in family.Options.declared() if key in options}
-        self.positive = family(features, inherited)
-        self.terms = (self.OF_ZERO, *self.positive.terms)
-        inner = (f"positive_{name}" for name in self.positive.estimates)
-        self.estimates = ("mean", "variance", "zero_probability", *inner)
-        infinite = (f"positive_{name}" for name in self.positive.may_overflow)
-        self.may_overflow = ("mean", "variance", *infinite)
+        self.positive = _DENSITIES[self.options.density](features, {})
 
-    def has_density(self, values: FloatArray) -> BoolArray:
-        inside: BoolArray = values >= 0.0
-        return inside
+    @property
+    def parameters(self) -> Mapping[str, Range]:  # type: ignore[override]  # not settable
+        positive = self.positive.parameters.items()
+        return {"zero_probability": PROBABILITY, **{f"positive_{k}": each for k, each in positive}}
 
-    def terms_of(self, values: FloatArray) -> Terms:
-        is_zero = np.where(np.isnan(values), np.nan, values == 0.0)
-        others = np.where(values > 0.0, values, np.nan)
-        return {self.OF_ZERO: is_zero, **self.positive.terms_of(others)}
+    def terms(self, x: Any) -> Mapping[str, Any]:
+        is_zero = np.where(np.isnan(x), np.nan, x == 0.0)
+        return {"is_zero": is_zero, **self.positive.terms(np.where(x > 0.0, x, np.nan))}
 
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        super().check_statistics(statistics, classes)
-        of_zero = pa_compute.equal(statistics["term"], self.OF_ZERO)
-        PROBABILITY.check("mean", statistics.filter(of_zero)["mean"])
-        self.positive.check_statistics(statistics.filter(pa_compute.invert(of_zero)), classes)
+    def spread(self, m: Terms) -> FloatArray | None:
+        return self.positive.spread(m)
 
-    def spread(self, moments: Mapping[str, Moments]) -> FloatArray:
-        return self.positive.spread(moments)
+    def estimate(self, m: Terms) -> Mapping[str, FloatArray]:
+        zeros, alpha = m.is_zero, self.options.pseudo_count
+        share = (zeros.count * zeros.mean + alpha) / (zeros.count + 2.0 * alpha)
+        positive = self.positive.estimate(m).items()
+        return {"zero_probability": share, **{f"positive_{key}": each for key, each in positive}}
 
-    def fit(self, moments: Mapping[str, Moments], spread: FloatArray) -> Estimates:
-        zeros, alpha = moments[self.OF_ZERO], self.options.pseudo_count
-        rows = zeros.count + 2.0 * alpha
-        share = (zeros.count * zeros.mean + alpha) / rows
-        inner = self.positive.fit(moments, spread)
-        mean, rest = inner["mean"], 1.0 - share
-        with np.errstate(over="ignore"):
-            variance = rest * (inner["variance"] + share * _square(mean))
-        return {
-            "mean": rest * mean,
-            "variance": variance,
-            "zero_probability": share,
-            **{f"positive_{name}": values for name, values in inner.items()},
-        }
-
-    def log_density(self, values: FloatArray, estimates: Mapping[str, FloatArray]) -> FloatArray:
-        share = estimates["zero_probability"]
-        with np.errstate(divide="ignore"):
-            of_zero, of_others = np.log(share), np.log1p(-share)
-        inner = {name: estimates[f"positive_{name}"] for name in self.positive.estimates}
-        positive = self.positive.log_density(np.where(values > 0.0, values, 1.0), inner)
-        log_density: FloatArray = np.where(values > 0.0, of_others + positive, of_zero)
-        return log_density
-
-    def formula(self, x: Column, estimates: Mapping[str, FloatArray]) -> Expression:
-        share = estimates["zero_probability"]
-        with np.errstate(divide="ignore"):
-            of_zero, of_others = as_expression(np.log(share)), np.log1p(-share)
-        inner = {name: estimates[f"positive_{name}"] for name in self.positive.estimates}
-        above = of_others + self.positive.formula(x, inner)
-        return Case([(x > 0.0, above), (x < 0.0, IMPOSSIBLE)], of_zero)
-
-
-def _square(values: FloatArray) -> FloatArray:
-    with np.errstate(over="ignore"):
-        squares: FloatArray = values * values
-    return squares
+    def log_density(self, x: Any, p: Any) -> Any:
+        positive = {key: getattr(p, f"positive_{key}") for key in self.positive.parameters}
+        above = self.positive.log_density(np.where(x > 0.0, x, 1.0), ByName(positive))
+        share = p.zero_probability
+        return np.where(x > 0.0, np.log1p(-share) + above, np.log(share))

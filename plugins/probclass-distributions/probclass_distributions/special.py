@@ -2,60 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import special
 
-from probclass_core.authoring import (
-    Case,
-    Column,
-    Distance,
-    Expression,
-    FloatArray,
-    Named,
-    ln,
-    positive,
-    square,
-    within,
-)
+from probclass_core.authoring import FloatArray
 
 _LARGE = 1e3
 """From here on Stirling's series is exact to the last digit."""
 
 
-def log_minus(x: FloatArray, log_x: FloatArray, center: FloatArray, size: float) -> FloatArray:
-    """log(x / c) − (x / c − 1), 0 or less, where ``size`` times it needs its digits.
+def log_minus(x: Any, log_x: Any, center: FloatArray) -> Any:
+    """log(x / c) − (x / c − 1), 0 or less, with all its digits near x = c.
 
     Args:
-        x: values above 0, ``(n, 1)``.
+        x: values above 0, or a column of a query.
         log_x: their logarithms, as exact as the caller knows them.
-        center: c above 0, ``(k,)``.
-        size: largest factor that the result is multiplied by.
+        center: c above 0.
     """
-    with np.errstate(over="ignore"):
-        distance = (x - center) / center
-    direct: FloatArray = log_x - np.log(center) - distance
-    if size < _LARGE:
-        return direct
-    return np.where(distance < -0.5, direct, log1p_minus(np.maximum(distance, -0.5)))
+    t = (x - center) / center
+    return np.where(t < -0.5, log_x - np.log(center) - t, log1p_minus(np.maximum(t, -0.5)))
 
 
-def log_minus_formula(x: Column, center: FloatArray) -> Expression:
-    """`log_minus` as a formula of a column."""
-    t = Named(Distance(x, center, 1.0 / center, limit=1e300))
-    far = ln(positive(x)) - np.log(center) - t
-    near = Named(within(t, -1e-3, 1e-3))
-    rest = 0.5 - near * (1.0 / 3.0 - near * (0.25 - near * (0.2 - near * (1.0 / 6.0))))
-    return Case([((t > -1e-3) & (t < 1e-3), -1.0 * square(near) * rest)], far)
-
-
-def log1p_minus(t: FloatArray) -> FloatArray:
-    """log(1 + t) − t for t > −1, 0 or less; −∞ for t = −1 and t = ∞."""
-    with np.errstate(divide="ignore"):
-        direct = np.log1p(np.minimum(t, 1e300)) - t  # not ∞ − ∞
-    near = np.where(np.abs(t) < 1e-3, t, 0.0)
-    series = -(near**2) * (0.5 - near * (1.0 / 3.0 - near * (0.25 - near * (0.2 - near / 6.0))))
-    values: FloatArray = np.where(np.abs(t) < 1e-3, series, direct)
-    return values
+def log1p_minus(t: Any) -> Any:
+    """log(1 + t) − t for t > −1, 0 or less."""
+    direct = np.log1p(np.minimum(t, 1e300)) - t  # not ∞ − ∞
+    near = np.minimum(np.maximum(t, -1e-3), 1e-3)
+    rest = 0.5 - near * (1.0 / 3.0 - near * (0.25 - near * (0.2 - near / 6.0)))
+    return np.where(np.absolute(t) < 1e-3, -np.square(near) * rest, direct)
 
 
 def stirling_rest(a: FloatArray) -> FloatArray:

@@ -159,8 +159,6 @@ def test_zero_inflated_is_a_probability_of_zero_and_a_density_of_the_rest() -> N
     rain = np.concatenate([np.zeros(30), SAMPLES["gamma"][:70]])
     model = fitted("zero_inflated", two_classes(rain, rain[20:]), pseudo_count=0)
     assert [row["zero_probability"] for row in parameters(model)] == pytest.approx([0.3, 10 / 80])
-    mean = [row["mean"] for row in parameters(model)]
-    assert mean == pytest.approx([rain.mean(), rain[20:].mean()])
     peer = stats.gamma(*stats.gamma.fit(SAMPLES["gamma"][:70], floc=0.0))
     expected = [math.log(0.3), math.log(0.7) + peer.logpdf(4.0)]
     np.testing.assert_allclose(densities(model, np.array([0.0, 4.0]))[:, 0], expected, rtol=1e-6)
@@ -184,7 +182,7 @@ WRONG = {
     "gamma": ([0.0, 0.0], "2 values that gamma does not model, such as 0"),
     "log_normal": ([-3.5], "numbers above 0"),
     "beta": ([1.0], "numbers above 0 and below 1"),
-    "negative_binomial": ([1.5], "such as 1.5: it models whole numbers from 0"),
+    "negative_binomial": ([1.5], "such as 1.5: it models whole numbers of at least 0"),
     "zero_inflated": ([-2.0], "numbers of at least 0"),
 }
 
@@ -230,15 +228,15 @@ def test_scarce_classes_get_a_finite_density_and_a_note(name: str) -> None:
         *(("zero_inflated", {"density": name}) for name in ("exponential", "gamma", "log_normal")),
     ],
 )
-def test_a_model_whose_variance_leaves_float64_is_saved_and_loaded(
+def test_a_model_of_values_whose_squares_leave_float64_is_saved_and_loaded(
     name: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     wide = {"x": [1e-300, 1e-5, 1e300, 1e299, 1e280, 3e300], "c": list("aaabbb")}
     model = fitted(name, wide, **options)
-    assert np.isinf([row["variance"] for row in parameters(model)]).any()
     model.save(tmp_path / "model")
     points = np.array([1e-200, 1.0, 1e250])
-    loaded = densities(pc.load(tmp_path / "model"), points)
+    with pc.trying(*ESTIMATORS.values()):
+        loaded = densities(pc.load(tmp_path / "model"), points)
     np.testing.assert_array_equal(loaded, densities(model, points))
     assert not np.isnan(loaded).any()
 

@@ -10,7 +10,7 @@ pass found. Its cells are narrow in the middle and grow with the distance.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,22 +18,14 @@ import pyarrow as pa
 
 import probclass_core as pc
 from probclass_core.authoring import (
-    COUNT,
     FINITE,
-    NUMBERS,
-    Column,
+    POSITIVE,
+    ColumnDensity,
     EstimatorOptions,
     FloatArray,
-    Formula,
     OptionPath,
-    Range,
-    check_parameters,
     check_row_counts,
-    dense_arrays,
     histogram,
-    if_known,
-    log_one_plus_square,
-    notes_of,
     number,
     numeric_column,
     option,
@@ -81,7 +73,7 @@ class _Cells(NamedTuple):
     width: float
 
 
-class StudentT(pc.Estimator):
+class StudentT(ColumnDensity):
     """Independent features with Student's t given the class: a location, a scale and heavy tails.
 
     Statistics: class, feature, cell (a distinct value, the lower edge of a cell, or the number of a
@@ -93,8 +85,7 @@ class StudentT(pc.Estimator):
     """
 
     name: ClassVar[str] = "student_t"
-    models = NUMBERS
-    factorizes = True
+    parameters = {"location": FINITE, "scale": POSITIVE, "degrees_of_freedom": POSITIVE}
     passes = 3
 
     class Options(EstimatorOptions):
@@ -167,45 +158,37 @@ class StudentT(pc.Estimator):
                 centers.setdefault(name, {})[str(label.as_py())] = [float(median), finer]
         return {"around": centers} if coarse else None
 
-    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        observed = {
-            (name, label.as_py()): self._cells(name, label, rows)
-            for name, label, rows in self._groups(statistics)
-        }
-        rows = []
-        for name in self.features.names:
-            floor = self._floor(
-                [cells for (column, _), cells in observed.items() if column == name]
-            )
-            for label in classes.to_pylist():
-                cells = observed.get((name, label))
-                if cells is None:
-                    raise pc.DataError(
-                        f"class {label!r} has no value in column {name!r}; drop the class, or "
-                        "leave the column out."
-                    )
-                freedom = self.options.degrees_of_freedom
-                fit = fitting.fit(cells.values, cells.counts, floor, freedom)
-                rows.append((label, name, float(cells.counts.sum()), *fit))
-        labels, *columns = zip(*rows, strict=True)
-        names = ("feature", "count", *fitting.Fit._fields)
-        parameters = pa.table(
-            {"class": pa.array(labels, classes.type), **dict(zip(names, columns, strict=True))}
-        )
-        return self.annotate(parameters)
+    def fit(
+        self, statistics: pa.Table, classes: pa.Array, notes: list[str]
+    ) -> Mapping[str, Mapping[str, FloatArray]]:
+        observed: dict[str, dict[Any, _Cells]] = {}
+        for name, label, rows in self._groups(statistics):
+            observed.setdefault(name, {})[label.as_py()] = self._cells(name, label, rows)
+        labels, fitted = classes.to_pylist(), {}
+        for name, by_class in observed.items():
+            none = np.array([label not in by_class for label in labels])
+            self.note("no value", name, classes, none, notes)
+            everything = _together(by_class.values())
+            _, scale = fitting.robust_scale(everything.values, everything.counts)
+            floor = max(self.options.scale_floor * scale, pc.POINT_MASS_WIDTH)
+            cells = [by_class.get(label, everything) for label in labels]
+            freedom = self.options.degrees_of_freedom
+            fits = [fitting.fit(each.values, each.counts, floor, freedom) for each in cells]
+            counts = [by_class[each].counts.sum() if each in by_class else 0.0 for each in labels]
+            columns = zip(self.parameters, np.array(fits).T, strict=True)
+            fitted[name] = {"count": np.array(counts), **dict(columns)}
+        return fitted
+
+    def log_density(self, x: Any, p: Any) -> Any:
+        # The kernel log(1 + z² / ν) is computed in logs, so that no square overflows.
+        z = np.log(np.absolute(x - p.location)) - np.log(p.scale)
+        kernel = np.logaddexp(0.0, 2.0 * z - np.log(p.degrees_of_freedom))
+        peak = fitting.log_normalizer(p.degrees_of_freedom) - np.log(p.scale)
+        return peak - 0.5 * (p.degrees_of_freedom + 1.0) * kernel
 
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
         super().check_statistics(statistics, classes)
         check_row_counts(statistics, classes, ["feature"], features=self.features.names)
-
-    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
-        positive = Range(low=pc.POINT_MASS_WIDTH)
-        numbers = {"count": COUNT, "location": FINITE}
-        numbers |= {"scale": positive, "degrees_of_freedom": positive}
-        check_parameters(parameters, classes, {"feature": pa.string()}, numbers)
-
-    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> StudentTLikelihood:
-        return StudentTLikelihood(parameters, classes)
 
     def _counted(
         self, label: pa.Scalar, name: str, cells: FloatArray, width: float, counts: Any
@@ -254,58 +237,13 @@ class StudentT(pc.Estimator):
             width = float(np.hypot(scale, median - location)) * _STEP
         return _Cells(values, counts, width)
 
-    def _floor(self, cells: Sequence[_Cells]) -> float:
-        """The smallest scale of a feature, above 0, because a density must be finite."""
-        if not cells:
-            return pc.POINT_MASS_WIDTH
-        values = np.concatenate([part.values for part in cells])
-        counts = np.concatenate([part.counts for part in cells])
-        order = np.lexsort((counts, values))
-        _, scale = fitting.robust_scale(values[order], counts[order])
-        return max(self.options.scale_floor * scale, pc.POINT_MASS_WIDTH)
 
-
-class StudentTLikelihood:
-    """log p(x | c): the sum over the observed features of log t(x; μ, σ, ν).
-
-    Args:
-        parameters: of `StudentT`.
-        classes: ``k`` labels.
-    """
-
-    normalized = True
-
-    def __init__(self, parameters: pa.Table, classes: pa.Array) -> None:
-        self.features: list[str] = notes_of(parameters)["features"]
-        features = pa.array(self.features, pa.string())
-        self.location, self.scale, self.freedom = dense_arrays(
-            parameters, classes, "feature", features, fitting.Fit._fields
-        )
-        self.constant = fitting.log_normalizer(self.freedom) - np.log(self.scale)
-
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        result = np.zeros((batch.num_rows, len(self.location)))
-        for column, name in enumerate(self.features):
-            values = numeric_column(batch, name)
-            missing = np.isnan(values)
-            freedom, scale = self.freedom[:, column], self.scale[:, column]
-            with np.errstate(over="ignore"):
-                distance = np.where(missing, 0.0, values)[:, None] - self.location[:, column]
-            kernel = fitting.log_kernel(distance, scale, freedom)
-            density = self.constant[:, column] - 0.5 * (freedom + 1.0) * kernel
-            result += np.where(missing[:, None], 0.0, density)
-        return result
-
-    def formula(self) -> Formula:
-        """log p(x | class) as a formula, see `FormulaLikelihood`."""
-        terms = []
-        for column, name in enumerate(self.features):
-            freedom, scale = self.freedom[:, column], self.scale[:, column]
-            x, center = Column(name), self.location[:, column]
-            kernel = log_one_plus_square(x, center, scale * np.sqrt(freedom))
-            density = self.constant[:, column] - 0.5 * (freedom + 1.0) * kernel
-            terms.append(if_known([x], density))
-        return Formula(terms)
+def _together(cells: Iterable[_Cells]) -> _Cells:
+    """The counts of all classes, in the order of their values."""
+    values, counts, widths = zip(*cells, strict=True)
+    all_values, all_counts = np.concatenate(values), np.concatenate(counts)
+    order = np.lexsort((all_counts, all_values))
+    return _Cells(all_values[order], all_counts[order], max(widths))
 
 
 def _cell_numbers(values: FloatArray, location: float, scale: float) -> FloatArray:

@@ -100,7 +100,6 @@ def _names(name: str) -> dict[str, str]:
         "distribution": f"probclass-{name.replace('_', '-')}",
         "package": f"probclass_{name}",
         "class_name": class_name,
-        "likelihood_name": f"{class_name}Likelihood",
         "api": str(probclass_core.PROBCLASS_API),
         "release": f"{major}.{minor}",
         "next_release": f"{major}.{int(minor) + 1}" if major == "0" else f"{int(major) + 1}",

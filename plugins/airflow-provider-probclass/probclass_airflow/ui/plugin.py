@@ -14,7 +14,7 @@ class ProbClassPlugin(AirflowPlugin):
     """The pages of models."""
 
     name = "probclass"
-    external_views: list[Any] = [  # noqa: RUF012 - as Airflow declares it
+    external_views: list[Any] = [
         {
             "name": "Models",
             "href": f"{ROUTE}/",

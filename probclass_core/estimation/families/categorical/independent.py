@@ -308,6 +308,7 @@ class Categorical(Estimator):
 
     def leave_one_out(
         self,
+        statistics: pa.Table,
         parameters: pa.Table,
         classes: pa.Array,
         batch: pa.RecordBatch,

@@ -657,6 +657,7 @@ class ConditionalCounts(Estimator):
 
     def leave_one_out(
         self,
+        statistics: pa.Table,
         parameters: pa.Table,
         classes: pa.Array,
         batch: pa.RecordBatch,

@@ -329,6 +329,7 @@ class Discretized(Estimator):
 
     def leave_one_out(
         self,
+        statistics: pa.Table,
         parameters: pa.Table,
         classes: pa.Array,
         batch: pa.RecordBatch,

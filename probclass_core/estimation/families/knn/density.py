@@ -307,6 +307,7 @@ class KnnDensity(Estimator):
 
     def leave_one_out(
         self,
+        statistics: pa.Table,
         parameters: pa.Table,
         classes: pa.Array,
         batch: pa.RecordBatch,

@@ -1,0 +1,302 @@
+"""Independent columns of numbers, each with a density of a few parameters per class.
+
+What all such estimators share, whatever their statistics are: the support, the table of parameters
+and its check, scoring, the marginal and SQL. NumPy's functions dispatch on their arguments, so
+``log_density`` of numbers is numbers, and of a column of a query a formula.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import BoolArray, FloatArray, numeric_column
+from probclass_core.errors import DataError
+from probclass_core.estimation.contract import Estimator
+from probclass_core.estimation.families.scarce import pooled, without_values
+from probclass_core.estimation.formulas import (
+    IMPOSSIBLE,
+    Case,
+    Column,
+    Condition,
+    Expression,
+    Formula,
+    Function,
+    as_expression,
+    if_known,
+    within,
+)
+from probclass_core.estimation.marginals import LARGEST_NUMBER, LARGEST_WHOLE, Curve
+from probclass_core.estimation.options import NUMBERS, EstimatorOptions
+from probclass_core.estimation.parameters import COUNT, Range, check_parameters
+from probclass_core.estimation.tidy import dense_arrays, tidy_table
+
+ABOVE_0 = math.ulp(0.0)
+"""The least number above 0, for `ColumnDensity.support`."""
+
+BELOW_1 = math.nextafter(1.0, 0.0)
+"""The largest number below 1, for `ColumnDensity.support`."""
+
+BEYOND_FLOAT64 = np.errstate(over="ignore", divide="ignore", invalid="ignore")
+"""A density is −∞ where terms exceed float64, and estimates are checked against their ranges."""
+
+_LARGEST_IN_SQL = 1e150
+"""Larger numbers are refused in SQL: arithmetic with them may leave float64, an error there."""
+
+_ROWS = 8192
+"""Rows whose densities are computed at once, so that they stay in the processor's cache."""
+
+Value = TypeVar("Value")
+
+
+class ByName(Generic[Value]):
+    """Values as attributes: ``p.rate`` of parameters, ``m.x`` of the moments of terms."""
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        vars(self).update(values)
+
+    def __getattr__(self, name: str) -> Value:
+        raise AttributeError(f"there is no {name!r}; there are {', '.join(vars(self))}.")
+
+
+class NoOptions(EstimatorOptions):
+    """Options of a density that has none."""
+
+
+class ColumnDensity(Estimator):
+    """Independent columns of numbers given the class, each with a density of the same family.
+
+    Parameters: class, feature, count, and those of ``parameters``.
+
+    Attributes:
+        support: the least and the largest value that has a density. Other values have the log
+            density −∞ when they are scored, and are refused in training.
+        whole: whether only whole numbers have a density, which is then a probability.
+        parameters: names of the parameters, and the numbers that they may be.
+
+    Raises:
+        SpecError: if a column is not numeric, or an option is unknown or out of bounds.
+    """
+
+    models = NUMBERS
+    factorizes = True
+    Options: ClassVar[type[EstimatorOptions]] = NoOptions
+    support: tuple[float, float] = (-np.inf, np.inf)
+    whole: bool = False
+    parameters: Mapping[str, Range]
+
+    @abstractmethod
+    def log_density(self, x: Any, p: Any) -> Any:
+        """log p(x | parameters) of values within the support, elementwise.
+
+        ``p.<parameter>`` broadcasts against ``x``. If ``x`` is a column of a query, NumPy's
+        functions return formulas. A function that SQL lacks raises an error, and only SQL is
+        refused.
+        """
+
+    @abstractmethod
+    def fit(
+        self, statistics: pa.Table, classes: pa.Array, notes: list[str]
+    ) -> Mapping[str, Mapping[str, FloatArray]]:
+        """Count and parameters of each column, ``(k,)`` each; a column without values is absent.
+
+        Args:
+            statistics: of all rows.
+            classes: ``k`` labels.
+            notes: `note` adds sentences about classes whose estimates are not their own.
+        """
+
+    def has_density(self, x: FloatArray) -> BoolArray:
+        """Whether each value is within the support; False for NaN."""
+        low, high = self.support
+        inside: BoolArray = (x >= low) & (x <= high)
+        return inside & (x == np.floor(x)) if self.whole else inside
+
+    def values(self, batch: pa.RecordBatch, name: str) -> FloatArray:
+        """The values of a column to train on, NaN for null, ``(n,)``.
+
+        Raises:
+            DataError: naming the column, if a value is outside the support.
+        """
+        x = numeric_column(batch, name)
+        outside = ~np.isnan(x) & ~self.has_density(x)
+        if outside.any():
+            value, rows = x[int(np.argmax(outside))], int(outside.sum())
+            raise DataError(
+                f"column {name!r} has {rows} value{'s' * (rows > 1)} that {self.name} does not "
+                f"model, such as {value:g}: it models {self._described_support()}; make them null, "
+                "drop the rows, or choose another estimator."
+            )
+        return x
+
+    def _described_support(self) -> str:
+        low, high = self.support
+        bounds = []
+        if low > -np.inf:
+            bounds.append("above 0" if low == ABOVE_0 else f"of at least {low:g}")
+        if high < np.inf:
+            bounds.append("below 1" if high == BELOW_1 else f"of at most {high:.17g}")
+        kind = "whole numbers" if self.whole else "numbers"
+        return " ".join([kind, " and ".join(bounds)])
+
+    def note(
+        self,
+        lacks: str,
+        name: str,
+        classes: pa.Array,
+        mask: BoolArray,
+        notes: list[str],
+        instead: str = "the density there is that of all classes",
+    ) -> None:
+        """Add a sentence about the classes whose estimates are not their own.
+
+        Args:
+            lacks: what they have, such as ``"no value"``.
+            name: name of the column.
+            classes: ``k`` labels.
+            mask: which classes, ``(k,)``.
+            notes: the sentence is added to it.
+            instead: the estimate that is used.
+
+        Raises:
+            DataError: instead, if ``on_scarce`` is ``"error"``.
+        """
+        if mask.any() and self.on_scarce == "error":
+            label = classes[int(np.argmax(mask))].as_py()
+            raise DataError(
+                f"class {label!r} has {lacks} of column {name!r} that {self.name} can be fitted "
+                "to; drop the class, or leave the column out."
+            )
+        notes += pooled(lacks, [name], classes, mask[:, None], instead)
+
+    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
+        notes: list[str] = []
+        fitted = self.fit(statistics, classes, notes)
+        names = self.features.names
+        absent = [name for name in names if name not in fitted]
+        if absent and self.on_scarce == "error":
+            raise DataError(
+                f"column {absent[0]!r} has no value that {self.name} can be fitted to; leave it "
+                "out of the block."
+            )
+        notes = [*without_values(names, [name in fitted for name in names]), *notes]
+        fields = {}
+        for key in ("count", *self.parameters):
+            by_column = [of_column[key] for of_column in fitted.values()]
+            fields[key] = np.reshape(by_column, (len(fitted), len(classes))).T
+        table = tidy_table(classes, {"feature": pa.array(list(fitted), pa.string())}, fields)
+        return self.annotate(table, scarce=notes)
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        numbers = {"count": COUNT, **self.parameters}
+        check_parameters(parameters, classes, {"feature": pa.string()}, numbers)
+
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DensityLikelihood:
+        return DensityLikelihood(self, parameters, classes)
+
+    def outside(self, x: Column) -> list[Condition]:
+        """Conditions of which one is true for a value outside the support."""
+        low, high = self.support
+        conditions: list[Condition] = []
+        if low > -np.inf:
+            conditions.append(x < low)
+        if high < np.inf:
+            conditions.append(x > high)
+        if self.whole:
+            conditions.append(x.differs(Function("floor", x)))
+        return conditions
+
+    @BEYOND_FLOAT64
+    def formula(self, x: Column, p: Mapping[str, FloatArray]) -> Expression:
+        """log p(x | class) as a formula: 0 if x is null, −∞ outside the support.
+
+        Args:
+            x: the column.
+            p: the parameters by name, ``(k,)`` each.
+        """
+        low, high = self.support
+        if low > 0.0:
+            low = max(low, float(np.finfo(np.float64).tiny))  # engines may take less for 0
+        density = as_expression(self.log_density(within(x, low, high), ByName(p)))
+        outside = [(condition, IMPOSSIBLE) for condition in self.outside(x)]
+        return if_known([x], Case(outside, density) if outside else density)
+
+
+class DensityLikelihood:
+    """log p(x | c), summed over the observed columns; −∞ outside the support.
+
+    Args:
+        density: the estimator.
+        parameters: its parameters.
+        classes: ``k`` labels.
+
+    Attributes:
+        estimates: the parameters by column, ``(k,)`` each; a column without values is absent.
+    """
+
+    normalized = True
+
+    def __init__(self, density: ColumnDensity, parameters: pa.Table, classes: pa.Array) -> None:
+        self.density, self.classes = density, len(classes)
+        names, keys = pc.unique(parameters["feature"]), list(density.parameters)
+        arrays = dense_arrays(parameters, classes, "feature", names, keys)
+        self.estimates = {
+            name: {key: array[:, at] for key, array in zip(keys, arrays, strict=True)}
+            for at, name in enumerate(names.to_pylist())
+        }
+
+    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+        result = np.zeros((self.classes, batch.num_rows))
+        for name in self.estimates:
+            result += self._of_column(name, numeric_column(batch, name))
+        return result.T
+
+    def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
+        """log p(x_j | class) of each column, ``(n, k)``."""
+        for name in self.density.features.names:
+            if name in self.estimates:
+                yield self._of_column(name, numeric_column(batch, name)).T
+            else:
+                yield np.zeros((batch.num_rows, self.classes))
+
+    @BEYOND_FLOAT64
+    def _of_column(self, name: str, values: FloatArray) -> FloatArray:
+        """log p(x | class) of one column, ``(k, n)``; 0 for NaN."""
+        p = ByName({key: array[:, None] for key, array in self.estimates[name].items()})
+        result = np.empty((self.classes, len(values)))
+        for start in range(0, len(values), _ROWS):
+            x, out = values[start : start + _ROWS], result[:, start : start + _ROWS]
+            inside = self.density.has_density(x)
+            if inside.all():
+                out[:] = self.density.log_density(x, p)
+            else:
+                out[:] = np.where(np.isnan(x), 0.0, -np.inf)
+                out[:, inside] = self.density.log_density(x[inside], p)
+        return result
+
+    def marginal(self, column: str) -> Curve | None:
+        """The density of one column; see `MarginalLikelihood`."""
+        if column not in self.estimates:
+            return None
+        low, high = self.density.support
+        largest = LARGEST_WHOLE if self.density.whole else LARGEST_NUMBER
+        return Curve(
+            lambda values: self._of_column(column, values).T,
+            whole=self.density.whole,
+            low=max(low, -largest),
+            high=min(high, largest),
+        )
+
+    def formula(self) -> Formula:
+        """log p(x | class) as a formula, see `FormulaLikelihood`."""
+        columns = {name: Column(name) for name in self.estimates}
+        return Formula(
+            [self.density.formula(columns[name], p) for name, p in self.estimates.items()],
+            refused=[Function("abs", x) > _LARGEST_IN_SQL for x in columns.values()],
+        )

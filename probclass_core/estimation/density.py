@@ -1,0 +1,326 @@
+"""A density of single columns is one page of NumPy; everything else follows from it.
+
+An author writes the parameters and their ranges, the terms whose moments suffice, the estimate and
+the log density::
+
+    class Exponential(pc.Density):
+        '''Waiting times: f(x | c) = λ exp(−λx), x ≥ 0.'''
+
+        name = "exponential"
+        support = (0.0, math.inf)
+        parameters = {"rate": POSITIVE}
+
+        def estimate(self, m):
+            return {"rate": 1.0 / m.x.mean}
+
+        def log_density(self, x, p):
+            return np.log(p.rate) - p.rate * x
+
+`Density` derives summaries of batches and their merge, weights, nulls and the support, a table of
+parameters and its check, scoring, leave-one-out, and SQL that scores and that trains.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import BoolArray, ByClass, FloatArray, IntArray, numeric_column
+from probclass_core.errors import NotSupportedError
+from probclass_core.estimation.aggregates import Sums
+from probclass_core.estimation.column_density import BEYOND_FLOAT64, ByName, ColumnDensity
+from probclass_core.estimation.formulas import Column
+from probclass_core.estimation.kinds.moments import TermMoments, without_row
+from probclass_core.estimation.moments import Moments, moments_of_arrays, moments_of_columns
+from probclass_core.estimation.moments import pooled as of_all_classes
+from probclass_core.estimation.options import EstimatorOptions, number
+from probclass_core.estimation.parameters import Range
+
+LEAST_SPREAD = 1e-12
+"""Smallest spread of a class, which has no unit. Smaller ones are rounding errors."""
+
+_LEAST_FRACTION = 1e-9
+"""Smallest spread of a class, as a fraction of that of all classes together."""
+
+
+class Terms(ByName[Moments]):
+    """The moments of a column by term: ``m.<term>`` has ``count``, ``mean`` and ``scatter``.
+
+    Attributes:
+        spread: result of `Density.spread`, after its floor.
+    """
+
+    spread: FloatArray
+
+
+class SpreadOptions(EstimatorOptions):
+    """Options of a density with a `Density.spread`."""
+
+    spread_floor: float = number(
+        0.005,
+        doc="Smallest spread of a class, as a fraction of the spread within the classes that vary; "
+        "a class whose rows are all equal by chance would otherwise decide about every row.",
+    )
+
+
+class Density(ColumnDensity):
+    """A `ColumnDensity` whose parameters follow from moments.
+
+    Statistics: class, feature, term, count (Σ w), mean, scatter (Σ w (t − mean)²).
+
+    A class without values, or whose estimates are outside the ranges of ``parameters``, gets the
+    density of all classes together, and a note says so.
+    """
+
+    def terms(self, x: Any) -> Mapping[str, Any]:
+        """Functions of the values whose moments suffice for the estimate; by default x itself.
+
+        Args:
+            x: values within the support, or NaN, ``(n,)``.
+
+        Returns:
+            Values by name, ``(n,)`` each; a NaN is left out of its term, and the first term has
+            none but those of x.
+        """
+        return {"x": x}
+
+    @abstractmethod
+    def estimate(self, m: Terms) -> Mapping[str, FloatArray]:
+        """The parameters from the moments of the terms (see `Terms`), elementwise."""
+
+    def spread(self, m: Terms) -> FloatArray | None:
+        """A measure of variation without unit, 0 if all values are equal; None for no floor.
+
+        A class whose rows are all equal by chance would decide about every row. With
+        ``Options = SpreadOptions``, ``m.spread`` is this measure, not below its floor.
+        """
+        return None
+
+    def next_pass(self, columns: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Options of another pass over the rows, from the moments of every column, or None."""
+        return None
+
+    def evidence(self, m: Terms) -> FloatArray:
+        """log p(values of a column | class), the parameters integrated out, in nats, ``(k,)``."""
+        raise NotSupportedError(f"{self.name} offers no log evidence.")
+
+    @property
+    def _moments(self) -> TermMoments:
+        return TermMoments(self.features.names, list(self.terms(np.empty(0))))
+
+    @property
+    def _of_x_alone(self) -> bool:
+        return type(self).terms is Density.terms
+
+    def summarize(
+        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        groups, names = ByClass.group(classes), self.features.names
+        if self._of_x_alone and self.support == Density.support and not self.whole:
+            moments = moments_of_columns(batch, names, groups, weights)
+        else:
+            terms = [self.terms(self.values(batch, name)).values() for name in names]
+            moments = moments_of_arrays([term for each in terms for term in each], groups, weights)
+        return self._moments.table(groups.labels, moments)
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        return self._moments.merge(tables)
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        self._moments.check(statistics, classes)
+        of_x = statistics.filter(pc.equal(statistics["term"], "x"))
+        Range(*self.support).check("mean", of_x["mean"])
+
+    def aggregates(self) -> Sums | None:
+        """Sums of the values, if these are the only term; other terms need the rows."""
+        if not self._of_x_alone:
+            return None
+        columns = map(Column, self.features.names)
+        return self._moments.aggregates([each for x in columns for each in self.outside(x)])
+
+    def fit(
+        self, statistics: pa.Table, classes: pa.Array, notes: list[str]
+    ) -> Mapping[str, Mapping[str, FloatArray]]:
+        fitted = {}
+        for name, m in self._moments.by_column(statistics, classes).items():
+            estimates = _Column(self, name, classes, m).fit(notes)
+            if estimates is not None:
+                fitted[name] = {"count": _first(m).count, **estimates}
+        return fitted
+
+    def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
+        columns = self._moments.by_column(statistics, classes)
+        return self.next_pass({name: Terms(m) for name, m in columns.items()})
+
+    @classmethod
+    def has_evidence(cls) -> bool:
+        return cls.evidence is not Density.evidence
+
+    def log_evidence(self, statistics: pa.Table) -> float:
+        classes = pc.unique(statistics["class"])
+        columns = self._moments.by_column(statistics, classes)
+        return float(sum(self.evidence(Terms(m)).sum() for m in columns.values()))
+
+    @BEYOND_FLOAT64
+    def leave_one_out(
+        self,
+        statistics: pa.Table,
+        parameters: pa.Table,
+        classes: pa.Array,
+        batch: pa.RecordBatch,
+        truth: IntArray,
+        weights: FloatArray | None,
+    ) -> FloatArray:
+        """See `LeaveOneOut`; floors of spreads remain those of all rows."""
+        likelihood = self.likelihood(parameters, classes)
+        result = likelihood.log_likelihood(batch)
+        own = np.zeros(batch.num_rows)
+        for name, m in self._moments.by_column(statistics, classes).items():
+            if name in likelihood.estimates:
+                x = numeric_column(batch, name)
+                rows = np.flatnonzero(self.has_density(x))
+                weight = np.ones(len(rows)) if weights is None else weights[rows]
+                column = _Column(self, name, classes, m)
+                p = column.without_rows(self.terms(x[rows]), truth[rows], weight)
+                own[rows] += self.log_density(x[rows], ByName(p))
+        result[np.arange(len(own)), truth] = own
+        return result
+
+
+class _Column:
+    """The estimates of one column, and what is done if a class has too few rows for its own.
+
+    Args:
+        density: the estimator.
+        name: name of the column.
+        classes: ``k`` labels.
+        m: moments by term, ``(k,)`` each.
+
+    Attributes:
+        of_all: moments of all classes together, ``(1,)`` each.
+        within: spread within the classes that vary, 0 if none does.
+        floor: least spread of a class.
+    """
+
+    @BEYOND_FLOAT64
+    def __init__(
+        self, density: Density, name: str, classes: pa.Array, m: Mapping[str, Moments]
+    ) -> None:
+        self.density, self.name, self.classes, self.m = density, name, classes, m
+        self.of_all = {term: _pooled(moments) for term, moments in m.items()}
+        self.within = self.floor = 0.0
+        spread = density.spread(Terms(self._usable(m)))
+        of_all = density.spread(Terms(self.of_all))
+        if spread is not None and of_all is not None:
+            counts = np.where((spread > LEAST_SPREAD) & ~self._none, _first(m).count, 0.0)
+            if counts.any():
+                self.within = float(counts @ np.where(counts > 0.0, spread, 0.0) / counts.sum())
+            fraction: float = density.options.spread_floor
+            least = _LEAST_FRACTION * float(of_all[0])
+            self.floor = max(least, fraction * self.within, LEAST_SPREAD)
+
+    @property
+    def _none(self) -> BoolArray:
+        """The classes without values of some term, ``(k,)``."""
+        none: BoolArray = np.any([moments.count == 0.0 for moments in self.m.values()], axis=0)
+        return none
+
+    @BEYOND_FLOAT64
+    def fit(self, notes: list[str]) -> dict[str, FloatArray] | None:
+        """The parameters, ``(k,)`` each; None if the values of all classes do not suffice.
+
+        Args:
+            notes: sentences about classes whose estimates are not their own are added to it.
+
+        Raises:
+            DataError: if there is such a class and ``on_scarce`` is ``"error"``.
+        """
+        if not all(moments.count.any() for moments in self.m.values()):
+            return None
+        estimates, wrong = self._estimates(self.m)
+        if np.isnan(list(estimates.values())).any():
+            return None
+        note = self.density.note
+        note("no value", self.name, self.classes, self._none, notes)
+        wrong &= ~self._none
+        note("too few different values", self.name, self.classes, wrong, notes)
+        spread = self.density.spread(Terms(self._usable(self.m)))
+        if spread is not None:
+            alone = self._is_alone(spread, _first(self.m).count)
+            lacks, instead = "too few values for a spread", "the spread there is that of the others"
+            note(lacks, self.name, self.classes, alone, notes, instead)
+        return estimates
+
+    @BEYOND_FLOAT64
+    def without_rows(
+        self, terms: Mapping[str, FloatArray], truth: IntArray, weights: FloatArray
+    ) -> dict[str, FloatArray]:
+        """The parameters of each row's class without this row, ``(n,)`` each."""
+        left = {}
+        for term, values in terms.items():
+            of_class = Moments(*(each[truth] for each in vars(self.m[term]).values()))
+            known = ~np.isnan(values)
+            without = without_row(of_class, np.where(known, values, 0.0), weights)
+            left[term] = _choose(known, without, of_class)
+        return self._estimates(left)[0]
+
+    def _estimates(self, m: Mapping[str, Moments]) -> tuple[dict[str, FloatArray], BoolArray]:
+        """The parameters, and which are those of all classes because others are not allowed.
+
+        They are NaN if those of all classes are not allowed either.
+        """
+        own, allowed = self._estimate(self._usable(m), _first(m).count)
+        if not allowed.all():
+            of_all, possible = self._estimate(self.of_all, _first(self.of_all).count)
+            for key, values in of_all.items():
+                own[key] = np.where(allowed, own[key], np.where(possible, values, np.nan))
+        return own, ~allowed
+
+    def _estimate(
+        self, m: Mapping[str, Moments], count: FloatArray
+    ) -> tuple[dict[str, FloatArray], BoolArray]:
+        """The parameters, and whether all of them are in their ranges, ``(n,)`` each."""
+        terms = Terms(m)
+        spread = self.density.spread(terms)
+        if spread is not None:
+            spread = np.where(self._is_alone(spread, count), self.within, spread)
+            terms.spread = np.maximum(spread, self.floor)
+        estimates = self.density.estimate(terms)
+        ranges, found, allowed = self.density.parameters, {}, np.ones(len(count), bool)
+        for key, each in ranges.items():
+            found[key] = np.broadcast_to(np.asarray(estimates[key], np.float64), count.shape)
+            allowed &= each.contains(found[key])
+        return found, allowed
+
+    def _usable(self, m: Mapping[str, Moments]) -> dict[str, Moments]:
+        """Moments with those of all classes in place of none."""
+        return {
+            term: _choose(moments.count > 0.0, moments, self.of_all[term])
+            for term, moments in m.items()
+        }
+
+    def _is_alone(self, spread: FloatArray, count: FloatArray) -> BoolArray:
+        """Whether a class has a single value, so that its spread is that of the others."""
+        pools = self.density.on_scarce == "pool" and self.within > 0.0
+        return (spread <= LEAST_SPREAD) & (count > 0.0) & (count <= 1.0) & pools
+
+
+def _first(m: Mapping[str, Moments]) -> Moments:
+    return next(iter(m.values()))
+
+
+def _pooled(moments: Moments) -> Moments:
+    """Moments of all classes together, from ``(k,)`` to ``(1,)``."""
+    return of_all_classes(Moments(*(values[:, None] for values in vars(moments).values())))
+
+
+def _choose(mask: BoolArray, first: Moments, second: Moments) -> Moments:
+    """The first moments where the mask is true, elsewhere the second ones."""
+    pairs = zip(vars(first).values(), vars(second).values(), strict=True)
+    return Moments(*(np.where(mask, *pair) for pair in pairs))

@@ -1,0 +1,4 @@
+"""Kinds of sufficient statistics; each merges, is a table, and checks itself.
+
+moments   count, mean and scatter of terms of single columns
+"""

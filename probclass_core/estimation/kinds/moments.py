@@ -1,0 +1,130 @@
+"""Moments of terms of single columns: count, mean and scatter by class.
+
+The table has one row per class, feature and term that has values: class, feature, term, count
+(Σ w), mean, scatter (Σ w (t − mean)²). A term is a function of the column's value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import FloatArray, label_codes, sorted_classes
+from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
+from probclass_core.estimation.formulas import Column, Condition, Expression
+from probclass_core.estimation.moments import Moments, merge_moments, moments_about
+from probclass_core.estimation.parameters import NOT_NEGATIVE, check_row_counts
+from probclass_core.estimation.tidy import tidy_table
+
+_FIELDS = ("count", "mean", "scatter")
+
+
+@dataclass(frozen=True)
+class TermMoments:
+    """The moments of every term of every column.
+
+    Attributes:
+        features: ``d`` columns.
+        terms: ``t`` names of terms.
+    """
+
+    features: Sequence[str]
+    terms: Sequence[str]
+
+    def table(self, classes: pa.Array, moments: Moments) -> pa.Table:
+        """The table of moments ``(k, d · t)``, the terms of a column next to each other."""
+        features = np.repeat(np.array(self.features, object), len(self.terms))
+        cells = {
+            "feature": pa.array(features, pa.string()),
+            "term": pa.array([*self.terms] * len(self.features), pa.string()),
+        }
+        return tidy_table(classes, cells, vars(moments), moments.count > 0.0)
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """The moments of the rows of all tables, by the update of Chan, Golub and LeVeque."""
+        parts = pa.concat_tables(tables)
+        classes = sorted_classes(parts["class"])
+        return self.table(classes, self.arrays(parts, classes))
+
+    def arrays(self, table: pa.Table, classes: pa.Array) -> Moments:
+        """Merged moments as arrays, ``(k, d · t)``; the count of a cell without values is 0."""
+        feature, term = (
+            label_codes(table[name], pa.array(values, pa.string()))
+            for name, values in (("feature", self.features), ("term", self.terms))
+        )
+        size = len(self.features) * len(self.terms)
+        group = label_codes(table["class"], classes) * size + feature * len(self.terms) + term
+        parts = Moments(*(table[field].to_numpy() for field in _FIELDS))
+        merged = merge_moments(group, len(classes) * size, parts)
+        return Moments(*(values.reshape(len(classes), size) for values in vars(merged).values()))
+
+    def by_column(self, table: pa.Table, classes: pa.Array) -> dict[str, dict[str, Moments]]:
+        """Merged moments by column and term, ``(k,)`` each."""
+        arrays = vars(self.arrays(table, classes)).values()
+        places = {
+            name: range(at * len(self.terms), (at + 1) * len(self.terms))
+            for at, name in enumerate(self.features)
+        }
+        return {
+            name: {
+                term: Moments(*(values[:, at] for values in arrays))
+                for term, at in zip(self.terms, of_column, strict=True)
+            }
+            for name, of_column in places.items()
+        }
+
+    def check(self, table: pa.Table, classes: pa.Table) -> None:
+        """Refuse a table that no rows have; see `Estimator.check_statistics`.
+
+        Raises:
+            StoreError: naming the column and what is wrong.
+        """
+        check_row_counts(table, classes, ["feature", "term"], features=self.features)
+        NOT_NEGATIVE.check("scatter", table["scatter"])
+
+    def aggregates(self, refused: Sequence[Condition] = ()) -> Sums:
+        """What a database computes if the only term is the value itself.
+
+        Args:
+            refused: conditions of rows that training refuses.
+        """
+        terms: dict[Hashable, Expression] = {}
+        for name in self.features:
+            deviation = Deviation(name)
+            terms["count", name] = known(Column(name))
+            terms["deviation", name] = deviation
+            terms["square", name] = deviation * deviation
+        return Sums(terms, self._from_sums, refused)
+
+    def _from_sums(self, by_class: ClassSums) -> pa.Table:
+        columns = [
+            moments_about(
+                by_class.centers[name],
+                *(by_class.sums[part, name] for part in ("count", "deviation", "square")),
+            )
+            for name in self.features
+        ]
+        stacked = (
+            np.stack([getattr(column, field) for column in columns], axis=1) for field in _FIELDS
+        )
+        return self.table(by_class.classes, Moments(*stacked))
+
+
+def without_row(moments: Moments, values: FloatArray, weights: FloatArray) -> Moments:
+    """The moments of the other rows, for each of ``n`` rows, ``(n,)`` each.
+
+    Args:
+        moments: of all rows of the row's class, ``(n,)``.
+        values: the row's own value of the term.
+        weights: its weight.
+    """
+    left = moments.count - weights
+    some = left > 1e-9 * weights
+    count = np.where(some, left, 0.0)
+    shift = (values - moments.mean) * weights / np.where(some, left, 1.0)
+    mean = np.where(some, moments.mean - shift, 0.0)
+    own = weights * (values - mean) * (values - moments.mean)
+    return Moments(count, mean, np.where(some, np.maximum(moments.scatter - own, 0.0), 0.0))
