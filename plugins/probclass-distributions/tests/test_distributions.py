@@ -233,9 +233,9 @@ def test_a_model_of_values_whose_squares_leave_float64_is_saved_and_loaded(
 ) -> None:
     wide = {"x": [1e-300, 1e-5, 1e300, 1e299, 1e280, 3e300], "c": list("aaabbb")}
     model = fitted(name, wide, **options)
-    model.save(tmp_path / "model")
     points = np.array([1e-200, 1.0, 1e250])
     with pc.trying(*ESTIMATORS.values()):
+        model.save(tmp_path / "model")
         loaded = densities(pc.load(tmp_path / "model"), points)
     np.testing.assert_array_equal(loaded, densities(model, points))
     assert not np.isnan(loaded).any()
@@ -274,9 +274,11 @@ def test_a_model_explains_and_compares_its_columns() -> None:
         explanation = pc.explain(model, {"x": [4.0], "y": [2.0]})
         drift = pc.drift(model, later)
     assert {"x", "y"} <= set(explanation.table["item"].to_pylist())
-    x_of_a = drift.features.to_pylist()[0]
-    assert x_of_a["mean_after"] == pytest.approx(2.0 * x_of_a["mean_before"])
-    assert x_of_a["divergence"] is None
+    divergence = {
+        (row["class"], row["feature"]): row["divergence"] for row in drift.features.to_pylist()
+    }
+    assert divergence["a", "x"] > 0.05
+    assert divergence["a", "y"] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_the_example_of_the_readme_prints_what_it_says(
