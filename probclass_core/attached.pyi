@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from matplotlib.figure import Figure
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.arguments import ColumnName
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption
 from probclass_core.io.filters import Where
@@ -25,7 +25,7 @@ from probclass_core.store.statistics_cache import CacheOption
 class ModelMethods:
     def linear_form(
         self,
-    ) -> ArrowTable:
+    ) -> pa.Table:
         """log p(x, c) as a linear function of the features, up to a term common to all classes.
 
         It applies to rows without nulls and includes neither block weights nor a calibration.
@@ -52,7 +52,7 @@ class ModelMethods:
         columns: str | Sequence[str] | None = None,
         posterior: PosteriorFormat = "columns",
         decision: DecisionOption = "map",
-    ) -> ArrowTable:
+    ) -> pa.Table:
         """The rows with their predictions, in memory: the columns that `pipeline.score` writes.
 
         Args:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import SpecError, nearest, one_of
@@ -34,7 +33,7 @@ class BayesTable(Report):
         log_evidence: log p(D) in nats.
     """
 
-    table: ArrowTable
+    table: pa.Table
     log_likelihood: FloatArray
     log_evidence: float
 

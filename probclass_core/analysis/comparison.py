@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import DataError, NotSupportedError, SpecError, expect, one_of, shown
@@ -78,7 +77,7 @@ class Comparison(Report):
             baseline_log_evidence (nats, of the class prior alone).
     """
 
-    table: ArrowTable
+    table: pa.Table
 
     @property
     def best(self) -> str:

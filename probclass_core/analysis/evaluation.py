@@ -18,7 +18,6 @@ from probclass_core.analysis.reliability import (
     calibration_errors,
     reliability_table,
 )
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import (
     MISSING,
     BoolArray,
@@ -116,9 +115,9 @@ class Evaluation(Report, EvaluationMethods):
     log_loss_error: float | None
     log_loss_gain_error: float | None
     model_id: str
-    confusion: ArrowTable
-    per_class: ArrowTable
-    reliability: ArrowTable
+    confusion: pa.Table
+    per_class: pa.Table
+    reliability: pa.Table
 
     @property
     def worse_than_prior(self) -> tuple[str, ...]:

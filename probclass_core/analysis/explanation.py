@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select, source_columns
@@ -107,8 +106,8 @@ class Explanation(Report, ExplanationMethods):
         model_id: content id of the model.
     """
 
-    rows: ArrowTable
-    table: ArrowTable
+    rows: pa.Table
+    table: pa.Table
     units: str
     model_id: str
 

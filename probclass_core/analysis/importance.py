@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from probclass_core.analysis.explanation import MAX_ROWS, Units, explain
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import source_columns
 from probclass_core.errors import DataError, SpecError
@@ -49,7 +48,7 @@ class Importance(Report):
         model_id: content id of the model.
     """
 
-    table: ArrowTable
+    table: pa.Table
     units: str
     model_id: str
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.errors import NotSupportedError, one_of
 from probclass_core.estimation.contract import LinearLikelihood
 from probclass_core.estimation.tidy import tidy_table
 from probclass_core.model.model import Model
 
 
-def linear_form(model: Model) -> ArrowTable:
+def linear_form(model: Model) -> pa.Table:
     """log p(x, c) as a linear function of the features, up to a term common to all classes.
 
     It applies to rows without nulls and includes neither block weights nor a calibration.
@@ -40,5 +39,4 @@ def linear_form(model: Model) -> ArrowTable:
     intercept = model.log_prior + sum(intercept for _, _, intercept in forms)
     weights = np.column_stack([*(weights for _, weights, _ in forms), intercept])
     cells = {"feature": pa.array(features, pa.string())}
-    form: ArrowTable = tidy_table(model.classes, cells, {"weight": weights})
-    return form
+    return tidy_table(model.classes, cells, {"weight": weights})

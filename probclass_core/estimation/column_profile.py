@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import (
     as_floats,
     column_extremes,
@@ -39,18 +38,18 @@ _Profile = tuple[int, float | None, float | None]
 """Nulls, minimum and maximum of a column."""
 
 
-def empty_profile(features: Sequence[str]) -> ArrowTable:
+def empty_profile(features: Sequence[str]) -> pa.Table:
     """The profile of no rows."""
     return profile_table(features, [(0, 0, None, None)] * len(features))
 
 
-def profile_columns(batch: pa.RecordBatch) -> ArrowTable:
+def profile_columns(batch: pa.RecordBatch) -> pa.Table:
     """The profile of a batch of features, all of whose rows count."""
     columns = _profiles_of_doubles(batch) or [_profile(column) for column in batch.columns]
     return profile_table(batch.schema.names, [(batch.num_rows, *column) for column in columns])
 
 
-def merge_profiles(profiles: Sequence[ArrowTable]) -> ArrowTable:
+def merge_profiles(profiles: Sequence[pa.Table]) -> pa.Table:
     """The profile of all rows, of at least one profile of the same features."""
     if len(profiles) == 1:
         return profiles[0]
@@ -59,7 +58,7 @@ def merge_profiles(profiles: Sequence[ArrowTable]) -> ArrowTable:
         for name in _SCHEMA.names[1:]
     }
     low, high = np.fmin.reduce(stacked["min"]), np.fmax.reduce(stacked["max"])  # NaN for null
-    merged: ArrowTable = pa.table(
+    return pa.table(
         {
             "column": profiles[0]["column"],
             "rows": stacked["rows"].sum(axis=0),
@@ -69,10 +68,9 @@ def merge_profiles(profiles: Sequence[ArrowTable]) -> ArrowTable:
         },
         _SCHEMA,
     )
-    return merged
 
 
-def profile_values(profile: ArrowTable, features: pa.Schema) -> dict[str, dict[str, Any]]:
+def profile_values(profile: pa.Table, features: pa.Schema) -> dict[str, dict[str, Any]]:
     """A profile as JSON values: rows, nulls, min and max by column; integers where they are."""
     values = {}
     for row in profile.to_pylist():
@@ -86,7 +84,7 @@ def profile_values(profile: ArrowTable, features: pa.Schema) -> dict[str, dict[s
     return values
 
 
-def profile_from_values(values: Mapping[str, Mapping[str, Any]]) -> ArrowTable:
+def profile_from_values(values: Mapping[str, Mapping[str, Any]]) -> pa.Table:
     """The inverse of `profile_values`."""
     names = _SCHEMA.names[1:]
     return profile_table(
@@ -94,7 +92,7 @@ def profile_from_values(values: Mapping[str, Mapping[str, Any]]) -> ArrowTable:
     )
 
 
-def check_profile(profile: ArrowTable, features: Sequence[str], rows: int) -> None:
+def check_profile(profile: pa.Table, features: Sequence[str], rows: int) -> None:
     """Check a profile that was read from a store.
 
     Args:
@@ -149,7 +147,7 @@ def _countable(column: pa.Array) -> pa.Array:
     return column
 
 
-def profile_table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> ArrowTable:
+def profile_table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     """The profile of columns.
 
     Args:
@@ -162,5 +160,4 @@ def profile_table(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Arro
         pa.array(values, field.type)
         for values, field in zip(columns, list(_SCHEMA)[1:], strict=True)
     ]
-    table: ArrowTable = pa.table(arrays, schema=_SCHEMA)
-    return table
+    return pa.table(arrays, schema=_SCHEMA)

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arguments import checks_arguments
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import (
     BoolArray,
     FloatArray,
@@ -117,12 +116,12 @@ class Statistics(Report):
 
     spec: ModelSpec
     features: pa.Schema
-    classes: ArrowTable
-    blocks: Mapping[str, ArrowTable]
+    classes: pa.Table
+    blocks: Mapping[str, pa.Table]
     rows: int
     null_labels: int
-    columns: ArrowTable
-    sample: ArrowTable | None = None
+    columns: pa.Table
+    sample: pa.Table | None = None
 
     @property
     def labeled_rows(self) -> int:
@@ -174,7 +173,7 @@ class Statistics(Report):
         return _unpickle, (self.spec, self.features, tables, self.rows, self.null_labels)
 
     @property
-    def tables(self) -> dict[str, ArrowTable]:
+    def tables(self) -> dict[str, pa.Table]:
         """All tables by name: ``classes``, those of the blocks, the profile and ``sample``."""
         sample = {} if self.sample is None else {"sample": self.sample}
         return {"classes": self.classes, **self.blocks, **sample, PROFILE: self.columns}
@@ -184,7 +183,7 @@ class Statistics(Report):
         cls,
         spec: ModelSpec,
         features: pa.Schema,
-        tables: Mapping[str, ArrowTable],
+        tables: Mapping[str, pa.Table],
         rows: int,
         null_labels: int,
     ) -> Statistics:
@@ -423,10 +422,10 @@ def statistics_of_classes(
     classes: pa.Array,
     class_rows: IntArray,
     class_counts: FloatArray,
-    blocks: Mapping[str, ArrowTable],
+    blocks: Mapping[str, pa.Table],
     rows: int,
     null_labels: int,
-    columns: ArrowTable,
+    columns: pa.Table,
 ) -> Statistics:
     """Statistics whose parts were computed elsewhere, such as by a database.
 
@@ -662,7 +661,7 @@ def _merge_classes(
     return classes
 
 
-def check_classes(classes: ArrowTable, spec: ModelSpec, rows: int | None) -> None:
+def check_classes(classes: pa.Table, spec: ModelSpec, rows: int | None) -> None:
     """Refuse a label that is a measurement or an id, before an estimator works on its values.
 
     Args:

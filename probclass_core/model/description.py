@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from probclass_core.arrow.annotations import ArrowTable
+import pyarrow as pa
+
 from probclass_core.arrow.display import Part, TablePart, counted
 from probclass_core.model.block_weights import ranked_blocks
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text
@@ -14,9 +15,9 @@ from probclass_core.spec.model_spec import Block, ModelSpec, category_text
 def describe(
     model_id: str,
     spec: ModelSpec,
-    priors: ArrowTable,
+    priors: pa.Table,
     training: Mapping[str, Any],
-    postfit: Mapping[str, ArrowTable],
+    postfit: Mapping[str, pa.Table],
 ) -> list[Part]:
     """The content of a model's report.
 
@@ -60,7 +61,7 @@ def _log_loss(training: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _blocks(spec: ModelSpec, block_weights: ArrowTable | None) -> TablePart:
+def _blocks(spec: ModelSpec, block_weights: pa.Table | None) -> TablePart:
     """The blocks, those that matter most first if their weights are known."""
     blocks = {str(block.name): block for block in spec.blocks}
     weighed: dict[str, list[Any]] = {}
@@ -83,7 +84,7 @@ def _columns(block: Block) -> str:
     return f"{columns} given {', '.join(block.given)}" if block.given else columns
 
 
-def _notes(training: Mapping[str, Any], postfit: Mapping[str, ArrowTable]) -> Iterator[str]:
+def _notes(training: Mapping[str, Any], postfit: Mapping[str, pa.Table]) -> Iterator[str]:
     if "calibration" in postfit:
         method = (training.get("calibration") or {}).get("method", "an unknown method")
         yield f"The posterior is calibrated: {method}."

@@ -27,7 +27,6 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.annotations import ArrowArray, ArrowTable
 from probclass_core.arrow.arrays import (
     FloatArray,
     as_table,
@@ -116,12 +115,12 @@ class Model(Report, ModelMethods):
 
     spec: ModelSpec
     features: pa.Schema
-    priors: ArrowTable
-    parameters: Mapping[str, ArrowTable]
+    priors: pa.Table
+    parameters: Mapping[str, pa.Table]
     training: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    block_weights: ArrowTable | None = None
-    calibration: ArrowTable | None = None
-    density_quantiles: ArrowTable | None = None
+    block_weights: pa.Table | None = None
+    calibration: pa.Table | None = None
+    density_quantiles: pa.Table | None = None
 
     @cached_property
     def id(self) -> str:
@@ -129,7 +128,7 @@ class Model(Report, ModelMethods):
         return self.to_bundle().content_id
 
     @cached_property
-    def classes(self) -> ArrowArray:
+    def classes(self) -> pa.Array:
         """The ``k`` classes, ascending: the column order of every result."""
         return self.priors["class"].combine_chunks()
 
@@ -307,7 +306,7 @@ class Model(Report, ModelMethods):
 
     # The same for whole tables.
 
-    def predict(self, data: Any, decision: DecisionOption = "map") -> ArrowArray:
+    def predict(self, data: Any, decision: DecisionOption = "map") -> pa.Array:
         """The predicted class of each row, null if the rule rejects the row: ``(n,)``.
 
         Args:
@@ -321,8 +320,7 @@ class Model(Report, ModelMethods):
         """
         rule = self.compile_rule(decision)
         positions = self._by_batch(data, lambda batch: self.decide(batch, rule)[1].prediction)
-        predicted: ArrowArray = take_classes(self.classes, positions)
-        return predicted
+        return take_classes(self.classes, positions)
 
     def predict_proba(self, data: Any) -> FloatArray:
         """P(c | x), ``(n, k)``; raises like `predict`."""
@@ -367,7 +365,7 @@ class Model(Report, ModelMethods):
     # Other forms of the model.
 
     @property
-    def _optional_tables(self) -> dict[str, ArrowTable]:
+    def _optional_tables(self) -> dict[str, pa.Table]:
         tables = {name: getattr(self, name) for name in OPTIONAL_TABLES}
         return {name: table for name, table in tables.items() if table is not None}
 

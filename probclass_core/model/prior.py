@@ -7,13 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.annotations import ArrowArray, ArrowTable
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import SpecError, one_of
 from probclass_core.spec.model_spec import Prior, category_text
 
 
-def prior_table(classes: ArrowArray, counts: FloatArray, prior: Prior) -> ArrowTable:
+def prior_table(classes: pa.Array, counts: FloatArray, prior: Prior) -> pa.Table:
     """The prior of each class: a table with class, count (Σ w) and prior.
 
     Raises:
@@ -34,5 +33,4 @@ def prior_table(classes: ArrowArray, counts: FloatArray, prior: Prior) -> ArrowT
             )
             raise SpecError(f"the prior {problem}; training saw {one_of(names)}.")
         values = np.array([prior[name] for name in names], dtype=np.float64)
-    table: ArrowTable = pa.table({"class": classes, "count": counts, "prior": values})
-    return table
+    return pa.table({"class": classes, "count": counts, "prior": values})

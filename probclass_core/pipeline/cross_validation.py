@@ -24,7 +24,6 @@ from probclass_core.analysis.comparison import named_models
 from probclass_core.analysis.evaluation import METRICS, Evaluation, EvaluationSums, Evaluator
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import ColumnName, checks_arguments
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select
@@ -71,7 +70,7 @@ class CrossValidation(Report):
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def table(self) -> ArrowTable:
+    def table(self) -> pa.Table:
         """One row per fold: fold (from 0), rows, and each metric with that of the prior alone.
 
         Rows without a label are left out, and so are rows of a class that no other fold has:
@@ -79,7 +78,7 @@ class CrossValidation(Report):
         ``baseline_log_loss`` and so on.
         """
         names = [name for metric in self._metrics for name in (metric, f"baseline_{metric}")]
-        table: ArrowTable = pa.table(
+        return pa.table(
             {
                 "fold": range(len(self.evaluations)),
                 "rows": [one.rows for one in self.evaluations],
@@ -90,10 +89,9 @@ class CrossValidation(Report):
                 },
             }
         )
-        return table
 
     @cached_property
-    def summary(self) -> ArrowTable:
+    def summary(self) -> pa.Table:
         """One row per metric: metric, mean, standard_error, prior, prior_standard_error.
 
         Means are over the folds; ``prior`` is that of predicting the class prior alone. Standard
@@ -117,8 +115,7 @@ class CrossValidation(Report):
             )
         numbers = ("mean", "standard_error", "prior", "prior_standard_error")
         kinds = [("metric", pa.string()), *((name, pa.float64()) for name in numbers)]
-        table: ArrowTable = pa.Table.from_pylist(rows, schema=pa.schema(kinds))
-        return table
+        return pa.Table.from_pylist(rows, schema=pa.schema(kinds))
 
     @property
     def _metrics(self) -> list[str]:
@@ -178,7 +175,7 @@ class CrossValidations(Report, CrossValidationsMethods):
     validations: Mapping[str, CrossValidation]
 
     @cached_property
-    def table(self) -> ArrowTable:
+    def table(self) -> pa.Table:
         """One row per model, the smallest log loss first.
 
         Columns: model; log_loss and accuracy, means over the folds, each followed by its standard
@@ -209,8 +206,7 @@ class CrossValidations(Report, CrossValidationsMethods):
             rows.append(row)
         kinds = [(name, pa.float64()) for name in rows[0] if name != "model"]
         schema = pa.schema([("model", pa.string()), *kinds])
-        table: ArrowTable = pa.Table.from_pylist(rows, schema=schema)
-        return table
+        return pa.Table.from_pylist(rows, schema=schema)
 
     @property
     def best(self) -> str:

@@ -13,7 +13,6 @@ import pyarrow as pa
 from probclass_core.analysis.distributions.label_shift import log_ratio
 from probclass_core.analysis.distributions.sums import HealthMeter, HealthSums
 from probclass_core.arguments import check_argument, checks_arguments
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import (
     FloatArray,
     as_table,
@@ -195,7 +194,7 @@ def predict_table(
     columns: str | Sequence[str] | None = None,
     posterior: PosteriorFormat = "columns",
     decision: DecisionOption = "map",
-) -> ArrowTable:
+) -> pa.Table:
     """The rows with their predictions, in memory: the columns that `pipeline.score` writes.
 
     Args:
@@ -225,5 +224,4 @@ def predict_table(
     scorer = BatchScorer(model, table.schema, BatchOptions(kept, posterior, decision))
     rows = min(model.batch_rows, batch_rows(table.num_columns))
     batches = [scorer.score(batch) for batch in in_slices(table.to_batches(), rows)]
-    scored: ArrowTable = pa.Table.from_batches(batches, scorer.schema)
-    return scored
+    return pa.Table.from_batches(batches, scorer.schema)

@@ -18,7 +18,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import (
     FloatArray,
     batch_rows,
@@ -117,7 +116,7 @@ class Aggregation:
         }
         rows, null_labels = self._count_rows()
         self._count_classes(rows - null_labels)
-        blocks: dict[str, ArrowTable] = {}
+        blocks: dict[str, pa.Table] = {}
         if len(self._classes):
             sums = {name: each for name, each in aggregates.items() if isinstance(each, Sums)}
             blocks = self._sums(sums)
@@ -344,7 +343,7 @@ class Aggregation:
 
     # Blocks.
 
-    def _sums(self, blocks: Mapping[str, Sums]) -> dict[str, ArrowTable]:
+    def _sums(self, blocks: Mapping[str, Sums]) -> dict[str, pa.Table]:
         """The statistics of blocks that are made of sums."""
         if not blocks:
             return {}
@@ -384,9 +383,9 @@ class Aggregation:
             for name, block in blocks.items()
         }
 
-    def _distinct(self, estimator: Estimator, block: DistinctRows) -> ArrowTable:
+    def _distinct(self, estimator: Estimator, block: DistinctRows) -> pa.Table:
         """The statistics of a block of distinct rows."""
-        merged: Accumulator[ArrowTable] = Accumulator(
+        merged: Accumulator[pa.Table] = Accumulator(
             estimator.merge, lambda tables: len(tables) >= _MOST_TABLES
         )
         for group in block.groups:
@@ -399,8 +398,7 @@ class Aggregation:
                 merged.add(estimator.summarize(features, labels, weight.to_numpy()))
             if rows != self._class_rows.sum():
                 raise _changed()
-        statistics: ArrowTable = merged.result()
-        return statistics
+        return merged.result()
 
     def _distinct_rows(self, group: Sequence[str]) -> Iterator[pa.RecordBatch]:
         renderer = _RowRenderer(self._dialect, self._schema)

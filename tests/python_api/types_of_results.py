@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_type
+from typing import assert_type
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import probclass_core as pc
-from probclass_core.arrow.annotations import ArrowArray, ArrowTable
 
 
 def results() -> None:
     model = pc.fit("rows.parquet", label="y")
     assert_type(model, pc.Model)
     assert_type(pc.load("model"), pc.Model)
-    assert_type(model.predict({}), ArrowArray)
-    assert_type(model.predict({}).to_pylist(), list[Any])
     assert_type(model.predict_proba({}), NDArray[np.float64])
-    assert_type(model.predict_table({}), ArrowTable)
-    assert_type(model.priors["prior"].to_numpy(), np.ndarray[tuple[Any, ...], np.dtype[Any]])
     assert_type(model.plot.effect("x"), Figure)
     evaluation = pc.evaluate(model, "rows.parquet")
     assert_type(evaluation.log_loss, float)
-    assert_type(evaluation.per_class, ArrowTable)
     assert_type(pc.ModelSpec.auto("rows.parquet", "y").blocks, tuple[pc.Block, ...])
     assert_type(pc.score(model, "rows.parquet", "scored").rows, int)
     assert_type(pc.compare("rows.parquet", []).best, str)
-    assert_type(pc.cross_validate("rows.parquet", label="y").summary, ArrowTable)

@@ -19,7 +19,6 @@ from probclass_core.analysis.distributions.divergence import divergence
 from probclass_core.analysis.distributions.grid import Grid
 from probclass_core.analysis.distributions.reading import read_column, training_ends
 from probclass_core.analysis.json_values import json_values
-from probclass_core.arrow.annotations import ArrowTable
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import DataError, SpecError, one_of, shown
@@ -82,9 +81,9 @@ class Drift(Report):
     before: str
     after: str
     class_divergence: float
-    classes: ArrowTable
-    features: ArrowTable
-    by_feature: ArrowTable
+    classes: pa.Table
+    features: pa.Table
+    by_feature: pa.Table
     uncompared: tuple[str, ...]
 
     def _report(self) -> list[Part]:
