@@ -54,7 +54,7 @@ from probclass_core.estimation.aggregates import (
     known,
 )
 from probclass_core.estimation.column_density import ABOVE_0, BELOW_1, ByName, ColumnDensity
-from probclass_core.estimation.density import SpreadOptions, Terms
+from probclass_core.estimation.density import HistogramDensity, SpreadOptions, Terms
 from probclass_core.estimation.formulas import (
     IMPOSSIBLE,
     Bins,
@@ -80,6 +80,7 @@ from probclass_core.estimation.formulas import (
     within,
 )
 from probclass_core.estimation.histogram import Histogram, histogram
+from probclass_core.estimation.kinds.histogram import Counts
 from probclass_core.estimation.moments import Moments, column_moments, merge_moments
 from probclass_core.estimation.options import (
     CATEGORIES,
@@ -140,6 +141,7 @@ __all__ = [
     "ColumnDensity",
     "ColumnTypes",
     "Condition",
+    "Counts",
     "Deviation",
     "Distance",
     "DistinctRows",
@@ -149,6 +151,7 @@ __all__ = [
     "Formula",
     "Function",
     "Histogram",
+    "HistogramDensity",
     "IntArray",
     "Lookup",
     "Moments",

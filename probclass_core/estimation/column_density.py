@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,9 @@ _ROWS = 8192
 """Rows whose densities are computed at once, so that they stay in the processor's cache."""
 
 Value = TypeVar("Value")
+
+Estimates: TypeAlias = dict[str, FloatArray]
+"""Parameters by name."""
 
 
 class ByName(Generic[Value]):
@@ -103,7 +106,7 @@ class ColumnDensity(Estimator):
     @abstractmethod
     def fit(
         self, statistics: pa.Table, classes: pa.Array, notes: list[str]
-    ) -> Mapping[str, Mapping[str, FloatArray]]:
+    ) -> Mapping[str, Estimates]:
         """Count and parameters of each column, ``(k,)`` each; a column without values is absent.
 
         Args:
@@ -144,6 +147,33 @@ class ColumnDensity(Estimator):
             bounds.append("below 1" if high == BELOW_1 else f"of at most {high:.17g}")
         kind = "whole numbers" if self.whole else "numbers"
         return " ".join([kind, " and ".join(bounds)])
+
+    def in_ranges(self, estimates: Mapping[str, FloatArray]) -> tuple[Estimates, BoolArray]:
+        """The parameters as arrays, and where all of them are in their ranges, ``(k,)``."""
+        arrays = {key: np.asarray(estimates[key], np.float64) for key in self.parameters}
+        inside = [allowed.contains(arrays[key]) for key, allowed in self.parameters.items()]
+        return arrays, np.all(inside, axis=0)
+
+    def with_those_of_all(
+        self, own: Mapping[str, FloatArray], of_all: Mapping[str, FloatArray]
+    ) -> tuple[Estimates, BoolArray]:
+        """Estimates of classes, with those of all classes where they are not in their ranges.
+
+        Args:
+            own: parameters of each class, ``(k,)`` each.
+            of_all: parameters of all classes together, ``(1,)`` each.
+
+        Returns:
+            The parameters, NaN if those of all classes are not in their ranges either; and where
+            they are not the class's own, ``(k,)``.
+        """
+        arrays, allowed = self.in_ranges(own)
+        if not allowed.all():
+            instead, possible = self.in_ranges(of_all)
+            for key, values in instead.items():
+                others = np.where(possible, values, np.nan)
+                arrays[key] = np.where(allowed, arrays[key], others)
+        return arrays, ~allowed
 
     def note(
         self,

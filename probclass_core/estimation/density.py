@@ -33,8 +33,14 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import BoolArray, ByClass, FloatArray, IntArray, numeric_column
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.aggregates import Sums
-from probclass_core.estimation.column_density import BEYOND_FLOAT64, ByName, ColumnDensity
+from probclass_core.estimation.column_density import (
+    BEYOND_FLOAT64,
+    ByName,
+    ColumnDensity,
+    Estimates,
+)
 from probclass_core.estimation.formulas import Column
+from probclass_core.estimation.kinds.histogram import Counts, Histograms
 from probclass_core.estimation.kinds.moments import TermMoments, without_row
 from probclass_core.estimation.moments import Moments, moments_of_arrays, moments_of_columns
 from probclass_core.estimation.moments import pooled as of_all_classes
@@ -146,7 +152,7 @@ class Density(ColumnDensity):
 
     def fit(
         self, statistics: pa.Table, classes: pa.Array, notes: list[str]
-    ) -> Mapping[str, Mapping[str, FloatArray]]:
+    ) -> Mapping[str, Estimates]:
         fitted = {}
         for name, m in self._moments.by_column(statistics, classes).items():
             estimates = _Column(self, name, classes, m).fit(notes)
@@ -232,7 +238,7 @@ class _Column:
         return none
 
     @BEYOND_FLOAT64
-    def fit(self, notes: list[str]) -> dict[str, FloatArray] | None:
+    def fit(self, notes: list[str]) -> Estimates | None:
         """The parameters, ``(k,)`` each; None if the values of all classes do not suffice.
 
         Args:
@@ -260,7 +266,7 @@ class _Column:
     @BEYOND_FLOAT64
     def without_rows(
         self, terms: Mapping[str, FloatArray], truth: IntArray, weights: FloatArray
-    ) -> dict[str, FloatArray]:
+    ) -> Estimates:
         """The parameters of each row's class without this row, ``(n,)`` each."""
         left = {}
         for term, values in terms.items():
@@ -270,33 +276,20 @@ class _Column:
             left[term] = _choose(known, without, of_class)
         return self._estimates(left)[0]
 
-    def _estimates(self, m: Mapping[str, Moments]) -> tuple[dict[str, FloatArray], BoolArray]:
-        """The parameters, and which are those of all classes because others are not allowed.
+    def _estimates(self, m: Mapping[str, Moments]) -> tuple[Estimates, BoolArray]:
+        """The parameters, and which are those of all classes because others are not allowed."""
+        own = self._estimate(self._usable(m), _first(m).count)
+        return self.density.with_those_of_all(
+            own, self._estimate(self.of_all, _first(self.of_all).count)
+        )
 
-        They are NaN if those of all classes are not allowed either.
-        """
-        own, allowed = self._estimate(self._usable(m), _first(m).count)
-        if not allowed.all():
-            of_all, possible = self._estimate(self.of_all, _first(self.of_all).count)
-            for key, values in of_all.items():
-                own[key] = np.where(allowed, own[key], np.where(possible, values, np.nan))
-        return own, ~allowed
-
-    def _estimate(
-        self, m: Mapping[str, Moments], count: FloatArray
-    ) -> tuple[dict[str, FloatArray], BoolArray]:
-        """The parameters, and whether all of them are in their ranges, ``(n,)`` each."""
+    def _estimate(self, m: Mapping[str, Moments], count: FloatArray) -> Mapping[str, FloatArray]:
         terms = Terms(m)
         spread = self.density.spread(terms)
         if spread is not None:
             spread = np.where(self._is_alone(spread, count), self.within, spread)
             terms.spread = np.maximum(spread, self.floor)
-        estimates = self.density.estimate(terms)
-        ranges, found, allowed = self.density.parameters, {}, np.ones(len(count), bool)
-        for key, each in ranges.items():
-            found[key] = np.broadcast_to(np.asarray(estimates[key], np.float64), count.shape)
-            allowed &= each.contains(found[key])
-        return found, allowed
+        return self.density.estimate(terms)
 
     def _usable(self, m: Mapping[str, Moments]) -> dict[str, Moments]:
         """Moments with those of all classes in place of none."""
@@ -324,3 +317,55 @@ def _choose(mask: BoolArray, first: Moments, second: Moments) -> Moments:
     """The first moments where the mask is true, elsewhere the second ones."""
     pairs = zip(vars(first).values(), vars(second).values(), strict=True)
     return Moments(*(np.where(mask, *pair) for pair in pairs))
+
+
+class HistogramDensity(ColumnDensity):
+    """A `ColumnDensity` whose parameters follow from counts of the values on a grid.
+
+    For what moments do not suffice: medians, quantiles, mean absolute deviations, likelihoods that
+    are maximized numerically. A cell is as narrow as `cells` of them allow, so that estimates are
+    approximate for more different values.
+
+    Statistics: class, feature, cell, width, count; see `Histograms`.
+
+    Attributes:
+        cells: largest number of cells of a column.
+    """
+
+    cells: int = 4096
+
+    @abstractmethod
+    def estimate(self, h: Counts) -> Mapping[str, FloatArray]:
+        """The parameters of every class, ``(k,)``, from the counts of the values."""
+
+    @property
+    def _histograms(self) -> Histograms:
+        return Histograms(self.features.names, self.cells)
+
+    def summarize(
+        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        columns = [self.values(batch, name) for name in self.features.names]
+        return self._histograms.of_rows(columns, classes, weights)
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        return self._histograms.merge(tables)
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        self._histograms.check(statistics, classes)
+
+    @BEYOND_FLOAT64
+    def fit(
+        self, statistics: pa.Table, classes: pa.Array, notes: list[str]
+    ) -> Mapping[str, Estimates]:
+        fitted = {}
+        for name, h in self._histograms.by_column(statistics, classes):
+            own, wrong = self.with_those_of_all(self.estimate(h), self.estimate(h.of_all))
+            if np.isnan(list(own.values())).any():
+                continue
+            none = h.count == 0.0
+            self.note("no value", name, classes, none, notes)
+            self.note("too few different values", name, classes, wrong & ~none, notes)
+            fitted[name] = {"count": h.count, **own}
+        return fitted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 import numpy as np
@@ -18,11 +18,15 @@ from probclass_core.authoring import (
     ABOVE_0,
     FINITE,
     POSITIVE,
+    Counts,
     FloatArray,
+    HistogramDensity,
     SpreadOptions,
     Terms,
     number,
 )
+from probclass_core.testing.generators import numbers
+from probclass_core.testing.suite import EstimatorLaws
 
 RNG = np.random.default_rng(7)
 
@@ -249,3 +253,36 @@ def test_a_misspelled_term_or_parameter_is_named() -> None:
 
     with pc.trying(Misspelled), pytest.raises(AttributeError, match="there is no 'y'; there are x"):
         pc.fit(sample(Exponential), spec(Misspelled))
+
+
+class Laplace(HistogramDensity):
+    """f(x | c) = exp(−|x − m| / b) / 2b, with the median m and the mean distance b from it."""
+
+    name = "laplace"
+    parameters = {"median": FINITE, "scale": POSITIVE}
+
+    def estimate(self, h: Counts) -> Mapping[str, FloatArray]:
+        median = h.quantile(0.5)
+        return {"median": median, "scale": h.mean(np.abs(h.values - median[:, None]))}
+
+    def log_density(self, x: Any, p: Any) -> Any:
+        return -np.log(2.0 * p.scale) - np.absolute(x - p.median) / p.scale
+
+
+class TestLaplace(EstimatorLaws):
+    """A density by a histogram obeys the laws."""
+
+    estimator = Laplace
+    columns: ClassVar = {"x": numbers(), "y": numbers()}
+    examples = 3
+
+
+@pytest.mark.parametrize(("rows", "error"), [(999, 1e-12), (20_001, 1e-3)])
+def test_a_density_by_a_histogram_is_that_of_scipy(rows: int, error: float) -> None:
+    x, label = RNG.laplace(3.0, 2.0, 2 * rows), np.repeat(["a", "b"], rows)
+    with pc.trying(Laplace):
+        model = pc.fit({"x": x, "c": label}, spec(Laplace))
+        scored = scores(model, {"x": [2.0, 9.0]})
+    for column, own in enumerate((x[:rows], x[rows:])):
+        peer = stats.laplace(*stats.laplace.fit(own))
+        np.testing.assert_allclose(scored[:, column], peer.logpdf([2.0, 9.0]), atol=5.0 * error)

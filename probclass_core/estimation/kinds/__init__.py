@@ -1,4 +1,5 @@
 """Kinds of sufficient statistics; each merges, is a table, and checks itself.
 
-moments   count, mean and scatter of terms of single columns
+moments     count, mean and scatter of terms of single columns
+histogram   counts of the values of single columns on a grid
 """
