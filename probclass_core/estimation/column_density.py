@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, numeric_column
-from probclass_core.errors import DataError
+from probclass_core.errors import DataError, one_of
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.families.scarce import pooled, without_values
+from probclass_core.estimation.families.scarce import pooled
 from probclass_core.estimation.formulas import (
     IMPOSSIBLE,
     Case,
@@ -210,12 +210,14 @@ class ColumnDensity(Estimator):
         fitted = self.fit(statistics, classes, notes)
         names = self.features.names
         absent = [name for name in names if name not in fitted]
-        if absent and self.on_scarce == "error":
-            raise DataError(
-                f"column {absent[0]!r} has no value that {self.name} can be fitted to; leave it "
-                "out of the block."
-            )
-        notes = [*without_values(names, [name in fitted for name in names]), *notes]
+        if absent:
+            subject = f"column {absent[0]!r} has"
+            if len(absent) > 1:
+                subject = f"columns {one_of(absent)} have"
+            lacks = f"{subject} no value that {self.name} can be fitted to"
+            if self.on_scarce == "error":
+                raise DataError(f"{lacks}; leave such columns out of the block.")
+            notes = [f"{lacks}: the model leaves such columns out.", *notes]
         fields = {}
         for key in ("count", *self.parameters):
             by_column = [of_column[key] for of_column in fitted.values()]

@@ -63,25 +63,19 @@ class Moments:
 
 
 @BEYOND_FLOAT64
-def column_moments(column: FloatArray, groups: ByClass, weights: FloatArray | None) -> Moments:
-    """Moments of one column by class.
+def moments_of_arrays(
+    columns: Sequence[FloatArray], groups: ByClass, weights: FloatArray | None
+) -> Moments:
+    """Moments of columns by class.
 
     Args:
-        column: values ``(n,)``; NaN is ignored.
+        columns: ``d`` arrays of values ``(n,)``; NaN is ignored.
         groups: the rows grouped by class.
         weights: ``(n,)``, or None for weights of 1.
 
     Returns:
-        Moments of shape ``(g,)``.
+        Moments of shape ``(g, d)``.
     """
-    return _of_sums(_sums_of_columns([column], groups, weights)[0])
-
-
-@BEYOND_FLOAT64
-def moments_of_arrays(
-    columns: Sequence[FloatArray], groups: ByClass, weights: FloatArray | None
-) -> Moments:
-    """`column_moments` of ``d`` columns, ``(n,)`` each: moments of shape ``(g, d)``."""
     return _of_sums(np.moveaxis(_sums_of_columns(columns, groups, weights), 0, -1))
 
 
@@ -89,7 +83,7 @@ def moments_of_arrays(
 def moments_of_columns(
     batch: pa.RecordBatch, names: Sequence[str], groups: ByClass, weights: FloatArray | None
 ) -> Moments:
-    """`column_moments` of columns of a batch.
+    """`moments_of_arrays` of columns of a batch.
 
     Args:
         batch: rows.

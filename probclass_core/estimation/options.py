@@ -234,19 +234,6 @@ def read_options(
     return {**defaults, **options}
 
 
-def number_option(
-    estimator: str, key: str, value: Any, *, at_least: float = 0.0, whole: bool = False
-) -> float:
-    """Check one number, for estimators that read their options with `read_options`.
-
-    Raises:
-        SpecError: if the value is not a number, is below ``at_least``, or has to be whole and
-            is not.
-    """
-    parse = _parse_whole if whole else parse_number
-    return parse(OptionPath(estimator, key), value, at_least)
-
-
 class ColumnTypes(NamedTuple):
     """The types of columns that an estimator can model.
 

@@ -4,7 +4,7 @@ Waiting times with an exponential density, and a table format. It uses only what
 with version 1 offered.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,13 @@ import pyarrow.json
 
 import probclass_core as pc
 from probclass_core.authoring import (
+    NUMBERS,
+    EstimatorOptions,
     FloatArray,
-    is_numeric_type,
     label_codes,
     notes_of,
-    number_option,
+    number,
     numeric_matrix,
-    read_options,
-    require_types,
     with_notes,
 )
 
@@ -33,12 +32,15 @@ class Frozen(pc.Estimator):
     name = "frozen"
     factorizes = True
 
-    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
-        super().__init__(features, read_options(self.name, options, {"rows": 0.0, "sum": 0.0}))
-        require_types(self.name, features, is_numeric_type, "numbers")
-        self.rows, self.sum = (
-            number_option(self.name, key, self.options[key]) for key in ("rows", "sum")
-        )
+    models = NUMBERS
+
+    class Options(EstimatorOptions):
+        """The prior."""
+
+        rows: float = number(0.0, doc="Rows of the prior.")
+        sum: float = number(0.0, doc="Their sum.")
+
+    options: Options
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -74,9 +76,9 @@ class Frozen(pc.Estimator):
         columns = label_codes(statistics["feature"], pa.array(names))
         for sum_, name in zip(sums, ("count", "total"), strict=True):
             sum_[rows, columns] = statistics[name].to_numpy()
-        if not (sums[1] + self.sum).all():
+        if not (sums[1] + self.options.sum).all():
             raise pc.DataError("a class has no time above 0; drop it, or leave the column out.")
-        rate = (sums[0] + self.rows) / (sums[1] + self.sum)
+        rate = (sums[0] + self.options.rows) / (sums[1] + self.options.sum)
         repeat = np.repeat(np.arange(len(classes)), len(names))
         parameters = pa.table(
             {
