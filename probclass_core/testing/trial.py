@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,10 +41,10 @@ class Interval(NamedTuple):
 
 LINE = Interval()
 
-Space: TypeAlias = Interval | str | None
+Space = Interval | str | None
 """What the probabilities of a column add up to 1 over; None for the values that training saw."""
 
-Outcomes: TypeAlias = Callable[[Model], pa.Table | None]
+Outcomes = Callable[[Model], pa.Table | None]
 """From a fitted model to rows whose probabilities add up to 1; None if they need not."""
 
 

@@ -10,14 +10,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.estimation.marginals import Curve
 
-Density: TypeAlias = Callable[[FloatArray], FloatArray]
+Density = Callable[[FloatArray], FloatArray]
 """Points ``(n,)`` to log densities ``(n, k)``."""
 
 _CELLS = 32

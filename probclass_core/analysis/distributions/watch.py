@@ -18,7 +18,7 @@ from probclass_core.analysis.distributions.unlabeled_checks import (
 )
 from probclass_core.analysis.distributions.verdicts import Action, Verdict
 from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.errors import SpecError, nearest, one_of, shown
+from probclass_core.errors import SpecError, one_of, shown, suggest
 
 _REQUIRED = ("z", "label_z", "min_rows")
 _ACTIONS = ("ignore", "fail", "rollback")
@@ -150,9 +150,7 @@ class Watch:
         known = {field.name for field in dataclasses.fields(cls)}
         for name in values:
             if name not in known:
-                raise SpecError(
-                    f"a watch has no {name!r}; it has {one_of(known)}.{nearest(str(name), known)}"
-                )
+                raise SpecError(f"a watch has no {name!r}; it has {suggest(name, known)}")
         fields: dict[str, Any] = {
             name: None if value == "off" else value for name, value in values.items()
         }
@@ -234,10 +232,7 @@ def _check_names(action: str, names: Any) -> tuple[str, ...]:
     known = (*CHECKS, *LABEL_CHECKS)
     for name in names:
         if name not in known:
-            raise SpecError(
-                f"a watch has no check {name!r}; it has {one_of(known)}."
-                + nearest(str(name), known)
-            )
+            raise SpecError(f"a watch has no check {name!r}; it has {suggest(name, known)}")
     return tuple(names)
 
 

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 
 from probclass_core.arrow.arrays import in_slices, read_rows
 from probclass_core.arrow.types import common_type
-from probclass_core.errors import DataError, TableError, nearest, one_line, one_of
+from probclass_core.errors import DataError, TableError, one_line, suggest
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.filesystem import Location
@@ -78,7 +78,7 @@ def text_table(ref: TableRef, kind: type[TextFormat], names: Pattern[str]) -> Te
         if name not in schema.names:
             raise DataError(
                 f"{found.uri} has no column {name!r}, which options give a type; it has "
-                f"{one_of(schema.names)}.{nearest(name, schema.names)}"
+                f"{suggest(name, schema.names)}"
             )
     log.info("%s: %s", found.uri, ", ".join(f"{field.name} {field.type}" for field in schema))
     return TextTable(found, text_format, schema, partition_columns)

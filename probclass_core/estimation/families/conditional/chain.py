@@ -16,7 +16,6 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -354,5 +353,5 @@ class _Counts:
         return np.asarray(self._sparse[classes, cells], dtype=np.float64).ravel()
 
 
-_Place: TypeAlias = tuple[_Step, IntArray, IntArray, BoolArray]
+_Place = tuple[_Step, IntArray, IntArray, BoolArray]
 """A step, positions of cells and of rows in it, and which rows get that far."""
