@@ -148,7 +148,7 @@ class Trial:
 
 
 class InParts(MemoryTable):
-    """A table in memory with one fragment per part.
+    """A table in memory with one unit per part.
 
     Args:
         parts: tables of one schema.
@@ -161,11 +161,11 @@ class InParts(MemoryTable):
     def plan(self, columns: Sequence[str] | None = None, **rows: Any) -> Plan:
         plan = super().plan(columns, **rows)
         names = plan.schema.names
-        return replace(plan, fragments=[_Fragment(part.select(names)) for part in self._parts])
+        return replace(plan, units=[_Unit(part.select(names)) for part in self._parts])
 
 
 @dataclass(frozen=True)
-class _Fragment:
+class _Unit:
     table: pa.Table
     digest: None = None
 
