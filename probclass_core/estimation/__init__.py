@@ -12,5 +12,6 @@ histogram       counts of a numeric column on a grid, and their merge
 evidence        closed-form marginal likelihoods
 column_profile  rows, nulls and range of each column, and their merge
 statistics      sufficient statistics of a whole model: summarize, merge, further passes
+kinds/          kinds of statistics: each merges, is a table, and checks itself
 families/       the built-in estimators
 """

@@ -19,7 +19,7 @@ from probclass_core.errors import TableError, one_line
 from probclass_core.io.filters import Where, filtered_columns
 from probclass_core.io.table import Plan, columns_and_filter
 
-_UNIT_ROWS = BATCH_ROWS
+_FRAGMENT_ROWS = BATCH_ROWS
 
 
 class _InMemory:
@@ -63,14 +63,15 @@ class MemoryTable(_InMemory):
             )
         table = table.select(columns)
         slices = [
-            _Slice(table.slice(start, _UNIT_ROWS)) for start in range(0, table.num_rows, _UNIT_ROWS)
+            _Slice(table.slice(start, _FRAGMENT_ROWS))
+            for start in range(0, table.num_rows, _FRAGMENT_ROWS)
         ]
         return Plan(table.schema, slices, table.num_rows, None)
 
 
 @dataclass(frozen=True)
 class _Slice:
-    """Some rows of a table in memory, as a unit."""
+    """Some rows of a table in memory, as a fragment."""
 
     table: pa.Table
     digest: None = None
@@ -94,7 +95,7 @@ def _slice_from_ipc(rows: bytes) -> _Slice:
 
 
 class ReaderTable(_InMemory):
-    """A stream of batches: one unit that can be read once."""
+    """A stream of batches: one fragment that can be read once."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         self._reader = reader
@@ -118,7 +119,7 @@ class ReaderTable(_InMemory):
 
 @dataclass(frozen=True)
 class _Stream:
-    """The rows of a reader, as a unit."""
+    """The rows of a reader, as a fragment."""
 
     reader: pa.RecordBatchReader
     columns: Sequence[str]
@@ -136,7 +137,7 @@ class _Stream:
 
 
 class LazyTable(_InMemory):
-    """A lazy frame of polars: one unit, collected in batches each time that it is read.
+    """A lazy frame of polars: one fragment, collected in batches each time that it is read.
 
     Only the requested columns are collected, and polars reads ahead by a few batches. Rows keep the
     order that polars gives them.
@@ -168,7 +169,7 @@ class LazyTable(_InMemory):
 
 @dataclass(frozen=True)
 class _Collected:
-    """The rows of a lazy frame, as a unit."""
+    """The rows of a lazy frame, as a fragment."""
 
     frame: Any
     schema: pa.Schema

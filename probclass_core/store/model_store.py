@@ -25,7 +25,6 @@ from probclass_core.errors import (
     hide_credentials,
     nearest,
     one_of,
-    suggest,
 )
 from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.filesystem import ARROW_SCHEMES, Location, open_location
@@ -970,7 +969,7 @@ class ModelStore:
                 )
             raise StoreError(
                 f"no model {name!r} in the store at {self._files.uri_of('')}; it has "
-                f"{suggest(name, models)}"
+                f"{one_of(models)}." + nearest(name, models)
             )
         return ids
 

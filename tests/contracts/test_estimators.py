@@ -12,7 +12,6 @@ from samples import OPTIONS
 
 import probclass_core as pc
 from probclass_core.authoring import notes_of
-from probclass_core.estimation.families.categorical.independent import complete_cells
 from probclass_core.plugins.manager import find_estimator
 from probclass_core.testing.generators import categories, counts, numbers, words
 from probclass_core.testing.suite import EstimatorLaws
@@ -61,12 +60,8 @@ def categories_of(model: pc.Model) -> pa.Table | None:
     block = model.spec.blocks[0]
     if block.options.get("smooth") == "zeros":
         return None  # documented: such probabilities do not sum to 1
-    rows = complete_cells(model.parameters[block.name]).to_pylist()
-    values = {
-        name: dict.fromkeys(row["value"] for row in rows if row["feature"] == name)
-        for name in block.columns
-    }
-    return every_row(model, {name: list(known) for name, known in values.items() if known})
+    values = notes_of(model.parameters[block.name])["values"]
+    return every_row(model, {name: known for name, known in values.items() if known})
 
 
 def joint_categories_of(model: pc.Model) -> pa.Table | None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import probclass_core as pc
 from probclass_core.arrow import compiled
-from probclass_core.estimation.families.discretized.cuts import mdl_cuts
+from probclass_core.estimation.families.counted.cuts import mdl_cuts
 from probclass_core.estimation.histogram import Histogram
 
 ROWS = 20_000

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import probclass_core as pc
 from probclass_core.arrow.arrays import label_codes
-from probclass_core.estimation.families.conditional import chain
+from probclass_core.estimation.families.counted import chain
 from probclass_core.estimation.tidy import notes_of
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
-from probclass_core.estimation.families.conditional.counts import ConditionalOptions
+from probclass_core.estimation.families.counted.options import ConditionalOptions
 from probclass_core.estimation.options import describe_options
 
 ROWS = pa.table(

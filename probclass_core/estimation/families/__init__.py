@@ -1,13 +1,10 @@
 """The built-in likelihood estimators, one package per family.
 
-gaussian/     full, diagonal and shared covariance
-categorical/  independent categories and their joint distribution
-counts/       bernoulli, multinomial, poisson
-discretized/  numbers cut into bins
-knn/          k-nearest-neighbor density
-conditional/  columns given other columns
-strength      strength of a prior, given or by leave-one-out
-left_out      probabilities from counts without one row
-scarce        columns and classes with too few values: errors and notes
-built_in      registration of the estimators as a plugin
+gaussian/          full, diagonal and shared covariance
+counted/           categories and numbers in bins: alone, given other columns, together
+counts/            bernoulli, multinomial, poisson
+knn/               k-nearest-neighbor density
+joint_conditional  columns given others, from a joint distribution of all of them
+scarce             columns and classes with too few values: errors and notes
+built_in           registration of the estimators as a plugin
 """

@@ -26,31 +26,31 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         "gaussian_full",
         _address("gaussian.full:GaussianFull"),
         "a multivariate normal per class, with its full covariance",
-        _address("conditional.joint:ConditionalFull"),
+        _address("joint_conditional:ConditionalFull"),
     )
     yield EstimatorPlugin(
         "gaussian_shared",
         _address("gaussian.full:GaussianShared"),
         "a multivariate normal per class, with one covariance: linear",
-        _address("conditional.joint:ConditionalShared"),
+        _address("joint_conditional:ConditionalShared"),
     )
     yield EstimatorPlugin(
         "categorical",
-        _address("categorical.independent:Categorical"),
+        _address("counted.estimator:Categorical"),
         "independent categories, with pseudo-counts and unseen values",
-        _address("conditional.counts:ConditionalCategorical"),
+        _address("counted.estimator:ConditionalCategorical"),
     )
     yield EstimatorPlugin(
         "categorical_joint",
-        _address("categorical.joint:CategoricalJoint"),
+        _address("counted.joint:CategoricalJoint"),
         "the joint distribution of categories, with pseudo-counts",
-        _address("conditional.joint:ConditionalJoint"),
+        _address("joint_conditional:ConditionalJoint"),
     )
     yield EstimatorPlugin(
         "discretized",
-        _address("discretized.bins:Discretized"),
+        _address("counted.estimator:Discretized"),
         "numbers cut into bins, by the classes or evenly",
-        _address("conditional.counts:ConditionalDiscretized"),
+        _address("counted.estimator:ConditionalDiscretized"),
     )
     yield EstimatorPlugin(
         "bernoulli",

@@ -1,0 +1,187 @@
+"""The encoder of a column: a category by its domain, a number by its cut points."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import (
+    MISSING,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    label_codes,
+    short_codes,
+)
+from probclass_core.arrow.shared_conversions import converted
+from probclass_core.errors import DataError, one_of
+from probclass_core.estimation.families.counted.cuts import bin_codes, numbered
+from probclass_core.estimation.formulas import Bins, Categories, Code, IsCode
+from probclass_core.estimation.kinds.cells import Encoded
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The values that a column can take: categories, or bins of numbers.
+
+    Codes are positions among the values; then follow that of a null which is no value and that of
+    an unseen value.
+
+    Attributes:
+        name: the column.
+        values: ``m`` categories, or names of bins; last None for null, if it is a value.
+        cuts: cuts between the bins, ascending; None for categories.
+        models_nulls: whether null is a value, even if training saw none.
+    """
+
+    name: str
+    values: Sequence[str | None]
+    cuts: Sequence[float] | None
+    models_nulls: bool
+
+    @property
+    def null(self) -> int:
+        """Code of a null that is not a value."""
+        return len(self.values)
+
+    @property
+    def unseen(self) -> int:
+        """Code of an unseen value."""
+        return len(self.values) + 1
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return len(self.values) + 2
+
+    @cached_property
+    def known(self) -> Sequence[str | None]:
+        """The values without null."""
+        return self.values[:-1] if None in self.values else self.values
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Lower and upper bound of each bin, ``(2, m)``; NaN for that of null."""
+        edges = np.array([-np.inf, *(self.cuts or []), np.inf])
+        nulls = np.full((2, len(self.values) - len(self.known)), np.nan)
+        return np.concatenate([np.stack([edges[:-1], edges[1:]]), nulls], axis=1)
+
+    def of_labels(self, labels: pa.ChunkedArray) -> IntArray:
+        """Codes of values as tables name them, ``(n,)``."""
+        codes = label_codes(labels, pa.array(self.values, pa.string()))
+        return np.where(codes == MISSING, self.null, codes)
+
+    def of_batch(self, batch: pa.RecordBatch, unseen: str) -> IntArray:
+        """Codes of the column of a batch, ``(n,)``.
+
+        Args:
+            batch: ``n`` rows.
+            unseen: what to do about unseen values: ``"ignore"`` treats them as null, ``"error"``
+                refuses them.
+
+        Raises:
+            DataError: if there are unseen values and ``unseen`` is ``"error"``.
+        """
+        column = batch.column(self.name)
+        return converted(column, (self._key, unseen), lambda: self._of_batch(batch, unseen))
+
+    @cached_property
+    def _key(self) -> Hashable:
+        cuts = None if self.cuts is None else tuple(self.cuts)
+        return tuple(self.values), cuts, self.models_nulls
+
+    def code(self) -> Code:
+        """What gives the position of a value in a formula; see `codes_of`."""
+        if self.cuts is not None:
+            return Bins(self.name, list(self.cuts))
+        return Categories(self.name, [str(value) for value in self.known])
+
+    def codes_of(self, unseen: str) -> IntArray:
+        """The code of each position that `code` gives; ``unseen`` as in `of_batch`."""
+        code_of_unseen = self.null if unseen == "ignore" else self.unseen
+        null = self.null
+        if self.models_nulls:
+            null = len(self.known) if None in self.values else code_of_unseen
+        between = [] if self.cuts is not None else [code_of_unseen]
+        return np.array([*range(len(self.known)), *between, null])
+
+    def refused(self, unseen: str) -> list[IsCode]:
+        """The conditions under which `of_batch` raises an error."""
+        if unseen != "error":
+            return []
+        code, size = self.code(), len(self.known)
+        outside = [] if isinstance(code, Bins) else [IsCode(code, size)]
+        nulls = [IsCode(code, size + len(outside))] if self._lacks_null else []
+        return [*outside, *nulls]
+
+    @property
+    def _lacks_null(self) -> bool:
+        """Whether null is a value that training never saw."""
+        return self.models_nulls and None not in self.values
+
+    def _of_batch(self, batch: pa.RecordBatch, unseen: str) -> IntArray:
+        codes_of = self.codes_of(unseen)
+        if self.cuts is not None:
+            bins = bin_codes(batch, self.name, np.array(self.cuts))
+            if not self._lacks_null:
+                return bins  # which are the codes
+            if unseen == "error":
+                self._refuse_nulls(bins == len(self.known))
+            return codes_of[bins]
+        codes, texts = short_codes(batch.column(self.name), self.name)
+        positions = label_codes(pa.array(texts, pa.string()), pa.array(self.known, pa.string()))
+        unknown = positions == MISSING
+        if unseen == "error":
+            if unknown.any():
+                self._refuse(codes, texts, unknown)
+            if self._lacks_null:
+                self._refuse_nulls(codes == MISSING)
+        positions[unknown] = len(self.known)
+        result: IntArray = np.append(codes_of[positions], codes_of[-1])[codes]
+        return result
+
+    def _refuse(self, codes: IntArray, texts: Sequence[str], unknown: BoolArray) -> None:
+        """Raise an error if there are unseen values."""
+        outside = np.append(unknown, False)[codes]
+        if outside.any():
+            raise DataError(
+                f"column {self.name!r}: rows outside its domain: {int(outside.sum())}, such as "
+                f"{texts[codes[np.argmax(outside)]]!r}; it knows {one_of(self.known)}. "
+                "Set unseen to 'pseudo_count' or 'ignore' to score them."
+            )
+
+    def _refuse_nulls(self, is_null: BoolArray) -> None:
+        """Raise an error if there are nulls, which training never saw."""
+        if is_null.any():
+            raise DataError(
+                f"column {self.name!r}: {int(is_null.sum())} rows are null, which training never "
+                "saw. Set unseen to 'pseudo_count' or 'ignore' to score them."
+            )
+
+
+def encode(batch: pa.RecordBatch, name: str, cuts: Sequence[float] | None) -> Encoded:
+    """A column as cells count it: a category as it is, a number by its cut points.
+
+    Args:
+        batch: ``n`` rows.
+        name: the column.
+        cuts: cut points, or None for a category.
+    """
+    if cuts is None:
+        return short_codes(batch.column(name), name)
+
+    def find() -> Encoded:
+        return numbered(batch, name, np.array(cuts), MISSING), bin_names(cuts)
+
+    return converted(batch.column(name), ("encode", tuple(cuts)), find)
+
+
+def bin_names(cuts: Sequence[float]) -> list[str]:
+    """Bins as intervals: exact, so that different cuts give different names."""
+    edges = [-np.inf, *map(float, cuts), np.inf]
+    return [f"[{lower}, {upper})" for lower, upper in pairwise(edges)]

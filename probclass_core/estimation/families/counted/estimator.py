@@ -1,0 +1,604 @@
+"""Categories and numbers in bins, each alone or given other columns, from counts of cells.
+
+Without given columns it is Laplace's rule: Zaki and Meira, *Data Mining and Machine Learning*, ch.
+18.2: f(v | c) = (n_c(v) + α_v) / (n_c + Σα) (eq. 18.17 and 18.18 of the authors' earlier draft of
+the chapter). With one given column per block these are tree-augmented networks (Friedman, Geiger
+and Goldszmidt, "Bayesian network classifiers", 1997), with k of them k-dependence classifiers
+(Sahami, "Learning limited dependence Bayesian classifiers", 1996). See `chain` for the estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes, sorted_classes
+from probclass_core.arrow.types import is_number_type
+from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
+from probclass_core.estimation.aggregates import DistinctRows
+from probclass_core.estimation.contract import Estimator
+from probclass_core.estimation.evidence import dirichlet_categorical
+from probclass_core.estimation.families.counted.chain import Chain, Counts, Prior
+from probclass_core.estimation.families.counted.cuts import (
+    frequency_cuts,
+    mdl_cuts,
+    parse_cuts,
+    width_cuts,
+)
+from probclass_core.estimation.families.counted.encoder import Encoder, bin_names, encode
+from probclass_core.estimation.families.counted.likelihood import CountedLikelihood
+from probclass_core.estimation.families.counted.options import (
+    ConditionalOptions,
+    CountedOptions,
+    DiscretizedOptions,
+    IndependentOptions,
+)
+from probclass_core.estimation.families.counted.strength import best_shared_strength
+from probclass_core.estimation.families.scarce import (
+    of_other_rows,
+    pooled_counts,
+    require_values,
+    without_values,
+)
+from probclass_core.estimation.histogram import Histogram
+from probclass_core.estimation.kinds.cells import CellIndex, Cells, Encoded, given_title
+from probclass_core.estimation.kinds.grids import Grids
+from probclass_core.estimation.options import (
+    CATEGORIES,
+    NUMBERS,
+    ColumnTypes,
+    OptionPath,
+    require_types,
+)
+from probclass_core.estimation.parameters import (
+    BOUND,
+    COUNT,
+    LOG_PROBABILITY,
+    NOT_NEGATIVE,
+    check_notes,
+    check_parameters,
+)
+from probclass_core.estimation.tidy import by_feature, notes_of
+
+MAX_CELLS = 2**22
+"""Most rows of statistics: with more combinations of values, nearly every row is one of its own."""
+
+_MOST_CELLS = 65_536
+"""Cells of a column, classes times values, up to which parameters list all of them."""
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Counts of one column with those that it is given.
+
+    Attributes:
+        encoders: the column, then the given ones; only the column after a first pass.
+        counts: of all rows, null included.
+        notes: sentences about the counts.
+    """
+
+    encoders: Sequence[Encoder]
+    counts: Counts
+    notes: Sequence[str] = ()
+
+
+class Counted(Estimator):
+    """Columns that are independent given the class and other columns, from counts of their cells.
+
+    Given numbers are cut into bins, integers included. Numbers whose cuts are not declared are
+    counted on a grid and cut by the classes; if columns are given, that is a first pass over the
+    rows, and the second one counts combinations. With statistics of the first pass only, the
+    columns are given nothing.
+
+    Statistics: those of `Cells`; of numbers whose cuts are not declared, those of `Grids`.
+    Parameters: class, feature, value (text), count, log_probability; of numbers given nothing bin
+    (from 0), lower and upper (lower ≤ x < upper; null for the bin of null) in place of value. With
+    given columns also "given …" and depth (number of given columns that the row knows; the others
+    are null); one row per combination that occurs. Without given columns a class has every value;
+    but if a column has more than 65,536 cells, classes times values, and fewer than half of them
+    have a count, only these are listed, and the column is in the note ``sparse``. The values of
+    each column are in the notes.
+
+    Args:
+        features: the columns to model.
+        given: the columns that they are given, the one that tells most first.
+        options: of the block.
+
+    Raises:
+        SpecError: if the estimator cannot model the type of a column, or an option is unknown or
+            out of bounds.
+    """
+
+    factorizes = True
+    children: ClassVar[ColumnTypes]
+    """Types of the columns to model; numbers are cut into bins."""
+    options: CountedOptions
+
+    def __init__(self, features: pa.Schema, given: pa.Schema, options: Mapping[str, Any]) -> None:
+        super().__init__(pa.schema([*features, *given]), options)
+        self.inputs, self.features, self.given = self.features, features, given
+        require_types(self.name, features, self.children.accepts, self.children.description)
+        either = "numbers and categories (text, bool, integers)"
+        require_types(
+            self.name, given, lambda kind: NUMBERS.accepts(kind) or CATEGORIES.accepts(kind), either
+        )
+        self.models_nulls = self.options.missing == "level"
+        self._check_columns()
+        uncut = [
+            name
+            for name in self.inputs.names
+            if self._is_cut(name) and name not in self.options.cuts
+        ]
+        self.uncut = uncut
+        self._counted_now = [name for name in features.names if name not in uncut]
+        self._given_now = [] if uncut else given.names
+        self._cells = Cells(self._given_now, counts_nulls=self.models_nulls)
+        with_nulls = [name for name in uncut if name in features.names and self.models_nulls]
+        self._grids = Grids(uncut, self.options.cells, with_nulls)
+        self._has_bounds = self.children is NUMBERS and not given.names
+
+    def _check_columns(self) -> None:
+        for column in self.options.domain:
+            if column in self.given.names:
+                raise SpecError(
+                    f"{self.name}: domain names column {column!r}, which is given; declare "
+                    f"domains of {one_of(self.features.names)} only."
+                )
+            if self._is_cut(column):
+                raise SpecError(
+                    f"{self.name}: domain names column {column!r}, whose numbers are cut into "
+                    "bins; declare its cuts instead."
+                )
+        for column in self.options.cuts:
+            kind = self.inputs.field(column).type
+            if not NUMBERS.accepts(kind):
+                raise SpecError(f"{self.name}: cuts names column {column!r}, which is {kind}.")
+
+    def _is_cut(self, column: str) -> bool:
+        """Whether a column is cut into bins: given numbers always are."""
+        if column in self.options.cuts:
+            return True
+        if column in self.features.names:
+            return self.children is NUMBERS
+        return is_number_type(self.inputs.field(column).type)
+
+    # Statistics.
+
+    def summarize(
+        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        cells, numbers = None, None
+        counted = [name for name in self._counted_now if name in batch.schema.names]
+        if counted:
+            columns = {name: self._encode(batch, name) for name in counted}
+            given = [self._encode(batch, name) for name in self._given_now]
+            cells = self._cells.summarize(classes, columns, given, weights)
+        if self.uncut:
+            numbers = self._grids.summarize(batch, classes, weights)
+        return _together(cells, numbers)
+
+    def _encode(self, batch: pa.RecordBatch, name: str) -> Encoded:
+        return encode(batch, name, self.options.cuts[name] if self._is_cut(name) else None)
+
+    def aggregates(self) -> DistinctRows | None:
+        if any(map(self._is_cut, self.inputs.names)):
+            return None
+        return DistinctRows([[name, *self.given.names] for name in self.features.names])
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        parts = [self._apart(table) for table in tables]
+        cells = [part for part, _ in parts if part is not None]
+        numbers = [part for _, part in parts if part is not None]
+        merged = self._cells.merge(cells) if self._counted_now else None
+        if merged is not None and self._given_now and len(merged) > MAX_CELLS:
+            raise DataError(
+                f"columns {one_of(self.features.names)} given {one_of(self.given.names)} have "
+                f"more than {MAX_CELLS:,} combinations of values; leave out given columns, or "
+                "declare fewer cuts."
+            )
+        return _together(merged, self._grids.merge(numbers) if self.uncut else None)
+
+    def _apart(self, statistics: pa.Table) -> tuple[pa.Table | None, pa.Table | None]:
+        """The rows of cells, and those of histograms, which a part without numbers may lack."""
+        names, keys = statistics.column_names, [*self._cells.keys, "count"]
+        if "width" not in names:
+            return statistics.select(keys), None
+        if "count" not in names:
+            return None, statistics
+        has_cells = pc.is_valid(statistics["count"])
+        others = [name for name in names if name in ("class", "feature") or name not in keys]
+        return (
+            statistics.filter(has_cells).select(keys),
+            statistics.filter(pc.invert(has_cells)).select(others),
+        )
+
+    def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
+        if not self.uncut or not self.given.names:
+            return None
+        _, numbers = self._apart(statistics)
+        cuts = {name: self._cuts(cells) for name, cells, _ in self._grids.read([numbers], classes)}
+        return {"cuts": {**self.options.cuts, **cuts}}
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        cells, numbers = self._apart(statistics)
+        if (cells is None, numbers is None) != (not self._counted_now, not self.uncut):
+            raise StoreError(f"its columns are {one_of(statistics.column_names)}.")
+        if numbers is not None:
+            self._grids.check(numbers, classes)
+        if cells is None:
+            return
+        self._cells.check(cells, classes, self._counted_now)
+        for name in filter(self._is_cut, [*self._counted_now, *self._given_now]):
+            labels = cells[given_title(name)] if name in self._given_now else None
+            if labels is None:
+                labels = cells.filter(pc.equal(cells["feature"], name))["value"]
+            if set(pc.unique(labels).to_pylist()) - {None, *bin_names(self.options.cuts[name])}:
+                raise StoreError(f"the bins of column {name!r} are not those of its cuts.")
+
+    # From counts to probabilities.
+
+    def _counted(self, statistics: pa.Table, classes: pa.Array) -> Iterator[_Counted]:
+        """Each column with its counts."""
+        cells, numbers = self._apart(statistics)
+        found = {}
+        if numbers is not None:
+            for name, histogram, nulls in self._grids.read([numbers], classes):
+                if name in self.features.names:
+                    found[name] = self._binned(name, histogram, nulls)
+        if cells is not None:
+            titles = [given_title(name) for name in self._given_now]
+            given = [
+                self._values_of(name, cells[title])
+                for name, title in zip(self._given_now, titles, strict=True)
+            ]
+            for name, rows in by_feature(cells, self._counted_now):
+                own = self._values_of(name, rows["value"], rows["count"])
+                encoders = [own, *given]
+                labels = [rows["value"], *(rows[title] for title in titles)]
+                codes = [of.of_labels(each) for of, each in zip(encoders, labels, strict=True)]
+                counts = Counts(
+                    np.stack(codes), label_codes(rows["class"], classes), rows["count"].to_numpy()
+                )
+                found[name] = _Counted(encoders, counts)
+        return (found[name] for name in self.features.names)
+
+    def _values_of(
+        self, name: str, labels: pa.ChunkedArray, counts: pa.ChunkedArray | None = None
+    ) -> Encoder:
+        """The values of a column, from the labels of its cells; with counts, its domain."""
+        cuts = self.options.cuts[name] if self._is_cut(name) else None
+        values: Sequence[str] = []
+        if cuts is not None:
+            values = bin_names(cuts) if len(labels) or counts is None else []
+        elif counts is None:
+            values = sorted(pc.unique(labels).drop_null().to_pylist())
+        else:
+            seen: dict[str, float] = {}
+            for value, count in zip(labels.to_pylist(), counts.to_pylist(), strict=True):
+                if value is not None:
+                    seen[value] = seen.get(value, 0.0) + count
+            values = self.options.domain_of(name, seen)
+        nulls = [None] if self.models_nulls and labels.null_count else []
+        return self._encoder(name, [*values, *nulls], cuts)
+
+    def _encoder(
+        self, name: str, values: Sequence[str | None], cuts: Sequence[float] | None
+    ) -> Encoder:
+        return Encoder(name, values, cuts, models_nulls=self.models_nulls)
+
+    def _binned(self, name: str, histogram: Histogram, nulls: FloatArray) -> _Counted:
+        """The counts of a column of numbers whose cuts are computed from its histogram."""
+        cuts = self._cuts(histogram)
+        has_nulls = bool(nulls.any())
+        values: list[str | None] = []
+        if has_nulls or len(histogram.values):
+            values = [*bin_names(cuts), *([None] if has_nulls else [])]
+        row, cell = np.nonzero(histogram.counts)
+        bins = np.searchsorted(cuts, histogram.values[cell], side="right")
+        without = np.flatnonzero(nulls)
+        counts = Counts(
+            np.append(bins, np.full(len(without), len(cuts) + 1))[None],
+            np.append(row, without),
+            np.append(histogram.counts[row, cell], nulls[without]),
+        )
+        encoder = self._encoder(name, values, cuts)
+        notes = [] if self.given.names else self._rounded(name, histogram, has_nulls)
+        return _Counted([encoder], counts, notes)
+
+    def _cuts(self, cells: Histogram) -> list[float]:
+        if not len(cells.values):
+            return []
+        if self.options.method == "width":
+            cuts = width_cuts(cells, self.options.bins)
+        elif self.options.method == "frequency":
+            cuts = frequency_cuts(cells, self.options.bins)
+        else:
+            cuts = mdl_cuts(cells, self.row_weight)
+        return [float(cut) for cut in cuts]
+
+    def _rounded(self, feature: str, cells: Histogram, has_nulls: bool) -> list[str]:
+        """A sentence about integers that were counted no finer than float64 represents them.
+
+        Raises:
+            DataError: instead, if they are all the same to float64, so that the column would say
+                nothing, or if ``on_scarce`` is ``"error"``.
+        """
+        integers = pa.types.is_integer(self.features.field(feature).type)
+        largest = float(np.abs(cells.values).max(initial=0.0))
+        if not integers or not cells.width or largest < 2.0**52 * cells.width:
+            return []
+        found = (
+            f"column {feature!r} has integers beyond 2⁵³, which float64 rounds to multiples of "
+            f"{cells.width:.0f}"
+        )
+        fix = "subtract a constant, or cast it to text and use categorical, if they matter"
+        if len(cells.values) == 1 and not has_nulls:
+            raise DataError(f"{found}, and all of them to the same; {fix}.")
+        if self.on_scarce == "error":
+            raise DataError(f"{found}; {fix}.")
+        return [f"{found}: {self.name} does not see smaller differences; {fix}."]
+
+    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
+        tables: list[pa.Table] = []
+        notes: list[str] = []
+        empty: list[str] = []
+        encoders: dict[str, Encoder] = {}
+        absent: dict[str, BoolArray] = {}
+        strengths: dict[str, list[float]] = {}
+        sparse: list[str] = []
+        mass = 0.0
+        for counted in self._counted(statistics, classes):
+            notes += counted.notes
+            encoders |= {encoder.name: encoder for encoder in counted.encoders}
+            name = counted.encoders[0].name
+            strengths[name] = []
+            if not counted.encoders[0].values:
+                empty.append(name)
+                continue
+            chain, absent[name] = self._chain(counted, classes)
+            prior = chain.prior
+            mass += prior.mass
+            shared = [] if prior.shared is None else [prior.shared]
+            strengths[name] = [*shared, *prior.strengths]
+            tables += self._tables(chain, classes)
+            if not self.given.names and len(tables[-1]) < len(classes) * len(chain.prior.alpha):
+                sparse.append(name)
+        if self.on_scarce == "error":
+            hint = "" if self.children is NUMBERS else ", or declare its domain"
+            require_values(empty, [0] * len(empty), hint)
+        notes += without_values(empty, [0] * len(empty))
+        notes += of_other_rows(list(absent), classes, list(absent.values()), mass)
+        cuts = {name: of.cuts for name, of in encoders.items() if of.cuts is not None}
+        return self.annotate(
+            pa.concat_tables(tables or [self._no_parameters(classes)]).combine_chunks(),
+            scarce=notes,
+            given=self._given_now,
+            values={name: list(encoder.values) for name, encoder in encoders.items()},
+            cuts=cuts,
+            strengths=strengths,
+            **({"sparse": sparse} if sparse else {}),
+        )
+
+    def _chain(self, counted: _Counted, classes: pa.Array) -> tuple[Chain, BoolArray]:
+        """The estimate of a column, and which classes have no value of it, ``(k,)``."""
+        encoders, own, options = counted.encoders, counted.encoders[0], self.options
+        cells = counted.counts.by_depth(encoders, len(classes))
+        alpha = options.alpha_of(own.name, own.values)
+        counts = np.zeros((len(classes), len(alpha)))
+        counts[cells[0].classes, cells[0].codes[0]] = cells[0].counts
+        shared = options.shared_strength if counts.any() or alpha.any() else None
+        if isinstance(shared, str):
+            shared = best_shared_strength(counts, alpha, self.row_weight)
+        uniform, zeros = options.back_off == "uniform", options.smooth == "zeros"
+        prior = Prior(alpha, shared, [], uniform=uniform, zeros=zeros)
+        counts, absent = pooled_counts(self.on_scarce, own.name, classes, counts, prior.mass)
+        row, code = np.nonzero(counts)
+        cells[0] = Counts(code[None], row, counts[row, code])
+        chain = Chain(encoders, cells, len(classes), prior)
+        of_rows = chain
+        if self.row_weight != 1.0 and options.strength is None:
+            in_rows = [replace(each, counts=each.counts / self.row_weight) for each in cells]
+            of_rows = Chain(encoders, in_rows, len(classes), prior)
+        for depth in range(1, len(encoders)):
+            prior.strengths.append(options.strength or of_rows.best_strength(depth))
+        return chain, absent
+
+    def _tables(self, chain: Chain, classes: pa.Array) -> Iterator[pa.Table]:
+        """Parameters of a column: a table for each number of given columns."""
+        own, *given = chain.encoders
+        counts = chain.counts[:, : len(own.values)]
+        few = 2 * np.count_nonzero(counts) < counts.size
+        is_sparse = counts.size > _MOST_CELLS and few
+        row, code = np.nonzero((counts > 0.0) | (not is_sparse))
+        listed = Counts(code[None], row, counts[row, code])
+        for depth, cells in enumerate([listed, *chain.deeper]):
+            columns = {
+                "class": classes.take(pa.array(cells.classes)),
+                "feature": pa.repeat(pa.scalar(own.name, pa.string()), len(cells.counts)),
+                **self._described(own, cells.codes[0]),
+            }
+            for place, encoder in enumerate(given, 1):
+                texts = pa.nulls(len(cells.counts), pa.string())
+                if place <= depth:
+                    values = pa.array(encoder.values, pa.string())
+                    texts = values.take(pa.array(cells.codes[place]))
+                columns[given_title(encoder.name)] = texts
+            if self.given.names:
+                columns["depth"] = np.full(len(cells.counts), depth)
+            logs = chain.of_class(list(cells.codes), cells.classes, 0.0)
+            yield pa.table({**columns, "count": cells.counts, "log_probability": logs})
+
+    def _described(self, encoder: Encoder, codes: IntArray) -> dict[str, Any]:
+        """Values of a column in parameters: their text, or the bins of numbers given nothing."""
+        if not self._has_bounds:
+            values = pa.array(encoder.values, pa.string())
+            return {"value": values.take(pa.array(codes))}
+        bounds = encoder.bounds.take(codes, axis=1)
+        lower, upper = (pa.array(bound, from_pandas=True) for bound in bounds)  # NaN is null
+        return {"bin": codes, "lower": lower, "upper": upper}
+
+    def _no_parameters(self, classes: pa.Array) -> pa.Table:
+        """The parameters of a block of which no column has a value."""
+        schema = [("class", classes.type), ("feature", pa.string()), *self._keys.items()]
+        numbers = [("count", pa.float64()), ("log_probability", pa.float64())]
+        return pa.schema([*schema, *numbers]).empty_table()
+
+    @property
+    def _keys(self) -> dict[str, pa.DataType]:
+        """Columns of parameters that name a cell of a column, with their types."""
+        if self._has_bounds:
+            return {"bin": pa.int64(), "lower": pa.float64(), "upper": pa.float64()}
+        titles = dict.fromkeys(map(given_title, self._given_now), pa.string())
+        depth = {"depth": pa.int64()} if self.given.names else {}
+        return {"value": pa.string(), **titles, **depth}
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        notes = notes_of(parameters)
+        check_notes(notes["strengths"], "strengths", NOT_NEGATIVE)
+        parse_cuts(OptionPath(self.name, "note 'cuts'", self.inputs.names), notes["cuts"])
+        if notes["given"] not in ([], self.given.names):
+            raise StoreError(f"the columns that its notes say are given are {notes['given']}.")
+        keys = {
+            "value": pa.string(),
+            **dict.fromkeys(map(given_title, notes["given"]), pa.string()),
+        }
+        numbers = {"count": COUNT, "log_probability": LOG_PROBABILITY}
+        if self._has_bounds:
+            keys, numbers = {"bin": pa.int64()}, {"lower": BOUND, "upper": BOUND, **numbers}
+        nullable, within = list(keys), ["feature", *list(keys)[1:]]
+        if self.given.names:
+            keys["depth"] = pa.int64()
+            within.append("depth")
+        check_parameters(
+            parameters,
+            classes,
+            {"feature": pa.string(), **keys},
+            numbers,
+            nullable=nullable,
+            complete=not self.given.names and not notes.get("sparse"),
+            # With smooth="zeros", cells without a count add to a sum of 1.
+            within=None if self.options.smooth == "zeros" else within,
+        )
+        for name, rows in by_feature(parameters, self.features.names):
+            encoder = self._encoder(name, notes["values"][name], notes["cuts"].get(name))
+            bins = rows["bin"].to_numpy() if self._has_bounds else encoder.of_labels(rows["value"])
+            if len(bins) and not (bins.min() >= 0 and bins.max() < len(encoder.values)):
+                raise StoreError(f"values of column {name!r} are not those in its notes.")
+            if self._has_bounds:
+                bounds = np.stack([rows["lower"].to_numpy(), rows["upper"].to_numpy()])
+                if not np.array_equal(bounds, encoder.bounds[:, bins], equal_nan=True):
+                    raise StoreError(f"the bins of column {name!r} are not those of its cuts.")
+
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CountedLikelihood:
+        return CountedLikelihood(parameters, classes, self.options)
+
+    def leave_one_out(
+        self,
+        statistics: pa.Table,
+        parameters: pa.Table,
+        classes: pa.Array,
+        batch: pa.RecordBatch,
+        truth: IntArray,
+        weights: FloatArray | None,
+    ) -> FloatArray:
+        """See `LeaveOneOut`. Cuts, domains, strengths and p(x) remain those of all rows."""
+        likelihood = self.likelihood(parameters, classes)
+        result = likelihood.log_likelihood(batch)
+        result[np.arange(batch.num_rows), truth] = likelihood.left_out(batch, truth, weights)
+        return result
+
+    def log_evidence(self, statistics: pa.Table) -> float:
+        """Dirichlet–categorical for each class and combination of given values.
+
+        The prior is the pseudo-counts; given columns, ``strength / m`` for each of m values.
+        Declare domains and cuts to compare evidences of different rows, which may contain different
+        values.
+
+        Raises:
+            NotSupportedError: if the options are not those of such a prior.
+            DataError: if a given column is null and nulls are marginalized.
+        """
+        self.options.check_prior()
+        if self.uncut:
+            raise NotSupportedError(
+                f"{self.name} offers no log evidence of cuts that are computed from the rows; "
+                f"declare cuts of {one_of(self.uncut)}."
+            )
+        classes = sorted_classes(statistics["class"])
+        total = 0.0
+        for counted in self._counted(statistics, classes):
+            (own, *given), cells = counted.encoders, counted.counts
+            if not own.values:
+                continue
+            known = cells.codes[0] != own.null
+            for encoder, code in zip(given, cells.codes[1:], strict=True):
+                if (code[known] == encoder.null).any():
+                    raise DataError(
+                        f"column {encoder.name!r}, which {own.name!r} is given, is null in some "
+                        f"rows, so that the evidence of {self.name} has no closed form; drop those "
+                        "rows, or set missing='level'."
+                    )
+            keys = np.concatenate([cells.classes[None], cells.codes[1:]])[:, known]
+            rows = CellIndex(keys, [len(classes), *(encoder.size for encoder in given)])
+            counts = np.zeros((len(rows.first), len(own.values)))
+            np.add.at(counts, (rows.group, cells.codes[0][known]), cells.counts[known])
+            alpha = self.options.alpha_of(own.name, own.values)
+            if given:
+                alpha = np.full(len(alpha), float(self.options.strength or 0.0) / len(alpha))
+            total += float(dirichlet_categorical(counts, alpha).sum())
+        return total
+
+
+class _Alone(Counted):
+    """Columns given nothing."""
+
+    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
+        super().__init__(features, pa.schema([]), options)
+
+
+class Categorical(_Alone):
+    """Independent categorical features given the class; see `Counted`."""
+
+    name: ClassVar[str] = "categorical"
+    models = children = CATEGORIES
+    Options = IndependentOptions
+
+
+class Discretized(_Alone):
+    """Independent binned numbers given the class; see `Counted`."""
+
+    name: ClassVar[str] = "discretized"
+    models = children = NUMBERS
+    Options = DiscretizedOptions
+    log_evidence = Estimator.log_evidence
+
+
+class ConditionalCategorical(Counted):
+    """Categories given other columns; see `Counted`."""
+
+    passes = 2
+    name: ClassVar[str] = "categorical"
+    children = CATEGORIES
+    Options = ConditionalOptions
+
+
+class ConditionalDiscretized(Counted):
+    """Binned numbers given other columns; see `Counted`."""
+
+    passes = 2
+    name: ClassVar[str] = "discretized"
+    children = NUMBERS
+    Options = ConditionalOptions
+
+
+def _together(cells: pa.Table | None, numbers: pa.Table | None) -> pa.Table:
+    """Statistics of cells and of histograms in one table; of both kinds some columns are null."""
+    tables = [table for table in (cells, numbers) if table is not None]
+    if len(tables) == 1:
+        return tables[0]
+    return pa.concat_tables(tables, promote_options="default").combine_chunks()

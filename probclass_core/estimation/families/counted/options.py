@@ -1,0 +1,320 @@
+"""Options of the estimators of counted cells.
+
+Options of one name have one meaning, and so do the errors: for options that contradict each other,
+and for training values outside a declared domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
+from probclass_core.estimation.families.counted.cuts import parse_cuts
+from probclass_core.estimation.families.counted.strength import (
+    STRENGTH,
+    parse_strength,
+    shared_strength_option,
+)
+from probclass_core.estimation.histogram import FEWEST_CELLS
+from probclass_core.estimation.options import (
+    EstimatorOptions,
+    OptionPath,
+    choice,
+    number,
+    option,
+    parse_number,
+    parse_table,
+    whole,
+)
+from probclass_core.spec.model_spec import category_text
+
+PseudoCount = float | dict[str, float]
+"""α of every value of a column, or an α per value."""
+
+_PSEUDO_COUNT = 1.0
+
+
+def parse_domain(path: OptionPath, given: Any) -> dict[str, list[str]]:
+    """Declared values by column."""
+    domain = {}
+    for column, values in parse_table(path, given).items():
+        part = path.part(f"domain of {column!r}")
+        if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+            raise part.error("a list of values", values)
+        domain[column] = [category_text(value) for value in values]
+        if len(set(domain[column])) < len(values):
+            raise SpecError(f"{part.estimator}: {part.option} lists a value twice.")
+    return domain
+
+
+def _parse_pseudo_count(path: OptionPath, given: Any) -> dict[str, PseudoCount]:
+    """Pseudo-counts by column."""
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(path.columns, float(parse_number(path, given)))
+    parse_table(path, given)
+    counts: dict[str, PseudoCount] = {}
+    for column in path.columns:
+        count = given.get(column, _PSEUDO_COUNT)
+        part = path.part(f"pseudo_count of {column!r}")
+        if isinstance(count, Mapping) and count:
+            counts[column] = {
+                category_text(value): parse_number(part.part(f"{part.option} ({value!r})"), alpha)
+                for value, alpha in count.items()
+            }
+        else:
+            counts[column] = parse_number(part, count)
+    return counts
+
+
+class CountedOptions(EstimatorOptions):
+    """What the options of all estimators of counted cells answer.
+
+    An option that an estimator does not have is a constant here.
+    """
+
+    pseudo_count: Any
+    domain: Any = {}  # read only, as all options are
+    cuts: Any = {}
+    method: str = "mdl"
+    bins: int = 0
+    cells: int = 0
+    unseen: str = "pseudo_count"
+    smooth: str = "all"
+    missing: str = "marginalize"
+    shared_strength: float | str | None = None
+    strength: float | None = None
+    back_off: str = "given"
+
+    def domain_of(self, column: str, seen: Mapping[str, float]) -> list[str]:
+        """The values of a column: those that the options name, else those seen, ascending.
+
+        Args:
+            column: name of the column.
+            seen: value to its weighted count in training, all classes together.
+
+        Raises:
+            DataError: if a value was seen outside the named ones and is not to be ignored.
+        """
+        named = self._named(column)
+        outside = sorted(seen.keys() - set(named)) if named else []
+        if outside and self.unseen != "ignore":
+            raise DataError(
+                f"column {column!r} has value {outside[0]!r} in {seen[outside[0]]:g} training "
+                f"rows, outside its declared domain {one_of(named)}; add it, or set "
+                "unseen='ignore'."
+            )
+        return named or sorted(seen)
+
+    def _named(self, column: str) -> list[str]:
+        return list(self.domain.get(column, []))
+
+    def alpha_of(self, column: str, domain: Sequence[str | None]) -> FloatArray:
+        """The pseudo-count of each value of a domain, ``(m,)``; None is null."""
+        return np.full(len(domain), float(self.pseudo_count))
+
+    def check_prior(self) -> None:
+        """Refuse options that are not a Dirichlet prior.
+
+        Raises:
+            NotSupportedError: naming the option.
+        """
+        if self.back_off != "uniform" or self.strength is None:
+            raise NotSupportedError(
+                f"{self._estimator} given other columns offers log evidence only with "
+                "back_off='uniform' and a number as strength."
+            )
+
+
+class CategoricalOptions(CountedOptions):
+    """Options of `Categorical` and `CategoricalJoint`.
+
+    A cell is what has a probability: a value of a column, or one value of every column.
+    """
+
+    pseudo_count: dict[str, PseudoCount] = option(
+        _PSEUDO_COUNT,
+        _parse_pseudo_count,
+        expected="a number of at least 0, or a table of one number or a number per value by column",
+        doc="α, added to the count of every cell. categorical_joint multiplies the α of a cell's "
+        "values if they are given by column (1 for a column not in the table).",
+    )
+    domain: dict[str, list[str]] = option(
+        {},
+        parse_domain,
+        expected="a table of lists of values, by column",
+        doc="The values that a column can take; by default those that pseudo_count names, or else "
+        "those that training saw in any class.",
+    )
+    unseen: str = choice(
+        "pseudo_count",
+        ("pseudo_count", "ignore", "error"),
+        doc="A value outside the domain: 'pseudo_count' scores it as a cell that the class never "
+        "showed, with the column's α or the least of its values', 'ignore' as missing, 'error' "
+        "refuses. In training, a value outside a declared domain is an error unless 'ignore'.",
+    )
+    smooth: str = choice(
+        "all",
+        ("all", "zeros"),
+        doc="The cells that get the pseudo-count: 'all', or only 'zeros', those that the class "
+        "never showed, as in the textbook's example 18.4. With 'zeros' the probabilities of a "
+        "class do not sum to 1.",
+    )
+
+    def validate(self) -> None:
+        for column, values in self.domain.items():
+            alpha = self.pseudo_count[column]
+            odd = sorted(alpha.keys() ^ set(values)) if isinstance(alpha, dict) else []
+            if odd:
+                has, lacks = ("domain", "pseudo_count")[:: 1 if odd[0] in values else -1]
+                raise SpecError(
+                    f"{self._estimator}: {has} of {column!r} has value {odd[0]!r}, {lacks} has "
+                    "not; give both the same values."
+                )
+
+    def _named(self, column: str) -> list[str]:
+        alpha = self.pseudo_count[column]
+        return self.domain.get(column) or (list(alpha) if isinstance(alpha, dict) else [])
+
+    def alpha_of(self, column: str, domain: Sequence[str | None]) -> FloatArray:
+        alpha = self.pseudo_count[column]
+        if not isinstance(alpha, dict):
+            return np.full(len(domain), float(alpha))
+        least = min(alpha.values())  # that of null
+        return np.array([least if value is None else alpha[value] for value in domain], np.float64)
+
+    def check_prior(self) -> None:
+        if self.smooth != "all":
+            raise NotSupportedError(
+                f"{self._estimator} offers no log evidence with smooth={self.smooth!r}, whose "
+                "probabilities do not sum to 1; set smooth='all'."
+            )
+        for column, alpha in self.pseudo_count.items():
+            cells = alpha if isinstance(alpha, dict) else {None: alpha}
+            for value, count in cells.items():
+                if not count > 0.0:
+                    where = f"{column!r}" if value is None else f"{column!r} ({value!r})"
+                    raise NotSupportedError(
+                        f"{self._estimator} offers no log evidence with a pseudo_count of 0 for "
+                        f"{where}: a Dirichlet prior is positive; set pseudo_count above 0."
+                    )
+
+
+class IndependentOptions(CategoricalOptions):
+    """Options of `Categorical`."""
+
+    missing: str = choice(
+        "marginalize",
+        ("marginalize", "level"),
+        doc="A null: 'marginalize' leaves the feature of the row out; 'level' makes null a value "
+        "of its own, with the column's pseudo_count, or the least of its values'. If no training "
+        "row has a null, 'level' scores it as the option unseen says.",
+    )
+    shared_strength: float | str | None = shared_strength_option()
+
+    def check_prior(self) -> None:
+        super().check_prior()
+        if self.shared_strength is not None:
+            raise NotSupportedError(
+                f"{self._estimator} offers no log evidence with shared_strength, a prior that "
+                "depends on the rows; leave it out."
+            )
+
+
+class DiscretizedOptions(CountedOptions):
+    """Options of `Discretized`."""
+
+    method: str = choice(
+        "mdl",
+        ("mdl", "width", "frequency"),
+        doc="'mdl' cuts where the classes differ, as long as a cut gains more information than "
+        "it costs to describe; 'width' cuts the range, 'frequency' the rows into equal parts.",
+    )
+    bins: int = whole(
+        10,
+        at_least=2,
+        doc="Largest number of bins for 'width' and 'frequency'; 'mdl' finds its own number, "
+        "which may be one.",
+    )
+    pseudo_count: float = number(1.0, doc="α of every bin.")
+    cells: int = whole(
+        4096,
+        at_least=FEWEST_CELLS,
+        doc="Largest number of distinct values of a feature that are counted as they are; more "
+        "are counted on the finest grid of a power of two with at most as many occupied cells, "
+        "and so are integers beyond 2⁵³ that float64 cannot represent.",
+    )
+    cuts: dict[str, list[float]] = option(
+        {},
+        parse_cuts,
+        expected="a table of lists of ascending numbers, by column",
+        doc="Cut points of columns, which are then not computed from the data: a value below "
+        "the first cut is in the first bin, a value at a cut or above it in the next.",
+    )
+    missing: str = choice(
+        "marginalize",
+        ("marginalize", "level"),
+        doc="A null: 'marginalize' leaves the feature of the row out; 'level' makes null a bin "
+        "of its own, the last.",
+    )
+    shared_strength: float | str | None = shared_strength_option()
+
+
+class ConditionalOptions(CountedOptions):
+    """Options of `ConditionalCategorical` and `ConditionalDiscretized`."""
+
+    strength: float | None = option(
+        10.0,
+        parse_strength,
+        expected=STRENGTH,
+        doc="The number of rows that the estimate given one column fewer is worth. 'loo' chooses a "
+        "strength for each column and number of given columns, by the likelihood of the training "
+        "rows as if each had been left out.",
+    )
+    back_off: str = choice(
+        "given",
+        ("given", "uniform"),
+        doc="What an estimate is smoothed towards: 'given' the estimate without the last of its "
+        "given columns; 'uniform' the same probability of every value, a Dirichlet prior, for "
+        "which log evidence has a closed form.",
+    )
+    pseudo_count: float = number(
+        1.0, doc="α of every value, in the estimate that uses no given column."
+    )
+    shared_strength: float | str | None = shared_strength_option()
+    cuts: dict[str, list[float]] = option(
+        {},
+        parse_cuts,
+        expected="a table of lists of ascending numbers, by column",
+        doc="Cut points of columns of numbers, given ones included. The others are cut by the "
+        "classes, as discretized does by default, in a first pass over the rows.",
+    )
+    domain: dict[str, list[str]] = option(
+        {},
+        parse_domain,
+        expected="a table of lists of values, by column",
+        doc="The values that a column of categories can take; by default those that training saw. "
+        "Given columns have none: their unseen values back off.",
+    )
+    unseen: str = choice(
+        "pseudo_count",
+        ("pseudo_count", "ignore", "error"),
+        doc="A value of a column outside its domain: 'pseudo_count' scores it as a value that no "
+        "class showed, 'ignore' as missing, 'error' refuses. An unseen value of a given column "
+        "is not an error: the estimate is that given one column fewer.",
+    )
+    missing: str = choice(
+        "marginalize",
+        ("marginalize", "level"),
+        doc="A null: 'marginalize' leaves a column out of the row; of given columns, it leaves out "
+        "the first that is null and those after it. 'level' makes null a value of its own.",
+    )
+    cells: int = whole(
+        4096,
+        at_least=FEWEST_CELLS,
+        doc="Largest number of distinct values that are counted to cut a column of numbers; more "
+        "are counted on a grid.",
+    )

@@ -1,0 +1,132 @@
+"""Strength of a prior: the number of rows that its mean is worth.
+
+    p = (n + s · mean) / (N + s)
+
+The strength s is given, or the one of a few under which the training rows, each left out of its
+counts, are most probable. A prior that all classes share has the mean p(x), the distribution of x
+whatever the class:
+
+    p(x | c) = (n_c(x) + s p(x)) / (N_c + s),    p(x) = (Σ_c n_c(x) + α) / (Σ_c N_c + α m)
+
+It is the first level of the hierarchical Dirichlet chains of Petitjean, Buntine, Webb and Zaidi,
+"Accurate parameter estimation for Bayesian network classifiers using hierarchical Dirichlet
+processes" (2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.estimation.kinds.cells import without_row
+from probclass_core.estimation.options import OptionPath, option
+
+LEAVE_ONE_OUT = "loo"
+STRENGTH = f"a number above 0, or {LEAVE_ONE_OUT!r}"
+"""What an option that gives a strength must be."""
+
+_STRENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+"""Strengths to choose from."""
+
+_SHARED_STRENGTHS = _STRENGTHS[:5]
+"""Strengths of a shared prior to choose from. A stronger one would take all that a column tells if
+it tells little, which block weights decide better."""
+
+_TIE = 1e-12
+"""Relative difference up to which two log-likelihoods count as equal: it may be rounding."""
+
+
+def parse_strength(path: OptionPath, given: Any, expected: str = STRENGTH) -> float | None:
+    """A strength, or None if it is to be chosen."""
+    if given == LEAVE_ONE_OUT:
+        return None
+    if not isinstance(given, (int, float)) or isinstance(given, bool) or not given > 0.0:
+        raise path.error(expected, given)
+    return float(given)
+
+
+def shared_strength_option() -> Any:
+    """Declare the option ``shared_strength``; its typed value is as given."""
+    expected = f"{STRENGTH}, or None"
+
+    def parse(path: OptionPath, given: Any) -> float | str | None:
+        if given is None:
+            return None
+        strength = parse_strength(path, given, expected)
+        return LEAVE_ONE_OUT if strength is None else strength
+
+    return option(
+        None,
+        parse,
+        expected=expected,
+        doc="The number of rows that the frequency of a value in all classes together is worth in "
+        "the estimate of each class; only that frequency then has the pseudo_count. 'loo' chooses "
+        "1 to 20 rows by the likelihood of the training rows as if each had been left out. None: "
+        "the pseudo_count is added in every class.",
+    )
+
+
+def best_shared_strength(counts: FloatArray, alpha: FloatArray, row_weight: float) -> float:
+    """The strength of the prior that all classes share.
+
+    Args:
+        counts: by class and value, ``(k, m)``.
+        alpha: pseudo-count of each value, ``(m,)``.
+        row_weight: average weight of a row, see `Estimator`.
+    """
+    row, column = np.nonzero(counts)
+    cells, total = counts[row, column], counts.sum(keepdims=True).ravel()
+    sums = cells, counts.sum(axis=1)[row], counts.sum(axis=0)[column], total
+    others, rest, values, all_others = (without_row(each / row_weight) for each in sums)
+    mean = smoothed(values, all_others, alpha[column], float(alpha.sum()))
+    return best_strength(cells, others, rest, mean, _SHARED_STRENGTHS)
+
+
+def best_strength(
+    counts: FloatArray,
+    others: FloatArray,
+    rest: FloatArray,
+    mean: FloatArray,
+    strengths: Sequence[float] = _STRENGTHS,
+) -> float:
+    """The strength under which training rows are most probable, each left out of its counts.
+
+    Args:
+        counts: of cells, ``(n,)``.
+        others: the same without one row.
+        rest: sum of the counts that the cell's is a share of, without this row.
+        mean: mean of the prior without this row.
+        strengths: those to choose from, ascending.
+    """
+    with np.errstate(divide="ignore"):
+        scores = np.array(
+            [
+                counts @ np.log(smoothed(others, rest, strength * mean, strength))
+                for strength in strengths
+            ]
+        )
+    best = scores.max()
+    tolerance = _TIE * abs(best) if np.isfinite(best) else 0.0
+    return strengths[int(np.argmax(scores >= best - tolerance))]
+
+
+def smoothed(
+    counts: FloatArray, totals: FloatArray | float, mass: FloatArray | float, total_mass: float
+) -> FloatArray:
+    """(n + mass) / (N + total mass); 0 if the numerator is 0."""
+    numerator, denominator = counts + mass, totals + total_mass
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(numerator > 0.0, numerator / denominator, 0.0)
+
+
+def log_share(
+    counts: FloatArray, totals: FloatArray, alpha: FloatArray | float, total_alpha: float
+) -> FloatArray:
+    """log (n + α) / (N + Σα); −inf if the numerator is 0."""
+    numerator, denominator = counts + alpha, totals + total_alpha
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.log(numerator) - np.log(denominator)
+    return np.where(numerator > 0.0, shares, -np.inf)

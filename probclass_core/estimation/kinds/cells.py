@@ -1,0 +1,273 @@
+"""Cells: counts by class of the values of columns, and of combinations of their values.
+
+This kind of statistics serves categories, numbers in bins, and both given other columns. A row of a
+batch adds its weight to one cell of each column; merging adds cells, and leaving a row out
+subtracts its weight from its own cells again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
+from probclass_core.arrow.compiled import kernels
+from probclass_core.estimation.parameters import check_row_counts, check_same_when_merged
+from probclass_core.estimation.tidy import sum_counts
+
+Encoded: TypeAlias = tuple[NDArray[np.signedinteger[Any]], Sequence[str]]
+"""Codes of a column, ``(n,)``, `MISSING` for null, and the values that they mean."""
+
+_ROUNDING = 1e-9
+"""Share of a row's weight below which a difference of sums is 0 up to rounding."""
+
+_NO_KEY = np.iinfo(np.intp).min
+
+
+def given_title(column: str) -> str:
+    """Name of the column of tables for a given column."""
+    return f"given {column}"
+
+
+class Cells:
+    """Counts of each of some columns, with the columns that it is given.
+
+    The table has one row per class and cell: class, feature, value (text), one column "given …" per
+    given column (text), count (Σ w).
+
+    Args:
+        given: the given columns.
+        counts_nulls: whether a null of a counted column is a value; those of given columns are.
+    """
+
+    def __init__(self, given: Sequence[str] = (), *, counts_nulls: bool = False) -> None:
+        self.keys = ["class", "feature", "value", *map(given_title, given)]
+        self._counts_nulls = counts_nulls
+
+    def summarize(
+        self,
+        classes: pa.DictionaryArray,
+        columns: Mapping[str, Encoded],
+        given: Sequence[Encoded],
+        weights: FloatArray | None,
+    ) -> pa.Table:
+        """Cells of one batch.
+
+        Args:
+            classes: class of each row.
+            columns: the columns to count.
+            given: the given columns.
+            weights: ``(n,)``; None means 1 for every row.
+        """
+        labels = classes.dictionary
+        group = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
+        if given:
+            counted = _combinations(group, len(labels), columns.values(), given, weights)
+        else:
+            counted = _single(group, len(labels), list(columns.values()), weights)
+        values: list[str | None] = []
+        parts, sizes = [], []
+        for (_, texts), (cells, counts) in zip(columns.values(), counted, strict=True):
+            if not self._counts_nulls:
+                known = cells[1] > 0
+                cells, counts = cells[:, known], counts[known]
+            cells[1] += len(values)
+            values += [None, *texts]
+            parts.append((cells, counts))
+            sizes.append(len(counts))
+        # One take for all columns: tables of single ones would take longer to put together.
+        cells, count = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+        feature = np.repeat(np.arange(len(sizes)), sizes)
+        texts_of = [labels, list(columns), values, *([None, *texts] for _, texts in given)]
+        codes = [cells[0], feature, *cells[1:]]
+        arrays = [
+            (texts if number == 0 else pa.array(texts, pa.string())).take(pa.array(code))
+            for number, (texts, code) in enumerate(zip(texts_of, codes, strict=True))
+        ]
+        return pa.table([*arrays, count], [*self.keys, "count"])
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        return sum_counts(tables, self.keys, ["count"])
+
+    def check(self, table: pa.Table, classes: pa.Table, features: Sequence[str]) -> None:
+        """Refuse a table that `merge` cannot have made; see `check_statistics`."""
+        check_same_when_merged(table, self.merge([table]))
+        check_row_counts(table, classes, ["feature"], features=features)
+
+
+def count_cells(
+    codes: IntArray, sizes: Sequence[int], weights: FloatArray | None
+) -> tuple[IntArray, FloatArray]:
+    """The combinations of codes that occur, ascending, and their counts.
+
+    Args:
+        codes: ``(d, n)``, in each row from 0 to below its size.
+        sizes: ``d`` numbers of codes.
+        weights: ``(n,)``; None means 1.
+
+    Returns:
+        Combinations ``(d, g)``, and Σ w of each, ``(g,)``.
+    """
+    size = math.prod(sizes)
+    if size > 4 * codes.shape[1] + 4096:
+        cells = CellIndex(codes, sizes)
+        counts = np.bincount(cells.group, weights, len(cells.first))
+        return codes[:, cells.first], counts.astype(np.float64)
+    number = np.zeros(codes.shape[1], dtype=np.intp)
+    for code, radix in zip(codes, sizes, strict=True):
+        number *= radix
+        number += code
+    counts = np.bincount(number, weights, size)
+    present = np.flatnonzero(counts)
+    return np.stack(np.unravel_index(present, sizes)), counts[present].astype(np.float64)
+
+
+def without_row(counts: FloatArray, weights: FloatArray | float = 1.0) -> FloatArray:
+    """Counts that include a row, without it, ``(n,)``: not negative, 0 where only rounding is left.
+
+    Args:
+        counts: sums of weights that include the row's own, ``(n,)``.
+        weights: weight of the row, ``(n,)``.
+    """
+    left = counts - weights
+    return np.where(left > _ROUNDING * weights, left, 0.0)
+
+
+def _combinations(
+    group: IntArray,
+    classes: int,
+    columns: Iterable[Encoded],
+    given: Sequence[Encoded],
+    weights: FloatArray | None,
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Cells of each column with the given ones: codes, 0 for null, and their counts."""
+    codes = np.empty((2 + len(given), len(group)), dtype=np.intp)
+    codes[0] = group
+    for row, (code, _) in zip(codes[2:], given, strict=True):
+        np.subtract(code, MISSING, out=row)
+    sizes = [len(texts) + 1 for _, texts in given]
+    for code, texts in columns:
+        np.subtract(code, MISSING, out=codes[1])
+        yield count_cells(codes, [classes, len(texts) + 1, *sizes], weights)
+
+
+def _single(
+    group: IntArray, classes: int, columns: Sequence[Encoded], weights: FloatArray | None
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Cells of each column alone: codes, 0 for null, and their counts."""
+    for table in _tables(group, classes, columns, weights):
+        cells = np.stack(np.nonzero(table))
+        yield cells, table[tuple(cells)].astype(np.float64)
+
+
+def _tables(
+    group: IntArray, classes: int, columns: Sequence[Encoded], weights: FloatArray | None
+) -> Iterator[NDArray[Any]]:
+    """Rows or weights by class and value of each column, null first: ``(k, 1 + m)``.
+
+    Columns with few values are counted together, by the cells of their product, in one pass over
+    the rows; the counts of each column are a margin of the joint counts.
+    """
+    if weights is None and (compiled := kernels(len(group))) is not None:
+        rows = np.ascontiguousarray(group, np.int32)
+        for codes, values in columns:
+            narrow = np.ascontiguousarray(codes, np.int32)
+            yield compiled.count_codes(rows, narrow, classes, len(values))
+        return
+    sizes = [len(values) + 1 for _, values in columns]
+    room = max(len(group) // 4, 1)
+    # One buffer for all columns: touching fresh memory would take longer than counting.
+    memory = np.empty(len(group), np.int32)
+    cell, offset = np.empty((2, len(group)), np.intp)
+    before: tuple[int, ...] = ()
+    for run in _runs(sizes, classes, room):
+        shape = tuple(sizes[run])
+        if shape != before:
+            # A null, code −1, is the first cell of its column.
+            first = sum(math.prod(shape[place:]) for place in range(1, len(shape) + 1))
+            np.multiply(group, math.prod(shape), out=offset)
+            np.add(offset, first, out=offset)
+            before = shape
+        values = columns[run.start][0]
+        for (codes, _), size in zip(columns[run][1:], shape[1:], strict=True):
+            values = np.multiply(values, np.int32(size), out=memory, casting="same_kind")
+            np.add(values, codes, out=memory, casting="same_kind")
+        np.add(values, offset, out=cell)
+        joint = np.bincount(cell, weights, classes * math.prod(shape)).reshape(classes, *shape)
+        for axis in range(1, joint.ndim):
+            others = tuple(other for other in range(1, joint.ndim) if other != axis)
+            yield joint.sum(axis=others)
+
+
+class CellIndex:
+    """The distinct columns of a ``(d, n)`` matrix of codes, and a search for columns among them.
+
+    A column is encoded as one number in mixed radix. If the radices multiply to more than 62 bits,
+    the columns encoded so far are renumbered by the combinations that occur, so that two columns
+    never get the same number.
+
+    Args:
+        codes: ``(d, n)``, in each row from 0 to below its size.
+        sizes: ``d`` numbers of codes.
+
+    Attributes:
+        group: ``(n,)``, number of the distinct column; the order is that of the codes.
+        first: ``(g,)``, position of the first occurrence of each distinct column.
+    """
+
+    def __init__(self, codes: IntArray, sizes: Sequence[int]) -> None:
+        self._sizes = np.array(sizes, dtype=np.intp)
+        self._steps: list[tuple[slice, IntArray]] = []
+        self.group = np.zeros(codes.shape[1], dtype=np.intp)
+        self.first = np.zeros(0, dtype=np.intp)
+        for run in _runs(sizes, codes.shape[1], 2**62):
+            keys, self.first, self.group = _distinct(self._encode(self.group, codes, run))
+            self._steps.append((run, keys))
+
+    def find(self, codes: IntArray) -> IntArray:
+        """Numbers of the columns of ``codes``, `MISSING` for one that does not occur: ``(n,)``."""
+        group = np.zeros(codes.shape[1], dtype=np.intp)
+        for run, keys in self._steps:
+            # A column that is already missing gives a negative number, which is never a key.
+            numbers = self._encode(group, codes, run)
+            position = np.searchsorted(keys, numbers)
+            group = np.where(np.append(keys, _NO_KEY)[position] == numbers, position, MISSING)
+        return group
+
+    def _encode(self, numbers: IntArray, codes: IntArray, run: slice) -> IntArray:
+        for code, size in zip(codes[run], self._sizes[run], strict=True):
+            numbers = numbers * size + code
+        return numbers
+
+
+def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """As `numpy.unique` with index and inverse, by hashing, which takes less time than sorting."""
+    encoded = pa.array(numbers).dictionary_encode()
+    keys, code = encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
+    order = np.argsort(keys)
+    rank, first = np.empty((2, len(keys)), dtype=np.intp)
+    rank[order] = np.arange(len(keys))
+    first[code[::-1]] = np.arange(len(code))[::-1]  # the first occurrence is written last
+    return keys[order], first[order], rank[code]
+
+
+def _runs(sizes: Sequence[int], numbers: int, limit: int) -> Iterator[slice]:
+    """Split columns into runs, each with at most ``limit`` combinations of codes.
+
+    Args:
+        sizes: number of codes of each column.
+        numbers: number of codes that every run is combined with.
+        limit: largest number of combinations; a column that exceeds it alone is its own run.
+    """
+    start, room = 0, limit // max(numbers, 1)
+    for column, size in enumerate(sizes):
+        if size > room and column > start:
+            yield slice(start, column)
+            start, room = column, limit // max(numbers, 1)
+        room //= max(size, 1)
+    yield slice(start, len(sizes))

@@ -1,0 +1,203 @@
+"""Grids: counts of the numbers and nulls of columns by class, exact or on a grid that coarsens.
+
+This kind of statistics serves columns of numbers whose cuts are computed from the rows; see
+`histogram` for the counts of one column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    column_extremes,
+    extremes,
+    label_codes,
+    numbers_rounded_down,
+    sorted_classes,
+)
+from probclass_core.errors import StoreError
+from probclass_core.estimation.histogram import (
+    Histogram,
+    histogram,
+    lower_edges,
+)
+from probclass_core.estimation.parameters import COUNT, Range, check_row_counts, label_rows
+from probclass_core.estimation.tidy import by_feature
+
+
+class Grids:
+    """Counts of the numbers and nulls of some columns.
+
+    The table has one row per class and column with a value: class, feature, nulls (Σ w of the nulls
+    that count), width (of a cell, else 0), values (or the lower edges of cells), counts (Σ w of
+    each).
+
+    Args:
+        columns: the columns.
+        cells: largest number of cells of a column.
+        null_columns: columns of which nulls count.
+    """
+
+    def __init__(
+        self, columns: Sequence[str], cells: int, null_columns: Sequence[str] = ()
+    ) -> None:
+        self.columns = columns
+        self.cells = cells
+        self.null_columns = null_columns
+
+    def summarize(
+        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        """Counts of one batch; arguments as for `Estimator.summarize`."""
+        labels = classes.dictionary
+        group = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
+        cells, nulls = [], np.zeros((len(self.columns), len(labels)))
+        for name, nulls_of_name in zip(self.columns, nulls, strict=True):
+            values, width, null = _observed(batch, name)
+            rows: BoolArray | slice = slice(None)
+            if null is not None:
+                rows = ~null
+                if name in self.null_columns:
+                    weight = None if weights is None else weights[null]
+                    nulls_of_name += np.bincount(group[null], weight, len(labels))
+            weight = None if weights is None else weights[rows]
+            cells.append(histogram(values, width, group[rows], weight, len(labels), self.cells))
+        return _table(self.columns, labels, cells, nulls)
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        classes = sorted_classes(pa.concat_tables(tables)["class"])
+        names, cells, nulls = zip(*self.read(tables, classes), strict=True)
+        return _table(names, classes, cells, np.stack(nulls))
+
+    def read(
+        self, tables: Sequence[pa.Table], classes: pa.Array
+    ) -> Iterator[tuple[str, Histogram, FloatArray]]:
+        """Each column, its histogram in all tables together, and its counts of nulls ``(k,)``."""
+        features = [by_feature(table, self.columns) for table in tables]
+        for parts in zip(*features, strict=True):
+            feature, rows = parts[0][0], pa.concat_tables([rows for _, rows in parts])
+            group = label_codes(rows["class"], classes)
+            cells = histogram(
+                _flat(rows["values"]),
+                rows["width"].to_numpy().max(initial=0.0),
+                np.repeat(group, _sizes(rows)),
+                _flat(rows["counts"]),
+                len(classes),
+                self.cells,
+            )
+            nulls = np.bincount(group, rows["nulls"].to_numpy(), len(classes))
+            yield feature, cells, nulls.astype(np.float64)
+
+    def check(self, statistics: pa.Table, classes: pa.Table) -> None:
+        """Refuse a table that `merge` cannot have made; see `check_statistics`."""
+        # A merge would bring the classes of many parts, which are checked together, to one grid.
+        nothing = self.merge([statistics.slice(0, 0)])
+        if statistics.schema.remove_metadata() != nothing.schema.remove_metadata():
+            raise StoreError(f"its columns are {statistics.column_names}, or of other types.")
+        COUNT.check("nulls", statistics["nulls"])
+        counts = statistics["counts"]
+        Range(low=float(np.finfo(np.float64).tiny)).check("counts", pc.list_flatten(counts))
+        sizes = _sizes(statistics)
+        if not np.array_equal(sizes, pc.list_value_length(counts).to_numpy()):
+            raise StoreError("there are not as many counts as values.")
+        row = np.repeat(np.arange(len(sizes)), sizes)
+        rows = np.bincount(row, _flat(counts), len(sizes)) + statistics["nulls"].to_numpy()
+        check_row_counts(
+            statistics.select(["class", "feature"]).append_column("count", pa.array(rows)),
+            classes,
+            ["feature"],
+            features=self.columns,
+        )
+        labels = classes["class"].combine_chunks()
+        for feature, of in by_feature(statistics, self.columns):
+            label = label_rows(of, labels)
+            if len(np.unique(label)) < len(label):
+                raise StoreError(f"column {feature!r} has a class twice.")
+            if feature not in self.null_columns and of["nulls"].to_numpy().any():
+                raise StoreError(
+                    f"nulls of column {feature!r} are counted, which the model ignores."
+                )
+            self._check_cells(feature, of)
+
+    def _check_cells(self, feature: str, table: pa.Table) -> None:
+        """Check that each class has a cell once, on a grid of one or more widths."""
+        sizes, values = _sizes(table), _flat(table["values"])
+        width = np.repeat(table["width"].to_numpy(), sizes)
+        row = np.repeat(np.arange(len(sizes)), sizes)
+        if ((values[1:] <= values[:-1]) & (row[1:] == row[:-1])).any():
+            raise StoreError(f"column {feature!r} has a cell of a class twice, or not in order.")
+        on_grid = np.isfinite(values).all() and sizes.max(initial=0) <= self.cells
+        for of in np.unique(width[width != 0.0]):
+            mantissa, exponent = np.frexp(of)
+            edges = values[width == of]
+            on_grid &= mantissa == 0.5 and np.array_equal(
+                edges, lower_edges(edges, int(exponent) - 1)
+            )
+        if not on_grid:
+            raise StoreError(f"the cells of column {feature!r} are not those of a grid.")
+
+
+def _observed(batch: pa.RecordBatch, feature: str) -> tuple[FloatArray, float, BoolArray | None]:
+    """`numbers_rounded_down` without nulls, and the mask of the nulls ``(n,)`` if there are any."""
+    values, width = numbers_rounded_down(batch, feature)
+    if column_extremes(batch.column(feature), lambda: extremes(values))[2]:
+        null = np.isnan(values)
+        return values[~null], width, null
+    return values, width, None
+
+
+def _table(
+    features: Sequence[str], classes: pa.Array, cells: Sequence[Histogram], nulls: FloatArray
+) -> pa.Table:
+    """Statistics: one row per feature and class with a value or a null that counts.
+
+    Args:
+        features: ``d`` names.
+        classes: ``k`` labels.
+        cells: of each feature.
+        nulls: Σ w of the nulls that count, ``(d, k)``.
+    """
+    present = [histogram.counts > 0.0 for histogram in cells]
+    sizes = np.stack([mask.sum(axis=1) for mask in present])
+    feature, label = np.nonzero((sizes > 0) | (nulls > 0.0))
+    ends = pa.array(np.append(0, np.cumsum(sizes[feature, label])))
+    pairs = list(zip(cells, present, strict=True))
+    values = [np.broadcast_to(of.values, mask.shape)[mask] for of, mask in pairs]
+    counts = [of.counts[mask] for of, mask in pairs]
+    return pa.table(
+        {
+            "class": classes.take(pa.array(label)),
+            "feature": pa.array(features, pa.string()).take(pa.array(feature)),
+            "nulls": nulls[feature, label],
+            "width": np.array([histogram.width for histogram in cells])[feature],
+            "values": pa.LargeListArray.from_arrays(ends, np.concatenate(values)),
+            "counts": pa.LargeListArray.from_arrays(ends, np.concatenate(counts)),
+        }
+    )
+
+
+def tidy_cells(statistics: pa.Table) -> pa.Table:
+    """Statistics of `Discretized` as one row per class and cell: class, value, width, count."""
+    row = np.repeat(np.arange(statistics.num_rows), _sizes(statistics))
+    cells = statistics.select(["class", "width"]).take(pa.array(row))
+    cells = cells.add_column(1, "value", pc.list_flatten(statistics["values"]))
+    return cells.append_column("count", pc.list_flatten(statistics["counts"]))
+
+
+def _sizes(table: pa.Table) -> IntArray:
+    """Number of cells of each row of statistics."""
+    sizes: IntArray = pc.list_value_length(table["values"]).to_numpy()
+    return sizes
+
+
+def _flat(lists: pa.ChunkedArray) -> FloatArray:
+    """The elements of all lists, one after another."""
+    elements: FloatArray = pc.list_flatten(lists).to_numpy()
+    return elements
