@@ -2,7 +2,7 @@
 
 The public API, loaded lazily. The packages follow the pipeline::
 
-    table -> fragments -> statistics -> parameters -> log-likelihoods -> posterior -> table
+    table -> units -> statistics -> parameters -> log-likelihoods -> posterior -> table
 
     attached     methods such as `Model.save`, attached below to classes of lower packages
     release      the number of this release
@@ -14,10 +14,10 @@ The public API, loaded lazily. The packages follow the pipeline::
     execution/   engines: threads, processes, executors, Spark
     estimation/  the estimator contract, sufficient statistics, the families of densities
     model/       prior + blocks -> log-likelihoods -> posterior -> decision
-    io/          tables: plan and read fragments, stage and commit partitions
+    io/          tables: plan and read units, stage and commit partitions
     store/       saved models, aliases, evaluations, cached statistics
     analysis/    evaluation, explanation, comparison, drift
-    training/    fragments -> statistics, in one or many tasks; calibration
+    training/    units -> statistics, in one or many tasks; calibration
     scoring/     partitions -> scored partitions
     pipeline/    fit, summarize, compare, score, evaluate, cross_validate: start reading here
     sql/         a model as one SQL query; statistics that a database computes

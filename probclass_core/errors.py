@@ -247,12 +247,20 @@ def nearest(name: str, available: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def suggest(name: object, known: Iterable[str]) -> str:
+    """The known names and the one that is meant, such as ``"'mean', 'max'. Did you mean 'max'?"``.
+
+    Args:
+        name: an unknown name.
+        known: names that are available.
+    """
+    listed = list(known)
+    return f"{one_of(listed)}.{nearest(str(name), listed)}"
+
+
 def unknown_option(estimator: str, option: str, declared: Iterable[str]) -> SpecError:
     """The error for an option that an estimator does not have."""
-    known = list(declared)
-    return SpecError(
-        f"{estimator} has no option {option!r}; it has {one_of(known)}.{nearest(option, known)}"
-    )
+    return SpecError(f"{estimator} has no option {option!r}; it has {suggest(option, declared)}")
 
 
 def one_line(error: BaseException) -> str:

@@ -99,7 +99,7 @@ def after_one_new_day(days: Days) -> Outcome:
     for added in {*(store / "_statistics").rglob("*.arrow")} - before:
         added.unlink()
     model = pc.fit(days.path, days.spec, cache=store)
-    assert model.training["cache"] == {"fragments": DAYS, "reused": DAYS - 1}
+    assert model.training["cache"] == {"units": DAYS, "reused": DAYS - 1}
     return moments(model)
 
 

@@ -40,7 +40,7 @@ from probclass_core.attached import EvaluationMethods
 from probclass_core.errors import DataError, MissingLabelsError, one_of
 from probclass_core.estimation.statistics import MAX_CLASSES
 from probclass_core.execution.engine import Engine
-from probclass_core.io.table import Fragment, Plan
+from probclass_core.io.table import Plan, Unit
 from probclass_core.model.decision import REJECTION_REASONS, DecisionOption, Decisions
 from probclass_core.model.model import Model
 
@@ -346,8 +346,8 @@ class Evaluator:
         """Measure the batches of a plan on an engine, in order."""
         if engine.in_process:
             return engine.map(self.measure, plan.batches(self.model.batch_rows))
-        measure_fragment = MeasureFragment(self.model, self.compiled_rule.rule)
-        return chain.from_iterable(engine.map(measure_fragment, plan.fragments))
+        measure_unit = MeasureUnit(self.model, self.compiled_rule.rule)
+        return chain.from_iterable(engine.map(measure_unit, plan.units))
 
     def measure(self, batch: pa.RecordBatch) -> EvaluationSums:
         """The sums of one batch; safe to call from several threads."""
@@ -535,8 +535,8 @@ def _mean(total: float, rows: int) -> float | None:
 
 
 @dataclass(frozen=True)
-class MeasureFragment:
-    """The work of an engine in evaluation: measure one fragment, batch by batch."""
+class MeasureUnit:
+    """The work of an engine in evaluation: measure one unit, batch by batch."""
 
     model: Model
     decision: DecisionOption
@@ -545,6 +545,6 @@ class MeasureFragment:
     def _evaluator(self) -> Evaluator:
         return Evaluator(self.model, self.decision)
 
-    def __call__(self, fragment: Fragment) -> list[EvaluationSums]:
-        batches = in_slices(fragment.read(), self.model.batch_rows)
+    def __call__(self, unit: Unit) -> list[EvaluationSums]:
+        batches = in_slices(unit.read(), self.model.batch_rows)
         return [self._evaluator.measure(batch) for batch in batches]

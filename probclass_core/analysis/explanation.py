@@ -29,7 +29,7 @@ from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select, source_columns
 from probclass_core.attached import ExplanationMethods
-from probclass_core.errors import DataError, SpecError, nearest, one_of, shown
+from probclass_core.errors import DataError, SpecError, shown, suggest
 from probclass_core.estimation.contract import (
     FactorizedLikelihood,
     ItemizedLikelihood,
@@ -532,8 +532,7 @@ def _class_position(model: Model, label: object) -> int:
     name = category_text(label)
     if name not in model.class_names:
         raise SpecError(
-            f"the model has no class {name!r}; it has {one_of(model.class_names)}."
-            + nearest(name, model.class_names)
+            f"the model has no class {name!r}; it has {suggest(name, model.class_names)}"
         )
     return model.class_names.index(name)
 

@@ -33,7 +33,7 @@ from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import DataError
 from probclass_core.execution.engine import Engine
 from probclass_core.io.filters import partition_text
-from probclass_core.io.table import Fragment, Plan
+from probclass_core.io.table import Plan, Unit
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
 
@@ -288,11 +288,11 @@ class PairedEvaluator:
         """Measure the batches of a plan on an engine, in order."""
         if engine.in_process:
             return engine.map(self.measure, plan.batches(self._batch_rows))
-        return chain.from_iterable(engine.map(self.measure_fragment, plan.fragments))
+        return chain.from_iterable(engine.map(self.measure_unit, plan.units))
 
-    def measure_fragment(self, fragment: Fragment) -> list[PairedSums]:
-        """The sums of the batches of a fragment."""
-        return [self.measure(batch) for batch in in_slices(fragment.read(), self._batch_rows)]
+    def measure_unit(self, unit: Unit) -> list[PairedSums]:
+        """The sums of the batches of a unit."""
+        return [self.measure(batch) for batch in in_slices(unit.read(), self._batch_rows)]
 
     def measure(self, batch: pa.RecordBatch) -> PairedSums:
         """The sums of one batch; safe to call from several threads."""

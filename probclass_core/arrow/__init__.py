@@ -8,7 +8,6 @@ parts          where batches become features; parts of dates and times such as t
 unreadable     why Arrow cannot convert a data frame: the column, and how to fix it
 row_sample     a sample of rows that merges: those with the smallest hashes
 sparse_counts  columns of counts, of words or of documents as sparse matrices
-row_blocks     numeric columns in blocks of rows that fit the processor's cache
 display        reports of results as text and as HTML
 bundle         Arrow tables and a manifest as checksummed files
 """

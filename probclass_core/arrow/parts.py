@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +29,7 @@ from probclass_core.arrow.types import (
     is_text_type,
     value_type,
 )
-from probclass_core.errors import DataError, SpecError, nearest, one_of
+from probclass_core.errors import DataError, SpecError, nearest, one_of, suggest
 
 _DATE_PARTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {
     "year": pc.year,
@@ -59,7 +58,7 @@ no whole numbers that float64 cannot tell apart."""
 _ZONE = b"time_zone"
 """Key of the metadata of a feature: the time zone of its column, empty for local times."""
 
-TimeZones: TypeAlias = Mapping[str, str | None]
+TimeZones = Mapping[str, str | None]
 """Time zone by feature, None for times without one; parts of dates and of times are left out."""
 
 _PART = re.compile(r"(\w+)\((.+)\)", re.DOTALL)
@@ -241,7 +240,7 @@ def _parts_among(schema: pa.Schema, features: Sequence[str]) -> dict[str, Part]:
         if part.column not in columns:
             raise DataError(
                 f"no column {part.column!r}, which {name!r} is computed from; the table has "
-                f"{one_of(columns)}.{nearest(part.column, columns)}"
+                f"{suggest(part.column, columns)}"
             )
         check_columns(schema, [part.column])
         _check_part(part, schema.field(part.column).type)

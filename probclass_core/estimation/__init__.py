@@ -1,6 +1,9 @@
 """The estimator contract, sufficient statistics, and the families of densities.
 
 contract        the contract of a likelihood estimator and its laws: read this first
+density         densities of single columns, of which an author writes one page: Density
+column_density  what densities of single columns share, whatever their statistics
+kinds/          kinds of sufficient statistics
 options         typed options of estimators: declared, checked, described
 formulas        log-likelihoods as arithmetic of columns, from which SQL is made
 aggregates      statistics as sums and counts by class, which a database computes

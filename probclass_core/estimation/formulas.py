@@ -229,7 +229,7 @@ class Bins:
         return len(self.cuts) + 2
 
 
-Code: TypeAlias = Categories | Bins
+Code = Categories | Bins
 
 
 @dataclass(frozen=True, eq=False)

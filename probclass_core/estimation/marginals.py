@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -103,7 +103,7 @@ class Curve:
     correlation: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
-Marginal: TypeAlias = Levels | Curve
+Marginal = Levels | Curve
 
 
 def bins(cuts: FloatArray, probability: FloatArray, missing: FloatArray | None = None) -> Levels:

@@ -1,6 +1,6 @@
 """Sufficient statistics of a whole model, merged from any number of parts.
 
-``fit`` is ``finalize(merge(map(summarize, fragments)))``. A `Statistics` value is a summary of some
+``fit`` is ``finalize(merge(map(summarize, units)))``. A `Statistics` value is a summary of some
 rows: counts by class, and one Arrow table per block. It is raw: nothing in it is smoothed, floored
 or normalized, so the parts of any split of the rows merge to the same statistics. Estimators with
 the trait ``passes`` may ask for another summary of the same rows under other options, see `refine`.
@@ -93,7 +93,7 @@ _MOST_BYTES = 1 << 23
 """Memory of such tables that are merged at once, because bins and cells take much."""
 
 _MOST_STATISTICS = 257
-"""Statistics of fragments that are merged at once, the previous result included."""
+"""Statistics of units that are merged at once, the previous result included."""
 
 Merged = TypeVar("Merged")
 

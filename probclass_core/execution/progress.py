@@ -10,17 +10,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import pyarrow as pa
 
 from probclass_core.errors import SpecError, shown
 
-Progress: TypeAlias = Callable[[int, int | None], None]
+Progress = Callable[[int, int | None], None]
 """Called with ``(rows done, total rows or None if unknown)`` after each batch and once more right
 before a commit. An exception that it raises cancels the work, and nothing is committed."""
 
-ProgressOption: TypeAlias = Progress | bool | None
+ProgressOption = Progress | bool | None
 """A `Progress`; or True for a bar, in a notebook or on a terminal, and elsewhere for a line on
 stderr every few seconds."""
 

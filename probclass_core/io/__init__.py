@@ -1,7 +1,7 @@
-"""Tables: plan and read fragments, stage and commit partitions.
+"""Tables: plan and read units, stage and commit partitions.
 
 references   TableRef: the address of a table
-table        the interfaces Table, Plan, Fragment, Sink
+table        the interfaces Table, Plan, Unit, Sink
 open         open a table or a sink by path, URI or object
 filters      partition and row filters as Arrow expressions
 selection    the rows of a table that a caller asked for

@@ -1,7 +1,7 @@
 """A cache of the footers of Parquet files, so that a plan need not open files that it knows.
 
 The cache is part of the statistics that a store keeps: `Plan.footer_of` gives the footer to save
-with the statistics of a fragment, and `FooterCache.footer` gives it back to a later plan. Nothing
+with the statistics of a unit, and `FooterCache.footer` gives it back to a later plan. Nothing
 shows that a cached footer is the file's, so it only finds statistics: to read rows, plan again
 without it (`FooterCache.forget_footers`).
 """

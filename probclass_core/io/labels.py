@@ -82,14 +82,14 @@ def count_labels(
         and is_category_type(value_type(plan.schema.field(label).type))
     )
     rows = labeled = 0
-    for fragment in plan.fragments:
+    for unit in plan.units:
         counted = None
-        if by_footers and isinstance(fragment, _CountsNulls):
-            counted = fragment.footer_counts(label)
+        if by_footers and isinstance(unit, _CountsNulls):
+            counted = unit.footer_counts(label)
         if counted is not None:
             rows, labeled = rows + counted[0], labeled + counted[1]
             continue
-        for batch in fragment.read():
+        for batch in unit.read():
             rows += batch.num_rows
             labeled += batch.num_rows - class_labels(batch, label).null_count
     return LabelCounts(rows, labeled)
@@ -97,6 +97,6 @@ def count_labels(
 
 @runtime_checkable
 class _CountsNulls(Protocol):
-    """A fragment whose footer may count nulls; see `RowGroups`."""
+    """A unit whose footer may count nulls; see `RowGroups`."""
 
     def footer_counts(self, column: str) -> tuple[int, int] | None: ...

@@ -19,7 +19,7 @@ from probclass_core.errors import TableError, one_line
 from probclass_core.io.filters import Where, filtered_columns
 from probclass_core.io.table import Plan, columns_and_filter
 
-_FRAGMENT_ROWS = BATCH_ROWS
+_UNIT_ROWS = BATCH_ROWS
 
 
 class _InMemory:
@@ -63,15 +63,14 @@ class MemoryTable(_InMemory):
             )
         table = table.select(columns)
         slices = [
-            _Slice(table.slice(start, _FRAGMENT_ROWS))
-            for start in range(0, table.num_rows, _FRAGMENT_ROWS)
+            _Slice(table.slice(start, _UNIT_ROWS)) for start in range(0, table.num_rows, _UNIT_ROWS)
         ]
         return Plan(table.schema, slices, table.num_rows, None)
 
 
 @dataclass(frozen=True)
 class _Slice:
-    """Some rows of a table in memory, as a fragment."""
+    """Some rows of a table in memory, as a unit."""
 
     table: pa.Table
     digest: None = None
@@ -95,7 +94,7 @@ def _slice_from_ipc(rows: bytes) -> _Slice:
 
 
 class ReaderTable(_InMemory):
-    """A stream of batches: one fragment that can be read once."""
+    """A stream of batches: one unit that can be read once."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         self._reader = reader
@@ -119,7 +118,7 @@ class ReaderTable(_InMemory):
 
 @dataclass(frozen=True)
 class _Stream:
-    """The rows of a reader, as a fragment."""
+    """The rows of a reader, as a unit."""
 
     reader: pa.RecordBatchReader
     columns: Sequence[str]
@@ -137,7 +136,7 @@ class _Stream:
 
 
 class LazyTable(_InMemory):
-    """A lazy frame of polars: one fragment, collected in batches each time that it is read.
+    """A lazy frame of polars: one unit, collected in batches each time that it is read.
 
     Only the requested columns are collected, and polars reads ahead by a few batches. Rows keep the
     order that polars gives them.
@@ -169,7 +168,7 @@ class LazyTable(_InMemory):
 
 @dataclass(frozen=True)
 class _Collected:
-    """The rows of a lazy frame, as a fragment."""
+    """The rows of a lazy frame, as a unit."""
 
     frame: Any
     schema: pa.Schema

@@ -11,7 +11,7 @@ import pyarrow as pa
 from probclass_core.arrow.parts import part_of, source_columns
 from probclass_core.errors import DataError, nearest, one_of
 from probclass_core.io.filters import Where
-from probclass_core.io.table import Fragment, Plan, Table
+from probclass_core.io.table import Plan, Table, Unit
 
 MissingColumns = Literal["error", "warn", "allow"]
 """What happens if no file that is read has a column of the model: an error, or it is read as null,
@@ -117,29 +117,29 @@ class TableWithNulls:
         return replace(
             plan,
             schema=schema,
-            fragments=[FragmentWithNulls(fragment, schema) for fragment in plan.fragments],
+            units=[UnitWithNulls(unit, schema) for unit in plan.units],
             missing={**plan.missing, **absent},
         )
 
 
 @dataclass(frozen=True)
-class FragmentWithNulls:
-    """A fragment whose other columns are null.
+class UnitWithNulls:
+    """A unit whose other columns are null.
 
     Attributes:
-        fragment: the fragment.
+        unit: the unit.
         schema: all columns.
     """
 
-    fragment: Fragment
+    unit: Unit
     schema: pa.Schema
 
     @property
     def digest(self) -> str | None:
-        return self.fragment.digest
+        return self.unit.digest
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.fragment.read():
+        for batch in self.unit.read():
             columns = [
                 batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows)
                 for name in self.schema.names

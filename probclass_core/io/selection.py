@@ -46,7 +46,7 @@ class Selection:
         features: Sequence[str] = (),
         missing_columns: MissingColumns | None = None,
     ) -> Plan:
-        """Plan the fragments to read; text columns may be dictionaries.
+        """Plan the units to read; text columns may be dictionaries.
 
         Args:
             columns: columns of the table.

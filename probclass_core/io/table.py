@@ -1,8 +1,8 @@
-"""The interfaces of tables: plan and read fragments; stage a partition and publish it."""
+"""The interfaces of tables: plan and read units; stage a partition and publish it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -15,20 +15,19 @@ from probclass_core.arrow.arrays import (
     BATCH_ROWS,
     check_columns,
     in_slices,
-    joined,
-    read_rows,
 )
 from probclass_core.errors import one_of
 from probclass_core.execution.threads import prefetch
 from probclass_core.io.filters import Where, expression
 from probclass_core.io.footers import Footer
 
-_FRAGMENTS_TOGETHER = 64
-"""Largest number of fragments that are read at once, so that progress is reported often enough."""
 
+class Unit(Protocol):
+    """A part of a table that one worker reads, and that statistics are computed and kept of.
 
-class Fragment(Protocol):
-    """A part of a table that one worker reads independently of the others."""
+    Small files of one partition are one unit, large files are several. Where a unit ends depends
+    on its own files alone, so that a table which gains or loses files keeps its other units.
+    """
 
     @property
     def digest(self) -> str | None:
@@ -40,156 +39,89 @@ class Fragment(Protocol):
         ...
 
 
-@runtime_checkable
-class SmallFragment(Protocol):
-    """A fragment that may be read together with others, which has lower fixed costs."""
-
-    def read_together(self, fragments: Sequence[Fragment]) -> list[pa.RecordBatch] | None:
-        """Read fragments that have the rows of one batch at most.
-
-        Args:
-            fragments: fragments of the same plan, this one among them.
-
-        Returns:
-            One batch for each fragment, or None if each must be read on its own: it fails, needs a
-            retry, or has more batches.
-        """
-        ...
-
-
 @dataclass(frozen=True)
 class Plan:
-    """The fragments that answer a query.
+    """The units that answer a query.
 
     Attributes:
         schema: schema of the batches: the requested columns.
-        fragments: fragments in a fixed order, the same for the same input.
+        units: units in a fixed order, the same for the same input.
         rows: number of rows before any row filter, or None if unknown.
         snapshot: digest of the state of the input, or None if it has no stable identity.
         version: version of the table, or None if its format has no versions.
-        fragment_rows: number of rows of each fragment before any row filter; empty if unknown.
-        footers: footers of the files, by the digest of one fragment of each file; empty unless the
-            table has a footer cache.
-        from_cache: digest of the file of each fragment, or None if its footer was read from the
-            file; empty unless the table has a footer cache.
+        unit_rows: number of rows of each unit before any row filter; empty if unknown.
+        footers: footers to cache with the statistics of each unit; that of a file of several units
+            is with the first. Empty unless the table has a footer cache.
+        from_cache: digests of those files of each unit whose footers are from the cache; empty
+            unless the table has one.
         missing: number of rows in files without one of the columns, where they are null, by column.
     """
 
     schema: pa.Schema
-    fragments: Sequence[Fragment]
+    units: Sequence[Unit]
     rows: int | None
     snapshot: str | None
     version: int | None = None
-    fragment_rows: Sequence[int] = ()
-    footers: Mapping[str, Footer] = field(default_factory=dict, repr=False)
+    unit_rows: Sequence[int] = ()
+    footers: Sequence[Sequence[Footer]] = field(default=(), repr=False)
     missing: Mapping[str, int] = field(default_factory=dict)
-    from_cache: Sequence[str | None] = field(default=(), repr=False)
+    from_cache: Sequence[Collection[str]] = field(default=(), repr=False)
 
-    def batches(
-        self, rows: int = BATCH_ROWS, *, join_small: bool = False
-    ) -> Iterator[pa.RecordBatch]:
-        """Read all rows, fragment by fragment; a background thread reads files slightly ahead.
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Read all rows, unit by unit; a background thread reads files slightly ahead.
 
         Args:
             rows: maximum number of rows of a batch.
-            join_small: whether rows of small fragments may be in one batch, which is faster.
         """
-        lists: Iterable[list[Fragment]] = ([fragment] for fragment in self.fragments)
-        if join_small:
-            lists = small_together(self, enumerate(self.fragments), rows)
-        batches = chain.from_iterable(_joined(fragments, rows) for fragments in lists)
+        batches = chain.from_iterable(unit.read() for unit in self.units)
         # An input without a snapshot may be bound to its thread, as a database cursor is.
         return in_slices(batches if self.snapshot is None else prefetch(batches), rows)
 
-    def footer_of(self, fragment: Fragment) -> Footer | None:
-        """Return the footer to cache with the fragment, or None if there is none."""
-        return None if fragment.digest is None else self.footers.get(fragment.digest)
-
     def split(self, count: int) -> list[Plan]:
-        """Split into plans of consecutive fragments with about the same number of rows.
+        """Split into plans of consecutive units with about the same number of rows.
 
         Args:
-            count: maximum number of plans. Fragments are not split, and `fragment_rows` must be
+            count: maximum number of plans. Units are not split, and `unit_rows` must be
                 known if it is more than 1.
         """
         if count == 1:
             return [self]
         parts: dict[int, list[int]] = {}
-        for number, part in enumerate(balanced_parts(self.fragment_rows, count)):
+        for number, part in enumerate(balanced_parts(self.unit_rows, count)):
             parts.setdefault(part, []).append(number)
         return [self.slice(numbers[0], numbers[-1] + 1) for numbers in parts.values()]
 
     def slice(self, start: int, stop: int) -> Plan:
-        """Return the plan of fragments ``start`` to ``stop - 1``; empty if there are none."""
-        fragment_rows = self.fragment_rows[start:stop]
+        """Return the plan of units ``start`` to ``stop - 1``; empty if there are none."""
+        unit_rows = self.unit_rows[start:stop]
         return replace(
             self,
-            fragments=self.fragments[start:stop],
-            fragment_rows=fragment_rows,
+            units=self.units[start:stop],
+            unit_rows=unit_rows,
+            footers=self.footers[start:stop],
             from_cache=self.from_cache[start:stop],
-            rows=sum(fragment_rows) if self.fragment_rows else None,
+            rows=sum(unit_rows) if self.unit_rows else None,
         )
 
 
-def balanced_parts(fragment_rows: Sequence[int], count: int) -> list[int]:
-    """Assign consecutive fragments to parts with about the same number of rows.
+def balanced_parts(unit_rows: Sequence[int], count: int) -> list[int]:
+    """Assign consecutive units to parts with about the same number of rows.
 
-    A fragment goes to the part that its middle row falls into.
+    A unit goes to the part that its middle row falls into.
 
     Args:
-        fragment_rows: number of rows of each fragment; their sum is positive.
+        unit_rows: number of rows of each unit; their sum is positive.
         count: number of parts.
 
     Returns:
-        The number of its part for each fragment, ascending.
+        The number of its part for each unit, ascending.
     """
-    total, rows_before = sum(fragment_rows), 0
+    total, rows_before = sum(unit_rows), 0
     parts = []
-    for rows in fragment_rows:
+    for rows in unit_rows:
         parts.append(min(count - 1, (2 * rows_before + rows) * count // (2 * total)))
         rows_before += rows
     return parts
-
-
-def small_together(
-    plan: Plan, fragments: Iterable[tuple[int, Fragment]], most: int
-) -> Iterator[list[Fragment]]:
-    """Small fragments that follow each other, in lists to be read at once.
-
-    Args:
-        plan: the plan of the fragments.
-        fragments: some of its fragments in order, each with its position.
-        most: largest number of rows of several fragments.
-    """
-    most = min(read_rows(plan.schema), most) if plan.fragment_rows else 0
-    pending: list[Fragment] = []
-    rows = 0
-    for position, fragment in fragments:
-        new = plan.fragment_rows[position] if most else 0
-        if pending and (rows + new > most or len(pending) == _FRAGMENTS_TOGETHER):
-            yield pending
-            pending, rows = [], 0
-        pending.append(fragment)
-        rows += new if most else 1
-    if pending:
-        yield pending
-
-
-def batches_of(fragments: Sequence[Fragment]) -> list[Iterable[pa.RecordBatch]]:
-    """The batches of each of at least one fragment; see `SmallFragment`."""
-    first = fragments[0]
-    if len(fragments) > 1 and isinstance(first, SmallFragment):
-        whole = first.read_together(fragments)
-        if whole is not None:
-            return [[batch] for batch in whole]
-    return [fragment.read() for fragment in fragments]
-
-
-def _joined(fragments: Sequence[Fragment], rows: int) -> Iterable[pa.RecordBatch]:
-    """The batches of fragments, joined if there are several."""
-    if len(fragments) == 1:
-        return fragments[0].read()
-    return joined(chain.from_iterable(batches_of(fragments)), rows)
 
 
 @runtime_checkable
@@ -223,7 +155,7 @@ class Table(Protocol):
         where: Where = None,
         allow_dictionaries: bool = False,
     ) -> Plan:
-        """Plan which fragments to read.
+        """Plan which units to read.
 
         Args:
             columns: columns to read, in order; all by default.

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, as_table, check_columns
-from probclass_core.errors import SpecError, nearest, one_of, shown
+from probclass_core.errors import SpecError, one_of, shown, suggest
 from probclass_core.model.posterior import Posterior, normalize
 from probclass_core.spec.model_spec import category_text
 
@@ -94,8 +94,7 @@ class DecisionRule:
         for key in values:
             if key not in known:
                 raise SpecError(
-                    f"unknown key {key!r} in the decision rule; known: {one_of(known)}."
-                    + nearest(str(key), known)
+                    f"unknown key {key!r} in the decision rule; known: {suggest(key, known)}"
                 )
         return cls(**values)
 
@@ -211,8 +210,7 @@ def _cost_matrix(
         for name in (true, *row):
             if name not in position:
                 raise SpecError(
-                    f"the costs name class {name!r}; the model has {one_of(class_names)}."
-                    + nearest(name, class_names)
+                    f"the costs name class {name!r}; the model has {suggest(name, class_names)}"
                 )
         for prediction, cost in row.items():
             matrix[position[true], position[prediction]] = cost

@@ -1,6 +1,6 @@
 """The whole pipeline, one function for each task: start reading here.
 
-table → fragments → statistics → parameters → log-likelihoods → posterior → table
+table → units → statistics → parameters → log-likelihoods → posterior → table
 
 training          fit, summarize
 given_spec        the spec of a training

@@ -60,7 +60,7 @@ def compare(
         engine: engine that reads and summarizes.
         workers: number of workers of the engine.
         progress: True for a bar, or a function that progress is reported to.
-        cache: model store in which the statistics of fragments are cached.
+        cache: model store in which the statistics of units are cached.
 
     Raises:
         SpecError: if there are fewer than two models, names or prior do not fit, or the models have

@@ -39,7 +39,7 @@ from probclass_core.io.filters import Where
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import Fragment, Plan, Table
+from probclass_core.io.table import Plan, Table, Unit
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.finalize import finalize
 from probclass_core.model.model import Model
@@ -398,7 +398,7 @@ def _validate(
     """Evaluate a spec on the folds."""
     models = _models(plan, spec, dealer, engine, on_rows)
     evaluators = [_in_fold(i, partial(Evaluator, m, decision)) for i, m in enumerate(models)]
-    for measured in engine.map(_MeasureFolds(dealer, tuple(models), decision), plan.fragments):
+    for measured in engine.map(_MeasureFolds(dealer, tuple(models), decision), plan.units):
         for evaluator, sums in zip(evaluators, measured, strict=True):
             evaluator.add(sums)
         on_rows(sum(sums.rows for sums in measured))
@@ -438,7 +438,7 @@ def _models(
     empty = summarize_batches(spec, plan.schema, ())
     for part in inside:
         part.add(empty)
-    for statistics in engine.map(_SummarizeFolds(dealer, spec, plan.schema), plan.fragments):
+    for statistics in engine.map(_SummarizeFolds(dealer, spec, plan.schema), plan.units):
         for part, of_fold in zip(inside, statistics, strict=True):
             part.add(of_fold)
         on_rows(sum(of_fold.rows for of_fold in statistics))
@@ -454,7 +454,7 @@ def _models(
     while refined := _refined(training, passes):
         outside = {fold: statistics_accumulator() for fold in refined}
         work = _SummarizeOutside(dealer, plan.schema, refined)
-        for statistics in engine.map(work, plan.fragments):
+        for statistics in engine.map(work, plan.units):
             for fold, of_fold in zip(refined, statistics, strict=True):
                 outside[fold].add(of_fold)
         for fold, part in outside.items():
@@ -561,14 +561,14 @@ class _Dealer:
 
 @dataclass(frozen=True)
 class _SummarizeFolds:
-    """The work of an engine in the first pass: the statistics of each fold of a fragment."""
+    """The work of an engine in the first pass: the statistics of each fold of a unit."""
 
     dealer: _Dealer
     spec: ModelSpec
     schema: pa.Schema
 
-    def __call__(self, fragment: Fragment) -> list[Statistics]:
-        dealt = [(batch, self.dealer.deal(batch)) for batch in fragment.read()]
+    def __call__(self, unit: Unit) -> list[Statistics]:
+        dealt = [(batch, self.dealer.deal(batch)) for batch in unit.read()]
         return [
             summarize_batches(
                 self.spec,
@@ -591,8 +591,8 @@ class _SummarizeOutside:
     schema: pa.Schema
     specs: Mapping[int, ModelSpec]
 
-    def __call__(self, fragment: Fragment) -> list[Statistics]:
-        dealt = [(batch, self.dealer.deal(batch)) for batch in fragment.read()]
+    def __call__(self, unit: Unit) -> list[Statistics]:
+        dealt = [(batch, self.dealer.deal(batch)) for batch in unit.read()]
         return [
             summarize_batches(
                 spec,
@@ -605,7 +605,7 @@ class _SummarizeOutside:
 
 @dataclass(frozen=True)
 class _MeasureFolds:
-    """The work of an engine in evaluation: each fold of a fragment, measured by its model."""
+    """The work of an engine in evaluation: each fold of a unit, measured by its model."""
 
     dealer: _Dealer
     models: tuple[Model, ...]
@@ -615,9 +615,9 @@ class _MeasureFolds:
     def _evaluators(self) -> list[Evaluator]:
         return [Evaluator(model, self.decision) for model in self.models]
 
-    def __call__(self, fragment: Fragment) -> list[EvaluationSums]:
+    def __call__(self, unit: Unit) -> list[EvaluationSums]:
         sums = [evaluator.sums for evaluator in self._evaluators]
-        for batch in fragment.read():
+        for batch in unit.read():
             folds = self.dealer.deal(batch)
             for fold, evaluator in enumerate(self._evaluators):
                 held_out = batch.filter(pa.array(folds == fold))

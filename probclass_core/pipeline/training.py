@@ -45,7 +45,7 @@ def fit(
     progress: ProgressOption = None,
     cache: CacheOption = None,
 ) -> Model:
-    """Train a model: ``finalize(merge(map(summarize, fragments)))``.
+    """Train a model: ``finalize(merge(map(summarize, units)))``.
 
     If an estimator needs another pass over the rows, they are summarized again, see `refine`;
     ``model.training["passes"]`` is the number of passes. If the rows do not suffice for an
@@ -67,10 +67,10 @@ def fit(
         workers: number of workers of the engine; by default one per processor. The model does not
             depend on it.
         progress: True for a bar, or a function that progress is reported to; see `ProgressOption`.
-        cache: model store, or its URI, in which the statistics of fragments are cached: fragments
+        cache: model store, or its URI, in which the statistics of units are cached: units
             in the cache are not read, the others are read and cached. `True` is the store that the
             environment variable ``PROBCLASS_STORE`` names. The model does not depend on it;
-            ``model.training["cache"]`` has the number of fragments and how many were reused.
+            ``model.training["cache"]`` has the number of units and how many were reused.
 
     Raises:
         SpecError: if neither or both of spec and label are given, the spec is something else, such
@@ -145,7 +145,7 @@ def summarize(
         engine: engine that reads and summarizes.
         workers: number of workers of the engine.
         progress: True for a bar, or a function that progress is reported to.
-        cache: model store in which the statistics of fragments are cached.
+        cache: model store in which the statistics of units are cached.
         shard: shard to read, as `plan_shards` cut it; by default the whole table.
 
     Raises:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.errors import SpecError, suggest
 from probclass_core.pipeline.cross_validation import CrossValidations
 from probclass_core.plots.style import (
     GREY,
@@ -61,10 +61,7 @@ def reliability(evaluation: Evaluation, *, classes: str | Sequence[str] = ()) ->
     known = evaluation.per_class["class"].to_pylist()
     for name in classes:
         if name not in known:
-            raise SpecError(
-                f"no class {name!r} was evaluated; there are {one_of(known)}."
-                + nearest(str(name), known)
-            )
+            raise SpecError(f"no class {name!r} was evaluated; there are {suggest(name, known)}")
     curve, strip = figure.subplots(2, 1, sharex=True, height_ratios=[3.5, 1])
     curve.plot([0.0, 1.0], [0.0, 1.0], color=GREY, lw=1.0, label="perfect calibration")
     table = evaluation.reliability

@@ -24,8 +24,8 @@ from probclass_core.errors import (
     PluginError,
     SpecError,
     StoreError,
-    nearest,
     one_of,
+    suggest,
     unknown_option,
 )
 from probclass_core.plugins import hookspecs
@@ -262,9 +262,7 @@ def _check_names(manager: pluggy.PluginManager, plugin: object) -> None:
     """
     for name in dir(plugin):
         if name not in _KINDS and manager.parse_hookimpl_opts(plugin, name) is not None:
-            raise PluginError(
-                f"there is no hook {name!r}; hooks are {one_of(_KINDS)}.{nearest(name, _KINDS)}"
-            )
+            raise PluginError(f"there is no hook {name!r}; hooks are {suggest(name, _KINDS)}")
 
 
 def _check_version(plugin: object, source: str) -> None:
@@ -407,8 +405,8 @@ def _find(
     if name in descriptors:
         return descriptors[name]
     error = PluginError(
-        f"unknown {_NOUNS[kind]} {name!r}; registered: {one_of(descriptors)}."
-        f"{nearest(name, descriptors)}{_not_loaded(failures)}"
+        f"unknown {_NOUNS[kind]} {name!r}; registered: {suggest(name, descriptors)}"
+        f"{_not_loaded(failures)}"
     )
     error.__cause__ = failures[0] if failures else None
     raise error

@@ -196,7 +196,7 @@ class ScorePart:
 
         total = self.meter.zero() if self.watch else None
         with closing(part.target):
-            batches = part.plan.batches(self.model.batch_rows, join_small=True)
+            batches = part.plan.batches(self.model.batch_rows)
             for scored, sums in self.map_batches(score, batches):
                 part.target.write(scored)
                 if total is not None and sums is not None:
@@ -296,7 +296,7 @@ def _divide(plan: Plan) -> list[Plan]:
     The number of files follows from the plan and the sink alone, so that every engine writes the
     same files.
     """
-    count = -(-sum(plan.fragment_rows) // PART_ROWS)
+    count = -(-sum(plan.unit_rows) // PART_ROWS)
     return plan.split(min(max(count, 1), _MOST_PARTS))
 
 

@@ -67,7 +67,7 @@ PriorOption = Literal["estimated"] | Mapping[str, float] | None
 """Shares of the classes to have posteriors under: of training, given, or estimated by EM."""
 
 _PLANS_KEPT = 64
-"""Fragments up to which the plans of partitions are kept in memory until they are scored: a footer
+"""Units up to which the plans of partitions are kept in memory until they are scored: a footer
 takes some 3 kB per column."""
 
 
@@ -91,7 +91,7 @@ class ScoringPlanner:
         default_factory=dict, init=False
     )
     _sink: Sink | None = field(default=None, init=False)
-    _fragments_kept: int = field(default=0, init=False)
+    _units_kept: int = field(default=0, init=False)
 
     @classmethod
     def open(
@@ -139,10 +139,10 @@ class ScoringPlanner:
             TableError: if the partition does not exist, or the sink cannot store or append it.
         """
         planned = self._plan_partition(partition)
-        if self._fragments_kept >= _PLANS_KEPT:
+        if self._units_kept >= _PLANS_KEPT:
             return replace(planned, kept_plan=None)
         assert planned.kept_plan is not None
-        self._fragments_kept += len(planned.kept_plan.fragments)
+        self._units_kept += len(planned.kept_plan.units)
         return planned
 
     def row_counter(

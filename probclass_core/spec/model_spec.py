@@ -21,7 +21,7 @@ import numpy as np
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart, counted
 from probclass_core.attached import ModelSpecMethods
-from probclass_core.errors import SpecError, nearest, one_of, shown
+from probclass_core.errors import SpecError, nearest, one_of, shown, suggest
 from probclass_core.plugins.manager import (
     check_option_names,
     find_conditional,
@@ -357,8 +357,7 @@ class ModelSpec(Report, ModelSpecMethods):
             found = self._features_of(column)
             if not found:
                 raise SpecError(
-                    f"the spec has no feature {column!r}; it has {one_of(self.features)}."
-                    + nearest(str(column), self.features)
+                    f"the spec has no feature {column!r}; it has {suggest(column, self.features)}"
                 )
             left_out.update(found)
         unchanged = [block for block in self.blocks if not left_out.intersection(block.inputs)]
@@ -450,8 +449,7 @@ class ModelSpec(Report, ModelSpecMethods):
         for key in values:
             if key not in _SPEC_KEYS:
                 raise SpecError(
-                    f"unknown key {key!r} in the model spec; known: {one_of(_SPEC_KEYS)}."
-                    + nearest(str(key), _SPEC_KEYS)
+                    f"unknown key {key!r} in the model spec; known: {suggest(key, _SPEC_KEYS)}"
                 )
         if "label" not in values or "blocks" not in values:
             raise SpecError("a model spec needs the keys 'label' and 'blocks'.")

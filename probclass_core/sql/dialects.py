@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from probclass_core.errors import NotSupportedError, SpecError, nearest, one_of
+from probclass_core.errors import NotSupportedError, SpecError, suggest
 
 Explode = Callable[[str, Mapping[str, Sequence[str]], str], str]
 
@@ -304,8 +304,5 @@ def find_dialect(name: str) -> Dialect:
     """
     known = DIALECTS.get(_OTHER_NAMES.get(name, name))
     if known is None:
-        raise SpecError(
-            f"dialect {name!r} is unknown; use {one_of(list(DIALECTS))}."
-            + nearest(str(name), list(DIALECTS))
-        )
+        raise SpecError(f"dialect {name!r} is unknown; use {suggest(name, list(DIALECTS))}")
     return known

@@ -138,7 +138,7 @@ class SqlSource:
         where: Where = None,
         allow_dictionaries: bool = False,
     ) -> Plan:
-        """See `Table.plan`; the plan has one fragment."""
+        """See `Table.plan`; the plan has one unit."""
         names, row_filter = columns_and_filter(self.schema, columns, partition, where)
         with self._address.open() as database:
             dialect = database.dialect
@@ -160,7 +160,7 @@ class SqlSource:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of a table in a database that a condition selects, as a fragment.
+    """The rows of a table in a database that a condition selects, as a unit.
 
     Attributes:
         address: the table.
@@ -193,7 +193,7 @@ class _Rows:
                 yield from in_slices([kept.select(self.schema.names)], rows)
 
     def aggregate(self, spec: ModelSpec) -> Statistics | None:
-        """See `AggregatingFragment`."""
+        """See `AggregatingUnit`."""
         if self.row_filter is not None:
             log.info("%s: rows are read: the condition cannot be written as SQL.", self)
             return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from probclass_core.arrow.display import ShortRepr
-from probclass_core.errors import DataError, SpecError, nearest, one_of
+from probclass_core.errors import DataError, SpecError, suggest
 
 LESS_IS_BETTER = {"log_loss": True, "brier": True, "ece": True, "cost": True, "accuracy": False}
 """The metrics of an evaluation that can be compared."""
@@ -240,8 +240,7 @@ class Decision:
 def _check_metric(metric: str) -> None:
     if metric not in LESS_IS_BETTER:
         raise SpecError(
-            f"metric {metric!r} is unknown; use one of {one_of(LESS_IS_BETTER)}."
-            + nearest(str(metric), LESS_IS_BETTER)
+            f"metric {metric!r} is unknown; use one of {suggest(metric, LESS_IS_BETTER)}"
         )
 
 

@@ -25,6 +25,7 @@ from probclass_core.errors import (
     hide_credentials,
     nearest,
     one_of,
+    suggest,
 )
 from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.filesystem import ARROW_SCHEMES, Location, open_location
@@ -969,7 +970,7 @@ class ModelStore:
                 )
             raise StoreError(
                 f"no model {name!r} in the store at {self._files.uri_of('')}; it has "
-                f"{one_of(models)}." + nearest(name, models)
+                f"{suggest(name, models)}"
             )
         return ids
 

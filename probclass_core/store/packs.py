@@ -1,12 +1,12 @@
-"""Packs: the statistics of many fragments in one Arrow IPC file, one row per fragment.
+"""Packs: the statistics of many units in one Arrow IPC file, one row per unit.
 
-    fragment        digest of the fragment; rows are sorted by it
+    unit        digest of the unit; rows are sorted by it
     rows            number of rows summarized
     null_labels     number of rows dropped because their label is null
     stored          time of storage, ISO 8601 in UTC
-    footer_file     digest of the state of the fragment's file, or null
-    footer_schema   schema of that file, as Arrow IPC
-    footer_rows     number of rows in each of its row groups
+    footer_file     digests of the states of the unit's files
+    footer_schema   schemas of these files, as Arrow IPC
+    footer_rows     numbers of rows in each of their row groups
     sha256          SHA-256 of the tables
     tables          one field per table: an Arrow IPC stream, or null if the entry lacks the table
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -42,17 +42,17 @@ from probclass_core.io.footers import Footer
 from probclass_core.spec.model_spec import ModelSpec
 
 _HEAD = {
-    "fragment": pa.string(),
+    "unit": pa.string(),
     "rows": pa.int64(),
     "null_labels": pa.int64(),
     "stored": pa.string(),
     "sha256": pa.string(),
-    "footer_file": pa.string(),
-    "footer_rows": pa.list_(pa.int64()),
+    "footer_file": pa.list_(pa.string()),
+    "footer_rows": pa.list_(pa.list_(pa.int64())),
 }
 """Types of the columns but for the tables and the footers' schemas."""
 
-_SCALARS = ("fragment", "rows", "null_labels", "stored", "sha256")
+_SCALARS = ("unit", "rows", "null_labels", "stored", "sha256")
 _TABLES = "tables"
 
 _MAX_BATCH_BYTES = 1 << 31
@@ -61,7 +61,7 @@ _MAX_BATCH_BYTES = 1 << 31
 
 @dataclass(frozen=True)
 class Entry:
-    """The statistics of one fragment.
+    """The statistics of one unit.
 
     Attributes:
         rows: number of rows summarized.
@@ -69,7 +69,7 @@ class Entry:
         stored: time of storage, ISO 8601 in UTC.
         streams: each table as an Arrow IPC stream, by name.
         sha256: SHA-256 of the streams, when they were stored.
-        footer: footer of the fragment's file, or None.
+        footers: footers of the unit's files.
     """
 
     rows: int
@@ -77,7 +77,7 @@ class Entry:
     stored: str
     streams: Mapping[str, Buffer]
     sha256: str
-    footer: Footer | None
+    footers: Sequence[Footer]
 
     @classmethod
     def from_tables(
@@ -87,11 +87,11 @@ class Entry:
         rows: int,
         null_labels: int,
         stored: str,
-        footer: Footer | None = None,
+        footers: Sequence[Footer] = (),
     ) -> Entry:
         """An entry of these tables; see the attributes."""
         streams = {name: _to_stream(table) for name, table in tables.items()}
-        return cls(rows, null_labels, stored, streams, _streams_sha256(streams), footer)
+        return cls(rows, null_labels, stored, streams, _streams_sha256(streams), footers)
 
     @property
     def size(self) -> int:
@@ -173,9 +173,9 @@ class Pack:
             self.summary: Mapping[str, Any] = json.loads(metadata[b"summary"])
             self._columns = {name: batch.column(name).to_pylist() for name in _SCALARS}
             self._footers = _footers(batch)
-            for footer, rows in zip(self._footers, self._columns["rows"], strict=True):
-                if footer is not None and not _can_hold(footer, rows):
-                    raise ValueError(f"a footer of {sum(footer.rows)} rows, of which {rows} count")
+            for footers, rows in zip(self._footers, self._columns["rows"], strict=True):
+                if footers and not _can_hold(footers, rows):
+                    raise ValueError(f"footers of fewer rows than the {rows} that count")
             tables = batch.column(_TABLES)
             self._places = {
                 field.name: _places(array, file)
@@ -184,32 +184,32 @@ class Pack:
         except Exception as error:  # damaged values can cause any error
             raise StoreError(f"{where} is damaged: {one_line(error)}.") from error
         self.size = sum(places[-1] - places[0] for places in self._places.values())
-        self._position = {name: row for row, name in enumerate(self._columns["fragment"])}
+        self._position = {name: row for row, name in enumerate(self._columns["unit"])}
 
     @property
-    def fragments(self) -> Collection[str]:
-        """Digests of the fragments."""
+    def units(self) -> Collection[str]:
+        """Digests of the units."""
         return self._position.keys()
 
     def footers(self) -> dict[str, Footer]:
         """The footers by the digest of their file."""
-        return {footer.file: footer for footer in self._footers if footer is not None}
+        return {footer.file: footer for footers in self._footers for footer in footers}
 
-    def entry(self, fragment: str, data: Buffer) -> Entry:
-        """The entry of a fragment, whose tables are not verified yet.
+    def entry(self, unit: str, data: Buffer) -> Entry:
+        """The entry of a unit, whose tables are not verified yet.
 
         Args:
-            fragment: digest of the fragment.
+            unit: digest of the unit.
             data: bytes of the file.
         """
-        row, file = self._position[fragment], pa.py_buffer(data)
+        row, file = self._position[unit], pa.py_buffer(data)
         streams = {
             name: file.slice(places[row], places[row + 1] - places[row])
             for name, places in self._places.items()
             if places[row + 1] > places[row]
         }
-        values = {name: column[row] for name, column in self._columns.items() if name != "fragment"}
-        return Entry(**values, streams=streams, footer=self._footers[row])
+        values = {name: column[row] for name, column in self._columns.items() if name != "unit"}
+        return Entry(**values, streams=streams, footers=self._footers[row])
 
 
 def encode_pack(summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> tuple[str, bytes]:
@@ -219,23 +219,25 @@ def encode_pack(summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> tup
 
     Args:
         summary: what the entries are statistics of, as plain JSON values.
-        entries: the entries by the digest of their fragment, at least one.
+        entries: the entries by the digest of their unit, at least one.
     """
-    fragments = sorted(entries)
-    rows = [entries[fragment] for fragment in fragments]
-    footers = [entry.footer for entry in rows]
+    units = sorted(entries)
+    rows = [entries[unit] for unit in units]
+    footers = [entry.footers for entry in rows]
     values: dict[str, list[Any]] = {
-        "fragment": fragments,
+        "unit": units,
         "rows": [entry.rows for entry in rows],
         "null_labels": [entry.null_labels for entry in rows],
         "stored": [entry.stored for entry in rows],
         "sha256": [entry.sha256 for entry in rows],
-        "footer_file": [footer and footer.file for footer in footers],
-        "footer_rows": [footer and footer.rows for footer in footers],
+        "footer_file": [[footer.file for footer in of] for of in footers],
+        "footer_rows": [[footer.rows for footer in of] for of in footers],
     }
     columns = {name: pa.array(values[name], kind) for name, kind in _HEAD.items()}
-    schemas = [footer and footer.schema.serialize().to_pybytes() for footer in footers]
-    columns["footer_schema"] = pa.array(schemas, pa.binary()).dictionary_encode()
+    schemas = [footer.schema.serialize().to_pybytes() for of in footers for footer in of]
+    columns["footer_schema"] = pa.ListArray.from_arrays(
+        columns["footer_file"].offsets, pa.array(schemas, pa.binary()).dictionary_encode()
+    )
     # Rows without a label have no blocks. The fullest entry comes first, for the checksum of an
     # entry depends on the order of its tables.
     fullest_first = sorted(rows, key=lambda entry: len(entry.streams), reverse=True)
@@ -259,7 +261,7 @@ def encode_pack(summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> tup
 
 def _head_sha256(summary: bytes, batch: pa.RecordBatch) -> str:
     """SHA-256 of the summary and of every column but the tables."""
-    schemas = batch.column("footer_schema").dictionary
+    schemas = batch.column("footer_schema").values.dictionary
     sha256 = hashlib.sha256(summary)
     sha256.update(batch.schema.remove_metadata().serialize())
     sha256.update(batch.select([*_HEAD, "footer_schema"]).serialize())
@@ -267,24 +269,25 @@ def _head_sha256(summary: bytes, batch: pa.RecordBatch) -> str:
     return sha256.hexdigest()
 
 
-def _footers(batch: pa.RecordBatch) -> list[Footer | None]:
-    """The footer of each row; rows that share a schema share the object."""
+def _footers(batch: pa.RecordBatch) -> list[tuple[Footer, ...]]:
+    """The footers of each row; those that share a schema share the object."""
     encoded = batch.column("footer_schema")
-    schemas = [pa.ipc.read_schema(schema.as_buffer()) for schema in encoded.dictionary]
+    schemas = [pa.ipc.read_schema(schema.as_buffer()) for schema in encoded.values.dictionary]
+    indices = pa.ListArray.from_arrays(encoded.offsets, encoded.values.indices)
+    columns = batch.column("footer_file"), indices, batch.column("footer_rows")
     return [
-        None if file is None else Footer(file, schemas[index], tuple(rows))
-        for file, index, rows in zip(
-            batch.column("footer_file").to_pylist(),
-            encoded.indices.to_pylist(),
-            batch.column("footer_rows").to_pylist(),
-            strict=True,
+        tuple(
+            Footer(file, schemas[index], tuple(rows))
+            for file, index, rows in zip(*of_unit, strict=True)
         )
+        for of_unit in zip(*(column.to_pylist() for column in columns), strict=True)
     ]
 
 
-def _can_hold(footer: Footer, rows: int) -> bool:
-    """Whether some of the row groups of a file can have this number of rows."""
-    return min(footer.rows, default=0) >= 0 and sum(footer.rows) >= rows
+def _can_hold(footers: Sequence[Footer], rows: int) -> bool:
+    """Whether some of the row groups of files can have this number of rows."""
+    counts = [count for footer in footers for count in footer.rows]
+    return min(counts, default=0) >= 0 and sum(counts) >= rows
 
 
 def _places(array: pa.Array, file: pa.Buffer) -> list[int]:

@@ -1,14 +1,14 @@
-"""The statistics of fragments, cached in a model store, so that a fragment is read only once.
+"""The statistics of units, cached in a model store, so that a unit is read only once.
 
     <store>/_statistics/<summary digest>/<32 digits>.arrow      packs, see `packs`
 
 The summary digest covers everything that ``summarize`` depends on: label, weight, blocks, the
-versions of their estimators, and the release of probclass. The prior is not part of it. The footer
-of a fragment's file is cached with its statistics, so that a plan need not open the file.
+versions of their estimators, and the release of probclass. The prior is not part of it. The footers
+of a unit's files are cached with its statistics, so that a plan need not open the files.
 
 New statistics are written together, every few seconds and at the end. A new pack absorbs the packs
 that are no larger than itself, so the number of packs grows with the logarithm of the number of
-fragments, and so does the number of times that an entry is rewritten. The new pack is published
+units, and so does the number of times that an entry is rewritten. The new pack is published
 before the old ones are removed: a process that is killed in between leaves some entries twice, and
 a concurrent reader finds every entry.
 
@@ -53,7 +53,7 @@ CacheOption: TypeAlias = ModelStore | str | os.PathLike[str] | bool | None
 _FOLDER = "_statistics"  # not a model: the name of a model begins with a letter or digit
 _SUFFIX = ".arrow"
 
-_FORMAT = 1
+_FORMAT = 2
 """Format of the entries; raise it when they change."""
 
 _NAME_DIGITS = 32
@@ -75,7 +75,7 @@ _DAMAGED = "damaged"
 
 
 class CachedStatistics:
-    """The cached statistics of one model's fragments; a footer cache; for use by one thread.
+    """The cached statistics of one model's units; a footer cache; for use by one thread.
 
     If the store fails, this is logged once, and the work continues without the cache.
 
@@ -98,7 +98,7 @@ class CachedStatistics:
         self._read = functools.lru_cache(_MAX_PACKS_IN_MEMORY)(files.read)
         self._packs: dict[str, Pack | None] = {}  # by path; None for a damaged one
         self._damaged: set[str] = set()
-        self._path_of: dict[str | None, str] = {}  # of the pack, by fragment
+        self._path_of: dict[str | None, str] = {}  # of the pack, by unit
         self._footers: dict[str, Footer] = {}
         self._new: dict[str, Entry] = {}
         self._new_bytes = 0
@@ -123,27 +123,27 @@ class CachedStatistics:
             del self._footers[file]
         return bool(known)
 
-    def contains(self, fragment: str | None) -> bool:
-        """Whether there is an entry of the fragment; `load` may still find that it is damaged."""
-        return fragment in self._path_of
+    def contains(self, unit: str | None) -> bool:
+        """Whether there is an entry of the unit; `load` may still find that it is damaged."""
+        return unit in self._path_of
 
-    def load(self, fragment: str | None, features: pa.Schema) -> Statistics | None:
-        """Return the statistics of a fragment, or None if they are missing or damaged.
+    def load(self, unit: str | None, features: pa.Schema) -> Statistics | None:
+        """Return the statistics of a unit, or None if they are missing or damaged.
 
         Args:
-            fragment: digest of the fragment.
+            unit: digest of the unit.
             features: the model's columns as the table has them, with their canonical types.
         """
-        if not self.contains(fragment):
+        if not self.contains(unit):
             return None
         try:
-            entry = self._entry(str(fragment))
+            entry = self._entry(str(unit))
         except StoreError as error:
             self._give_up("Statistics are neither cached nor reused", error)
             return None
         if entry is None:
             return None
-        path = self._path_of[fragment]
+        path = self._path_of[unit]
         where = self._files.uri_of(path)
         try:
             statistics = entry.statistics(self._spec, features, where)
@@ -154,37 +154,37 @@ class CachedStatistics:
         self.reused += 1
         return statistics
 
-    def _entry(self, fragment: str) -> Entry | None:
-        """The entry of a fragment, or None if another process has removed it."""
+    def _entry(self, unit: str) -> Entry | None:
+        """The entry of a unit, or None if another process has removed it."""
         for _ in range(2):
-            path = self._path_of[fragment]
+            path = self._path_of[unit]
             pack = self._packs.get(path)
             try:
-                return None if pack is None else pack.entry(fragment, self._read(path))
+                return None if pack is None else pack.entry(unit, self._read(path))
             except FileNotFoundError:
                 self._open_packs()  # another process has absorbed the pack
         return None
 
     def save(
-        self, fragment: str | None, statistics: Statistics, footer: Footer | None = None
+        self, unit: str | None, statistics: Statistics, footers: Sequence[Footer] = ()
     ) -> None:
-        """Cache the statistics of a fragment; they are written by `flush` at the latest.
+        """Cache the statistics of a unit; they are written by `flush` at the latest.
 
         Args:
-            fragment: digest of the fragment.
+            unit: digest of the unit.
             statistics: statistics of its rows.
-            footer: footer of its file, to cache as well.
+            footers: footers of its files, to cache as well.
         """
-        if fragment is None or self.error is not None:
+        if unit is None or self.error is not None:
             return
         entry = Entry.from_tables(
             statistics.tables,
             rows=statistics.rows,
             null_labels=statistics.null_labels,
             stored=timestamp(),
-            footer=footer,
+            footers=footers,
         )
-        self._new[fragment] = entry
+        self._new[unit] = entry
         self._new_bytes += entry.size
         due = time.monotonic() - self._written >= _MAX_SECONDS
         if due or self._new_bytes >= _MAX_PACK_BYTES:
@@ -234,11 +234,11 @@ class CachedStatistics:
         if pack is None:
             return entries
         data = self._read(path)
-        for fragment in pack.fragments:
-            entry = pack.entry(fragment, data)
+        for unit in pack.units:
+            entry = pack.entry(unit, data)
             with suppress(StoreError):
                 entry.verify(path)
-                entries[fragment] = entry
+                entries[unit] = entry
         return entries
 
     def _open_packs(self) -> None:
@@ -264,7 +264,7 @@ class CachedStatistics:
             self._report_damage(path, error)
             return
         self._packs[path] = pack
-        self._path_of.update(dict.fromkeys(pack.fragments, path))
+        self._path_of.update(dict.fromkeys(pack.units, path))
         self._footers.update(pack.footers())
 
     def _report_damage(self, path: str, error: StoreError) -> None:
@@ -282,12 +282,12 @@ class CachedStatistics:
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """The cached statistics of one fragment.
+    """The cached statistics of one unit.
 
     Attributes:
         summary: digest of everything that ``summarize`` depends on; the same for all entries of a
             model.
-        fragment: digest of the fragment; the name of the file if that cannot be read.
+        unit: digest of the unit; the name of the file if that cannot be read.
         bytes: size of its statistics; size of the file if that cannot be read.
         label: the model's label, or None if the entry cannot be read, as below.
         estimators: names of the estimators of its blocks, in order.
@@ -297,7 +297,7 @@ class CacheEntry:
     """
 
     summary: str
-    fragment: str
+    unit: str
     bytes: int
     label: str | None = None
     estimators: tuple[str, ...] = ()
@@ -386,15 +386,15 @@ class StatisticsCache:
                     garbage = [entry for entry in file.entries if is_garbage(entry)]
                     removed.extend(garbage)
                     if garbage and not dry_run:
-                        self._remove(file, {entry.fragment for entry in garbage})
+                        self._remove(file, {entry.unit for entry in garbage})
         return _deduplicate(removed)
 
-    def _remove(self, file: _File, fragments: set[str]) -> None:
+    def _remove(self, file: _File, units: set[str]) -> None:
         """Remove some entries of a file; the others are published again before it is removed."""
         remaining = {
-            entry.fragment: file.pack.entry(entry.fragment, file.data)
+            entry.unit: file.pack.entry(entry.unit, file.data)
             for entry in file.entries
-            if file.pack is not None and entry.fragment not in fragments
+            if file.pack is not None and entry.unit not in units
         }
         if file.pack is not None and remaining:
             _write_pack(self._files, file.pack.summary, remaining)
@@ -430,26 +430,26 @@ class _File:
         data, name = files.read(path), path.rsplit("/", 1)[-1]
         try:
             pack = Pack(data, path)
-            fragments = pack.fragments
-            entries = [_describe(pack, data, fragment, summary) for fragment in fragments]
+            units = pack.units
+            entries = [_describe(pack, data, unit, summary) for unit in units]
             return cls(path, data, pack, entries)
         except Exception:  # damaged values can cause any error
             entry = CacheEntry(summary, name.removesuffix(_SUFFIX), len(data), stale=_DAMAGED)
             return cls(path, data, None, [entry])
 
 
-def _describe(pack: Pack, data: Buffer, fragment: str, folder: str) -> CacheEntry:
-    entry, summary = pack.entry(fragment, data), pack.summary
+def _describe(pack: Pack, data: Buffer, unit: str, folder: str) -> CacheEntry:
+    entry, summary = pack.entry(unit, data), pack.summary
     stale = _why_stale(summary)
     if summary["digest"] != folder:
         stale = "in the folder of another summary"
     try:
-        entry.verify(fragment)
+        entry.verify(unit)
     except StoreError:
         stale = _DAMAGED
     return CacheEntry(
         summary=folder,
-        fragment=fragment,
+        unit=unit,
         bytes=entry.size,
         label=summary["label"],
         estimators=tuple(summary["estimators"]),
@@ -460,12 +460,12 @@ def _describe(pack: Pack, data: Buffer, fragment: str, folder: str) -> CacheEntr
 
 
 def _deduplicate(entries: Iterable[CacheEntry]) -> list[CacheEntry]:
-    """The entries in order; of two of the same fragment, one that a fit would use, if any."""
+    """The entries in order; of two of the same unit, one that a fit would use, if any."""
     unique: dict[tuple[str, str], CacheEntry] = {}
     for entry in entries:
-        known = unique.setdefault((entry.summary, entry.fragment), entry)
+        known = unique.setdefault((entry.summary, entry.unit), entry)
         if known.stale is not None:
-            unique[entry.summary, entry.fragment] = entry
+            unique[entry.summary, entry.unit] = entry
     return [unique[key] for key in sorted(unique)]
 
 

@@ -166,10 +166,10 @@ def auto_spec(
         max_classes: as for `ModelSpec`.
         like: an earlier spec, such as that of yesterday's model. Its blocks are kept, cuts of
             pairs included, if their log loss on the sample is at most 1 % above that of the
-            blocks found now; then a fit with the same `cache` reads new fragments only.
+            blocks found now; then a fit with the same `cache` reads new units only.
         partition: partition to read, as for `fit`, like the arguments that follow.
         where: rows to read.
-        cache: model store in which the statistics of fragments are cached.
+        cache: model store in which the statistics of units are cached.
         engine: engine that reads and summarizes. The spec does not depend on it.
         workers: number of workers of the engine.
         progress: True for a bar, or a function that progress is reported to.

@@ -25,7 +25,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TypeAlias
 
 import numpy as np
 
@@ -52,7 +51,7 @@ _STRENGTH = 2.0
 _LEAST_GAIN = 4.0
 """Nats that a group gains at least."""
 
-Group: TypeAlias = tuple[int, ...]
+Group = tuple[int, ...]
 """Places of columns, ascending."""
 
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from probclass_core.plugins.manager import trying
 from probclass_core.testing.comparison import as_text, describe_error
 from probclass_core.testing.trial import WEIGHT, Trial
 
-Law: TypeAlias = Callable[..., None]
+Law = Callable[..., None]
 """``law(trial, table=…)``: takes some of ``table``, ``parts`` and ``rows`` by keyword."""
 
 

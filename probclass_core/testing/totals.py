@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from probclass_core.errors import DataError
 from probclass_core.model.model import Model
 from probclass_core.testing.trial import COUNTS, LABEL, Interval, Trial, rows_of_class
 
-LogDensity: TypeAlias = Callable[[FloatArray], FloatArray]
+LogDensity = Callable[[FloatArray], FloatArray]
 """From points ``(n, d)`` to log densities in each class, ``(n, k)``."""
 
 _PANEL = 4.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -41,10 +41,10 @@ class Interval(NamedTuple):
 
 LINE = Interval()
 
-Space: TypeAlias = Interval | str | None
+Space = Interval | str | None
 """What the probabilities of a column add up to 1 over; None for the values that training saw."""
 
-Outcomes: TypeAlias = Callable[[Model], pa.Table | None]
+Outcomes = Callable[[Model], pa.Table | None]
 """From a fitted model to rows whose probabilities add up to 1; None if they need not."""
 
 
@@ -148,7 +148,7 @@ class Trial:
 
 
 class InParts(MemoryTable):
-    """A table in memory with one fragment per part.
+    """A table in memory with one unit per part.
 
     Args:
         parts: tables of one schema.
@@ -161,11 +161,11 @@ class InParts(MemoryTable):
     def plan(self, columns: Sequence[str] | None = None, **rows: Any) -> Plan:
         plan = super().plan(columns, **rows)
         names = plan.schema.names
-        return replace(plan, fragments=[_Fragment(part.select(names)) for part in self._parts])
+        return replace(plan, units=[_Unit(part.select(names)) for part in self._parts])
 
 
 @dataclass(frozen=True)
-class _Fragment:
+class _Unit:
     table: pa.Table
     digest: None = None
 

@@ -1,11 +1,11 @@
-"""The rows of a training, summarized fragment by fragment: ``merge(map(summarize, fragments))``."""
+"""The rows of a training, summarized unit by unit: ``merge(map(summarize, units))``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, compress
+from itertools import compress
 from operator import not_
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -26,8 +26,8 @@ from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import (
-    Fragment,
     Plan,
+    Unit,
 )
 from probclass_core.spec.model_spec import ModelSpec
 
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class AggregatingFragment(Protocol):
-    """A fragment whose statistics may be computed without reading its rows here."""
+class AggregatingUnit(Protocol):
+    """A unit whose statistics may be computed without reading its rows here."""
 
     def aggregate(self, spec: ModelSpec) -> Statistics | None:
         """The statistics of the rows for a model, or None if the rows must be read.
 
         Raises:
-            SpecError, DataError, TableError: as `summarize_batches` and `Fragment.read`.
+            SpecError, DataError, TableError: as `summarize_batches` and `Unit.read`.
         """
         ...
 
@@ -61,15 +61,15 @@ class TrainingRows:
         spec: model of the first pass.
         partition: partition to read, or None for all.
         where: rows to read, or None for all.
-        cache: where statistics of fragments are cached; see `fit`.
+        cache: where statistics of units are cached; see `fit`.
         complete: whether the training has no other rows, so that their number says whether the
             label can be classes before all are read.
-        shard: fragments to read, or None for all.
+        shard: units to read, or None for all.
 
     Attributes:
-        plan: fragments to read.
+        plan: units to read.
         passes: number of passes made.
-        cached: cached statistics of the fragments, or None without a cache, or for statistics that
+        cached: cached statistics of the units, or None without a cache, or for statistics that
             grow with the rows, which are not cached.
     """
 
@@ -128,7 +128,7 @@ class TrainingRows:
         if self.cached is not None:
             self.cached.reused = 0
         counter = RowCounter(progress, self.plan.rows)
-        work = SummarizeFragment(spec, self.plan.schema, self._most_rows)
+        work = SummarizeUnit(spec, self.plan.schema, self._most_rows)
         return summarize_plan(self.plan, work, engine, self.cached, counter.add)
 
     def _planned(self) -> Plan:
@@ -146,8 +146,9 @@ class TrainingRows:
         while self.cached is not None and (
             files := {
                 file
-                for file, fragment in zip(self.plan.from_cache, self.plan.fragments, strict=False)
-                if file is not None and not self.cached.contains(fragment.digest)
+                for files, unit in zip(self.plan.from_cache, self.plan.units, strict=False)
+                if not self.cached.contains(unit.digest)
+                for file in files
             }
         ):
             self._forget_footers(files)
@@ -165,7 +166,7 @@ class TrainingRows:
             provenance["passes"] = self.passes
         if self._cache is not None:
             reused = 0 if self.cached is None else self.cached.reused
-            provenance["cache"] = {"fragments": len(self.plan.fragments), "reused": reused}
+            provenance["cache"] = {"units": len(self.plan.units), "reused": reused}
         return provenance
 
     def _cached_statistics(self, spec: ModelSpec) -> CachedStatistics | None:
@@ -174,86 +175,85 @@ class TrainingRows:
 
 def summarize_plan(
     plan: Plan,
-    work: SummarizeFragment,
+    work: SummarizeUnit,
     engine: Engine,
     cached: CachedStatistics | None,
     on_rows: Callable[[int], None],
 ) -> Statistics:
-    """Summarize the fragments of a plan and merge their statistics in the order of the plan.
+    """Summarize the units of a plan and merge their statistics in the order of the plan.
 
     Args:
-        plan: fragments to read.
-        work: summarizes a fragment.
+        plan: units to read.
+        work: summarizes a unit.
         engine: engine that runs the work.
-        cached: cached statistics of fragments, or None for no cache.
+        cached: cached statistics of units, or None for no cache.
         on_rows: called with numbers of rows as they are done.
 
     Raises:
         DataError, SpecError, PluginError: as `summarize_batches`.
-        TableError: if a fragment cannot be read.
+        TableError: if a unit cannot be read.
     """
-    parts = _summarize_fragments(plan, work, engine, cached, on_rows)
-    if len(plan.fragments) == 1 and engine.in_process and cached is None:
-        return merge_all(parts)
-    # The statistics of no rows: an empty table still has columns that must fit the spec.
-    return merge_all(chain([summarize_batches(work.spec, plan.schema, ())], parts))
+    if not plan.units:  # an empty table still has columns that must fit the spec
+        return summarize_batches(work.spec, plan.schema, ())
+    return merge_all(_summarize_units(plan, work, engine, cached, on_rows))
 
 
 @dataclass(frozen=True)
-class SummarizeFragment:
-    """The work of an engine in training: the statistics of one fragment."""
+class SummarizeUnit:
+    """The work of an engine in training: the statistics of one unit."""
 
     spec: ModelSpec
     schema: pa.Schema
     most_rows: int | None = None
 
     def __call__(
-        self, fragment: Fragment, on_rows: Callable[[int], None] = lambda rows: None
+        self, unit: Unit, on_rows: Callable[[int], None] = lambda rows: None
     ) -> Statistics:
-        if isinstance(fragment, AggregatingFragment):
-            statistics = fragment.aggregate(self.spec)
+        if isinstance(unit, AggregatingUnit):
+            statistics = unit.aggregate(self.spec)
             if statistics is not None:
                 on_rows(statistics.rows)
                 return statistics
-        return summarize_batches(self.spec, self.schema, fragment.read(), on_rows, self.most_rows)
+        return summarize_batches(self.spec, self.schema, unit.read(), on_rows, self.most_rows)
 
 
-def _summarize_fragments(
+def _summarize_units(
     plan: Plan,
-    summarize: SummarizeFragment,
+    summarize: SummarizeUnit,
     engine: Engine,
     cached: CachedStatistics | None,
     on_rows: Callable[[int], None],
 ) -> Iterator[Statistics]:
-    """Yield the statistics of the fragments, in order: from the cache, or summarized and cached."""
+    """Yield the statistics of the units, in order: from the cache, or summarized and cached."""
 
-    def summarized(fragments: Iterable[Fragment]) -> Iterator[Statistics]:
+    def summarized(units: Iterable[Unit]) -> Iterator[Statistics]:
         if engine.in_process:
-            yield from engine.map(partial(summarize, on_rows=on_rows), fragments)
+            yield from engine.map(partial(summarize, on_rows=on_rows), units)
             return
-        for statistics in engine.map(summarize, fragments):
+        for statistics in engine.map(summarize, units):
             on_rows(statistics.rows)
             yield statistics
 
     if cached is None:
-        yield from summarized(plan.fragments)
+        yield from summarized(plan.units)
         return
     features = feature_schema(plan.schema, summarize.spec.features)
     # This thread alone reads and writes the cache, so workers need not reach the store.
-    is_cached = [cached.contains(fragment.digest) for fragment in plan.fragments]
-    computed = summarized(compress(plan.fragments, map(not_, is_cached)))
+    is_cached = [cached.contains(unit.digest) for unit in plan.units]
+    computed = summarized(compress(plan.units, map(not_, is_cached)))
     try:
-        for position, fragment in enumerate(plan.fragments):
+        for position, unit in enumerate(plan.units):
             found = is_cached[position]
-            statistics = cached.load(fragment.digest, features) if found else None
+            statistics = cached.load(unit.digest, features) if found else None
             if statistics is not None:
                 on_rows(statistics.rows)
             else:
                 # A cached entry may turn out to be damaged or removed; summarize it after all.
                 if found and any(plan.from_cache[position : position + 1]):
                     raise _DamagedEntryError
-                statistics = next(summarized([fragment]) if found else computed)
-                cached.save(fragment.digest, statistics, plan.footer_of(fragment))
+                statistics = next(summarized([unit]) if found else computed)
+                footers = plan.footers[position] if plan.footers else ()
+                cached.save(unit.digest, statistics, footers)
             yield statistics
     finally:
         cached.flush()

@@ -1,7 +1,7 @@
-"""Shards of a table: the fragments that each of many tasks summarizes, so that one can merge.
+"""Shards of a table: the units that each of many tasks summarizes, so that one can merge.
 
 Tasks on different machines share only the model store. Each summarizes its shard and caches the
-statistics of its fragments in the store (see `store.statistics_cache`); a fit of the whole table
+statistics of its units in the store (see `store.statistics_cache`); a fit of the whole table
 then finds them all and merges them in the same order as if it had read them itself. So its model
 does not depend on the shards; a shard that failed, or a file added later, is read by the fit.
 """
@@ -30,11 +30,11 @@ _TEXT = re.compile(r"(\d+):(\d+)")
 
 @dataclass(frozen=True)
 class Shard:
-    """Consecutive fragments of a plan; as text, ``"first:stop"``.
+    """Consecutive units of a plan; as text, ``"first:stop"``.
 
     Attributes:
-        first: position of the first fragment.
-        stop: position after the last fragment.
+        first: position of the first unit.
+        stop: position after the last unit.
     """
 
     first: int
@@ -61,7 +61,7 @@ class Shard:
         return cls(int(match[1]), int(match[2]))
 
     def slice(self, plan: Plan) -> Plan:
-        """Return the plan of these fragments; it is empty if the table has shrunk since."""
+        """Return the plan of these units; it is empty if the table has shrunk since."""
         return plan.slice(self.first, self.stop)
 
 
@@ -72,13 +72,13 @@ class ShardPlan(ShortRepr):
     Attributes:
         shards: shards to summarize, in order; empty if nothing is left to summarize, or nothing can
             be cached.
-        fragments: number of fragments of the table.
-        cached: number of fragments whose statistics are in the cache.
-        rows: number of rows in the shards before any filter; cached fragments do not count.
+        units: number of units of the table.
+        cached: number of units whose statistics are in the cache.
+        rows: number of rows in the shards before any filter; cached units do not count.
     """
 
     shards: tuple[Shard, ...]
-    fragments: int
+    units: int
     cached: int
     rows: int
 
@@ -94,7 +94,7 @@ def plan_shards(
     most: int = 100,
     min_rows: int = 1_000_000,
 ) -> ShardPlan:
-    """Cut the fragments that are not cached yet into shards of about the same number of rows.
+    """Cut the units that are not cached yet into shards of about the same number of rows.
 
     Summarize each with ``summarize(…, shard=shard, cache=cache)``, anywhere and in any order, then
     call ``fit(…, cache=cache)``, all with the same source, spec, partition and where. Statistics
@@ -129,29 +129,27 @@ def plan_shards(
     rows = TrainingRows(source, spec, partition=partition, where=where, cache=cache)
     plan, cached = rows.plan, rows.cached
     summarize_batches(spec, plan.schema, ())  # refuses a spec that does not fit the columns
-    if cached is None or not plan.fragment_rows:
-        return ShardPlan((), len(plan.fragments), 0, 0)
+    if cached is None or not plan.unit_rows:
+        return ShardPlan((), len(plan.units), 0, 0)
     if cached.error is not None:
         raise cached.error
-    is_cached = [cached.contains(fragment.digest) for fragment in plan.fragments]
+    is_cached = [cached.contains(unit.digest) for unit in plan.units]
     rows_left = [
-        0 if fragment.digest is None or found else rows_of
-        for fragment, found, rows_of in zip(
-            plan.fragments, is_cached, plan.fragment_rows, strict=True
-        )
+        0 if unit.digest is None or found else rows_of
+        for unit, found, rows_of in zip(plan.units, is_cached, plan.unit_rows, strict=True)
     ]
     shards = _balance(rows_left, most, min_rows)
-    return ShardPlan(shards, len(plan.fragments), sum(is_cached), sum(rows_left))
+    return ShardPlan(shards, len(plan.units), sum(is_cached), sum(rows_left))
 
 
-def _balance(fragment_rows: Sequence[int], most: int, min_rows: int) -> tuple[Shard, ...]:
-    """Cut the fragments that have rows into runs of about the same number of rows."""
-    total = sum(fragment_rows)
+def _balance(unit_rows: Sequence[int], most: int, min_rows: int) -> tuple[Shard, ...]:
+    """Cut the units that have rows into runs of about the same number of rows."""
+    total = sum(unit_rows)
     if not total:
         return ()
     count = max(1, min(most, total // min_rows))
     runs: dict[int, list[int]] = {}
-    for position, shard in enumerate(balanced_parts(fragment_rows, count)):
-        if fragment_rows[position]:
+    for position, shard in enumerate(balanced_parts(unit_rows, count)):
+        if unit_rows[position]:
             runs.setdefault(shard, []).append(position)
     return tuple(Shard(run[0], run[-1] + 1) for run in runs.values())

@@ -129,8 +129,8 @@ def test_a_window_of_ninety_days_reads_one_new_day_per_run(
     ]
     trained = [run["train"].result for run in runs]
     assert [result["cache"] for result in trained] == [
-        {"fragments": 90, "reused": 0},
-        {"fragments": 90, "reused": 89},
+        {"units": 90, "reused": 0},
+        {"units": 90, "reused": 89},
     ]
     # A daily DAG that is triggered by hand works on the day that has just ended.
     window = [("day", ">=", "2014-03-03"), ("day", "<", "2014-06-01")]

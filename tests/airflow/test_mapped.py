@@ -62,7 +62,7 @@ def test_a_mapped_training_gives_the_model_of_one_task(
     assert sum(summary["rows"] for summary in summaries) == expected.training["rows"] == 366 * 24
     merged = ran["train.merge"].result
     assert merged["model"] == f"air@{expected.id}"
-    assert merged["cache"] == {"fragments": 12, "reused": 12}
+    assert merged["cache"] == {"units": 12, "reused": 12}
     promoted = ran["train.promote"]
     assert promoted.result["promoted"] is True
     january = pc.evaluate(expected, lake, partition={"month": "2013-01"})
@@ -101,7 +101,7 @@ def test_the_next_window_reads_only_the_new_month(
     later = [("month", ">=", "2012-11"), ("month", "<", "2013-02")]
     ran = run_dag(training("next_window", lake, store, where=later))
     assert ran["train.summarize[0]"].result["rows"] == 31 * 24
-    assert ran["train.merge"].result["cache"] == {"fragments": 3, "reused": 3}
+    assert ran["train.merge"].result["cache"] == {"units": 3, "reused": 3}
     expected = pc.fit(lake, pc.ModelSpec.from_dict(SPEC), where=later)
     assert ran["train.merge"].result["model"] == f"air@{expected.id}"
 

@@ -88,7 +88,7 @@ def test_cross_validation_counts_rows_of_a_class_that_no_other_fold_has() -> Non
 
 
 def test_checks_with_labels_judge_the_rows_of_known_classes(model: pc.Model) -> None:
-    watch = pc.Watch(min_accuracy=1.0, label_z=0.0)
+    watch = pc.Watch(min_accuracy=1.0)
     every, known = (watch.judge(pc.evaluate(model, rows), None) for rows in (ROWS, KNOWN))
     assert [one.to_dict() for one in every] == [one.to_dict() for one in known]
     assert "on 80 labeled rows" in str(every[0])

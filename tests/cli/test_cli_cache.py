@@ -25,13 +25,13 @@ def test_fit_caches_statistics_and_reports_how_many_it_reused(probclass: Any, la
     plain = probclass(f"{FIT} --json").json
     assert "cache" not in plain
     first = probclass(f"{FIT} --cache --where 'day <= 3' --json").json
-    assert first["cache"] == {"fragments": 3, "reused": 0}
+    assert first["cache"] == {"units": 3, "reused": 0}
     again = probclass(f"{FIT} --cache --json").json
-    assert again["cache"] == {"fragments": 4, "reused": 3}
+    assert again["cache"] == {"units": 4, "reused": 3}
     assert again["model_id"] == plain["model_id"]
-    assert "cached 4 of 4 fragments" in probclass.ok(f"{FIT} --cache").lines
+    assert "cached 4 of 4 units" in probclass.ok(f"{FIT} --cache").lines
     elsewhere = probclass(f"{FIT} --cache-store elsewhere --json").json
-    assert elsewhere["cache"] == {"fragments": 4, "reused": 0}
+    assert elsewhere["cache"] == {"units": 4, "reused": 0}
     assert len(pc.StatisticsCache("elsewhere").entries()) == 4
     # The pass that derives a spec has statistics of its own.
     probclass.ok("fit lake --auto --label air --name air --cache-store derived")
@@ -64,10 +64,10 @@ def test_gc_removes_damaged_and_old_statistics(probclass: Any, lake: Path) -> No
     dry_run = probclass("cache gc --dry-run --json").json
     assert dry_run["dry_run"]
     (entry,) = dry_run["removed"]
-    assert (len(entry["fragment"]), entry["stale"]) == (64, "damaged")
+    assert (len(entry["unit"]), entry["stale"]) == (64, "damaged")
     assert damaged.exists()
     shown = probclass.ok("cache gc --older-than 7").out
-    assert shown.startswith("Removed the statistics of 1 fragments, ")
+    assert shown.startswith("Removed the statistics of 1 units, ")
     assert not damaged.exists()
     assert probclass("cache gc --json").json["removed"] == []
     assert len(probclass("cache gc --older-than 0 --json").json["removed"]) == 3

@@ -1,4 +1,4 @@
-"""Specs, statistics, models, commits and fragments keep their ids; scored rows keep their bytes.
+"""Specs, statistics, models, commits and units keep their ids; scored rows keep their bytes.
 
 Stores and lakes refer to models and commits by these ids, so a change of one is a change of format.
 ``identity.json`` contains them as they were first recorded. They do not depend on the platform: all

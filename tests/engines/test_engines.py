@@ -91,7 +91,7 @@ def test_content_ids_equal_those_of_threads(model: pc.Model, lake: Path, engine:
     )
     assert fitted.id == model.id
     assert reports[-1] == (ROWS, ROWS)
-    assert len(reports) == 10, "one report per fragment"
+    assert len(reports) == 5, "one report per unit"
     assert pc.fit(lake, WEIGHTED, engine=engine).id == pc.fit(lake, WEIGHTED).id
     march: dict[str, Any] = {"partition": {"month": 3}}
     statistics = pc.summarize(lake, SPEC, engine=engine, workers=2, **march)
@@ -152,7 +152,7 @@ def test_cached_statistics_are_not_computed_again(
     store = tmp_path / "models"
     pc.summarize(lake, spec, cache=store, engine=pool, partition={"month": 2})
     models = [pc.fit(lake, spec, cache=store, engine=engine) for engine in (pool, pool, None)]
-    assert [model.training["cache"]["reused"] for model in models] == [2, 10, 10]
+    assert [model.training["cache"]["reused"] for model in models] == [1, 5, 5]
     assert {model.id for model in models} == {pc.fit(lake, spec).id}
 
 
@@ -163,14 +163,14 @@ def test_rows_in_memory_are_sent_but_not_a_reader(pool: Executor) -> None:
         pc.fit(table.to_reader(), SPEC, engine=pool)
 
 
-def test_a_fragment_that_fails_once_is_read_again(
+def test_a_unit_that_fails_once_is_read_again(
     model: pc.Model, lake: Path, tmp_path: Path, pool: Executor
 ) -> None:
     for engine, fault in (
         ("processes", workloads.kill_worker_once),
         (pool, workloads.raise_error_once),
     ):
-        source = FaultyTable(lake, 3, fault, tmp_path / fault.__name__)
+        source = FaultyTable(lake, 2, fault, tmp_path / fault.__name__)
         assert pc.fit(source, SPEC, engine=engine, workers=2).id == model.id
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -180,18 +180,18 @@ def test_a_fragment_that_fails_once_is_read_again(
     [
         (
             workloads.kill_worker,
-            r"month=01/1\.parquet \(row groups 0 to 0\): its worker was lost 3 times",
+            r"2 files from .*month=01/0\.parquet .*: its worker was lost 3 times",
         ),
         (
             workloads.raise_error,
-            r"month=01/1\.parquet .*: failed 3 times, .* RuntimeError: no such luck\.$",
+            r"2 files from .*/0\.parquet .*: failed 3 times, .* RuntimeError: no such luck\.$",
         ),
     ],
 )
-def test_a_fragment_that_always_fails_is_named(
+def test_a_unit_that_always_fails_is_named(
     lake: Path, tmp_path: Path, pool: Executor, fault: Any, message: str
 ) -> None:
-    source = FaultyTable(lake, 3, fault, tmp_path / "flag")
+    source = FaultyTable(lake, 1, fault, tmp_path / "flag")
     engine = "processes" if fault is workloads.kill_worker else pool
     with pytest.raises(pc.TableError, match=message):
         pc.fit(source, SPEC, engine=engine, workers=2)
@@ -221,7 +221,7 @@ def test_wrong_rows_give_the_same_error_at_once(pool: Executor) -> None:
 def test_a_scoring_worker_that_is_killed_half_way_leaves_nothing_behind(
     model: pc.Model, lake: Path, scored: Path, tmp_path: Path
 ) -> None:
-    source = FaultyTable(lake, 1, workloads.kill_worker_once, tmp_path / "flag")
+    source = FaultyTable(lake, 0, workloads.kill_worker_once, tmp_path / "flag")
     report = pc.score(model, source, tmp_path / "scored", engine="processes", workers=2)
     assert report.rows == ROWS
     assert file_digests(tmp_path / "scored") == file_digests(scored)

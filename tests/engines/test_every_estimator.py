@@ -1,4 +1,4 @@
-"""A model's id does not depend on which worker reads a fragment, or which one finishes first."""
+"""A model's id does not depend on which worker reads a unit, or which one finishes first."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def model(lake: Path) -> pc.Model:
 
 @pytest.fixture(scope="module")
 def slow(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> FaultyTable:
-    """The lake, whose first fragment is read last, and whose partitions take turns to be first."""
+    """The lake, whose first unit is read last, and whose partitions take turns to be first."""
     return FaultyTable(lake, 0, workloads.take_a_nap, tmp_path_factory.mktemp("unused"))
 
 
-def test_the_model_depends_on_neither_the_workers_nor_the_fragment_that_finishes_first(
+def test_the_model_depends_on_neither_the_workers_nor_the_unit_that_finishes_first(
     model: pc.Model, lake: Path, slow: FaultyTable
 ) -> None:
     assert {block.estimator for block in SPEC.blocks} == set(pc.estimators())
@@ -103,7 +103,7 @@ def test_the_model_depends_on_neither_the_workers_nor_the_fragment_that_finishes
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_the_model_does_not_depend_on_which_fragments_are_cached(
+def test_the_model_does_not_depend_on_which_units_are_cached(
     lake: Path, slow: FaultyTable, tmp_path: Path, workers: int
 ) -> None:
     cacheable = [
@@ -115,7 +115,7 @@ def test_the_model_does_not_depend_on_which_fragments_are_cached(
     for reused in (6, FILES):
         model = pc.fit(slow, spec, workers=workers, cache=tmp_path)
         assert model.id == expected.id
-        assert model.training["cache"] == {"fragments": FILES, "reused": reused}
+        assert model.training["cache"] == {"units": FILES, "reused": reused}
 
 
 def test_scored_rows_and_evaluations_keep_their_order(

@@ -21,6 +21,7 @@ from reversed_engine import ReversedEngine
 from workloads import SPEC, FaultyTable, file_digests, rows_of
 
 import probclass_core as pc
+from probclass_core.io.parquet import units
 from probclass_core.io.table import Plan
 from probclass_core.scoring import partition as scoring
 
@@ -34,6 +35,7 @@ def small_parts() -> Iterator[None]:
     """Cut partitions into parts of two files each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scoring, "PART_ROWS", ROWS // PARTS)
+        patch.setattr(units, "_UNIT_ROWS", 1)  # each file is a unit
         yield
 
 
@@ -215,17 +217,13 @@ def test_a_part_that_always_fails_is_named_and_nothing_is_committed(
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1), st.integers(1, 20))
-def test_a_plan_is_split_between_fragments_into_balanced_parts(
-    sizes: list[int], count: int
-) -> None:
+def test_a_plan_is_split_between_units_into_balanced_parts(sizes: list[int], count: int) -> None:
     sizes = [*sizes, 1]  # a plan without rows is not split
-    plan = Plan(pa.schema([]), range(len(sizes)), sum(sizes), "state", 7, fragment_rows=sizes)
+    plan = Plan(pa.schema([]), range(len(sizes)), sum(sizes), "state", 7, unit_rows=sizes)
     parts = plan.split(count)
-    assert [number for part in parts for number in part.fragments] == [*range(len(sizes))]
+    assert [number for part in parts for number in part.units] == [*range(len(sizes))]
     assert 1 <= len(parts) <= count
     for part in parts:
-        assert (
-            part.rows == sum(part.fragment_rows) == sum(sizes[number] for number in part.fragments)
-        )
+        assert part.rows == sum(part.unit_rows) == sum(sizes[number] for number in part.units)
         assert part.rows <= sum(sizes) / count + max(sizes)
         assert (part.snapshot, part.version) == ("state", 7)

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 
-def test_a_lost_worker_is_replaced_and_a_fragment_that_kills_every_worker_is_named(
+def test_a_lost_worker_is_replaced_and_a_unit_that_kills_every_worker_is_named(
     spark: SparkSession, lake: Path, tmp_path: Path
 ) -> None:
     once = FaultyTable(lake, 3, workloads.kill_worker_once, tmp_path / "flag")

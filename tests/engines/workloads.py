@@ -1,4 +1,4 @@
-"""A table for engines, fragments that fail in a worker, and values to compare."""
+"""A table for engines, units that fail in a worker, and values to compare."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import probclass_core as pc
-from probclass_core.io.table import Fragment, Plan, Table
+from probclass_core.io.table import Plan, Table, Unit
 
 SPEC = pc.ModelSpec(
     "air",
@@ -133,32 +133,32 @@ def _is_first(flag: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class FaultyFragment:
-    """A fragment that calls a function before it is read."""
+class FaultyUnit:
+    """A unit that calls a function before it is read."""
 
-    fragment: Fragment
+    unit: Unit
     fault: Callable[[Path], None]
     flag: Path
 
     @property
     def digest(self) -> str | None:
-        return self.fragment.digest
+        return self.unit.digest
 
     def read(self) -> Iterator[pa.RecordBatch]:
         self.fault(self.flag)
-        yield from self.fragment.read()
+        yield from self.unit.read()
 
     def __str__(self) -> str:
-        return str(self.fragment)
+        return str(self.unit)
 
 
 class FaultyTable:
-    """A table with one faulty fragment.
+    """A table with one faulty unit.
 
     Args:
         root: root of the table, or the table.
-        number: position of the fragment.
-        fault: function to call before the fragment is read.
+        number: position of the unit.
+        fault: function to call before the unit is read.
         flag: path that the function gets.
     """
 
@@ -175,9 +175,9 @@ class FaultyTable:
     def plan(self, *arguments: Any, **options: Any) -> Plan:
         plan = self._table.plan(*arguments, **options)
         number, fault, flag = self._fault
-        fragments = list(plan.fragments)
-        fragments[number] = FaultyFragment(fragments[number], fault, flag)
-        return replace(plan, fragments=fragments)
+        units = list(plan.units)
+        units[number] = FaultyUnit(units[number], fault, flag)
+        return replace(plan, units=units)
 
 
 def private_memory() -> int:

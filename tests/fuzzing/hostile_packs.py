@@ -57,8 +57,8 @@ class Kept:
         path: path of the pack.
         data: bytes of the pack.
         pack: the pack.
-        fragment: digest of its one fragment.
-        entry: the entry of the fragment.
+        unit: digest of its one unit.
+        entry: the entry of the unit.
         tables: tables of the entry.
         id: id of the model.
     """
@@ -67,7 +67,7 @@ class Kept:
     path: Path
     data: bytes
     pack: Pack
-    fragment: str
+    unit: str
     entry: Entry
     tables: Mapping[str, pa.Table]
     id: str
@@ -80,9 +80,9 @@ def keep(name: str, table: Path, store: Path) -> Iterator[Kept]:
     for path in sorted(store.rglob("*.arrow")):
         data = path.read_bytes()
         pack = Pack(data, name)
-        (fragment,) = pack.fragments
-        entry = pack.entry(fragment, data)
-        yield Kept(spec, path, data, pack, fragment, entry, entry.tables(name), model.id)
+        (unit,) = pack.units
+        entry = pack.entry(unit, data)
+        yield Kept(spec, path, data, pack, unit, entry, entry.tables(name), model.id)
 
 
 def fields_of(kept: Kept) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -94,7 +94,7 @@ def fields_of(kept: Kept) -> Iterator[tuple[str, tuple[Any, ...]]]:
             yield "column", (table, column)
         for path in json_paths(notes(values)):
             yield "notes", (table, *path)
-    for head in ("fragment", "rows", "null_labels", "stored", "footer"):
+    for head in ("unit", "rows", "null_labels", "stored", "footer"):
         yield "head", (head,)
     for path in json_paths(kept.pack.summary):
         yield "summary", path
@@ -106,14 +106,14 @@ def changed_entry(kept: Kept, kind: str, path: tuple[Any, ...], draw: random.Ran
     entry = kept.entry
     if kind == "head":
         if path[0] == "footer":
-            footer = entry.footer
+            (footer,) = entry.footers
             counts = draw.choice([(), (0,), (-1,), (10**12,), (*footer.rows, 5), footer.rows * 2])
             fields = list(footer.schema)
             schema = pa.schema(draw.choice([fields[1:], fields[::-1], [*fields, fields[0]]]))
             other = draw.choice([footer.file[::-1], footer.file])
             changes = [{"rows": counts}, {"schema": schema}, {"file": other}]
             footer = Footer(**{**vars(footer), **draw.choice(changes)})
-            return replace(entry, footer=draw.choice([footer, footer, None]))
+            return replace(entry, footers=draw.choice([(footer,), (footer, footer), ()]))
         values = [-1, 0, 1, entry.rows + 1, 2**62] if "o" in path[0] and path[0] != "stored" else []
         texts = ["", "x", "\0", "2999-01-01", entry.stored + "x"]
         return replace(entry, **{path[0]: draw.choice(values or texts)})
@@ -149,18 +149,18 @@ def changed_pack(
     """
     if kind == "file":
         return changed_bytes(kept.data, draw)
-    summary, fragment, entry = kept.pack.summary, kept.fragment, kept.entry
+    summary, unit, entry = kept.pack.summary, kept.unit, kept.entry
     if kind == "summary":
         summary = changed_json(summary, path, draw)
-    elif path == ("fragment",):
-        fragment = draw.choice(["", "x", fragment[::-1]])
+    elif path == ("unit",):
+        unit = draw.choice(["", "x", unit[::-1]])
     else:
         entry = changed_entry(kept, kind, path, draw)
     if not right:
         entry = replace(entry, sha256=kept.entry.sha256)
-    digest, data = encode_pack(summary, {fragment: entry})
+    digest, data = encode_pack(summary, {unit: entry})
     if not right and kind in ("head", "summary"):
-        before, _ = encode_pack(kept.pack.summary, {kept.fragment: kept.entry})
+        before, _ = encode_pack(kept.pack.summary, {kept.unit: kept.entry})
         data = data.replace(digest.encode(), before.encode())
     return data
 

@@ -95,9 +95,9 @@ def test_statistics_of_no_rows_are_computed_again(
     (kept,) = keep(name, tmp_path / "rows.parquet", tmp_path / "store")
     wrong = {**kept.tables, table: replaced(kept.tables[table], column, change)}
     entry = Entry.from_tables(
-        wrong, rows=60, null_labels=0, stored=kept.entry.stored, footer=kept.entry.footer
+        wrong, rows=60, null_labels=0, stored=kept.entry.stored, footers=kept.entry.footers
     )
-    _, data = encode_pack(kept.pack.summary, {kept.fragment: entry})
+    _, data = encode_pack(kept.pack.summary, {kept.unit: entry})
     kept.path.write_bytes(data)
     model = pc.fit(tmp_path / "rows.parquet", kept.spec, cache=tmp_path / "store")
     assert model.id == kept.id

@@ -235,16 +235,17 @@ def test_a_weighted_model_survives_the_store(tmp_path: Path) -> None:
 def test_shards_and_caches_give_one_model(tmp_path: Path) -> None:
     table = flowers(rows=900)
     folder = tmp_path / "rows"
-    folder.mkdir()
     for number, (start, stop) in enumerate(pairwise([0, 100, 500, 900])):
-        pq.write_table(table.slice(start, stop - start), folder / f"{number}.parquet")
+        part = folder / f"part={number}"
+        part.mkdir(parents=True)
+        pq.write_table(table.slice(start, stop - start), part / "rows.parquet")
     spec = weighted(A, COPY, COLOR)
     expected = pc.fit(folder, spec)
     store = tmp_path / "store"
     for shard in pc.plan_shards(folder, spec, cache=store, min_rows=1).shards:
         pc.summarize(folder, spec, shard=shard, cache=store)
     cached = pc.fit(folder, spec, cache=store)
-    assert cached.training["cache"] == {"fragments": 3, "reused": 3}
+    assert cached.training["cache"] == {"units": 3, "reused": 3}
     assert cached.id == expected.id
 
 

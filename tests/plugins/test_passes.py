@@ -117,7 +117,9 @@ def test_a_reader_cannot_be_read_in_a_second_pass() -> None:
 def test_every_pass_caches_its_own_statistics(tmp_path: Path) -> None:
     """A fit with cached statistics reads nothing in any pass; shards give the same model."""
     for start in range(0, 8, 2):
-        pq.write_table(TABLE[start : start + 2], tmp_path / f"{start}.parquet")
+        folder = tmp_path / f"part={start}"
+        folder.mkdir()
+        pq.write_table(TABLE[start : start + 2], folder / "rows.parquet")
     rows, cache = str(tmp_path), str(tmp_path / "_cache")
     with pc.trying(trimmed(3)):
         cold = pc.fit(rows, SPEC)
@@ -125,8 +127,8 @@ def test_every_pass_caches_its_own_statistics(tmp_path: Path) -> None:
             pc.summarize(rows, SPEC, shard=shard, cache=cache)
         first, again = (pc.fit(rows, SPEC, cache=cache) for _ in range(2))
         assert cold.id == first.id == again.id
-    assert first.training["cache"] == {"fragments": 4, "reused": 0}  # in the last pass
-    assert again.training["cache"] == {"fragments": 4, "reused": 4}
+    assert first.training["cache"] == {"units": 4, "reused": 0}  # in the last pass
+    assert again.training["cache"] == {"units": 4, "reused": 4}
 
 
 def test_refine_may_return_only_options_of_the_estimator() -> None:

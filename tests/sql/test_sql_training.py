@@ -337,7 +337,7 @@ def test_a_table_by_its_uri(tmp_path: Path) -> None:
         model = pc.fit(uri, spec)
         compare_parameters(expected, model)
         assert model.training["source"] == uri
-        pickle.loads(pickle.dumps(pc.open_table(uri).plan().fragments[0]))  # for other processes
+        pickle.loads(pickle.dumps(pc.open_table(uri).plan().units[0]))  # for other processes
     with pytest.raises(pc.TableError, match="read-only"):
         pc.score(expected, ROWS, uri)
 

@@ -52,8 +52,8 @@ class FootersInMemory:
     """A footer cache with the footers that a plan has read."""
 
     def __init__(self, plan: Plan | None = None) -> None:
-        footers = () if plan is None else plan.footers.values()
-        self._footers = {footer.file: footer for footer in footers}
+        footers = () if plan is None else plan.footers
+        self._footers = {footer.file: footer for of_unit in footers for footer in of_unit}
 
     def footer(self, file: str) -> Footer | None:
         return self._footers.get(file)
@@ -82,23 +82,23 @@ class CountingTable:
 
     def plan(self, *columns: Any, **options: Any) -> Plan:
         plan = with_footer_cache(open_table(self.path), self.cache).plan(*columns, **options)
-        fragments = [CountingFragment(self, fragment) for fragment in plan.fragments]
-        return dataclasses.replace(plan, fragments=fragments)
+        units = [CountingUnit(self, unit) for unit in plan.units]
+        return dataclasses.replace(plan, units=units)
 
 
 @dataclasses.dataclass
-class CountingFragment:
-    """A fragment that adds the rows read to the count of its table."""
+class CountingUnit:
+    """A unit that adds the rows read to the count of its table."""
 
     table: CountingTable
-    fragment: RowGroups
+    unit: RowGroups
 
     @property
     def digest(self) -> str | None:
-        return self.fragment.digest
+        return self.unit.digest
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.fragment.read():
+        for batch in self.unit.read():
             self.table.rows += batch.num_rows
             yield batch
 
@@ -106,7 +106,7 @@ class CountingFragment:
 def fit_and_count(
     lake: Path, store: object, spec: pc.ModelSpec = SPEC, **rows: Any
 ) -> tuple[int, int]:
-    """Fit with the cache and check the model; the numbers of rows read and fragments reused."""
+    """Fit with the cache and check the model; the numbers of rows read and units reused."""
     source = CountingTable(lake)
     model = pc.fit(source, spec, cache=store, workers=2, **rows)
     assert model.id == pc.fit(lake, spec, **rows).id

@@ -51,7 +51,7 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], tuple[int, int]]] = {
     "other bytes": (lambda data: b"\xff" * 100, (480, 0)),
     "text": (lambda data: b"{}", (480, 0)),
 }
-"""Ways to damage a pack, and the numbers of rows read and fragments reused by the next fit."""
+"""Ways to damage a pack, and the numbers of rows read and units reused by the next fit."""
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
@@ -76,7 +76,7 @@ def test_damaged_statistics_are_reported_and_computed_again(
 def test_statistics_of_another_model_are_not_used(
     lake: Path, store: pc.ModelStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The fragments of two models of the same columns have the same digests."""
+    """The units of two models of the same columns have the same digests."""
     other = dataclasses.replace(
         SPEC, blocks=[pc.Block("gaussian_shared", ["x", "y"]), SPEC.blocks[1]]
     )

@@ -43,7 +43,7 @@ def test_files_with_cached_statistics_are_not_opened(lake: Path, store: pc.Model
         os.utime(path, ns=(0, before.st_mtime_ns))
     source = CountingTable(lake)
     again = pc.fit(source, SPEC, cache=store)
-    assert again.training["cache"] == {"fragments": 8, "reused": 7}
+    assert again.training["cache"] == {"units": 8, "reused": 7}
     assert source.rows == 60
     assert pc.fit(lake, SPEC, where=days_between(DAYS[0], DAYS[6]), cache=store).id == model.id
     assert pc.plan_shards(lake, SPEC, cache=store).cached == 8
@@ -64,14 +64,14 @@ def test_a_cached_footer_is_not_used_for_a_changed_file(lake: Path, store: pc.Mo
 
 def test_a_file_that_differs_from_its_cached_footer_is_reported(lake: Path) -> None:
     first = with_footer_cache(open_table(lake), FootersInMemory()).plan()
-    fragments = first.fragments
+    units = first.units
     plan = with_footer_cache(open_table(lake), FootersInMemory(first)).plan()
-    assert [str(part) for part in plan.fragments] == [str(part) for part in fragments]
-    assert [part.digest for part in plan.fragments] == [part.digest for part in fragments]
+    assert [str(part) for part in plan.units] == [str(part) for part in units]
+    assert [part.digest for part in plan.units] == [part.digest for part in units]
     write_day(lake, DAYS[0], rows_of(0, 70))
     with pytest.raises(pc.TableError, match=rf"{DAYS[0]}.* has changed while it was being read"):
-        list(plan.fragments[0].read())
-    assert sum(batch.num_rows for batch in plan.fragments[1].read()) == 60
+        list(plan.units[0].read())
+    assert sum(batch.num_rows for batch in plan.units[1].read()) == 60
 
 
 def forge_pack(
@@ -79,7 +79,7 @@ def forge_pack(
     forge: Callable[[Footer], Footer],
     *,
     intact: bool,
-    fragment: str | None = None,
+    unit: str | None = None,
 ) -> None:
     """Change every footer in the largest pack of a store, under right checksums.
 
@@ -87,16 +87,16 @@ def forge_pack(
         store: the store.
         forge: the change.
         intact: whether the statistics are intact, or their own checksum is wrong.
-        fragment: digest to store all statistics under others than their own, or None.
+        unit: digest to store all statistics under others than their own, or None.
     """
     (path, *_) = packs(store)
     data = path.read_bytes()
     pack, entries = Pack(data, "the pack"), {}
-    for number, name in enumerate(pack.fragments):
+    for number, name in enumerate(pack.units):
         entry = pack.entry(name, data)
-        assert entry.footer is not None
-        entries[f"{fragment}{number}" if fragment else name] = dataclasses.replace(
-            entry, footer=forge(entry.footer), sha256=entry.sha256 if intact else "0" * 64
+        assert entry.footers
+        entries[f"{unit}{number}" if unit else name] = dataclasses.replace(
+            entry, footers=[*map(forge, entry.footers)], sha256=entry.sha256 if intact else "0" * 64
         )
     path.write_bytes(encode_pack(pack.summary, entries)[1])
 
@@ -115,15 +115,13 @@ FORGED_FOOTERS = {
 
 
 @pytest.mark.parametrize("forged", FORGED_FOOTERS)
-@pytest.mark.parametrize(
-    ("intact", "fragment"), [(True, None), (True, "none"), (False, None)], ids=str
-)
+@pytest.mark.parametrize(("intact", "unit"), [(True, None), (True, "none"), (False, None)], ids=str)
 def test_a_pack_with_forged_footers_gives_the_model_of_the_files(
-    lake: Path, store: pc.ModelStore, forged: str, intact: bool, fragment: str | None
+    lake: Path, store: pc.ModelStore, forged: str, intact: bool, unit: str | None
 ) -> None:
     """Whether its statistics are found, are those of no file, or are damaged."""
     model = pc.fit(lake, SPEC, cache=store)
-    forge_pack(store, FORGED_FOOTERS[forged], intact=intact, fragment=fragment)
+    forge_pack(store, FORGED_FOOTERS[forged], intact=intact, unit=unit)
     again = pc.fit(lake, SPEC, cache=store)
     assert again.id == model.id
     assert again.training["cache"]["reused"] <= 8
@@ -170,7 +168,7 @@ def test_text_of_any_type_is_read_the_same_with_cached_footers(
     with_cache = with_footer_cache(open_table(tmp_path / "lake"), FootersInMemory(plan))
     again = with_cache.plan(["text", "id"], allow_dictionaries=True)
     assert again.schema == plan.schema
-    assert [part.digest for part in again.fragments] == [part.digest for part in plan.fragments]
+    assert [part.digest for part in again.units] == [part.digest for part in plan.units]
     for read in (plan, again):
         rows = [row["text"] for batch in read.batches() for row in batch.to_pylist()]
         assert rows == ([*values, "p", None, "q"] if swapped else ["p", None, "q", *values])

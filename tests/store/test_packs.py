@@ -36,22 +36,22 @@ TABLES: Mapping[str, pa.Table] = {
 SUMMARY = {"model": "m"}
 
 
-def entry_of(tables: Mapping[str, pa.Table], rows: int = 0, footer: Footer | None = None) -> Entry:
+def entry_of(tables: Mapping[str, pa.Table], rows: int = 0, *footers: Footer) -> Entry:
     stored = "2014-01-01T00:00:00+00:00"
-    return Entry.from_tables(tables, rows=rows, null_labels=1, stored=stored, footer=footer)
+    return Entry.from_tables(tables, rows=rows, null_labels=1, stored=stored, footers=footers)
 
 
 def entries_in(data: bytes) -> dict[str, Entry]:
     pack = Pack(data, "the pack")
     assert pack.summary == SUMMARY
-    return {fragment: pack.entry(fragment, data) for fragment in pack.fragments}
+    return {unit: pack.entry(unit, data) for unit in pack.units}
 
 
 @pytest.mark.parametrize("counts", [(-1, 10), (3, 5), ()])
 def test_a_footer_with_fewer_rows_than_its_entry_is_damage(counts: tuple[int, ...]) -> None:
     footer = Footer("a file", TABLE.schema, counts)
     _, data = encode_pack(SUMMARY, {"a": entry_of({"classes": TABLE}, 9, footer)})
-    with pytest.raises(pc.StoreError, match="the pack is damaged: a footer"):
+    with pytest.raises(pc.StoreError, match="the pack is damaged: footers"):
         Pack(data, "the pack")
 
 
@@ -60,7 +60,7 @@ def test_tables_and_footers_are_read_back_unchanged() -> None:
         name: entry_of(
             {"statistics": table, **({} if name == "no rows" else {"more": TABLE})},
             table.num_rows,
-            None if name == "chunks" else Footer(name, TABLE.schema, (3, 9)),
+            *([] if name == "chunks" else [Footer(name, TABLE.schema, (3, 9)), FOOTER]),
         )
         for name, table in TABLES.items()
     }
@@ -71,9 +71,10 @@ def test_tables_and_footers_are_read_back_unchanged() -> None:
         assert name == "no rows" or tables["more"].equals(TABLE)
         assert (entry.rows, entry.null_labels) == (TABLES[name].num_rows, 1)
         assert entry.stored == entries[name].stored
-        assert entry.footer == entries[name].footer
+        assert entry.footers == entries[name].footers
     footers = Pack(data, "the pack").footers()
-    assert footers == {name: entries[name].footer for name in TABLES if name != "chunks"}
+    names = [name for name in TABLES if name != "chunks"]
+    assert footers == {FOOTER.file: FOOTER, **{name: entries[name].footers[0] for name in names}}
 
 
 def test_equal_entries_give_equal_bytes_in_any_order_and_after_any_merge() -> None:
@@ -89,6 +90,6 @@ def test_equal_entries_give_equal_bytes_in_any_order_and_after_any_merge() -> No
 def test_a_pack_is_an_arrow_file_of_arrow_streams() -> None:
     _, data = encode_pack(SUMMARY, {"first": entry_of({"statistics": TABLE}, 12, FOOTER)})
     (row,) = pa.ipc.open_file(data).read_all().to_pylist()
-    assert (row["fragment"], row["rows"], row["footer_rows"]) == ("first", 12, [3, 9])
+    assert (row["unit"], row["rows"], row["footer_rows"]) == ("first", 12, [[3, 9]])
     assert pa.ipc.open_stream(row["tables"]["statistics"]).read_all().equals(TABLE)
-    assert pa.ipc.read_schema(pa.py_buffer(row["footer_schema"])) == TABLE.schema
+    assert pa.ipc.read_schema(pa.py_buffer(row["footer_schema"][0])) == TABLE.schema

@@ -45,10 +45,10 @@ def test_the_model_equals_that_of_one_task_and_the_last_task_reads_nothing(
     for shard in shards:
         pc.summarize(lake, SPEC, cache=store.uri, shard=shard, workers=1, **rows)
     model = pc.fit(lake, SPEC, cache=store, **rows)
-    assert model.training["cache"] == {"fragments": plan.fragments, "reused": plan.fragments}
+    assert model.training["cache"] == {"units": plan.units, "reused": plan.units}
     assert model.id == pc.fit(lake, SPEC, **rows).id
     again = pc.plan_shards(lake, SPEC, cache=store, most=most, min_rows=1, **rows)
-    assert again == pc.ShardPlan((), plan.fragments, plan.fragments, 0)
+    assert again == pc.ShardPlan((), plan.units, plan.units, 0)
 
 
 def test_a_lost_shard_and_a_new_file_are_read_by_the_fit(lake: Path, store: pc.ModelStore) -> None:
@@ -58,7 +58,7 @@ def test_a_lost_shard_and_a_new_file_are_read_by_the_fit(lake: Path, store: pc.M
     pq.write_table(rows_of(7), lake / "day=2014-01-02" / "more.parquet")
     model = pc.fit(lake, SPEC, cache=store)
     lost = plan.shards[0].stop - plan.shards[0].first
-    assert model.training["cache"] == {"fragments": 13, "reused": 12 - lost}
+    assert model.training["cache"] == {"units": 12, "reused": 11 - lost + 1}
     assert model.id == pc.fit(lake, SPEC).id
 
 
@@ -126,5 +126,5 @@ def test_shards_cover_all_rows_once_and_are_balance(
     assert sum(rows) == total
     if shards:
         assert 0 not in rows
-        # No shard is more than a fair share and one fragment.
+        # No shard is more than a fair share and one unit.
         assert max(rows) <= total / max(1, min(most, total // min_rows)) + max(sizes)

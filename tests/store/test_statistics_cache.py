@@ -1,4 +1,4 @@
-"""Cached statistics are reused for unchanged fragments, and give the same model."""
+"""Cached statistics are reused for unchanged units, and give the same model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ import probclass_core as pc
 from probclass_core.plugins.manager import find_estimator
 
 
-def test_cached_fragments_are_not_read_again(lake: Path, store: pc.ModelStore) -> None:
+def test_cached_units_are_not_read_again(lake: Path, store: pc.ModelStore) -> None:
     assert fit_and_count(lake, store) == (480, 0)
     assert fit_and_count(lake, store) == (0, 8)
     assert fit_and_count(lake, Path(store.uri)) == (0, 8)
@@ -94,7 +94,7 @@ def test_sources_and_conditions_without_a_digest_are_not_cached(
         assert first == second
         assert second[1] == 0
     in_memory = pc.fit(rows_of(0), SPEC, cache=store)
-    assert in_memory.training["cache"] == {"fragments": 1, "reused": 0}
+    assert in_memory.training["cache"] == {"units": 1, "reused": 0}
     unnamed = ds.dataset(lake, format="parquet")
     for _ in range(2):
         assert pc.fit(unnamed, SPEC, cache=store).training["cache"]["reused"] == 0

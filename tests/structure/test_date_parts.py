@@ -163,7 +163,8 @@ def plain(table: pa.Table) -> pc.Model:
 def written(table: pa.Table, folder: Path) -> Path:
     folder.mkdir()
     for number in range(3):
-        pq.write_table(table.slice(200 * number, 200), folder / f"{number}.parquet")
+        (folder / f"part={number}").mkdir()
+        pq.write_table(table.slice(200 * number, 200), folder / f"part={number}" / "rows.parquet")
     return folder
 
 
@@ -185,7 +186,7 @@ def test_a_model_of_parts_is_the_model_of_such_columns(
     assert model.parameters == plain.parameters
     assert model.block_weights == plain.block_weights
     cached = pc.fit(files, SPEC, cache=str(tmp_path))
-    assert cached.training["cache"] == {"fragments": 3, "reused": 3}
+    assert cached.training["cache"] == {"units": 3, "reused": 3}
     assert cached.id == model.id
     shards = [
         pc.merge([pc.summarize(rows, SPEC, shard=f"{n}:{n + 1}") for n in range(3)])

@@ -64,9 +64,10 @@ def test_a_sorted_label_is_refused_although_its_first_rows_have_few_values() -> 
 
 def test_a_mapped_training_is_refused_when_its_parts_are_merged(tmp_path: Path) -> None:
     lake, store = tmp_path / "lake", tmp_path / "store"
-    lake.mkdir()
     for part in range(3):
-        pq.write_table(PRICES.slice(part * 18_000, 18_000), lake / f"{part}.parquet")
+        folder = lake / f"part={part}"
+        folder.mkdir(parents=True)
+        pq.write_table(PRICES.slice(part * 18_000, 18_000), folder / "rows.parquet")
     plan = pc.plan_shards(lake, SPEC, cache=store, min_rows=1)
     assert len(plan.shards) > 1
     for shard in plan.shards:

@@ -107,7 +107,7 @@ def test_a_filtered_read_opens_only_the_files_that_may_match(tmp_path: Path) -> 
         assert len(list(dataset.get_fragments(condition))) == files, condition
         assert dataset.to_table(filter=condition).num_rows == count, condition
     plan = pc.open_table(tmp_path / "scored").plan(where=[("double", ">", 2.0)])
-    assert len(plan.fragments) == 1
+    assert len(plan.units) == 1
     for month in MONTHS[:2]:
         for path in (tmp_path / "scored" / f"month={month}").glob("*.parquet"):
             path.unlink()

@@ -96,8 +96,8 @@ def test_text_in_delta_encodings_is_read(tmp_path: Path, encoding: str) -> None:
     options = {"use_dictionary": False, "column_encoding": encodings}
     pq.write_table(table, path, row_group_size=25, **options)
     plan = open_table(path).plan(["wind", "air"], allow_dictionaries=True)
-    (fragment,) = plan.fragments
-    assert pa.Table.from_batches(fragment.read()).cast(table.schema) == table
+    (unit,) = plan.units
+    assert pa.Table.from_batches(unit.read()).cast(table.schema) == table
     spec = pc.ModelSpec("air", {"categorical": ["wind"]})
     assert pc.fit(path, spec).id == pc.fit(table, spec).id
 

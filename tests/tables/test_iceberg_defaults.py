@@ -130,9 +130,7 @@ def test_the_default_of_a_later_column_of_that_name_is_read(tmp_path: Path) -> N
         with lake.table("lake").update_schema() as change:
             change.add_column("note", StringType(), default_value=default)
         assert read(lake.ref("lake")) == [{"x": 1.0, "note": default}]
-        digests |= {
-            fragment.digest for fragment in pc.open_table(lake.ref("lake")).plan().fragments
-        }
+        digests |= {unit.digest for unit in pc.open_table(lake.ref("lake")).plan().units}
         with lake.table("lake").update_schema() as change:
             change.delete_column("note")
     assert len(digests) == 2, "kept statistics of the one are not those of the other"

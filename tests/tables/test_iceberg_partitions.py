@@ -37,7 +37,7 @@ def test_a_table_partitioned_by_a_transform_is_read(lake: IcebergLake) -> None:
     table = pc.open_table(lake.ref("timed"))
     assert table.partition_columns == []
     february = table.plan(where=[("time", ">=", "2014-02-01")])
-    assert (len(february.fragments), february.rows) == (1, 20)
+    assert (len(february.units), february.rows) == (1, 20)
 
 
 TRANSFORMS: dict[str, list[tuple[str, Transform[Any, Any]]]] = {

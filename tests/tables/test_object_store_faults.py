@@ -121,7 +121,7 @@ def test_no_row_is_read_twice_if_a_file_fails_half_way(
     pq.write_table(rows, tmp_path / "rows" / "0.parquet", row_group_size=BATCH_ROWS // 4)
     bucket.copy_from(tmp_path / "rows", "rows")
     plan = pc.open_table(through("rows")).plan()
-    [fragment] = plan.fragments
+    [unit] = plan.units
     # More often than the library itself retries.
     fault = Fault("cut", r"GET .*parquet bytes=[1-9]\d{7}", times=6)
     proxy.faults.append(fault)
@@ -132,7 +132,7 @@ def test_no_row_is_read_twice_if_a_file_fails_half_way(
         return skip_rows(count, batches)
 
     monkeypatch.setattr("probclass_core.io.retry.skip_rows", skip)
-    assert pa.Table.from_batches(fragment.read()).equals(rows)
+    assert pa.Table.from_batches(unit.read()).equals(rows)
     assert fault.met > fault.times
     assert read_before[0] == 0
     assert read_before[-1] > 0, "it failed at once, not half-way"
@@ -183,8 +183,8 @@ def test_an_object_replaced_while_it_is_read_is_an_error(bucket: Bucket) -> None
     for _ in range(50):
         pq.write_table(old, path, filesystem=bucket.filesystem)
         before = bucket.filesystem.get_file_info(path)
-        [fragment] = pc.open_table(bucket.at("rows")).plan().fragments
-        reading = fragment.read()
+        [unit] = pc.open_table(bucket.at("rows")).plan().units
+        reading = unit.read()
         next(reading)
         pq.write_table(new, path, filesystem=bucket.filesystem)
         with pytest.raises(pc.TableError, match=r"rows/0\.parquet has changed while"):

@@ -74,8 +74,8 @@ def remove(first: Path, second: Path) -> None:
 def test_a_file_that_is_replaced_while_it_is_read(
     files: tuple[Path, Path], change: Callable[[Path, Path], None], begun: bool
 ) -> None:
-    [fragment] = pc.open_table(files[0].parent).plan().fragments
-    batches = fragment.read()
+    [unit] = pc.open_table(files[0].parent).plan().units
+    batches = unit.read()
     if begun:
         next(batches)
     change(*files)

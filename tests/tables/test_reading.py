@@ -88,7 +88,7 @@ def test_a_file_is_read_as_pyarrow_reads_it(
     pq.write_table(rows, tmp_path / "t.parquet", row_group_size=row_group, data_page_size=page)
     columns = data.draw(st.lists(st.sampled_from(sorted(kinds)), min_size=1, unique=True))
     plan = open_table(tmp_path / "t.parquet").plan(columns, allow_dictionaries=True)
-    batches = (batch for fragment in plan.fragments for batch in fragment.read())
+    batches = (batch for unit in plan.units for batch in unit.read())
     found = [row for batch in batches for row in batch.to_pylist()]
     assert found == rows.select(columns).to_pylist()
 
@@ -96,17 +96,17 @@ def test_a_file_is_read_as_pyarrow_reads_it(
 def test_a_column_named_like_a_field_of_a_struct_is_read_alone(tmp_path: Path) -> None:
     rows = pa.table({"x": [{"part": 1}, {"part": 2}], "x.part": ["a", "b"]})
     pq.write_table(rows, tmp_path / "t.parquet", row_group_size=1)
-    (fragment,) = open_table(tmp_path / "t.parquet").plan(["x.part"]).fragments
-    assert pa.Table.from_batches(fragment.read()) == rows.select(["x.part"])
+    (unit,) = open_table(tmp_path / "t.parquet").plan(["x.part"]).units
+    assert pa.Table.from_batches(unit.read()) == rows.select(["x.part"])
 
 
 def test_rows_that_arrow_does_not_find_are_an_error(tmp_path: Path) -> None:
     """Arrow ends at an empty page of a list, as if it were the last one."""
     rows = pa.table({"x": [["a", "b"], [], None]})
     pq.write_table(rows, tmp_path / "t.parquet", row_group_size=1, data_page_size=1)
-    (fragment,) = open_table(tmp_path / "t.parquet").plan().fragments
+    (unit,) = open_table(tmp_path / "t.parquet").plan().units
     with pytest.raises(pc.TableError, match="pages have 0 rows, but its footer says 3"):
-        list(fragment.read())
+        list(unit.read())
 
 
 def test_file_directory_uri_and_dataset_give_the_same_model(tmp_path: Path) -> None:
@@ -501,12 +501,9 @@ def test_batches_for_many_classes_have_few_rows() -> None:
 
 
 @pytest.mark.parametrize("classes", [3, 70])
-def test_many_small_files_have_the_model_of_their_statistics_merged(
-    tmp_path: Path, classes: int
-) -> None:
-    """Small files are summarized together, which must not change the last bit of a model."""
+def test_many_small_files_have_the_statistics_of_their_rows(tmp_path: Path, classes: int) -> None:
     noise = np.random.default_rng(0)
-    for number in range(80):  # so many that they are read together
+    for number in range(80):
         size = int(noise.integers(1, 30))
         gap = noise.random(size) < 0.2
         label = [str(code) for code in noise.integers(0, classes, size)]
@@ -529,10 +526,15 @@ def test_many_small_files_have_the_model_of_their_statistics_merged(
     ]
     spec = pc.ModelSpec("label", blocks)
     one_by_one = pc.merge([pc.summarize(file, spec) for file in sorted(tmp_path.iterdir())])
+    plan = pc.open_table(tmp_path).plan()
+    assert len(plan.units) < 20
     together = pc.summarize(tmp_path, spec)
     assert together.column_values == one_by_one.column_values
     assert (together.rows, together.null_labels) == (one_by_one.rows, one_by_one.null_labels)
-    assert pc.fit(tmp_path, spec).id == pc.finalize(one_by_one).id
+    assert together.classes == one_by_one.classes
+    rows = pa.Table.from_batches(plan.batches())
+    expected = pc.finalize(one_by_one).log_likelihood_by_block(rows)
+    np.testing.assert_allclose(pc.finalize(together).log_likelihood_by_block(rows), expected)
 
 
 def test_a_damaged_file_among_many_small_ones_is_named(tmp_path: Path) -> None:

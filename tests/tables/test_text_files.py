@@ -159,21 +159,21 @@ def test_statistics_of_unchanged_files_are_reused(tmp_path: Path) -> None:
     lake, store = tmp_path / "lake", pc.ModelStore(tmp_path / "models")
     in_two_files(lake, "{}.csv")
     model = pc.fit(lake, SPEC, cache=store)
-    assert model.training["cache"] == {"fragments": 2, "reused": 0}
+    assert model.training["cache"] == {"units": 2, "reused": 0}
     write(lake / "2.csv", as_csv(trips(seed=3)))
     again = pc.fit(lake, SPEC, cache=store)
-    assert again.training["cache"] == {"fragments": 3, "reused": 2}
+    assert again.training["cache"] == {"units": 3, "reused": 2}
     assert again.id == pc.fit(lake, SPEC).id
     other = pc.TableRef(str(lake), options={"null": ["north"]})
     assert pc.fit(other, SPEC, cache=store).training["cache"]["reused"] == 0
 
 
-def test_a_fragment_reads_the_same_rows_in_another_process(tmp_path: Path) -> None:
+def test_a_unit_reads_the_same_rows_in_another_process(tmp_path: Path) -> None:
     write(tmp_path / "month=1" / "part.jsonl.gz", as_json_lines(trips()))
     plan = pc.open_table(tmp_path).plan(["fare", "month"], where=[("night", "==", True)])
-    for fragment in plan.fragments:
-        copy = pickle.loads(pickle.dumps(fragment))
-        assert list(copy.read()) == list(fragment.read())
+    for unit in plan.units:
+        copy = pickle.loads(pickle.dumps(unit))
+        assert list(copy.read()) == list(unit.read())
 
 
 @pytest.mark.parametrize("to_text", [as_csv, as_json_lines])
@@ -185,7 +185,7 @@ def test_rows_do_not_depend_on_the_size_of_blocks(
     module = {"csv": "csv", "jsonl": "json_lines"}[suffix]
     monkeypatch.setattr(f"probclass_core.io.text.{module}.BLOCK_BYTES", 2000)
     table = pc.open_table(path)
-    batches = list(table.plan().fragments[0].read())
+    batches = list(table.plan().units[0].read())
     assert len(batches) >= 10
     assert pa.Table.from_batches(batches).equals(trips(300))
 

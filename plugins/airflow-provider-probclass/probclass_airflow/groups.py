@@ -46,7 +46,7 @@ def train_task_group(
     The tasks are ``plan``, ``summarize``, ``merge`` and ``promote``, which evaluates the model and
     the champion in one pass and records both evaluations. If the champion stays, tasks downstream
     of the group run all the same, unless ``on_refusal`` says otherwise. Statistics are stored, so a
-    later run reads only new fragments; without new fragments, ``summarize`` is skipped.
+    later run reads only new units; without new units, ``summarize`` is skipped.
 
     Args:
         group_id: id of the group, the prefix of its task ids.
@@ -98,7 +98,7 @@ def train_task_group(
             model=model,
             density_quantiles=density_quantiles,
             workers=workers,
-            # Without new fragments all mapped tasks are skipped, and the merge must still run.
+            # Without new units all mapped tasks are skipped, and the merge must still run.
             trigger_rule="none_failed_min_one_success",
             **training,
         )

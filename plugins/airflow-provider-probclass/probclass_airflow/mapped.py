@@ -1,7 +1,7 @@
 """One table, many tasks: plans to map over, the summary of a shard, and the merge.
 
 Mapped tasks share statistics through the model store, where each task stores the statistics of the
-fragments that it has read. XCom has only the shards, such as ``"0:8"``, one for each mapped task.
+units that it has read. XCom has only the shards, such as ``"0:8"``, one for each mapped task.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MAX_XCOM_BYTES = 4096
 
 
 class ProbClassPlanShardsOperator(ProbClassOperator):
-    """Divide the fragments that a training has not read yet into shards of about equal size.
+    """Divide the units that a training has not read yet into shards of about equal size.
 
-    Map a `ProbClassSummarizeOperator` over the output, then merge. Fragments whose statistics are
-    in the store already are in no shard, so without new fragments the list is empty.
+    Map a `ProbClassSummarizeOperator` over the output, then merge. Units whose statistics are
+    in the store already are in no shard, so without new units the list is empty.
 
     Args:
         spec: the model, as for `ProbClassTrainOperator`.
@@ -36,7 +36,7 @@ class ProbClassPlanShardsOperator(ProbClassOperator):
 
     Returns (XCom):
         The shards as text, such as ``["0:8", "8:11"]``. The `extra` of outlet assets has shards,
-        fragments, cached, rows.
+        units, cached, rows.
     """
 
     template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "spec")
@@ -76,17 +76,17 @@ class ProbClassPlanShardsOperator(ProbClassOperator):
         )
         return {
             "shards": [str(shard) for shard in plan.shards],
-            "fragments": plan.fragments,
+            "units": plan.units,
             "cached": plan.cached,
             "rows": plan.rows,
         }
 
 
 class ProbClassSummarizeOperator(ProbClassOperator):
-    """Summarize one shard of a table, and store the statistics of its fragments.
+    """Summarize one shard of a table, and store the statistics of its units.
 
-    The statistics of a fragment are written in one step, under a name that depends on its content:
-    a retry reads only fragments that are not stored yet, and attempts that overlap write the same
+    The statistics of a unit are written in one step, under a name that depends on its content:
+    a retry reads only units that are not stored yet, and attempts that overlap write the same
     files.
 
     Args:
@@ -131,8 +131,8 @@ class ProbClassSummarizeOperator(ProbClassOperator):
 class ProbClassMergeOperator(ProbClassTrainOperator):
     """Merge the statistics of a training's shards and save the model.
 
-    Statistics are merged in the order of the fragments, whichever task summarized them: the model
-    has the content id that one `ProbClassTrainOperator` would give it. Fragments without stored
+    Statistics are merged in the order of the units, whichever task summarized them: the model
+    has the content id that one `ProbClassTrainOperator` would give it. Units without stored
     statistics are read by this task, and the log has their number.
 
     Args:
@@ -140,7 +140,7 @@ class ProbClassMergeOperator(ProbClassTrainOperator):
             where must be those of the plan.
 
     Returns (XCom and the `extra` of outlet assets):
-        As `ProbClassTrainOperator` with ``cache``: fragments, reused.
+        As `ProbClassTrainOperator` with ``cache``: units, reused.
     """
 
     ui_color = "#c9dff2"
@@ -152,9 +152,9 @@ class ProbClassMergeOperator(ProbClassTrainOperator):
         """Merge, save, promote."""
         summary = super().call(run)
         cache = summary["cache"]
-        if cache["reused"] < cache["fragments"]:
-            missing = cache["fragments"] - cache["reused"]
-            self.log.info("Read %d of %d fragments in this task", missing, cache["fragments"])
+        if cache["reused"] < cache["units"]:
+            missing = cache["units"] - cache["reused"]
+            self.log.info("Read %d of %d units in this task", missing, cache["units"])
         return summary
 
 

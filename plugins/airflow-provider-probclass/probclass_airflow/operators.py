@@ -55,7 +55,7 @@ class ProbClassTrainOperator(ProbClassOperator):
         alias: alias to promote the saved version to, such as ``"champion"`` or the month.
         density_quantiles: read the rows a second time and save quantiles of their density with the
             model, for the ``min_density_quantile`` of a decision rule.
-        cache: cache the statistics of each fragment in the store and read only fragments that are
+        cache: cache the statistics of each unit in the store and read only units that are
             not cached; the model is the same.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; arguments of `BaseOperator`.
@@ -63,7 +63,7 @@ class ProbClassTrainOperator(ProbClassOperator):
     Returns (XCom and the `extra` of outlet assets):
         model (``name@id``), alias, rows, null_labels, spec_digest; if the spec fits block weights
         also log_loss and baseline_log_loss, of the class prior, on rows that the blocks did not
-        see; with ``cache`` also cache, the number of fragments and the number of reused ones.
+        see; with ``cache`` also cache, the number of units and the number of reused ones.
     """
 
     template_fields: Sequence[str] = (

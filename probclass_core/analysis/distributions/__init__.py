@@ -13,5 +13,4 @@ unlabeled_checks  checks before the commit: against training and earlier partiti
 label_checks      checks of an evaluation: against floors and the promotion
 verdicts          `Verdict`: a check that was not passed, in a sentence
 bin_counts        counts of a column in two partitions
-seasons           earlier partitions
 """

@@ -45,7 +45,7 @@ _LEVELS = np.arange(1, MOST_BINS) / MOST_BINS
 _DIGITS = 4
 """Digits of a cut, relative to the distance between the outer ones."""
 
-_TOLERANCE = 1e-3
+_TOLERANCE = 1e-4
 """Of the grids from which cuts are found, for those are rounded."""
 
 

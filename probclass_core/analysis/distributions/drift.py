@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +50,7 @@ _PROBABILITIES = ("probability_before", "probability_after")
 _SHARES = ("share_before", "share_after")
 _NO_DISTRIBUTION = "its estimator describes no distribution of it"
 
-Change: TypeAlias = Callable[[int, int], dict[str, Any]]
+Change = Callable[[int, int], dict[str, Any]]
 """Figures of the change from class i of the first model to class j of the second."""
 
 

@@ -10,14 +10,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.estimation.marginals import Curve
+from probclass_core.estimation.marginals import LARGEST_NUMBER, Curve
 
-Density: TypeAlias = Callable[[FloatArray], FloatArray]
+Density = Callable[[FloatArray], FloatArray]
 """Points ``(n,)`` to log densities ``(n, k)``."""
 
 _CELLS = 32
@@ -40,7 +39,9 @@ _TOLERANCE = 1e-5
 _NARROWEST = 8.0
 """Width of a cell in steps of float64 from which on it is not halved."""
 
-_LEAST_MASS, _LARGEST_TAIL = 0.98, 1e-3
+_LEAST_MASS = 0.98
+_FAR, _LARGEST_TAIL = 10, 1e-3
+"""Outermost points that may have this part of the variance; of more, there is none."""
 
 
 @dataclass(frozen=True)
@@ -158,9 +159,12 @@ class Grid:
         center = mass.T @ self.points
         squares = mass * (self.points[:, None] - center) ** 2
         variance = squares.sum(axis=0)
-        far = max(2, len(_OUTWARD) // 2)
-        tail = squares[:far].sum(axis=0) + squares[-far:].sum(axis=0)
-        bounded = self.curves[number].whole | (tail <= _LARGEST_TAIL * variance)
+        tail = np.zeros_like(variance)
+        if curve.low <= -LARGEST_NUMBER:
+            tail += squares[:_FAR].sum(axis=0)
+        if curve.high >= LARGEST_NUMBER:
+            tail += squares[-_FAR:].sum(axis=0)
+        bounded = curve.whole | (tail <= _LARGEST_TAIL * variance)
         mean = center if curve.mean is None else curve.mean
         return np.where(bounded, mean, np.nan), np.where(bounded, variance, np.nan)
 

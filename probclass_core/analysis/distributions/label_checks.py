@@ -1,7 +1,7 @@
 """Checks of an evaluation, once labels have come: against floors, and against the promotion.
 
-A check is not passed if the difference is larger than its threshold and than `Watch.label_z`
-standard errors, those of independent rows.
+A check is not passed if the difference is larger than its threshold and than `SURE` standard
+errors, those of independent rows.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ LABEL_CHECKS: Mapping[str, str] = {
     "accuracy": "accuracy below that of the class with the largest prior",
     "log_loss": "log loss above that of the class prior, in nats",
     "min_accuracy": "least accuracy",
-    "max_log_loss": "largest log loss, in nats",
     "accuracy_drop": "accuracy below that of the evaluation at the promotion",
-    "log_loss_rise": "log loss above that of the evaluation at the promotion, in nats",
 }
-"""Checks of an evaluation, and what their thresholds mean."""
+"""Checks of an evaluation, and what they compare."""
+
+SURE = 2.0
+"""Standard errors from which on a difference is more than chance: of 40 evaluations, which are few,
+one is reported that is exactly as good as a floor."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,6 @@ class Scores:
         accuracy_gain_error: standard error of `accuracy` less `baseline_accuracy`.
         log_loss: in nats; may be infinite.
         baseline_log_loss: that of the class prior.
-        log_loss_error: standard error of `log_loss`.
         log_loss_gain_error: standard error of `log_loss` less `baseline_log_loss`.
     """
 
@@ -51,7 +52,6 @@ class Scores:
     accuracy_gain_error: float
     log_loss: float
     baseline_log_loss: float
-    log_loss_error: float
     log_loss_gain_error: float
 
     @classmethod
@@ -68,7 +68,6 @@ class Scores:
             accuracy_gain_error=_gain_error(values),
             log_loss=_infinite(values["log_loss"]),
             baseline_log_loss=_infinite(values["baseline_log_loss"]),
-            log_loss_error=values["log_loss_error"] or 0.0,
             log_loss_gain_error=values["log_loss_gain_error"] or 0.0,
         )
 
@@ -81,93 +80,53 @@ def judge_scores(watch: Watch, own: Scores, promoted: Scores | None) -> Iterator
         own: scores of the evaluation.
         promoted: scores of the same model when it was promoted, or None.
     """
-    yield from _below_accuracy(watch, own)
-    yield from _above_log_loss(watch, own)
-    if promoted is not None:
-        yield from _worse_than_promoted(watch, own, promoted)
+    if own.accuracy is not None:
+        yield from _accuracy(watch, own, own.accuracy, promoted)
+    if own.log_loss - SURE * own.log_loss_gain_error > own.baseline_log_loss:
+        yield Verdict(
+            check="log_loss",
+            value=_finite(own.log_loss),
+            threshold=_finite(own.baseline_log_loss),
+            reference="prior",
+            sentence=f"The log loss on {own.rows:,} labeled rows is {own.log_loss:.4f}, more than "
+            f"that of the class prior, {own.baseline_log_loss:.4f} (standard error of the "
+            f"difference {own.log_loss_gain_error:.4f}).",
+        )
 
 
-def _below_accuracy(watch: Watch, own: Scores) -> Iterator[Verdict]:
-    if own.accuracy is None:
-        return
-    found = f"The accuracy on {own.rows:,} labeled rows is {own.accuracy:.4f}"
-    if watch.accuracy is not None and own.baseline_accuracy is not None:
-        floor = own.baseline_accuracy - watch.accuracy
-        if own.accuracy + watch.label_z * own.accuracy_gain_error < floor:
-            yield Verdict(
-                check="accuracy",
-                value=own.accuracy,
-                threshold=floor,
-                reference="majority",
-                sentence=f"{found}, less than that of the class with the largest prior, "
-                f"{own.baseline_accuracy:.4f} (standard error of the difference "
-                f"{own.accuracy_gain_error:.4f}).",
-            )
-    if (
-        watch.min_accuracy is not None
-        and own.accuracy + watch.label_z * own.accuracy_error < watch.min_accuracy
-    ):
+def _accuracy(
+    watch: Watch, own: Scores, accuracy: float, promoted: Scores | None
+) -> Iterator[Verdict]:
+    found = f"The accuracy on {own.rows:,} labeled rows is {accuracy:.4f}"
+    baseline, least, drop = own.baseline_accuracy, watch.min_accuracy, watch.accuracy_drop
+    if baseline is not None and accuracy + SURE * own.accuracy_gain_error < baseline:
+        yield Verdict(
+            check="accuracy",
+            value=accuracy,
+            threshold=baseline,
+            reference="majority",
+            sentence=f"{found}, less than that of the class with the largest prior, "
+            f"{baseline:.4f} (standard error of the difference {own.accuracy_gain_error:.4f}).",
+        )
+    if least is not None and accuracy + SURE * own.accuracy_error < least:
         yield Verdict(
             check="min_accuracy",
-            value=own.accuracy,
-            threshold=watch.min_accuracy,
-            sentence=f"{found} (standard error {own.accuracy_error:.4f}), less than "
-            f"{watch.min_accuracy:.4g}.",
+            value=accuracy,
+            threshold=least,
+            sentence=f"{found} (standard error {own.accuracy_error:.4f}), less than {least:.4g}.",
         )
-
-
-def _above_log_loss(watch: Watch, own: Scores) -> Iterator[Verdict]:
-    found = f"The log loss on {own.rows:,} labeled rows is {own.log_loss:.4f}"
-    if watch.log_loss is not None:
-        limit = own.baseline_log_loss + watch.log_loss
-        if own.log_loss - watch.label_z * own.log_loss_gain_error > limit:
-            yield Verdict(
-                check="log_loss",
-                value=_finite(own.log_loss),
-                threshold=_finite(limit),
-                reference="prior",
-                sentence=f"{found}, more than that of the class prior, "
-                f"{own.baseline_log_loss:.4f} (standard error of the difference "
-                f"{own.log_loss_gain_error:.4f}).",
-            )
-    if (
-        watch.max_log_loss is not None
-        and own.log_loss - watch.label_z * own.log_loss_error > watch.max_log_loss
-    ):
+    if drop is None or promoted is None or promoted.accuracy is None:
+        return
+    error = math.hypot(own.accuracy_error, promoted.accuracy_error)
+    if accuracy < promoted.accuracy - max(drop, SURE * error):
         yield Verdict(
-            check="max_log_loss",
-            value=_finite(own.log_loss),
-            threshold=watch.max_log_loss,
-            sentence=f"{found} (standard error {own.log_loss_error:.4f}), more than "
-            f"{watch.max_log_loss:.4g}.",
+            check="accuracy_drop",
+            value=accuracy,
+            threshold=promoted.accuracy - drop,
+            reference="promotion",
+            sentence=f"{found}, and was {promoted.accuracy:.4f} on {promoted.rows:,} rows at the "
+            f"promotion; the limit is {drop:.4g} less.",
         )
-
-
-def _worse_than_promoted(watch: Watch, own: Scores, before: Scores) -> Iterator[Verdict]:
-    if watch.accuracy_drop is not None and own.accuracy is not None and before.accuracy is not None:
-        error = math.hypot(own.accuracy_error, before.accuracy_error)
-        if own.accuracy < before.accuracy - max(watch.accuracy_drop, watch.label_z * error):
-            yield Verdict(
-                check="accuracy_drop",
-                value=own.accuracy,
-                threshold=before.accuracy - watch.accuracy_drop,
-                reference="promotion",
-                sentence=f"The accuracy on {own.rows:,} labeled rows is {own.accuracy:.4f}, and "
-                f"was {before.accuracy:.4f} on {before.rows:,} rows at the promotion; the limit is "
-                f"{watch.accuracy_drop:.4g} less.",
-            )
-    if watch.log_loss_rise is not None:
-        error = math.hypot(own.log_loss_error, before.log_loss_error)
-        if own.log_loss > before.log_loss + max(watch.log_loss_rise, watch.label_z * error):
-            yield Verdict(
-                check="log_loss_rise",
-                value=_finite(own.log_loss),
-                threshold=_finite(before.log_loss + watch.log_loss_rise),
-                reference="promotion",
-                sentence=f"The log loss on {own.rows:,} labeled rows is {own.log_loss:.4f}, and "
-                f"was {before.log_loss:.4f} on {before.rows:,} rows at the promotion; the limit is "
-                f"{watch.log_loss_rise:.4g} more.",
-            )
 
 
 def _gain_error(values: Mapping[str, Any]) -> float:

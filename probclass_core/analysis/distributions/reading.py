@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.errors import SpecError, suggest
 from probclass_core.estimation.marginals import Levels, Marginal, marginal
 from probclass_core.model.model import Model
 from probclass_core.spec.model_spec import Block
@@ -22,10 +22,7 @@ def blocks_of(model: Model, column: str) -> list[Block]:
     """
     known = model.features.names
     if column not in known:
-        raise SpecError(
-            f"the model reads no column {column!r}; it reads {one_of(known)}."
-            + nearest(column, known)
-        )
+        raise SpecError(f"the model reads no column {column!r}; it reads {suggest(column, known)}")
     blocks = [block for block in model.spec.blocks if column in block.inputs]
     return sorted(
         blocks,

@@ -48,7 +48,7 @@ from probclass_core.arrow.shared_conversions import shared_conversions
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
 from probclass_core.execution.threads import single_threaded_blas
-from probclass_core.io.table import Fragment, Plan
+from probclass_core.io.table import Plan, Unit
 from probclass_core.model.decision import CompiledRule, DecisionOption, Decisions
 from probclass_core.model.density_quantiles import log_density_quantile
 from probclass_core.model.model import Model
@@ -251,12 +251,12 @@ class HealthMeter:
         self, plan: Plan, decision: DecisionOption, engine: Engine, counter: RowCounter
     ) -> HealthSums:
         """The sums over the rows of a plan."""
-        work = MeasureFragment(self, decision)
+        work = MeasureUnit(self, decision)
         if engine.in_process:
             batches = counter.count(plan.batches(self.model.batch_rows))
             return self.total(engine.map(work.measure, batches))
         measured = self.zero()
-        for parts in engine.map(work, plan.fragments):
+        for parts in engine.map(work, plan.units):
             for part in parts:
                 counter.add(part.rows)
                 measured += part
@@ -433,8 +433,8 @@ class HealthMeter:
 
 
 @dataclass(frozen=True)
-class MeasureFragment:
-    """The work of an engine: measure the rows of a fragment, batch by batch."""
+class MeasureUnit:
+    """The work of an engine: measure the rows of a unit, batch by batch."""
 
     meter: HealthMeter
     decision: DecisionOption
@@ -443,9 +443,9 @@ class MeasureFragment:
     def _rule(self) -> CompiledRule:
         return self.meter.model.compile_rule(self.decision)
 
-    def __call__(self, fragment: Fragment) -> list[HealthSums]:
+    def __call__(self, unit: Unit) -> list[HealthSums]:
         return [
-            self.measure(batch) for batch in in_slices(fragment.read(), self.meter.model.batch_rows)
+            self.measure(batch) for batch in in_slices(unit.read(), self.meter.model.batch_rows)
         ]
 
     def measure(self, batch: pa.RecordBatch) -> HealthSums:

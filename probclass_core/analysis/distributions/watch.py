@@ -18,54 +18,40 @@ from probclass_core.analysis.distributions.unlabeled_checks import (
 )
 from probclass_core.analysis.distributions.verdicts import Action, Verdict
 from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.errors import SpecError, nearest, one_of, shown
+from probclass_core.errors import SpecError, one_of, shown, suggest
 
-_REQUIRED = ("z", "label_z", "min_rows")
 _ACTIONS = ("ignore", "fail", "rollback")
 """Actions whose checks are listed; all others warn."""
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Thresholds of all checks, and what to do about those that are not passed.
+    """Thresholds of checks, and what to do about those that are not passed.
 
     A threshold of None turns its check off. By default a check that is not passed is a warning,
-    which is logged and recorded with the commit.
+    which is logged and recorded with the commit. Checks without a threshold: ``missing`` (a column
+    of the model is missing in some of the files), ``expected_accuracy``, ``expected_log_loss``,
+    ``accuracy`` and ``log_loss`` (the model is worse than none, which always predicts the most
+    frequent class, or the class prior).
 
     Attributes:
-        missing: share of the rows without a column of the model, above which it is reported; see
-            ``missing_columns`` of `score` for columns that no file has.
-        nulls: 0.1 more nulls than in training and in earlier partitions. Sources lose a column
-            wholly or for the rows of one device or region, which is far more.
+        nulls: 0.1 more nulls than in training: a source loses a column for all rows of a device or
+            region, which is far more.
         unseen: 0.05 of the rows with a category that training never saw, which a few new products
             or words do not reach.
-        outside: 0.05 of the numbers outside the training range. Of rows like those of the training
+        outside: 0.05 of the rows outside the training range; of rows like those of the training
             about 2 in n are, and after a change of the unit most of them.
-        rare: 0.1 of the rows with a density below the 1 % quantile, where 0.01 is usual.
-        drift: 0.25 bits between the column and what the model expects of it. Two normal
-            distributions are that far apart if their means differ by 1.25 standard deviations; a
-            month of the weather differs from that of the year before by up to 0.22.
-        prior: 0.25, the change of the mean posterior of a class. That of Beijing's months differs
-            from the year before by up to 0.24.
-        vanished: 0.15 of the share that was usual, of a class of which at least 30 rows were to be
-            expected; two standard errors of the estimate included.
-        expected_accuracy: 0, below the majority's by more than the interval of the estimate.
-        expected_log_loss: 0, above the prior's by more than the interval of the estimate.
-        rows: 1.8 times as many rows as in each earlier partition, or as few: a partition that was
-            loaded twice has twice as many, a short month 0.9 times.
-        accuracy: 0, below the majority's by more than `label_z` standard errors.
-        log_loss: 0, above the prior's by more than `label_z` standard errors.
-        min_accuracy: least accuracy, off by default.
-        max_log_loss: largest log loss, off by default.
-        accuracy_drop: 0.1 below the evaluation at the promotion.
-        log_loss_rise: 0.2 nats above the evaluation at the promotion.
-        z: standard errors from which on a difference is more than chance. At 4, one partition of
-            300 with 50 columns is reported by chance, if its rows are independent.
-        min_rows: rows of a partition from which on its distributions are checked: rare, drift,
-            prior, vanished and the expected scores. Few rows that follow each other, such as the 24
-            hours of a day, are alike, and unlike those of any other day.
-        label_z: the same for evaluations, which are few: at 2, one of 40 that are exactly as good
-            as a floor is reported.
+        rare: 0.1 more rows with a density below the training's 1 % quantile than the usual 0.01.
+        drift: 0.5 bits, as between two normal distributions 2 standard deviations apart; a month
+            of the weather of Beijing differs from those before by up to 0.495.
+        prior: 0.25, the change of the mean posterior of a class; a month of the air of Beijing
+            differs from those before by up to 0.22.
+        rows: 1.8 times as many rows as any of the partitions before, or as few: a partition that
+            was loaded twice has twice as many, a short month 0.9 times.
+        min_rows: 300 rows from which on distributions are checked: rare, drift, prior and the
+            expected scores. The 24 hours of a day are alike, and unlike those of other days.
+        min_accuracy: a floor of your own for the accuracy; off by default.
+        accuracy_drop: 0.1 less accuracy than in the evaluation at the promotion.
         ignore: checks that are not made.
         fail: checks that stop the commit: `score` raises a `HealthError`, and nothing is written.
             Of an evaluation: the task fails once it is recorded.
@@ -75,26 +61,16 @@ class Watch:
         SpecError: if a check is unknown or named twice, or a threshold is not a number.
     """
 
-    missing: float | None = 0.0
     nulls: float | None = 0.1
     unseen: float | None = 0.05
     outside: float | None = 0.05
     rare: float | None = 0.1
-    drift: float | None = 0.25
+    drift: float | None = 0.5
     prior: float | None = 0.25
-    vanished: float | None = 0.15
-    expected_accuracy: float | None = 0.0
-    expected_log_loss: float | None = 0.0
     rows: float | None = 1.8
-    accuracy: float | None = 0.0
-    log_loss: float | None = 0.0
-    min_accuracy: float | None = None
-    max_log_loss: float | None = None
-    accuracy_drop: float | None = 0.1
-    log_loss_rise: float | None = 0.2
-    z: float = 4.0
     min_rows: float = 300
-    label_z: float = 2.0
+    min_accuracy: float | None = None
+    accuracy_drop: float | None = 0.1
     ignore: Sequence[str] = ()
     fail: Sequence[str] = ()
     rollback: Sequence[str] = ()
@@ -104,7 +80,7 @@ class Watch:
             value = getattr(self, field.name)
             if field.name in _ACTIONS:
                 object.__setattr__(self, field.name, _check_names(field.name, value))
-            elif value is not None or field.name in _REQUIRED:
+            elif value is not None or field.name == "min_rows":
                 object.__setattr__(self, field.name, _check_threshold(field.name, value))
         listed = [*self.ignore, *self.fail, *self.rollback]
         for name in listed:
@@ -118,7 +94,7 @@ class Watch:
 
     def action(self, check: str) -> Action:
         """What to do if a check is not passed; ``"ignore"`` if it is turned off."""
-        if getattr(self, check) is None or check in self.ignore:
+        if check in self.ignore:
             return "ignore"
         if check in self.fail:
             return "fail"
@@ -150,9 +126,12 @@ class Watch:
         known = {field.name for field in dataclasses.fields(cls)}
         for name in values:
             if name not in known:
-                raise SpecError(
-                    f"a watch has no {name!r}; it has {one_of(known)}.{nearest(str(name), known)}"
-                )
+                if name in (*CHECKS, *LABEL_CHECKS):
+                    raise SpecError(
+                        f"check {name!r} of a watch has no threshold; to turn it off, list it in "
+                        "ignore."
+                    )
+                raise SpecError(f"a watch has no {name!r}; it has {suggest(name, known)}")
         fields: dict[str, Any] = {
             name: None if value == "off" else value for name, value in values.items()
         }
@@ -181,7 +160,7 @@ class Watch:
         references: Iterable[Reference] = (),
         *,
         missing: Mapping[str, float] | None = None,
-        seasonal: bool = False,
+        in_order: bool = False,
     ) -> list[Verdict]:
         """Check a partition before its commit.
 
@@ -189,16 +168,14 @@ class Watch:
             health: the health of the partition.
             references: earlier partitions, the last one first.
             missing: share of the rows in files without a column of the model, by column.
-            seasonal: whether the partition is a time, such as a month. Until there is one a year
-                before, a season cannot be told from a fault: drift and prior then have twice their
-                thresholds, and are not checked without any earlier partition; nor is vanished. The
-                rows of a month are of that month, which tells nothing: drift and outside of such
-                parts of dates are not checked.
+            in_order: whether the partition is one of a sequence, such as a month. The first one is
+                not checked for drift and prior: its season may not be that of the training. Nor are
+                parts of dates for drift and outside: the rows of a month are of that month.
 
         Returns:
             A verdict for each check that is not passed.
         """
-        checks = UnlabeledChecks(self, health, list(references), missing or {}, seasonal=seasonal)
+        checks = UnlabeledChecks(self, health, list(references), missing or {}, in_order=in_order)
         return self._with_actions(checks.verdicts())
 
     def judge(
@@ -234,10 +211,7 @@ def _check_names(action: str, names: Any) -> tuple[str, ...]:
     known = (*CHECKS, *LABEL_CHECKS)
     for name in names:
         if name not in known:
-            raise SpecError(
-                f"a watch has no check {name!r}; it has {one_of(known)}."
-                + nearest(str(name), known)
-            )
+            raise SpecError(f"a watch has no check {name!r}; it has {suggest(name, known)}")
     return tuple(names)
 
 
@@ -248,6 +222,6 @@ def _check_threshold(name: str, value: Any) -> float:
             number = float(value)
     lowest, bound = (1.0, "above 1") if name == "rows" else (0.0, "of at least 0")
     if not (math.isfinite(number) and (number > 1.0 if name == "rows" else number >= lowest)):
-        off = "" if name in _REQUIRED else ', or None (in TOML "off") to turn the check off'
+        off = "" if name == "min_rows" else ', or None (in TOML "off") to turn the check off'
         raise SpecError(f"{name} of a watch must be a number {bound}{off}; got {value!r}.")
     return number

@@ -42,7 +42,7 @@ def ls(store: Store, as_json: Json = False) -> None:
             "summary": [record["summary"][:12] for record in records],
             "label": [record["label"] for record in records],
             "estimators": [", ".join(record["estimators"]) for record in records],
-            "fragments": [record["entries"] for record in records],
+            "units": [record["entries"] for record in records],
             "rows": [record["rows"] for record in records],
             "bytes": [record["bytes"] for record in records],
             "oldest": [minute(record["oldest"]) for record in records],
@@ -78,13 +78,13 @@ def gc(
     age = None if older_than is None else timedelta(days=older_than)
     removed = StatisticsCache(store).collect(age, dry_run=dry_run)
     if as_json:
-        fields = ("summary", "fragment", "bytes", "stored", "stale")
+        fields = ("summary", "unit", "bytes", "stored", "stale")
         records = [{name: getattr(entry, name) for name in fields} for entry in removed]
         show_json({"store": store, "dry_run": dry_run, "removed": records})
         return
     size = sum(entry.bytes for entry in removed)
     verb = "Would remove" if dry_run else "Removed"
-    show(f"{verb} the statistics of {len(removed):,} fragments, {size:,} bytes.")
+    show(f"{verb} the statistics of {len(removed):,} units, {size:,} bytes.")
 
 
 def _summary(entries: Sequence[CacheEntry]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from probclass_core.cli.output import (
     show_message,
     table,
 )
-from probclass_core.errors import SpecError, nearest, one_of, without_credentials
+from probclass_core.errors import SpecError, suggest, without_credentials
 from probclass_core.io.references import ABANDONED
 from probclass_core.store.display import described_rows, minute
 
@@ -271,10 +271,7 @@ def inspect(
     aliases = _aliases_of(version, store.aliases(version.model))
     blocks = {values["name"]: values for values in bundle.content["spec"]["blocks"]}
     if block is not None and block not in blocks:
-        raise SpecError(
-            f"{version.model} has no block {block!r}; it has {one_of(blocks)}."
-            + nearest(block, blocks)
-        )
+        raise SpecError(f"{version.model} has no block {block!r}; it has {suggest(block, blocks)}")
     names = list(blocks) if block is None else [block]
     if as_json:
         show_json(_document(version, aliases, bundle, names, rows))

@@ -251,8 +251,8 @@ def fit(
         with progress("measuring") as report:
             fitted = pc.with_density_quantiles(fitted, source, progress=report, **reading)
     version, is_new = _save(model_store, fitted, name, aliases)
-    cached = fitted.training.get("cache") or {"fragments": 0, "reused": 0}
-    unchanged = not is_new and cached["fragments"] == cached["reused"]
+    cached = fitted.training.get("cache") or {"units": 0, "reused": 0}
+    unchanged = not is_new and cached["units"] == cached["reused"]
     _show_fit(fitted, version, aliases, store, unchanged, as_json)
 
 
@@ -629,7 +629,7 @@ def _show_fit(
             {
                 **_saved(version, aliases, store),
                 "rows": f"{model.training['rows']:,}{left_out if unlabeled else ''}",
-                "cached": cache and f"{cache['reused']:,} of {cache['fragments']:,} fragments",
+                "cached": cache and f"{cache['reused']:,} of {cache['units']:,} units",
                 "log loss": _log_loss(model),
                 "next": f"probclass evaluate {_short_ref(version, aliases)} SOURCE, on rows that "
                 "training did not see, compares the model with its class prior",

@@ -4,9 +4,10 @@ discovery       find the files of a table by path or URI
 dataset         plan the files of a pyarrow dataset
 adapted         files whose columns or rows differ from the table's
 files           what footers say, and how row groups are read
+units           which files and row groups are read, summarized and cached together
 column_chunks   check what a footer says about its columns, before Arrow uses it
 partitions      folder names and partition values
-digests         digests of fragments
+digests         digests of units and files
 manifests       lists of the files of a partition on an object store
 directory_sink  write a partition on a local disk, committed by a rename
 object_sink     write a partition on an object store, committed by one PUT

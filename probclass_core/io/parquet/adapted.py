@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from probclass_core.arrow.arrays import read_rows
-from probclass_core.io.filters import Where
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.files import PlannedFile, RowGroups, can_stream, path_of, streamed
 from probclass_core.io.parquet.partitions import partition_of
-from probclass_core.io.table import Plan
 
 FIELD_ID = b"PARQUET:field_id"
 """Key of a column id in the metadata of an Arrow field."""
@@ -191,20 +189,6 @@ class AdaptedFiles(DatasetTable, ABC):
     def _deletions(self, path: str) -> Sequence[str]:
         """Return texts that differ between two states of the deleted rows of a file."""
 
-    def plan(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        partition: Mapping[str, Any] | None = None,
-        where: Where = None,
-        allow_dictionaries: bool = False,
-    ) -> Plan:
-        plan = super().plan(
-            columns, partition=partition, where=where, allow_dictionaries=allow_dictionaries
-        )
-        changed = [rows for rows in plan.fragments if isinstance(rows, AdaptedRowGroups)]
-        return replace(plan, rows=(plan.rows or 0) - sum(len(rows.deleted) for rows in changed))
-
     def _read_schema(self, files: Sequence[PlannedFile]) -> pa.Schema:
         """Return the schema of the table; the types of its files are the same or narrower."""
         return self.schema
@@ -271,6 +255,10 @@ class AdaptedRowGroups(RowGroups):
         in_file = {stored for name in needed if (stored := self.stored[name].stored) is not None}
         for groups in self._matching_groups(fragment):
             yield from self._adapted(groups, needed, sorted(in_file))
+
+    @property
+    def remaining_rows(self) -> int:
+        return self.rows - len(self.deleted)
 
     def footer_counts(self, column: str) -> None:
         """The footer does not say: columns may be renamed, and rows deleted."""

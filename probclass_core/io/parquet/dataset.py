@@ -39,6 +39,7 @@ from probclass_core.io.parquet.partitions import (
     partition_columns_of,
     partition_of,
 )
+from probclass_core.io.parquet.units import FilePart, divide_into_units, unit_of
 from probclass_core.io.retry import retry
 from probclass_core.io.table import Plan, columns_and_filter
 
@@ -143,9 +144,7 @@ class DatasetTable:
             schema = schema.set(schema.get_field_index(name), field)
         plan_schema = pa.schema([schema.field(name) for name in columns])
         digests = FragmentDigests(self.uri, plan_schema, partition, where)
-        fragments: list[RowGroups] = []
-        footers: dict[str, Footer] = {}
-        from_cache: list[str | None] = []
+        parts: list[FilePart] = []
         for file in files:
             location = self.location_of(file.fragment)
             with translate_read_errors(location):
@@ -167,22 +166,34 @@ class DatasetTable:
                         version=self._version(file),
                         reopen=file.reopen,
                     )
-                    fragments.append(self._adapt(row_groups, file))
-                    from_cache.append(file.from_cache)
-                    if number == 0 and digest is not None and self._footer_cache is not None:
-                        footers[digest] = file.footer(self._digest(file.state))
-        fragment_rows = [fragment.rows for fragment in fragments]
+                    rows_read = self._adapt(row_groups, file)
+                    parts.append(FilePart(file, self._name(file), number, rows_read))
+        units = divide_into_units(parts, self.partition_columns)
+        footers: list[list[Footer]] = []
+        from_cache: list[list[str]] = []
+        for unit in units if self._footer_cache is not None else ():
+            footers.append([self._footer(part.file) for part in unit if not part.number])
+            found = [part.file.from_cache for part in unit]
+            from_cache.append([file for file in found if file is not None])
         return Plan(
             plan_schema,
-            fragments,
-            sum(fragment_rows),
+            [unit_of([part.row_groups for part in of]) for of in units],
+            sum(part.row_groups.remaining_rows for part in parts),
             self._snapshot(files),
             self.version,
-            fragment_rows,
+            [sum(part.row_groups.rows for part in of) for of in units],
             footers,
             self._missing(files, columns),
             from_cache,
         )
+
+    def _name(self, file: PlannedFile) -> str:
+        """Return the name of a file, which remains the same if the table is copied."""
+        path = path_of(file.fragment)
+        return path.rsplit("/", 1)[-1] if self._location is None else self._location.relative(path)
+
+    def _footer(self, file: PlannedFile) -> Footer:
+        return file.footer(self._digest(file.state))
 
     def _missing(self, files: Sequence[PlannedFile], columns: Sequence[str]) -> dict[str, int]:
         """Count the rows in files without a column, by column."""

@@ -1,9 +1,10 @@
-"""Digests of fragments, under which their statistics are cached.
+"""Digests of units, under which their statistics are cached.
 
-A digest covers everything that the batches of a fragment depend on: the location of the table, the
-file and its state, the row groups, the columns and the types they are read as, and the conditions
-on rows. A condition that all rows of the file meet by its partition is left out, so that a window
-that moves over partitions finds the statistics of the partitions it has seen.
+The digest of a part of a file covers everything that its batches depend on: the location of the
+table, the file and its state, the row groups, the columns and the types they are read as, and the
+conditions on rows. A condition that all rows of the file meet by its partition is left out, so that
+a window that moves over partitions finds the statistics of the partitions it has seen. A unit of
+several files has the digest of theirs.
 """
 
 from __future__ import annotations
@@ -81,6 +82,15 @@ class FragmentDigests:
                 return None
             conditions.append([name, operator, repr(values)])
         return conditions
+
+
+def unit_digest(parts: Sequence[str | None]) -> str | None:
+    """Return the digest of a unit of several files, or None if one has none.
+
+    Args:
+        parts: digests of their rows.
+    """
+    return None if None in parts else _digest([_VERSION, *parts])
 
 
 def file_digest(table: str, state: str) -> str:

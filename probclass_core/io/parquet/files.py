@@ -23,9 +23,8 @@ from probclass_core.io.footers import Footer
 from probclass_core.io.parquet.column_chunks import check_columns
 from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.retry import read_again, retry, skip_rows
-from probclass_core.io.table import Fragment
 
-_FRAGMENT_ROWS = BATCH_ROWS
+_CHUNK_ROWS = BATCH_ROWS
 """Consecutive row groups of a file are read together up to this many rows."""
 
 _FEW_ROWS = 16_384
@@ -297,7 +296,7 @@ class PlannedFile:
         return Footer(digest, self.schema.remove_metadata(), rows)
 
     def chunks(self) -> Iterator[tuple[ds.Fragment, tuple[int, ...], int]]:
-        """Split into consecutive row groups, up to `_FRAGMENT_ROWS` rows together.
+        """Split into consecutive row groups, up to `_CHUNK_ROWS` rows together.
 
         Yields:
             ``(fragment, numbers, rows)``: the file with some row groups, their numbers, and their
@@ -309,7 +308,7 @@ class PlannedFile:
         numbers: list[int] = []
         chunk_rows = 0
         for number, rows in self.row_groups:
-            if numbers and chunk_rows + rows > _FRAGMENT_ROWS:
+            if numbers and chunk_rows + rows > _CHUNK_ROWS:
                 yield self._chunk(numbers), tuple(numbers), chunk_rows
                 numbers, chunk_rows = [], 0
             numbers.append(number)
@@ -326,7 +325,7 @@ class PlannedFile:
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Some row groups of one file: a fragment of a table.
+    """Some row groups of one file.
 
     Attributes:
         fragment: the file with these row groups alone.
@@ -337,7 +336,7 @@ class RowGroups:
         row_filter: rows to read, or None for all.
         location: path or URI of the file, for messages.
         scan_options: how Arrow reads the file.
-        digest: see `io.table.Fragment`.
+        digest: see `io.table.Unit`.
         version: the file in the state in which it was planned, or None if its format never changes
             a file.
         reopen: whether Arrow forgets the footer after reading; it adds up over many files.
@@ -363,6 +362,10 @@ class RowGroups:
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows; after a transient error, continue behind the last batch."""
         if self.reopen:
+            batch = self._read_at_once()
+            if batch is not None:
+                yield batch
+                return
             fragment = reopened(self.fragment, self.numbers)
             yield from replace(self, fragment=fragment, reopen=False).read()
             return
@@ -377,40 +380,13 @@ class RowGroups:
         with unchanged, translate_read_errors(self.location), self._named_column():
             # Joining batches with values that are not valid might end the process.
             read = read_again(batches, remote=self.scan_options.pre_buffer)
-            whole = joined(map(self._checked, read), self._batch_rows)
-            yield from prefetch(whole) if self.rows > self._batch_rows else whole
-
-    def read_together(self, fragments: Sequence[Fragment]) -> list[pa.RecordBatch] | None:
-        """Read small files with lower fixed costs; see `SmallFragment`."""
-        parts = [part for part in fragments if type(part) is RowGroups and part._is_alone]
-        if len(parts) < len(fragments):
-            return None
-        schema, rows = self._batch_schema, self._batch_rows
-        batches, known = [], None
-        try:
-            for part in parts:
-                partition = partition_of(part.fragment)
-                with nullcontext() if part.version is None else part.version.unchanged():
-                    # Arrow's fragment would make of the footer what the open file makes of it too.
-                    source = part.fragment.open()
-                    file = _opened(part.fragment, source, pre_buffer=False, buffer_size=0)
-                    found = file.schema_arrow, set(partition)
-                    if found != known and not _has_columns(found[0], partition, schema):
-                        return None
-                    known = found
-                    (batch,) = _read(file, part.numbers, schema, partition, rows)
-                if batch.num_rows != part.rows:
-                    return None
-                batches.append(part._checked(batch))
-        except (pa.ArrowException, OSError, ValueError, IndexError, TableError):
-            return None  # reading it on its own tries again, or says what is wrong
-        return batches
+            whole = joined(map(self._checked, read), self.batch_rows)
+            yield from prefetch(whole) if self.rows > self.batch_rows else whole
 
     @property
-    def _is_alone(self) -> bool:
-        """Whether these are the rows of one row group, whose footer is not in memory."""
-        is_file = isinstance(self.fragment, ds.ParquetFileFragment)
-        return is_file and self.reopen and self.row_filter is None and len(self.numbers) == 1
+    def remaining_rows(self) -> int:
+        """Number of rows that are not deleted."""
+        return self.rows
 
     def footer_counts(self, column: str) -> tuple[int, int] | None:
         """Count the rows, before any row filter, and those in which a column is not null.
@@ -440,6 +416,30 @@ class RowGroups:
                 return None
             rows, nulls = rows + group.num_rows, nulls + statistics.null_count
         return rows, rows - nulls
+
+    def _read_at_once(self) -> pa.RecordBatch | None:
+        """Read one small row group of a local file, which has lower fixed costs than to scan it.
+
+        Returns:
+            The rows, or None if they must be scanned, also because that tries again after an error,
+            or says what is wrong.
+        """
+        is_plain = type(self) is RowGroups and isinstance(self.fragment, ds.ParquetFileFragment)
+        is_one_batch = len(self.numbers) == 1 and self.rows <= self.batch_rows
+        if not (is_plain and is_one_batch) or self.row_filter is not None:
+            return None
+        partition, schema = partition_of(self.fragment), self._batch_schema
+        try:
+            with nullcontext() if self.version is None else self.version.unchanged():
+                # Arrow's fragment would make of the footer what the open file makes of it too.
+                source = self.fragment.open()
+                file = _opened(self.fragment, source, pre_buffer=False, buffer_size=0)
+                if not _has_columns(file.schema_arrow, partition, schema):
+                    return None
+                (batch,) = _read(file, self.numbers, schema, partition, self.batch_rows)
+            return self._checked(batch) if batch.num_rows == self.rows else None
+        except (pa.ArrowException, OSError, ValueError, IndexError, TableError):
+            return None
 
     @contextmanager
     def _named_column(self) -> Iterator[None]:
@@ -505,18 +505,18 @@ class RowGroups:
         return pa.schema([self.schema.field(name) for name in self.columns])
 
     @property
-    def _batch_rows(self) -> int:
+    def batch_rows(self) -> int:
         """Largest number of rows of a batch."""
         return read_rows(self._batch_schema)
 
     def _scan(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
         if self.row_filter is None and can_stream(fragment, self._batch_schema):
-            return streamed(fragment, self._batch_schema, self._batch_rows, self.scan_options)
+            return streamed(fragment, self._batch_schema, self.batch_rows, self.scan_options)
         batches: Iterator[pa.RecordBatch] = fragment.to_batches(
             schema=self.schema,
             columns=list(self.columns),
             filter=self.row_filter,
-            batch_size=self._batch_rows,
+            batch_size=self.batch_rows,
             batch_readahead=2,
             fragment_scan_options=self.scan_options,
             use_threads=False,

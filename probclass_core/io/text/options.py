@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from probclass_core.errors import TableMismatchError, nearest, one_of
+from probclass_core.errors import TableMismatchError, suggest
 from probclass_core.io.references import TableRef
 
 
@@ -52,8 +52,7 @@ class TextOptions:
         if storage and "://" not in ref.uri:
             name = next(iter(storage))
             raise TableMismatchError(
-                f"{ref.uri}: unknown option {name!r}; there are {one_of(supported)}."
-                f"{nearest(name, supported)}"
+                f"{ref.uri}: unknown option {name!r}; there are {suggest(name, supported)}"
             )
         parsers: dict[str, Callable[[Any], Any]] = {
             "types": _types,

@@ -1,4 +1,4 @@
-"""Text files as a table: one schema for all of them, and one fragment for each."""
+"""Text files as a table: one schema for all of them, and one unit for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 
 from probclass_core.arrow.arrays import in_slices, read_rows
 from probclass_core.arrow.types import common_type
-from probclass_core.errors import DataError, TableError, nearest, one_line, one_of
+from probclass_core.errors import DataError, TableError, one_line, suggest
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.filesystem import Location
@@ -78,7 +78,7 @@ def text_table(ref: TableRef, kind: type[TextFormat], names: Pattern[str]) -> Te
         if name not in schema.names:
             raise DataError(
                 f"{found.uri} has no column {name!r}, which options give a type; it has "
-                f"{one_of(schema.names)}.{nearest(name, schema.names)}"
+                f"{suggest(name, schema.names)}"
             )
     log.info("%s: %s", found.uri, ", ".join(f"{field.name} {field.type}" for field in schema))
     return TextTable(found, text_format, schema, partition_columns)
@@ -142,7 +142,7 @@ class TextTable(DatasetTable):
             PlannedFile(fragment, self._state(fragment), self.schema, ())
             for fragment in self._matching_fragments(partition, where)
         ]
-        fragments = [
+        units = [
             TextFile(
                 version=FileVersion(
                     self._files, self._files.relative(path_of(file.fragment)), file.state
@@ -160,7 +160,7 @@ class TextTable(DatasetTable):
             )
             for file in files
         ]
-        return Plan(schema, fragments, None, self._snapshot(files))
+        return Plan(schema, units, None, self._snapshot(files))
 
     def _row_state(self, file: PlannedFile) -> str:
         options = json.dumps(self._format.options.identity(), sort_keys=True)
@@ -169,7 +169,7 @@ class TextTable(DatasetTable):
 
 @dataclass(frozen=True)
 class TextFile:
-    """A text file: a fragment of a table.
+    """A text file: a unit of a table.
 
     Attributes:
         version: the file in the state in which it was planned.
@@ -178,7 +178,7 @@ class TextFile:
         constants: value of each partition column to read.
         schema: columns of the batches: of the file, and of the partition.
         row_filter: rows to read, or None for all.
-        digest: see `io.table.Fragment`.
+        digest: see `io.table.Unit`.
     """
 
     version: FileVersion

@@ -13,14 +13,21 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, missing_patterns
+from probclass_core.arrow.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    missing_patterns,
+    numeric_column,
+    numeric_matrix,
+)
 from probclass_core.arrow.compiled import kernels
-from probclass_core.arrow.row_blocks import block_arithmetic, numeric_blocks
 from probclass_core.estimation.contract import POINT_MASS_WIDTH
 from probclass_core.estimation.formulas import (
     IMPOSSIBLE,
@@ -54,6 +61,24 @@ _MOST_WHITENING = 2**26
 _FAR = 1e8
 """For larger r, 1 + r² equals r² in float64."""
 
+_BLOCK_ROWS = 2304
+"""Rows of a block: two copies of a block with 20 features fit the processor's cache."""
+
+_BUFFER = 1024
+"""Size of NumPy's buffer for arithmetic on blocks, in numbers. In a broadcast, NumPy copies rows of
+up to half of the buffer (8192 by default) into it, which takes as long as the arithmetic itself."""
+
+
+@contextmanager
+def _block_arithmetic() -> Iterator[None]:
+    """Speed up arithmetic on blocks; overflow gives ∞ or NaN, which the caller must check."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        before = np.setbufsize(_BUFFER)
+        try:
+            yield
+        finally:
+            np.setbufsize(before)
+
 
 class GaussianDiagonalLikelihood:
     """log f(x | c) = −½ Σ_j [log 2πσ²_cj + ((x_j − μ_cj) / σ_cj)²], over the observed features.
@@ -77,10 +102,10 @@ class GaussianDiagonalLikelihood:
         self.log_peak = -0.5 * _LOG_2PI - np.log(np.where(point_mass, POINT_MASS_WIDTH, width))
 
     # A square beyond float64 means a likelihood of 0, and so does ∞ · 0 away from a point mass.
-    @block_arithmetic()
+    @_block_arithmetic()
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.empty((len(self.mean), batch.num_rows))
-        for rows, block in numeric_blocks(batch, self.features):
+        for rows, block in _numeric_blocks(batch, self.features):
             self._fill(block, result[:, rows])
         return result.T
 
@@ -233,12 +258,12 @@ class GaussianFullLikelihood:
         self.covariance = covariance
         self._whitening: dict[bytes, tuple[FloatArray, FloatArray]] = {}
 
-    @block_arithmetic()
+    @_block_arithmetic()
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         result = np.empty((len(self.mean), batch.num_rows))
         every = np.arange(len(self.features))
         gaps, incomplete = [], []
-        for rows, block in numeric_blocks(batch, self.features):
+        for rows, block in _numeric_blocks(batch, self.features):
             missing = np.isnan(block)
             if missing.any():
                 gap = missing.any(axis=0)
@@ -514,3 +539,29 @@ def _log_one_plus_square(radius: FloatArray) -> FloatArray:
     far = radius > _FAR
     result[far] = 2.0 * np.log(radius[far])
     return result
+
+
+def _numeric_blocks(
+    batch: pa.RecordBatch, columns: Sequence[str]
+) -> Iterator[tuple[slice, FloatArray]]:
+    """`numeric_matrix` in blocks of rows that fit the processor's cache.
+
+    Yields:
+        ``(rows, block)``: positions of the rows, and their ``(d, m)`` features, which the caller
+        may overwrite and which are only valid until the next block.
+
+    Raises:
+        DataError: as `numeric_column`.
+    """
+    if 0 < batch.num_rows <= _BLOCK_ROWS:
+        yield slice(0, batch.num_rows), numeric_matrix(batch, columns)
+        return
+    values = [numeric_column(batch, name) for name in columns]
+    memory = np.empty(len(columns) * min(_BLOCK_ROWS, batch.num_rows))
+    for start in range(0, batch.num_rows, _BLOCK_ROWS):
+        rows = slice(start, min(start + _BLOCK_ROWS, batch.num_rows))
+        size = rows.stop - start
+        block = memory[: len(columns) * size].reshape(len(columns), size)
+        for row, column in zip(block, values, strict=True):
+            row[:] = column[rows]
+        yield rows, block

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.errors import SpecError, nearest, one_of
+from probclass_core.errors import SpecError, one_of, suggest
 from probclass_core.estimation.evidence import NormalPrior
 from probclass_core.estimation.families.gaussian.checks import feature_scale
 from probclass_core.estimation.moments import Moments, pooled
@@ -100,7 +100,7 @@ class ConjugatePrior:
             if key not in _PRIOR_KEYS:
                 raise SpecError(
                     f"{path.estimator}: {path.option} has no key {key!r}; it has "
-                    f"{one_of(_PRIOR_KEYS)}." + nearest(key, _PRIOR_KEYS)
+                    f"{suggest(key, _PRIOR_KEYS)}"
                 )
 
         def bounded(key: str, value: Any, above: float = -_LARGEST) -> float:
