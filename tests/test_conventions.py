@@ -105,8 +105,8 @@ def test_importing_the_core_is_cheap() -> None:
 
 
 def test_no_module_imports_itself_through_others() -> None:
-    """Imports inside functions count. Those of stubs do not: they say what the face attaches."""
-    graph = grimp.build_graph("probclass_core", exclude_type_checking_imports=True, cache_dir=None)
+    """Imports inside functions and for types count, but not those of the stubs of the face."""
+    graph = grimp.build_graph("probclass_core", cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     TopologicalSorter(imports).prepare()  # raises CycleError
 

@@ -33,7 +33,6 @@ from probclass_core.spec.model_spec import ModelSpec
 
 if TYPE_CHECKING:
     from probclass_core.store.statistics_cache import CachedStatistics, CacheOption, StatisticsCache
-    from probclass_core.training.shards import Shard
 
 
 @runtime_checkable
@@ -64,7 +63,7 @@ class TrainingRows:
         cache: where statistics of units are cached; see `fit`.
         complete: whether the training has no other rows, so that their number says whether the
             label can be classes before all are read.
-        shard: units to read, or None for all.
+        shard: position of the first unit to read and the one after the last; None for all.
 
     Attributes:
         plan: units to read.
@@ -82,7 +81,7 @@ class TrainingRows:
         where: Where,
         cache: CacheOption,
         complete: bool = False,
-        shard: Shard | None = None,
+        shard: tuple[int, int] | None = None,
     ) -> None:
         self._cache = _open_cache(cache)
         self.cached = self._cached_statistics(spec)
@@ -139,7 +138,7 @@ class TrainingRows:
             if self._footers is None or not self._footers.forget_footers():
                 raise
             plan = self._selection.plan(*self._columns)
-        return plan if self._shard is None else self._shard.slice(plan)
+        return plan if self._shard is None else plan.slice(*self._shard)
 
     def _open_files_to_read(self) -> None:
         """Plan without the cached footers of files that must be read; see `io.footers`."""

@@ -11,14 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import SpecError, expect, shown
 from probclass_core.estimation.statistics import summarize_batches
 from probclass_core.io.filters import Where
-from probclass_core.io.table import Plan, balanced_parts
+from probclass_core.io.table import balanced_parts
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
 from probclass_core.training.rows import TrainingRows
 
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 _TEXT = re.compile(r"(\d+):(\d+)")
 
 
-@dataclass(frozen=True)
-class Shard:
+class Shard(NamedTuple):
     """Consecutive units of a plan; as text, ``"first:stop"``.
 
     Attributes:
@@ -59,10 +58,6 @@ class Shard:
                 "as '0:8'."
             )
         return cls(int(match[1]), int(match[2]))
-
-    def slice(self, plan: Plan) -> Plan:
-        """Return the plan of these units; it is empty if the table has shrunk since."""
-        return plan.slice(self.first, self.stop)
 
 
 @dataclass(frozen=True, repr=False)

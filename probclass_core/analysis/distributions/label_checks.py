@@ -9,13 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from probclass_core.analysis.distributions.verdicts import Verdict
 from probclass_core.analysis.evaluation import Evaluation
-
-if TYPE_CHECKING:
-    from probclass_core.analysis.distributions.watch import Watch
 
 LABEL_CHECKS: Mapping[str, str] = {
     "accuracy": "accuracy below that of the class with the largest prior",
@@ -72,16 +69,18 @@ class Scores:
         )
 
 
-def judge_scores(watch: Watch, own: Scores, promoted: Scores | None) -> Iterator[Verdict]:
+def judge_scores(
+    thresholds: Mapping[str, Any], own: Scores, promoted: Scores | None
+) -> Iterator[Verdict]:
     """The checks that an evaluation does not pass.
 
     Args:
-        watch: thresholds.
+        thresholds: those of a `Watch`, by name.
         own: scores of the evaluation.
         promoted: scores of the same model when it was promoted, or None.
     """
     if own.accuracy is not None:
-        yield from _accuracy(watch, own, own.accuracy, promoted)
+        yield from _accuracy(thresholds, own, own.accuracy, promoted)
     if own.log_loss - SURE * own.log_loss_gain_error > own.baseline_log_loss:
         yield Verdict(
             check="log_loss",
@@ -95,10 +94,11 @@ def judge_scores(watch: Watch, own: Scores, promoted: Scores | None) -> Iterator
 
 
 def _accuracy(
-    watch: Watch, own: Scores, accuracy: float, promoted: Scores | None
+    thresholds: Mapping[str, Any], own: Scores, accuracy: float, promoted: Scores | None
 ) -> Iterator[Verdict]:
     found = f"The accuracy on {own.rows:,} labeled rows is {accuracy:.4f}"
-    baseline, least, drop = own.baseline_accuracy, watch.min_accuracy, watch.accuracy_drop
+    baseline = own.baseline_accuracy
+    least, drop = thresholds["min_accuracy"], thresholds["accuracy_drop"]
     if baseline is not None and accuracy + SURE * own.accuracy_gain_error < baseline:
         yield Verdict(
             check="accuracy",

@@ -11,15 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from probclass_core.analysis.distributions.bin_counts import distance, largest_change, percent
 from probclass_core.analysis.distributions.health import Health
 from probclass_core.analysis.distributions.verdicts import Verdict
 from probclass_core.arrow.parts import is_date_part
-
-if TYPE_CHECKING:
-    from probclass_core.analysis.distributions.watch import Watch
 
 CHECKS: Mapping[str, str] = {
     "missing": "a column of the model is missing in some of the files",
@@ -64,7 +61,7 @@ class UnlabeledChecks:
     """The checks of one partition.
 
     Args:
-        watch: thresholds.
+        thresholds: those of a `Watch`, by name.
         health: the health of the partition.
         earlier: earlier partitions, the last one first.
         missing: share of the rows in files without a column of the model, by column.
@@ -73,14 +70,14 @@ class UnlabeledChecks:
 
     def __init__(
         self,
-        watch: Watch,
+        thresholds: Mapping[str, Any],
         health: Health,
         earlier: Sequence[Reference],
         missing: Mapping[str, float],
         *,
         in_order: bool,
     ) -> None:
-        self._watch = watch
+        self._thresholds = thresholds
         self._health = health
         self._missing = missing
         self._earlier = earlier
@@ -91,7 +88,7 @@ class UnlabeledChecks:
         yield from self._missing_columns()
         yield from self._values()
         yield from self._rows()
-        if self._health.rows < self._watch.min_rows:
+        if self._health.rows < self._thresholds["min_rows"]:
             return
         yield from self._rare()
         if self._earlier or not self._in_order:
@@ -116,7 +113,7 @@ class UnlabeledChecks:
         rows = self._health.rows
         for name, column in self._health.columns.items():
             for check, words in _OF_VALUES.items():
-                share, most = getattr(column, check), getattr(self._watch, check)
+                share, most = getattr(column, check), self._thresholds[check]
                 if not share or most is None:
                     continue
                 if check == "outside" and self._is_date_of_partition(name):
@@ -138,7 +135,7 @@ class UnlabeledChecks:
                 )
 
     def _rows(self) -> Iterator[Verdict]:
-        factor, rows = self._watch.rows, self._health.rows
+        factor, rows = self._thresholds["rows"], self._health.rows
         known = {one.name: one.health.rows for one in self._earlier}
         if factor is None or not known:
             return
@@ -156,7 +153,7 @@ class UnlabeledChecks:
             )
 
     def _rare(self) -> Iterator[Verdict]:
-        own, most = self._health.log_density, self._watch.rare
+        own, most = self._health.log_density, self._thresholds["rare"]
         if own is None or most is None:
             return
         # Rows with p(x) = 0 are rare, too; without density quantiles they are all that is known.
@@ -174,7 +171,7 @@ class UnlabeledChecks:
             )
 
     def _drift(self) -> Iterator[Verdict]:
-        threshold = self._watch.drift
+        threshold = self._thresholds["drift"]
         if threshold is None:
             return
         for column, own in self._health.columns.items():
@@ -202,7 +199,7 @@ class UnlabeledChecks:
 
     def _prior(self) -> Iterator[Verdict]:
         """Shares of classes that moved: by mean posterior, which no assumption can mislead."""
-        threshold = self._watch.prior
+        threshold = self._thresholds["prior"]
         if threshold is None:
             return
         classes = self._health.classes

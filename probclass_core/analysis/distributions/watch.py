@@ -175,7 +175,9 @@ class Watch:
         Returns:
             A verdict for each check that is not passed.
         """
-        checks = UnlabeledChecks(self, health, list(references), missing or {}, in_order=in_order)
+        checks = UnlabeledChecks(
+            vars(self), health, list(references), missing or {}, in_order=in_order
+        )
         return self._with_actions(checks.verdicts())
 
     def judge(
@@ -194,7 +196,7 @@ class Watch:
             A verdict for each check that is not passed.
         """
         before = None if promoted is None else Scores.of(promoted)
-        return self._with_actions(judge_scores(self, Scores.of(evaluation), before))
+        return self._with_actions(judge_scores(vars(self), Scores.of(evaluation), before))
 
     def _with_actions(self, verdicts: Iterable[Verdict]) -> list[Verdict]:
         acted = [replace(verdict, action=self.action(verdict.check)) for verdict in verdicts]
