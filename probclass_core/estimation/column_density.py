@@ -28,6 +28,7 @@ from probclass_core.estimation.formulas import (
     Expression,
     Formula,
     Function,
+    IsExtreme,
     as_expression,
     if_known,
     within,
@@ -45,9 +46,6 @@ BELOW_1 = math.nextafter(1.0, 0.0)
 
 BEYOND_FLOAT64 = np.errstate(over="ignore", divide="ignore", invalid="ignore")
 """A density is −∞ where terms exceed float64, and estimates are checked against their ranges."""
-
-_LARGEST_IN_SQL = 1e150
-"""Larger numbers are refused in SQL: arithmetic with them may leave float64, an error there."""
 
 _ROWS = 8192
 """Rows whose densities are computed at once, so that they stay in the processor's cache."""
@@ -252,10 +250,7 @@ class ColumnDensity(Estimator):
             x: the column.
             p: the parameters by name, ``(k,)`` each.
         """
-        low, high = self.support
-        if low > 0.0:
-            low = max(low, float(np.finfo(np.float64).tiny))  # engines may take less for 0
-        density = as_expression(self.log_density(within(x, low, high), ByName(p)))
+        density = as_expression(self.log_density(within(x, *self.support), ByName(p)))
         outside = [(condition, IMPOSSIBLE) for condition in self.outside(x)]
         return if_known([x], Case(outside, density) if outside else density)
 
@@ -330,5 +325,5 @@ class DensityLikelihood:
         columns = {name: Column(name) for name in self.estimates}
         return Formula(
             [self.density.formula(columns[name], p) for name, p in self.estimates.items()],
-            refused=[Function("abs", x) > _LARGEST_IN_SQL for x in columns.values()],
+            refused=[IsExtreme(x) for x in columns.values()],
         )

@@ -70,9 +70,10 @@ class Expression:
         return 0.0 - self
 
     def __pow__(self, exponent: float) -> Expression:
-        if exponent != 2:
+        if exponent not in (2, 3):
             raise NotSupportedError(f"the power {exponent!r} has no SQL; write exp(b * log(a)).")
-        return square(self)
+        base = Named(self)
+        return square(base) if exponent == 2 else square(base) * base
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
         """NumPy's function of expressions, so that formulas are written as NumPy."""
@@ -277,6 +278,13 @@ class IsNull(Condition):
     """Whether a value is null."""
 
     argument: Expression
+
+
+@dataclass(frozen=True, eq=False)
+class IsExtreme(Condition):
+    """Whether arithmetic with a number may leave float64, in dialects where that is an error."""
+
+    argument: Column
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,7 @@ from probclass_core.estimation.formulas import (
     Expression,
     Function,
     IsCode,
+    IsExtreme,
     IsNull,
     Junction,
     Lookup,
@@ -43,6 +44,9 @@ from probclass_core.sql.dialects import Dialect
 
 _TINY, _HUGE = 1e-150, 1e152
 """Where arithmetic raises errors, squares of smaller numbers are 1e-300, those of larger ones ∞."""
+
+_EXTREME = 1e150
+"""Where arithmetic raises errors, formulas of densities refuse larger numbers and their inverses."""
 
 _MAX = float(np.finfo(np.float64).max)
 
@@ -350,6 +354,13 @@ class Renderer:
         if isinstance(condition, IsNull):
             value = self.expression(condition.argument, at)
             return False if isinstance(value, float) else Sql(f"{value.text} IS NULL", value.level)
+        if isinstance(condition, IsExtreme):
+            if not self.dialect.raises:
+                return False
+            x, literal = self.expression(condition.argument, at), self.dialect.literal
+            size = f"ABS({self._text(x)})"
+            below = f"{size} > {literal(0.0)} AND {size} < {literal(1.0 / _EXTREME)}"
+            return Sql(f"({size} > {literal(_EXTREME)} OR {below})", _level(x))
         if isinstance(condition, IsCode):
             code = self.code(condition.code)
             return Sql(f"{code.text} = {condition.position}", code.level)

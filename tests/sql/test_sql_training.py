@@ -240,6 +240,7 @@ class AggregatedTotals(Totals):
                 {
                     "class": by_class.classes,
                     "feature": ["number"] * len(count),
+                    "term": ["x"] * len(count),
                     "count": count,
                     "mean": middle,
                     "scatter": [4 * s - n * m * m for s, m, n in parts],

@@ -6,8 +6,8 @@ product over features of N(x_j; μ_cj, σ²_cj), with 2d parameters per class.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,9 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import (
     ByClass,
     FloatArray,
-    label_codes,
     sorted_classes,
 )
-from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
+from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import normal_evidence, normal_posterior
 from probclass_core.estimation.families.gaussian.checks import (
@@ -37,11 +36,9 @@ from probclass_core.estimation.families.gaussian.options import (
     conjugate_prior,
     prior_notes,
 )
-from probclass_core.estimation.formulas import Column, Expression
+from probclass_core.estimation.kinds.moments import TermMoments
 from probclass_core.estimation.moments import (
     Moments,
-    merge_moments,
-    moments_about,
     moments_of_columns,
     pooled_variance,
     variance_within,
@@ -54,7 +51,6 @@ from probclass_core.estimation.parameters import (
     FINITE,
     NOT_NEGATIVE,
     check_parameters,
-    check_row_counts,
 )
 from probclass_core.estimation.tidy import dense_arrays, notes_of, tidy_table
 
@@ -102,39 +98,25 @@ class GaussianDiagonal(Estimator):
 
     options: Options
 
+    @property
+    def _statistics(self) -> TermMoments:
+        return TermMoments(self.features.names, ["x"])
+
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         groups = ByClass.group(classes)
         moments = moments_of_columns(batch, self.features.names, groups, weights)
-        return self._statistics(groups.labels, moments)
+        return self._statistics.table(groups.labels, moments)
 
     def aggregates(self) -> Sums:
-        terms: dict[Hashable, Expression] = {}
-        for name in self.features.names:
-            deviation = Deviation(name)
-            terms["count", name] = known(Column(name))
-            terms["deviation", name] = deviation
-            terms["square", name] = deviation * deviation
-        return Sums(terms, self._from_sums)
-
-    def _from_sums(self, by_class: ClassSums) -> pa.Table:
-        columns = [
-            moments_about(
-                by_class.centers[name],
-                *(by_class.sums[part, name] for part in ("count", "deviation", "square")),
-            )
-            for name in self.features.names
-        ]
-        return self._statistics(by_class.classes, _stack(columns))
+        return self._statistics.aggregates()
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        parts = pa.concat_tables(tables)
-        classes = sorted_classes(parts["class"])
-        return self._statistics(classes, self._moments(parts, classes))
+        return self._statistics.merge(tables)
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        moments, ddof = self._moments(statistics, classes), self.options.ddof
+        moments, ddof = self._statistics.arrays(statistics, classes), self.options.ddof
         names, moments, notes = modeled_columns(self, moments)
         if self.options.predictive:
             return self._finalize_predictive(names, classes, moments, notes)
@@ -200,7 +182,7 @@ class GaussianDiagonal(Estimator):
 
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
         super().check_statistics(statistics, classes)
-        check_row_counts(statistics, classes, ["feature"], features=self.features.names)
+        self._statistics.check(statistics, classes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         numbers = {"count": COUNT, "mean": FINITE, "variance": NOT_NEGATIVE}
@@ -222,34 +204,9 @@ class GaussianDiagonal(Estimator):
     def log_evidence(self, statistics: pa.Table) -> float:
         if not statistics.num_rows:
             return 0.0
-        moments = self._moments(statistics, sorted_classes(statistics["class"]))
+        moments = self._statistics.arrays(statistics, sorted_classes(statistics["class"]))
         prior = self.options.conjugate_prior.complete(moments, self.features.names)
         return float(normal_evidence(prior, moments.count, moments.mean, moments.scatter).sum())
 
-    def _moments(self, table: pa.Table, classes: pa.Array) -> Moments:
-        """Statistics, merged by class and feature, as moments ``(k, d)``; 0 for absent cells."""
-        features = self.features.names
-        feature = label_codes(table["feature"], pa.array(features, pa.string()))
-        group = label_codes(table["class"], classes) * len(features) + feature
-        parts = Moments(*(table[field].to_numpy() for field in ("count", "mean", "scatter")))
-        merged = merge_moments(group, len(classes) * len(features), parts)
-        shape = (len(classes), len(features))
-        return Moments(*(x.reshape(shape) for x in (merged.count, merged.mean, merged.scatter)))
-
-    def _statistics(self, classes: pa.Array, moments: Moments) -> pa.Table:
-        observed = moments.count > 0.0
-        return self._tidy(self.features.names, classes, observed, **vars(moments))
-
-    def _tidy(
-        self, names: Sequence[str], classes: pa.Array, mask: Any = None, **fields: FloatArray
-    ) -> pa.Table:
-        return tidy_table(classes, {"feature": pa.array(names, pa.string())}, fields, mask)
-
-
-def _stack(columns: Sequence[Moments]) -> Moments:
-    """Moments of single columns, each ``(g,)``, side by side as ``(g, d)``."""
-    return Moments(
-        np.stack([column.count for column in columns], axis=1),
-        np.stack([column.mean for column in columns], axis=1),
-        np.stack([column.scatter for column in columns], axis=1),
-    )
+    def _tidy(self, names: Sequence[str], classes: pa.Array, **fields: FloatArray) -> pa.Table:
+        return tidy_table(classes, {"feature": pa.array(names, pa.string())}, fields)
