@@ -250,7 +250,9 @@ class ColumnDensity(Estimator):
             x: the column.
             p: the parameters by name, ``(k,)`` each.
         """
-        density = as_expression(self.log_density(within(x, *self.support), ByName(p)))
+        inside = within(x, *self.support)
+        usual = Case([(IsExtreme(inside), as_expression(np.clip(1.0, *self.support)))], inside)
+        density = as_expression(self.log_density(usual, ByName(p)))
         outside = [(condition, IMPOSSIBLE) for condition in self.outside(x)]
         return if_known([x], Case(outside, density) if outside else density)
 

@@ -284,7 +284,7 @@ class IsNull(Condition):
 class IsExtreme(Condition):
     """Whether arithmetic with a number may leave float64, in dialects where that is an error."""
 
-    argument: Column
+    argument: Expression
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,7 @@ _TINY, _HUGE = 1e-150, 1e152
 """Where arithmetic raises errors, squares of smaller numbers are 1e-300, those of larger ones ∞."""
 
 _EXTREME = 1e150
-"""Where arithmetic raises errors, formulas of densities refuse larger numbers and their inverses."""
+"""Where arithmetic raises errors, formulas of densities refuse larger numbers and inverses."""
 
 _MAX = float(np.finfo(np.float64).max)
 
