@@ -21,6 +21,8 @@ Counts on a grid, which merge to the same bits in any order and in bounded memor
     `Histogram`, `histogram`.
 A log-likelihood as a formula, from which SQL is made:
     `Formula`, `Column`, `if_known`.
+The distribution of a column, which drift, health and plots show; see `MarginalLikelihood`:
+    `Levels`, `Curve`.
 Statistics that a database computes; see ``aggregates`` in `AggregatedEstimator`:
     `Sums` of expressions and `Deviation`s, from which `ClassSums` come; `DistinctRows`; `known`.
 
@@ -56,6 +58,7 @@ from probclass_core.estimation.formulas import (
 )
 from probclass_core.estimation.histogram import Histogram, histogram
 from probclass_core.estimation.kinds.histogram import Counts
+from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.estimation.options import (
     CATEGORIES,
     NUMBERS,
@@ -106,6 +109,7 @@ __all__ = [
     "ColumnDensity",
     "ColumnTypes",
     "Counts",
+    "Curve",
     "Deviation",
     "DistinctRows",
     "EstimatorOptions",
@@ -114,6 +118,7 @@ __all__ = [
     "Histogram",
     "HistogramDensity",
     "IntArray",
+    "Levels",
     "OptionPath",
     "Range",
     "SpreadOptions",

@@ -10,14 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import MISSING, BoolArray, FloatArray, label_codes
-
-Cell = TypeVar("Cell", str, str | None)
 
 _METADATA_KEY = b"probclass"
 
@@ -109,28 +107,6 @@ def by_feature(table: pa.Table, features: Sequence[str]) -> Iterator[tuple[str, 
     none = [table.slice(0, 0)]
     for code, feature in enumerate(features):
         yield feature, pa.concat_tables(runs.get(code, none)).combine_chunks()
-
-
-def masses_by_class(
-    table: pa.Table, cells: Sequence[Cell], classes: pa.Array
-) -> tuple[list[Cell], FloatArray]:
-    """Probabilities by cell and class, from rows with a log_probability.
-
-    Args:
-        table: a parameters table.
-        cells: name of the cell of each row, None for null; rows with the same cell and class are
-            added up.
-        classes: ``k`` labels.
-
-    Returns:
-        ``m`` names in order of appearance, and ``(m, k)`` probabilities.
-    """
-    names = list(dict.fromkeys(cells))
-    masses = np.zeros((len(names), len(classes)))
-    row = label_codes(pa.array(cells, pa.string()), pa.array(names, pa.string()))
-    column = label_codes(table["class"], classes)
-    np.add.at(masses, (row, column), np.exp(table["log_probability"].to_numpy()))
-    return names, masses
 
 
 def with_notes(table: pa.Table, **notes: Any) -> pa.Table:
