@@ -50,14 +50,13 @@ from probclass_core.estimation.aggregates import (
     known,
 )
 from probclass_core.estimation.column_density import ABOVE_0, BELOW_1, ByName, ColumnDensity
-from probclass_core.estimation.density import HistogramDensity, SpreadOptions, Terms
+from probclass_core.estimation.density import Counts, HistogramDensity, SpreadOptions, Terms
 from probclass_core.estimation.formulas import (
     Column,
     Formula,
     if_known,
 )
 from probclass_core.estimation.histogram import Histogram, histogram
-from probclass_core.estimation.kinds.histogram import Counts
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.estimation.options import (
     CATEGORIES,

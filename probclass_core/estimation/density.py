@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from probclass_core.estimation.column_density import (
     Estimates,
 )
 from probclass_core.estimation.formulas import Column
-from probclass_core.estimation.kinds.histogram import Counts, Histograms
+from probclass_core.estimation.kinds.grids import Grids
 from probclass_core.estimation.kinds.moments import TermMoments, without_row
 from probclass_core.estimation.moments import Moments, moments_of_arrays, moments_of_columns
 from probclass_core.estimation.moments import pooled as of_all_classes
@@ -319,6 +320,42 @@ def _choose(mask: BoolArray, first: Moments, second: Moments) -> Moments:
     return Moments(*(np.where(mask, *pair) for pair in pairs))
 
 
+@dataclass(frozen=True)
+class Counts:
+    """Counts of one column.
+
+    Attributes:
+        values: values, or the middles of cells, ascending, ``(m,)``.
+        counts: Σ w by class, ``(k, m)``.
+    """
+
+    values: FloatArray
+    counts: FloatArray
+
+    @property
+    def count(self) -> FloatArray:
+        """Σ w of each class, ``(k,)``."""
+        count: FloatArray = self.counts.sum(axis=1)
+        return count
+
+    def mean(self, values: FloatArray | None = None) -> FloatArray:
+        """The mean of the values, or of other numbers ``(m,)`` or ``(k, m)``: ``(k,)``."""
+        total = (self.counts * (self.values if values is None else values)).sum(axis=1)
+        mean: FloatArray = total / self.count
+        return mean
+
+    def quantile(self, share: float) -> FloatArray:
+        """The least value that at least a share of the rows do not exceed, ``(k,)``."""
+        cumulated = np.cumsum(self.counts, axis=1)
+        place = np.argmax(cumulated >= share * cumulated[:, -1:], axis=1)
+        return np.where(self.count > 0.0, self.values[place], np.nan)
+
+    @property
+    def of_all(self) -> Counts:
+        """Those of all classes together, as of one class."""
+        return Counts(self.values, self.counts.sum(axis=0, keepdims=True))
+
+
 class HistogramDensity(ColumnDensity):
     """A `ColumnDensity` whose parameters follow from counts of the values on a grid.
 
@@ -326,7 +363,7 @@ class HistogramDensity(ColumnDensity):
     are maximized numerically. A cell is as narrow as `cells` of them allow, so that estimates are
     approximate for more different values.
 
-    Statistics: class, feature, cell, width, count; see `Histograms`.
+    Statistics: those of `Grids`.
 
     Attributes:
         cells: largest number of cells of a column.
@@ -339,28 +376,31 @@ class HistogramDensity(ColumnDensity):
         """The parameters of every class, ``(k,)``, from the counts of the values."""
 
     @property
-    def _histograms(self) -> Histograms:
-        return Histograms(self.features.names, self.cells)
+    def _grids(self) -> Grids:
+        return Grids(self.features.names, self.cells)
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        columns = [self.values(batch, name) for name in self.features.names]
-        return self._histograms.of_rows(columns, classes, weights)
+        for name in self.features.names:
+            self.values(batch, name)  # refuses those outside the support
+        return self._grids.summarize(batch, classes, weights)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return self._histograms.merge(tables)
+        return self._grids.merge(tables)
 
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        super().check_statistics(statistics, classes)
-        self._histograms.check(statistics, classes)
+        self._grids.check(statistics, classes)
 
     @BEYOND_FLOAT64
     def fit(
         self, statistics: pa.Table, classes: pa.Array, notes: list[str]
     ) -> Mapping[str, Estimates]:
         fitted = {}
-        for name, h in self._histograms.by_column(statistics, classes):
+        for name, histogram, _ in self._grids.read([statistics], classes):
+            if not len(histogram.values):
+                continue
+            h = Counts(histogram.values + 0.5 * histogram.width, histogram.counts)
             own, wrong = self.with_those_of_all(self.estimate(h), self.estimate(h.of_all))
             if np.isnan(list(own.values())).any():
                 continue
