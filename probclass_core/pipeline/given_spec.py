@@ -37,9 +37,9 @@ def spec_or_auto(
             f"expected a spec, or label= for a spec that is derived from the rows; got {given}."
         )
     if label is not None:
-        from probclass_core.structure.auto import auto_spec  # takes time to import
+        from probclass_core.structure.auto import auto  # takes time to import
 
-        return auto_spec(table, label, **(derived or {}), **reading)
+        return auto(table, label, **(derived or {}), **reading)
     assert spec is not None
     others = (derived or {}).items()
     # A value may be a column of pandas, which is neither true nor false.

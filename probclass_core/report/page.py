@@ -25,7 +25,7 @@ from probclass_core.store.evaluations import EvaluationRecord
 _STYLE = Path(__file__).parent / "static" / "report.css"
 
 
-def write_report(
+def report(
     model: Model,
     path: str | os.PathLike[str],
     *,

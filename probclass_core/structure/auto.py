@@ -1,6 +1,6 @@
 """The model spec of a table: roles of columns, then blocks, then those that help.
 
-`auto_spec` summarizes one block per column, over all rows and with the engine and cache of a
+`auto` summarizes one block per column, over all rows and with the engine and cache of a
 training. These statistics and their sample of the rows say what each column is (`columns`), which
 pairs of columns depend on each other (`pairs`), and which groups act together (`groups`). The
 candidates are then weighed against each other on the sample (`model.block_weights`); the spec has
@@ -115,7 +115,7 @@ _SIMPLE_NAME = re.compile(r"[^\W_][\w \-+.,()%=]{0,63}")
 
 @checks_arguments
 @draws_progress("choosing blocks")
-def auto_spec(
+def auto(
     source: Any,
     label: ColumnName,
     *,
@@ -323,7 +323,7 @@ class _Structure:
         columns: the columns by their values.
         statistics: of one block for each column, over all rows.
         sample: sample of the rows with label and all columns; see `arrow.row_sample`.
-        effort: as for `auto_spec`.
+        effort: as for `ModelSpec.auto`.
     """
 
     columns: Columns
