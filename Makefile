@@ -103,8 +103,9 @@ site: setup ## Build the documentation site in build/site, and run the notebooks
 pictures: setup ## Redraw the pictures of docs/plots.md and of the pipeline
 	$(PYTHON) tests/docs/draw.py
 
-commands: setup ## Write the commands into docs/cli.md, from their help
+commands: setup ## Write the commands into docs/cli.md, and what estimators offer into docs/estimators.md
 	$(PYTHON) tests/docs/cli_page.py
+	$(PYTHON) tests/docs/estimators_table.py
 
 screenshots: setup ## Retake the screenshots of docs/airflow.md, in Airflow and Chromium
 	$(PYTHON) tests/ui/draw.py

@@ -64,7 +64,7 @@ _LEAST_FRACTION = 1e-9
 class GaussianDiagonal(Estimator):
     """Independent normal features given the class.
 
-    Statistics: class, feature, count (Σ w), mean, scatter (Σ w (x − x̄)²).
+    Statistics: class, feature, term (x), count (Σ w), mean, scatter (Σ w (x − x̄)²).
     Parameters: class, feature, count, mean, variance; the floor of each feature is in the notes.
     With ``predictive``, mean and variance are location and squared scale of Student's t, a column
     degrees_of_freedom follows, and the prior is in the notes.
