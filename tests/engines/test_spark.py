@@ -14,6 +14,7 @@ import workloads
 from workloads import SPEC, FaultyTable, file_digests
 
 import probclass_core as pc
+from probclass_core.io.parquet import units
 from probclass_core.scoring import partition as scored_table
 
 if TYPE_CHECKING:
@@ -28,10 +29,10 @@ pytestmark = [
 def test_a_lost_worker_is_replaced_and_a_unit_that_kills_every_worker_is_named(
     spark: SparkSession, lake: Path, tmp_path: Path
 ) -> None:
-    once = FaultyTable(lake, 3, workloads.kill_worker_once, tmp_path / "flag")
+    once = FaultyTable(lake, 2, workloads.kill_worker_once, tmp_path / "flag")
     assert pc.fit(once, SPEC, engine=spark).id == pc.fit(lake, SPEC).id
-    always = FaultyTable(lake, 3, workloads.kill_worker, tmp_path / "flag")
-    with pytest.raises(pc.TableError, match=r"month=01/1\.parquet .*: its worker was lost 3 times"):
+    always = FaultyTable(lake, 1, workloads.kill_worker, tmp_path / "flag")
+    with pytest.raises(pc.TableError, match=r"month=01/0\.parquet .*: its worker was lost 3 times"):
         pc.fit(always, SPEC, engine=spark)
 
 
@@ -39,6 +40,7 @@ def test_parts_of_a_partition_are_scored_in_parallel_and_a_lost_part_again(
     spark: SparkSession, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scored_table, "PART_ROWS", 60)
+    monkeypatch.setattr(units, "_UNIT_ROWS", 1)  # each file is a unit
     model = pc.fit(lake, SPEC)
     pc.score(model, lake, tmp_path / "threads")
     once = FaultyTable(lake, 1, workloads.kill_worker_once, tmp_path / "flag")

@@ -36,10 +36,10 @@ from probclass_core.io import cleaning  # noqa: F401
 from probclass_core.io.commit import parquet_writer
 from probclass_core.io.delta import sink as delta_sink  # noqa: F401
 from probclass_core.io.iceberg import sink as iceberg_sink  # noqa: F401
-from probclass_core.io.parquet import directory_sink, files  # noqa: F401
+from probclass_core.io.parquet import directory_sink, files, units  # noqa: F401
 from probclass_core.scoring import partition as scored_partition
 
-READING = {"__init__", "dataset", "discovery", "files", "table"}
+READING = {"__init__", "dataset", "discovery", "files", "table", "units"}
 WRITING = {
     str(path)
     for pattern in ("local_files.py", "commit/*.py", "delta/*.py", "iceberg/*.py", "parquet/*.py")
@@ -120,6 +120,7 @@ if __name__ == "__main__":
     parquet_writer._ROW_GROUP = 100
     files.read_rows = lambda schema: 100
     scored_partition.PART_ROWS = scored_lakes.PART_ROWS
+    units._UNIT_ROWS = 1  # each file is a unit
     # What the first scoring of a process imports and allocates, child processes then need not. The
     # library of Delta does not work in a child of a process that used it.
     for warm in {"parquet", sys.argv[1]} & {"parquet", "iceberg"}:

@@ -14,6 +14,7 @@ from backends import FEBRUARY, JANUARY, Backend
 from delta_and_iceberg import rows
 
 import probclass_core as pc
+from probclass_core.io.parquet import units
 from probclass_core.scoring import partition as scoring
 
 
@@ -46,6 +47,7 @@ def test_every_commit_has_the_health_of_its_rows_and_the_verdicts_on_them(
 ) -> None:
     """Also if the rows are in several files."""
     monkeypatch.setattr(scoring, "PART_ROWS", part_rows)
+    monkeypatch.setattr(units, "_UNIT_ROWS", 1)  # each file is a unit
     sink = backend.ref("scored")
     report = pc.score(model, source, sink, watch=NULLS)
     expected = [pc.health(model, source, partition=one) for one in (JANUARY, FEBRUARY)]

@@ -20,6 +20,7 @@ from monthly_lake import SPEC, rows_of, write_lake
 from monthly_lake import model as model_of
 
 import probclass_core as pc
+from probclass_core.io.parquet import units
 from probclass_core.scoring import partition as scoring
 
 MONTHS = ("2014-01", "2014-02", "2014-03")
@@ -82,6 +83,7 @@ def test_a_partition_in_parts_is_committed_by_one_manifest(
     lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scoring, "PART_ROWS", 20)
+    monkeypatch.setattr(units, "_UNIT_ROWS", 1)  # each file is a unit
     backend = object_store(tmp_path)
     sink, ids = backend.ref("scored"), [*range(40), *range(100_000, 100_007)]
     expected = pc.open_table(lake).plan(["id"], partition=JANUARY)
