@@ -15,6 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probclass_core.arrow.arrays import (
+    MISSING,
+    IntArray,
+    category_values,
+    label_codes,
+    numeric_values,
+)
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.contract import (
@@ -22,7 +29,9 @@ from probclass_core.estimation.contract import (
     FormulaLikelihood,
     ItemizedLikelihood,
     LinearLikelihood,
+    MarginalLikelihood,
 )
+from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.estimation.statistics import merge, refine
 from probclass_core.model.finalize import finalize
 from probclass_core.model.model import Model
@@ -416,6 +425,31 @@ def items_sum_to_the_log_likelihood(trial: Trial, *, table: pa.Table, rows: pa.T
 
 
 @law
+def marginals_are_those_of_the_log_likelihood(
+    trial: Trial, *, table: pa.Table, rows: pa.Table
+) -> None:
+    """If a likelihood describes a column, it is that of rows whose other columns are null."""
+    model = trial.fit(table)
+    likelihood = trial.likelihood(model)
+    if not isinstance(likelihood, MarginalLikelihood) or trial.models_nulls(model):
+        return
+    for column in trial.columns:
+        own = likelihood.marginal(column)
+        alone = _with_nulls(rows, [name for name in trial.inputs if name != column])
+        alone = alone.filter(alone[column].is_valid())
+        if isinstance(own, Curve):
+            actual = own.log_density(numeric_values(alone[column].combine_chunks(), column))
+        elif own is not None and own.of == "value":
+            level = _levels_of_rows(own, alone[column].combine_chunks(), column)
+            alone, level = alone.filter(pa.array(level != MISSING)), level[level != MISSING]
+            with np.errstate(divide="ignore"):
+                actual = np.log(own.probability[level])
+        else:
+            continue
+        same_likelihoods(trial, trial.log_likelihood(model, alone), actual, alone)
+
+
+@law
 def a_linear_form_gives_the_differences(trial: Trial, *, table: pa.Table) -> None:
     """If a likelihood has a linear form, it gives the differences between classes."""
     model = trial.fit(table)
@@ -510,6 +544,13 @@ def _with_nulls(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     return rows
 
 
+def _levels_of_rows(levels: Levels, column: pa.Array, name: str) -> IntArray:
+    """Position of the value of each row among the levels, ``(n,)``; `MISSING` for another value."""
+    if levels.cuts is not None:
+        return np.searchsorted(levels.cuts, numeric_values(column, name), "right")
+    return label_codes(pa.array(category_values(column)), pa.array(levels.names, pa.string()))
+
+
 def _check_same_id(trial: Trial, expected: Model, actual: Model) -> None:
     shown = [
         f"parameters {model.id[:12]}\n{as_text(model.parameters[trial.estimator.name])}"
@@ -548,6 +589,7 @@ LAWS: Sequence[Law] = (
     parameters_survive_storage,
     columns_follow_the_classes,
     items_sum_to_the_log_likelihood,
+    marginals_are_those_of_the_log_likelihood,
     a_linear_form_gives_the_differences,
     sql_says_what_the_log_likelihood_says,
 )

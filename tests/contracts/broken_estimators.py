@@ -21,6 +21,7 @@ from probclass_core.estimation.families.counts.poisson import Poisson
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.families.gaussian.full import GaussianFull
 from probclass_core.estimation.formulas import Formula
+from probclass_core.estimation.marginals import Curve
 
 Alter = Callable[[pa.RecordBatch, FloatArray], FloatArray]
 
@@ -318,6 +319,22 @@ class _Itemized(_Altered):
         return {"half": 0.5 * self.log_likelihood(row)[0]}
 
 
+class _DescribesAnotherDensity(_Base):
+    """Returns marginals of which the log density is 0 everywhere."""
+
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
+        return _Described(super().likelihood(parameters, classes), len(classes))
+
+
+class _Described(_Altered):
+    def __init__(self, inner: Likelihood, classes: int) -> None:
+        super().__init__(inner, lambda batch, values: values)
+        self.classes = classes
+
+    def marginal(self, column: str) -> Curve:
+        return Curve(lambda values: np.zeros((len(values), self.classes)))
+
+
 class _WritesAnotherFormula(_Base):
     """Returns a formula whose log-likelihood is 0."""
 
@@ -394,6 +411,7 @@ BROKEN: Mapping[str, type[Estimator]] = {
     "parameters_survive_storage": _KeepsParametersInMemory,
     "columns_follow_the_classes": _SortsTheClasses,
     "items_sum_to_the_log_likelihood": _ItemizesOnlyHalf,
+    "marginals_are_those_of_the_log_likelihood": _DescribesAnotherDensity,
     "a_linear_form_gives_the_differences": _ClaimsToBeLinear,
     "sql_says_what_the_log_likelihood_says": _WritesAnotherFormula,
 }
