@@ -69,7 +69,7 @@ def joint_categories_of(model: pc.Model) -> pa.Table | None:
     block = model.spec.blocks[0]
     if block.options.get("smooth") == "zeros":
         return None
-    return every_row(model, notes_of(model.parameters[block.name])["domain"])
+    return every_row(model, notes_of(model.parameters[block.name])["values"])
 
 
 def bins_of(model: pc.Model) -> pa.Table | None:

@@ -15,6 +15,7 @@ from probclass_core.arrow.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
+    category_codes,
     label_codes,
     short_codes,
 )
@@ -179,6 +180,13 @@ def encode(batch: pa.RecordBatch, name: str, cuts: Sequence[float] | None) -> En
         return numbered(batch, name, np.array(cuts), MISSING), bin_names(cuts)
 
     return converted(batch.column(name), ("encode", tuple(cuts)), find)
+
+
+def seen_values(labels: pa.ChunkedArray, counts: pa.ChunkedArray) -> dict[str, float]:
+    """The values that rows of statistics name, each with its count."""
+    codes, values = category_codes(labels)
+    sums = np.bincount(codes - MISSING, counts.to_numpy(), len(values) + 1)
+    return dict(zip(values, sums[1:].tolist(), strict=True))
 
 
 def bin_names(cuts: Sequence[float]) -> list[str]:

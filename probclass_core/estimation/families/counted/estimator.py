@@ -30,7 +30,12 @@ from probclass_core.estimation.families.counted.cuts import (
     parse_cuts,
     width_cuts,
 )
-from probclass_core.estimation.families.counted.encoder import Encoder, bin_names, encode
+from probclass_core.estimation.families.counted.encoder import (
+    Encoder,
+    bin_names,
+    encode,
+    seen_values,
+)
 from probclass_core.estimation.families.counted.likelihood import CountedLikelihood
 from probclass_core.estimation.families.counted.options import (
     ConditionalOptions,
@@ -60,6 +65,7 @@ from probclass_core.estimation.parameters import (
     COUNT,
     LOG_PROBABILITY,
     NOT_NEGATIVE,
+    Range,
     check_notes,
     check_parameters,
 )
@@ -278,11 +284,7 @@ class Counted(Estimator):
         elif counts is None:
             values = sorted(pc.unique(labels).drop_null().to_pylist())
         else:
-            seen: dict[str, float] = {}
-            for value, count in zip(labels.to_pylist(), counts.to_pylist(), strict=True):
-                if value is not None:
-                    seen[value] = seen.get(value, 0.0) + count
-            values = self.options.domain_of(name, seen)
+            values = self.options.domain_of(name, seen_values(labels, counts))
         nulls = [None] if self.models_nulls and labels.null_count else []
         return self._encoder(name, [*values, *nulls], cuts)
 
@@ -444,18 +446,27 @@ class Counted(Estimator):
 
     def _no_parameters(self, classes: pa.Array) -> pa.Table:
         """The parameters of a block of which no column has a value."""
-        schema = [("class", classes.type), ("feature", pa.string()), *self._keys.items()]
-        numbers = [("count", pa.float64()), ("log_probability", pa.float64())]
-        return pa.schema([*schema, *numbers]).empty_table()
+        columns = [("class", classes.type), ("feature", pa.string())]
+        columns += self._keys(self._given_now).items()
+        columns += [(name, pa.float64()) for name in self._numbers]
+        return pa.schema(columns).empty_table()
 
-    @property
-    def _keys(self) -> dict[str, pa.DataType]:
+    def _keys(self, given: Sequence[str]) -> dict[str, pa.DataType]:
         """Columns of parameters that name a cell of a column, with their types."""
         if self._has_bounds:
-            return {"bin": pa.int64(), "lower": pa.float64(), "upper": pa.float64()}
-        titles = dict.fromkeys(map(given_title, self._given_now), pa.string())
+            return {"bin": pa.int64()}
         depth = {"depth": pa.int64()} if self.given.names else {}
-        return {"value": pa.string(), **titles, **depth}
+        return {
+            "value": pa.string(),
+            **dict.fromkeys(map(given_title, given), pa.string()),
+            **depth,
+        }
+
+    @property
+    def _numbers(self) -> dict[str, Range]:
+        """Columns of parameters that are numbers."""
+        bounds = {"lower": BOUND, "upper": BOUND} if self._has_bounds else {}
+        return {**bounds, "count": COUNT, "log_probability": LOG_PROBABILITY}
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         notes = notes_of(parameters)
@@ -463,26 +474,16 @@ class Counted(Estimator):
         parse_cuts(OptionPath(self.name, "note 'cuts'", self.inputs.names), notes["cuts"])
         if notes["given"] not in ([], self.given.names):
             raise StoreError(f"the columns that its notes say are given are {notes['given']}.")
-        keys = {
-            "value": pa.string(),
-            **dict.fromkeys(map(given_title, notes["given"]), pa.string()),
-        }
-        numbers = {"count": COUNT, "log_probability": LOG_PROBABILITY}
-        if self._has_bounds:
-            keys, numbers = {"bin": pa.int64()}, {"lower": BOUND, "upper": BOUND, **numbers}
-        nullable, within = list(keys), ["feature", *list(keys)[1:]]
-        if self.given.names:
-            keys["depth"] = pa.int64()
-            within.append("depth")
+        keys = self._keys(notes["given"])
         check_parameters(
             parameters,
             classes,
             {"feature": pa.string(), **keys},
-            numbers,
-            nullable=nullable,
+            self._numbers,
+            nullable=keys,
             complete=not self.given.names and not notes.get("sparse"),
             # With smooth="zeros", cells without a count add to a sum of 1.
-            within=None if self.options.smooth == "zeros" else within,
+            within=None if self.options.smooth == "zeros" else ["feature", *list(keys)[1:]],
         )
         for name, rows in by_feature(parameters, self.features.names):
             encoder = self._encoder(name, notes["values"][name], notes["cuts"].get(name))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +27,7 @@ from probclass_core.arrow.arrays import (
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.aggregates import DistinctRows
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.families.counted.encoder import Encoder
+from probclass_core.estimation.families.counted.encoder import Encoder, seen_values
 from probclass_core.estimation.families.counted.options import CategoricalOptions
 from probclass_core.estimation.families.scarce import (
     OF_ALL,
@@ -44,7 +43,6 @@ from probclass_core.estimation.options import CATEGORIES
 from probclass_core.estimation.parameters import (
     COUNT,
     LOG_PROBABILITY,
-    check_notes,
     check_parameters,
     check_row_counts,
     label_rows,
@@ -66,7 +64,7 @@ class CategoricalJoint(Estimator):
 
     Statistics: class, one column per feature (text, null if missing), count (Σ w).
     Parameters: class, one column per feature, count, log_probability; for every class each cell
-    that any class showed. The probability of a cell that no class showed is in the notes.
+    that any class showed. The values of each column are in the notes.
 
     Raises:
         SpecError: if a column is not categorical or has the name of a column of the parameters, or
@@ -86,9 +84,6 @@ class CategoricalJoint(Estimator):
                     f"{self.name}: column {column!r} has the name of a column of the parameters "
                     f"table; rename it, to {column + '_'!r} for example."
                 )
-        pseudo_count = self.options.plain()["pseudo_count"]
-        by_column = isinstance(pseudo_count, Mapping)
-        self.cell_pseudo_count = None if by_column else float(pseudo_count)
 
     def summarize(
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -117,44 +112,37 @@ class CategoricalJoint(Estimator):
         return sum_counts(tables, ["class", *self.features.names], ["count"])
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        cells = self._cells(statistics, classes)
-        without_prior = bool(np.isneginf(cells.prior.log_total))
-        notes = self._notes(cells, classes, without_prior)
-        if not cells.domain or (without_prior and not cells.counts.any()):
-            return self.annotate(pa.table({"class": classes}), scarce=notes)
+        joint, _ = self._joint(statistics, classes)
+        without_prior = bool(np.isneginf(joint.prior.log_total))
+        notes = self._notes(joint, classes, without_prior)
+        if not joint.encoders or (without_prior and not joint.counts.any()):
+            return self.annotate(pa.table({"class": classes}), scarce=notes, values={})
         if without_prior:
-            none = ~cells.counts.any(axis=1, keepdims=True)
-            cells = replace(cells, counts=np.where(none, cells.counts.sum(axis=0), cells.counts))
-        rows = cells.counts.sum(axis=1)
-        rule = _Rule(rows, cells.prior.log_total, self.options.smooth)
-        log_alpha = cells.prior.log_alpha(cells.codes)
-        log_probability = rule.log_probability(_log(cells.counts), log_alpha)
-        values = {
-            name: pa.array(domain, pa.string()).take(pa.array(code))
-            for (name, domain), code in zip(cells.domain.items(), cells.codes, strict=True)
+            none = ~joint.counts.any(axis=1, keepdims=True)
+            counts = np.where(none, joint.counts.sum(axis=0), joint.counts)
+            joint = CategoricalJointLikelihood(joint.encoders, joint.codes, counts, self.options)
+        cells = {
+            encoder.name: pa.array(encoder.values, pa.string()).take(pa.array(code))
+            for encoder, code in zip(joint.encoders, joint.codes, strict=True)
         }
-        fields = {"count": cells.counts, "log_probability": log_probability}
-        unseen = rule.log_probability(
-            np.full((len(classes), 1), -np.inf), np.array([cells.prior.log_least])
-        )
+        fields = {"count": joint.counts, "log_probability": joint.of_codes(joint.codes)}
         return self.annotate(
-            tidy_table(classes, values, fields),
+            tidy_table(classes, cells, fields),
             scarce=notes,
-            domain=cells.domain,
-            pseudo_count=[alpha.tolist() for alpha in cells.prior.alpha],
-            cell_pseudo_count=cells.prior.scale,
-            unseen_log_probability=[None if np.isneginf(p) else p for p in unseen[:, 0].tolist()],
+            values={encoder.name: list(encoder.values) for encoder in joint.encoders},
         )
 
-    def _notes(self, cells: _Cells, classes: pa.Array, without_prior: bool) -> list[str]:
+    def _notes(
+        self, joint: CategoricalJointLikelihood, classes: pa.Array, without_prior: bool
+    ) -> list[str]:
         """Sentences about columns without values, and classes without complete rows.
 
         Raises:
             DataError: instead, if ``on_scarce`` is ``"error"``. A class without complete rows is an
                 error only if its pseudo-counts are 0.
         """
-        names, modeled = self.features.names, list(cells.domain)
-        rows = cells.counts.sum(axis=1)
+        names, modeled = self.features.names, [encoder.name for encoder in joint.encoders]
+        rows = joint.counts.sum(axis=1)
         if self.on_scarce == "error":
             require_values(
                 names, [name in modeled for name in names], hint=", or declare its domain"
@@ -190,32 +178,28 @@ class CategoricalJoint(Estimator):
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         notes = notes_of(parameters)
-        if "domain" not in notes:  # the block says nothing
+        if not notes["values"] and parameters.column_names == ["class"]:  # the block says nothing
             label_rows(parameters, classes)
             return
-        domain, alpha = notes["domain"], notes["pseudo_count"]
-        sizes = [len(values) for values in domain.values()]
-        if [len(values) for values in alpha] != sizes or len(classes) != len(
-            notes["unseen_log_probability"]
-        ):
-            raise StoreError("the pseudo-counts in its notes are not those of its values.")
-        check_notes([alpha, notes["cell_pseudo_count"]], "pseudo_count", COUNT)
-        check_notes(notes["unseen_log_probability"], "unseen_log_probability", LOG_PROBABILITY)
         check_parameters(
             parameters,
             classes,
-            dict.fromkeys(domain, pa.string()),
+            dict.fromkeys(notes["values"], pa.string()),
             {"count": COUNT, "log_probability": LOG_PROBABILITY},
         )
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array
     ) -> CategoricalJointLikelihood | NoLikelihood:
-        if "domain" not in notes_of(parameters):
+        known = notes_of(parameters)["values"]
+        if not known:
             return NoLikelihood(len(classes))
-        return CategoricalJointLikelihood(
-            parameters, classes, self.options.unseen, self.options.smooth
-        )
+        encoders = [_encoder(name, known[name]) for name in self.features.names if name in known]
+        codes = np.stack([encoder.of_labels(parameters[encoder.name]) for encoder in encoders])
+        if (codes == _nulls(encoders)).any():
+            raise StoreError("the values of its cells are not those in its notes.")
+        labels = label_codes(parameters["class"], classes)
+        return self._counted(encoders, codes, labels, parameters["count"].to_numpy(), len(classes))
 
     def log_evidence(self, statistics: pa.Table) -> float:
         """Dirichlet–categorical over the cells: the pseudo-counts are the prior.
@@ -228,64 +212,82 @@ class CategoricalJoint(Estimator):
             DataError: if rows lack some of the features and not all.
         """
         self.options.check_prior()
-        cells = self._cells(statistics, sorted_classes(statistics["class"]))
-        if cells.partial:
+        joint, partial = self._joint(statistics, sorted_classes(statistics["class"]))
+        if partial:
             raise DataError(
-                f"{cells.partial:g} rows have some of {', '.join(self.features.names)} and not "
+                f"{partial:g} rows have some of {', '.join(self.features.names)} and not "
                 f"all, so that the evidence of {self.name} has no closed form; drop those rows, or "
                 "give columns with nulls a block of their own."
             )
-        log_alpha = np.broadcast_to(cells.prior.log_alpha(cells.codes), cells.counts.shape)
-        rows = cells.counts.sum(axis=1)
-        log_total = np.full(len(rows), cells.prior.log_total)
+        log_alpha = np.broadcast_to(joint.prior.log_alpha(joint.codes), joint.counts.shape)
+        rows = joint.counts.sum(axis=1)
+        log_total = np.full(len(rows), joint.prior.log_total)
         return float(
-            _log_rising(log_alpha, cells.counts).sum() - _log_rising(log_total, rows).sum()
+            _log_rising(log_alpha, joint.counts).sum() - _log_rising(log_total, rows).sum()
         )
 
-    def _cells(self, statistics: pa.Table, classes: pa.Array) -> _Cells:
-        counts = statistics["count"].to_numpy()
-        domain, parts = {}, []
+    def _joint(
+        self, statistics: pa.Table, classes: pa.Array
+    ) -> tuple[CategoricalJointLikelihood, float]:
+        """The counts of complete rows, and Σ w of the rows that lack some of the features."""
+        encoders = []
         for name in self.features.names:
-            own, values = category_codes(statistics[name])
-            seen = np.bincount(own - MISSING, counts, minlength=len(values) + 1)[1:].tolist()
-            found = self.options.domain_of(name, dict(zip(values, seen, strict=True)))
-            if not found:
-                continue  # training saw no value
-            domain[name] = found
-            known = label_codes(pa.array(values, pa.string()), pa.array(domain[name], pa.string()))
-            parts.append(np.append(known, MISSING)[own])
-        codes = np.array(parts, dtype=np.intp).reshape(len(parts), len(counts))
-        complete = (codes != MISSING).all(axis=0)
-        cells = CellIndex(codes[:, complete], [len(values) for values in domain.values()])
-        table = np.zeros((len(classes), len(cells.first)))
-        table[label_codes(statistics["class"], classes)[complete], cells.group] = counts[complete]
-        if self.cell_pseudo_count is None:
-            alpha = [self.options.alpha_of(name, values) for name, values in domain.items()]
-            prior = _Prior(1.0, alpha)
-        else:
-            ones = [np.ones(len(values)) for values in domain.values()]
-            prior = _Prior(self.cell_pseudo_count, ones)
-        partial = float(counts[(codes != MISSING).any(axis=0) & ~complete].sum())
-        return _Cells(domain, codes[:, complete][:, cells.first], table, prior, partial)
+            seen = seen_values(statistics[name], statistics["count"])
+            if values := self.options.domain_of(name, seen):  # else training saw none
+                encoders.append(_encoder(name, values))
+        counts = statistics["count"].to_numpy()
+        labels = label_codes(statistics["class"], classes)
+        codes = np.array([encoder.of_labels(statistics[encoder.name]) for encoder in encoders])
+        codes = codes.reshape(len(encoders), len(counts)).astype(np.intp)
+        missing = codes == _nulls(encoders)
+        complete = ~missing.any(axis=0)
+        partial = float(counts[~complete & ~missing.all(axis=0)].sum())
+        of_rows = codes[:, complete], labels[complete], counts[complete]
+        return self._counted(encoders, *of_rows, len(classes)), partial
+
+    def _counted(
+        self,
+        encoders: Sequence[Encoder],
+        codes: IntArray,
+        labels: IntArray,
+        counts: FloatArray,
+        classes: int,
+    ) -> CategoricalJointLikelihood:
+        """The likelihood from counts of cells, ``(n,)``, each of one class."""
+        cells = CellIndex(codes, [encoder.size for encoder in encoders])
+        table = np.zeros((classes, len(cells.first)))
+        table[labels, cells.group] = counts
+        return CategoricalJointLikelihood(encoders, codes[:, cells.first], table, self.options)
+
+
+def _encoder(name: str, values: Sequence[str]) -> Encoder:
+    return Encoder(name, values, None, models_nulls=False)
+
+
+def _nulls(encoders: Sequence[Encoder]) -> IntArray:
+    """The code of null of each column, ``(d, 1)``."""
+    return np.array([encoder.null for encoder in encoders], np.intp)[:, None]
 
 
 class _Prior:
     """Pseudo-counts of all cells, in logs: for a cell, a scale times a product over its values.
 
     Args:
-        scale: factor common to all cells.
-        alpha: for each column the factors of its values, ``(m,)``.
+        options: the scale is the pseudo-count if it is one number; else each value has its factor.
+        encoders: the columns.
     """
 
-    def __init__(self, scale: float, alpha: Sequence[FloatArray]) -> None:
-        self.scale = scale
-        self.alpha = alpha
-        self.log_scale = _log(scale)
-        # After the values of a column: the sum of its pseudo-counts, which sums a null out; then
-        # the least of them, for an unseen value.
+    def __init__(self, options: CategoricalOptions, encoders: Sequence[Encoder]) -> None:
+        scale = options.plain()["pseudo_count"]
+        alpha = [np.ones(len(encoder.values)) for encoder in encoders]
+        if isinstance(scale, Mapping):
+            scale = 1.0
+            alpha = [options.alpha_of(encoder.name, encoder.values) for encoder in encoders]
+        self.log_scale = float(_log(float(scale)))
+        # After the values of a column: the sum of its factors, which sums a null out; then the
+        # least of them, for an unseen value.
         self.columns = [_log(np.append(factor, [factor.sum(), factor.min()])) for factor in alpha]
-        self.log_total = float(self.log_scale + sum(column[-2] for column in self.columns))
-        self.log_least = float(self.log_scale + sum(column[-1] for column in self.columns))
+        self.log_total = self.log_scale + float(sum(column[-2] for column in self.columns))
 
     def log_alpha(self, codes: IntArray) -> FloatArray:
         """Log pseudo-counts ``(n,)`` of cells ``(d, n)``; a null sums over a column's values."""
@@ -295,95 +297,43 @@ class _Prior:
         return result
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """The cells that training saw.
-
-    Attributes:
-        domain: values by column.
-        codes: cells of any class, ``(d, g)``.
-        counts: Σ w, ``(k, g)``.
-        prior: the pseudo-counts.
-        partial: Σ w of the rows that have some of the features, but not all.
-    """
-
-    domain: Mapping[str, list[str]]
-    codes: IntArray
-    counts: FloatArray
-    prior: _Prior
-    partial: float
-
-
-class _Rule:
-    """From counts to probabilities: log (n_c(v) + α(v)) / (n_c + Σα), or the textbook's zeros.
-
-    Args:
-        rows: ``(k,)`` rows of each class.
-        log_total: log Σα over all cells.
-        smooth: ``"all"`` or ``"zeros"``.
-    """
-
-    def __init__(self, rows: FloatArray, log_total: float, smooth: str) -> None:
-        self.log_rows = _log(rows)[:, None]
-        self.log_divisor = np.logaddexp(self.log_rows, log_total)
-        self.smooth = smooth
-
-    def log_probability(self, log_count: FloatArray, log_alpha: FloatArray) -> FloatArray:
-        """From ``(k, n)`` and ``(n,)`` to ``(k, n)``; −inf if both are."""
-        smoothed: FloatArray = np.logaddexp(log_count, log_alpha) - self.log_divisor
-        if self.smooth == "zeros":
-            with np.errstate(invalid="ignore"):  # a class without rows
-                shares = log_count - self.log_rows
-            smoothed = np.where(np.isneginf(log_count), smoothed, shares)
-        return smoothed
-
-
 class CategoricalJointLikelihood:
     """log p(x | c) of the observed features, with null features summed out.
 
     Args:
-        parameters: of `CategoricalJoint`.
-        classes: ``k`` labels.
-        unseen: policy for values outside the domain.
-        smooth: which cells got the pseudo-count.
+        encoders: the ``d`` columns.
+        codes: the cells that training saw in any class, ``(d, g)``.
+        counts: Σ w, ``(k, g)``.
+        options: of the block.
     """
 
     normalized = True
 
-    def __init__(self, parameters: pa.Table, classes: pa.Array, unseen: str, smooth: str) -> None:
-        notes = notes_of(parameters)
-        self.unseen = unseen
-        self.encoders = [
-            Encoder(name, notes["domain"][name], None, models_nulls=False)
-            for name in notes["features"]
-            if name in notes["domain"]
-        ]
-        self.prior = _Prior(
-            notes["cell_pseudo_count"], [np.array(alpha) for alpha in notes["pseudo_count"]]
-        )
-        self.sizes = [encoder.size for encoder in self.encoders]
-        codes = np.stack([encoder.of_labels(parameters[encoder.name]) for encoder in self.encoders])
-        cells = CellIndex(codes, self.sizes)
-        self.codes = codes[:, cells.first]
-        self.counts = np.zeros((len(classes), len(cells.first)))
-        place = label_codes(parameters["class"], classes), cells.group
-        self.counts[place] = parameters["count"].to_numpy()
-        self.rule = _Rule(self.counts.sum(axis=1), self.prior.log_total, smooth)
+    def __init__(
+        self,
+        encoders: Sequence[Encoder],
+        codes: IntArray,
+        counts: FloatArray,
+        options: CategoricalOptions,
+    ) -> None:
+        self.encoders, self.codes, self.counts = encoders, codes, counts
+        self.unseen, self.smooth = options.unseen, options.smooth
+        self.prior = _Prior(options, encoders)
+        self._log_rows = _log(counts.sum(axis=1))[:, None]
         self._marginals: dict[bytes, tuple[CellIndex, FloatArray]] = {}
 
     def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
         codes = [encoder.of_batch(batch, self.unseen) for encoder in self.encoders]
-        return self._of_codes(np.stack(codes)).T
+        return self.of_codes(np.stack(codes)).T
 
     def marginal(self, column: str) -> Levels | None:
-        for place, encoder in enumerate(self.encoders):
-            if encoder.name == column:
-                codes = np.repeat(
-                    [[other.null] for other in self.encoders], len(encoder.values), axis=1
-                )
-                codes[place] = np.arange(len(encoder.values))
-                return Levels(encoder.values, np.exp(self._of_codes(codes)).T)
-        return None
+        names = [encoder.name for encoder in self.encoders]
+        if column not in names:
+            return None
+        values = self.encoders[names.index(column)].values
+        codes = np.repeat(_nulls(self.encoders), len(values), axis=1)
+        codes[names.index(column)] = np.arange(len(values))
+        return Levels(values, np.exp(self.of_codes(codes)).T)
 
     def formula(self, missing: Sequence[str] = ()) -> Formula:
         """See `FormulaLikelihood`.
@@ -403,29 +353,41 @@ class CategoricalJointLikelihood:
             code[:] = encoder.codes_of(self.unseen)[code]
             if encoder.name in missing:
                 code[:] = encoder.null
-        table = self._of_codes(codes).reshape(-1, *shape)
+        table = self.of_codes(codes).reshape(-1, *shape)
         refused = [each for encoder in self.encoders for each in encoder.refused(self.unseen)]
         return Formula([Lookup([encoder.code() for encoder in self.encoders], table)], refused)
 
-    def _of_codes(self, codes: IntArray) -> FloatArray:
-        """log p of codes ``(d, n)``: ``(k, n)``."""
+    def of_codes(self, codes: IntArray) -> FloatArray:
+        """log p of codes ``(d, n)``: ``(k, n)``, nulls summed out."""
         log_alpha = self.prior.log_alpha(codes)
         result = np.zeros((len(self.counts), codes.shape[1]))
-        is_null = codes == np.array([[encoder.null] for encoder in self.encoders])
-        for observed, rows in missing_patterns(np.where(is_null, np.nan, codes)):
+        for observed, rows in missing_patterns(
+            np.where(codes == _nulls(self.encoders), np.nan, codes)
+        ):
             if observed.any():
                 columns = np.flatnonzero(observed)
                 index, log_count = self._marginal(columns)
                 cell = index.find(codes[columns][:, rows])
-                result[:, rows] = self.rule.log_probability(log_count[:, cell], log_alpha[rows])
+                result[:, rows] = self._log_probability(log_count[:, cell], log_alpha[rows])
         return result
+
+    def _log_probability(self, log_count: FloatArray, log_alpha: FloatArray) -> FloatArray:
+        """log (n_c(v) + α(v)) / (n_c + Σα), or the textbook's zeros; −inf if both are."""
+        log_divisor = np.logaddexp(self._log_rows, self.prior.log_total)
+        smoothed: FloatArray = np.logaddexp(log_count, log_alpha) - log_divisor
+        if self.smooth == "zeros":
+            with np.errstate(invalid="ignore"):  # a class without rows
+                shares = log_count - self._log_rows
+            smoothed = np.where(np.isneginf(log_count), smoothed, shares)
+        return smoothed
 
     def _marginal(self, columns: IntArray) -> tuple[CellIndex, FloatArray]:
         """The seen cells of some columns, and their log counts ``(k, g + 1)``, the last −inf."""
         key = columns.tobytes()
         marginal = self._marginals.get(key)
         if marginal is None:
-            index = CellIndex(self.codes[columns], [self.sizes[column] for column in columns])
+            sizes = [self.encoders[column].size for column in columns]
+            index = CellIndex(self.codes[columns], sizes)
             size = len(index.first) + 1
             counts = [np.bincount(index.group, row, minlength=size) for row in self.counts]
             marginal = index, _log(np.stack(counts))
