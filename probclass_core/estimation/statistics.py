@@ -448,21 +448,6 @@ def statistics_of_classes(
     return Statistics(spec, features, merged, blocks, rows, null_labels, columns=columns)
 
 
-def merge_all(parts: Iterable[Statistics]) -> Statistics:
-    """`merge` for any number of parts: memory does not grow with them.
-
-    Args:
-        parts: at least one; read once, in order.
-
-    Raises:
-        DataError: if the parts cannot be merged.
-    """
-    merged = accumulator()
-    for part in parts:
-        merged.add(part)
-    return merged.result()
-
-
 def accumulator() -> Accumulator[Statistics]:
     """Collects statistics of parts and merges them in bounded memory."""
     return Accumulator(merge, lambda pending: len(pending) >= _MOST_STATISTICS)

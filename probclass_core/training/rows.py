@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
@@ -15,7 +16,7 @@ from probclass_core.arrow.parts import feature_schema
 from probclass_core.errors import DataError, ProbClassError
 from probclass_core.estimation.statistics import (
     Statistics,
-    merge_all,
+    accumulator,
     summarize_batches,
 )
 from probclass_core.execution.engine import Engine
@@ -50,6 +51,10 @@ class AggregatingUnit(Protocol):
 
 class _DamagedEntryError(Exception):
     """The statistics of a file whose footer was not read are damaged or removed."""
+
+
+class _DoubtfulEntryError(Exception):
+    """The merged statistics are not valid, so that one of the cached ones may not be."""
 
 
 class TrainingRows:
@@ -117,11 +122,14 @@ class TrainingRows:
             self.cached = self._cached_statistics(spec)
             self._open_files_to_read()
         self.passes += 1
-        try:
-            return self._summarize(spec, engine, progress)
-        except _DamagedEntryError:
-            self._forget_footers()
-            return self._summarize(spec, engine, progress)
+        while True:
+            try:
+                return self._summarize(spec, engine, progress)
+            except _DamagedEntryError:
+                self._forget_footers()
+            except _DoubtfulEntryError:
+                assert self.cached is not None
+                self.cached.checks_each = True
 
     def _summarize(self, spec: ModelSpec, engine: Engine, progress: ProgressOption) -> Statistics:
         if self.cached is not None:
@@ -194,7 +202,28 @@ def summarize_plan(
     """
     if not plan.units:  # an empty table still has columns that must fit the spec
         return summarize_batches(work.spec, plan.schema, ())
-    return merge_all(_summarize_units(plan, work, engine, cached, on_rows))
+    merged = accumulator()
+    for statistics in _summarize_units(plan, work, engine, cached, on_rows):
+        with _doubt_entries(cached):
+            merged.add(statistics)
+    with _doubt_entries(cached):
+        result = merged.result()
+        if cached is not None and cached.reused:
+            # Each entry has a checksum. To check what they are merged to takes less time than to
+            # check each, and a model of valid statistics is valid.
+            result.check()
+    return result
+
+
+@contextmanager
+def _doubt_entries(cached: CachedStatistics | None) -> Iterator[None]:
+    """Raise a _DoubtfulEntryError for an error that an entry may have caused."""
+    try:
+        yield
+    except Exception as error:
+        if cached is None or not cached.reused or cached.checks_each:
+            raise
+        raise _DoubtfulEntryError from error
 
 
 @dataclass(frozen=True)
