@@ -26,7 +26,8 @@ Encoded: TypeAlias = tuple[NDArray[np.signedinteger[Any]], Sequence[str]]
 _ROUNDING = 1e-9
 """Share of a row's weight below which a difference of sums is 0 up to rounding."""
 
-_NO_KEY = np.iinfo(np.intp).min
+_MOST_KEYS, _NO_KEY = 2**62, np.iinfo(np.intp).min
+"""Combinations of codes that one integer can number, and a number that none has."""
 
 
 def given_title(column: str) -> str:
@@ -69,7 +70,7 @@ class Cells:
         if given:
             counted = _combinations(group, len(labels), columns.values(), given, weights)
         else:
-            counted = _single(group, len(labels), list(columns.values()), weights)
+            counted = _single(group, len(labels), columns.values(), weights)
         values: list[str | None] = []
         parts, sizes = [], []
         for (_, texts), (cells, counts) in zip(columns.values(), counted, strict=True):
@@ -157,51 +158,23 @@ def _combinations(
 
 
 def _single(
-    group: IntArray, classes: int, columns: Sequence[Encoded], weights: FloatArray | None
+    group: IntArray, classes: int, columns: Iterable[Encoded], weights: FloatArray | None
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Cells of each column alone: codes, 0 for null, and their counts."""
-    for table in _tables(group, classes, columns, weights):
+    compiled = kernels(len(group)) if weights is None else None
+    rows = np.ascontiguousarray(group, np.int32)
+    for codes, values in columns:
+        size = len(values) + 1
+        if compiled is not None:
+            narrow = np.ascontiguousarray(codes, np.int32)
+            table = compiled.count_codes(rows, narrow, classes, len(values))
+        else:
+            cell = group * size
+            cell += codes
+            cell -= MISSING
+            table = np.bincount(cell, weights, classes * size).reshape(classes, size)
         cells = np.stack(np.nonzero(table))
         yield cells, table[tuple(cells)].astype(np.float64)
-
-
-def _tables(
-    group: IntArray, classes: int, columns: Sequence[Encoded], weights: FloatArray | None
-) -> Iterator[NDArray[Any]]:
-    """Rows or weights by class and value of each column, null first: ``(k, 1 + m)``.
-
-    Columns with few values are counted together, by the cells of their product, in one pass over
-    the rows; the counts of each column are a margin of the joint counts.
-    """
-    if weights is None and (compiled := kernels(len(group))) is not None:
-        rows = np.ascontiguousarray(group, np.int32)
-        for codes, values in columns:
-            narrow = np.ascontiguousarray(codes, np.int32)
-            yield compiled.count_codes(rows, narrow, classes, len(values))
-        return
-    sizes = [len(values) + 1 for _, values in columns]
-    room = max(len(group) // 4, 1)
-    # One buffer for all columns: touching fresh memory would take longer than counting.
-    memory = np.empty(len(group), np.int32)
-    cell, offset = np.empty((2, len(group)), np.intp)
-    before: tuple[int, ...] = ()
-    for run in _runs(sizes, classes, room):
-        shape = tuple(sizes[run])
-        if shape != before:
-            # A null, code −1, is the first cell of its column.
-            first = sum(math.prod(shape[place:]) for place in range(1, len(shape) + 1))
-            np.multiply(group, math.prod(shape), out=offset)
-            np.add(offset, first, out=offset)
-            before = shape
-        values = columns[run.start][0]
-        for (codes, _), size in zip(columns[run][1:], shape[1:], strict=True):
-            values = np.multiply(values, np.int32(size), out=memory, casting="same_kind")
-            np.add(values, codes, out=memory, casting="same_kind")
-        np.add(values, offset, out=cell)
-        joint = np.bincount(cell, weights, classes * math.prod(shape)).reshape(classes, *shape)
-        for axis in range(1, joint.ndim):
-            others = tuple(other for other in range(1, joint.ndim) if other != axis)
-            yield joint.sum(axis=others)
 
 
 class CellIndex:
@@ -225,7 +198,7 @@ class CellIndex:
         self._steps: list[tuple[slice, IntArray]] = []
         self.group = np.zeros(codes.shape[1], dtype=np.intp)
         self.first = np.zeros(0, dtype=np.intp)
-        for run in _runs(sizes, codes.shape[1], 2**62):
+        for run in _runs(sizes, codes.shape[1]):
             keys, self.first, self.group = _distinct(self._encode(self.group, codes, run))
             self._steps.append((run, keys))
 
@@ -256,18 +229,17 @@ def _distinct(numbers: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     return keys[order], first[order], rank[code]
 
 
-def _runs(sizes: Sequence[int], numbers: int, limit: int) -> Iterator[slice]:
-    """Split columns into runs, each with at most ``limit`` combinations of codes.
+def _runs(sizes: Sequence[int], numbers: int) -> Iterator[slice]:
+    """Split columns into runs, each with at most `_MOST_KEYS` combinations of codes.
 
     Args:
         sizes: number of codes of each column.
         numbers: number of codes that every run is combined with.
-        limit: largest number of combinations; a column that exceeds it alone is its own run.
     """
-    start, room = 0, limit // max(numbers, 1)
+    start, room = 0, _MOST_KEYS // max(numbers, 1)
     for column, size in enumerate(sizes):
         if size > room and column > start:
             yield slice(start, column)
-            start, room = column, limit // max(numbers, 1)
+            start, room = column, _MOST_KEYS // max(numbers, 1)
         room //= max(size, 1)
     yield slice(start, len(sizes))

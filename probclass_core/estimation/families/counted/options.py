@@ -38,7 +38,7 @@ PseudoCount = float | dict[str, float]
 _PSEUDO_COUNT = 1.0
 
 
-def parse_domain(path: OptionPath, given: Any) -> dict[str, list[str]]:
+def _parse_domain(path: OptionPath, given: Any) -> dict[str, list[str]]:
     """Declared values by column."""
     domain = {}
     for column, values in parse_table(path, given).items():
@@ -68,6 +68,20 @@ def _parse_pseudo_count(path: OptionPath, given: Any) -> dict[str, PseudoCount]:
         else:
             counts[column] = parse_number(part, count)
     return counts
+
+
+def _missing(doc: str) -> Any:
+    return choice("marginalize", ("marginalize", "level"), doc=doc)
+
+
+def _domain(doc: str) -> Any:
+    expected = "a table of lists of values, by column"
+    return option({}, _parse_domain, expected=expected, doc=doc)
+
+
+def _cuts(doc: str) -> Any:
+    expected = "a table of lists of ascending numbers, by column"
+    return option({}, parse_cuts, expected=expected, doc=doc)
 
 
 class CountedOptions(EstimatorOptions):
@@ -142,12 +156,9 @@ class CategoricalOptions(CountedOptions):
         doc="α, added to the count of every cell. categorical_joint multiplies the α of a cell's "
         "values if they are given by column (1 for a column not in the table).",
     )
-    domain: dict[str, list[str]] = option(
-        {},
-        parse_domain,
-        expected="a table of lists of values, by column",
-        doc="The values that a column can take; by default those that pseudo_count names, or else "
-        "those that training saw in any class.",
+    domain: dict[str, list[str]] = _domain(
+        "The values that a column can take; by default those that pseudo_count names, or else "
+        "those that training saw in any class."
     )
     unseen: str = choice(
         "pseudo_count",
@@ -206,12 +217,10 @@ class CategoricalOptions(CountedOptions):
 class IndependentOptions(CategoricalOptions):
     """Options of `Categorical`."""
 
-    missing: str = choice(
-        "marginalize",
-        ("marginalize", "level"),
-        doc="A null: 'marginalize' leaves the feature of the row out; 'level' makes null a value "
+    missing: str = _missing(
+        "A null: 'marginalize' leaves the feature of the row out; 'level' makes null a value "
         "of its own, with the column's pseudo_count, or the least of its values'. If no training "
-        "row has a null, 'level' scores it as the option unseen says.",
+        "row has a null, 'level' scores it as the option unseen says."
     )
     shared_strength: float | str | None = shared_strength_option()
 
@@ -247,18 +256,13 @@ class DiscretizedOptions(CountedOptions):
         "are counted on the finest grid of a power of two with at most as many occupied cells, "
         "and so are integers beyond 2⁵³ that float64 cannot represent.",
     )
-    cuts: dict[str, list[float]] = option(
-        {},
-        parse_cuts,
-        expected="a table of lists of ascending numbers, by column",
-        doc="Cut points of columns, which are then not computed from the data: a value below "
-        "the first cut is in the first bin, a value at a cut or above it in the next.",
+    cuts: dict[str, list[float]] = _cuts(
+        "Cut points of columns, which are then not computed from the data: a value below "
+        "the first cut is in the first bin, a value at a cut or above it in the next."
     )
-    missing: str = choice(
-        "marginalize",
-        ("marginalize", "level"),
-        doc="A null: 'marginalize' leaves the feature of the row out; 'level' makes null a bin "
-        "of its own, the last.",
+    missing: str = _missing(
+        "A null: 'marginalize' leaves the feature of the row out; 'level' makes null a bin "
+        "of its own, the last."
     )
     shared_strength: float | str | None = shared_strength_option()
 
@@ -285,19 +289,13 @@ class ConditionalOptions(CountedOptions):
         1.0, doc="α of every value, in the estimate that uses no given column."
     )
     shared_strength: float | str | None = shared_strength_option()
-    cuts: dict[str, list[float]] = option(
-        {},
-        parse_cuts,
-        expected="a table of lists of ascending numbers, by column",
-        doc="Cut points of columns of numbers, given ones included. The others are cut by the "
-        "classes, as discretized does by default, in a first pass over the rows.",
+    cuts: dict[str, list[float]] = _cuts(
+        "Cut points of columns of numbers, given ones included. The others are cut by the "
+        "classes, as discretized does by default, in a first pass over the rows."
     )
-    domain: dict[str, list[str]] = option(
-        {},
-        parse_domain,
-        expected="a table of lists of values, by column",
-        doc="The values that a column of categories can take; by default those that training saw. "
-        "Given columns have none: their unseen values back off.",
+    domain: dict[str, list[str]] = _domain(
+        "The values that a column of categories can take; by default those that training saw. "
+        "Given columns have none: their unseen values back off."
     )
     unseen: str = choice(
         "pseudo_count",
@@ -306,11 +304,9 @@ class ConditionalOptions(CountedOptions):
         "class showed, 'ignore' as missing, 'error' refuses. An unseen value of a given column "
         "is not an error: the estimate is that given one column fewer.",
     )
-    missing: str = choice(
-        "marginalize",
-        ("marginalize", "level"),
-        doc="A null: 'marginalize' leaves a column out of the row; of given columns, it leaves out "
-        "the first that is null and those after it. 'level' makes null a value of its own.",
+    missing: str = _missing(
+        "A null: 'marginalize' leaves a column out of the row; of given columns, it leaves out "
+        "the first that is null and those after it. 'level' makes null a value of its own."
     )
     cells: int = whole(
         4096,
