@@ -35,10 +35,10 @@ def answers(rows: int = 60) -> pa.Table:
 
 
 def table_of(
-    strength: float | str | None, name: str, rows: pa.Table
+    strength: float | str | None, name: str, rows: pa.Table, **options: Any
 ) -> tuple[pc.Model, np.ndarray]:
     """A model of one block, and its p(x | c) ``(k, m)`` where the given column is not known."""
-    block = BLOCKS[name](pseudo_count=ALPHA, shared_strength=strength)
+    block = BLOCKS[name](pseudo_count=ALPHA, shared_strength=strength, **options)
     model = pc.fit(rows, pc.ModelSpec("label", [block]))
     batch = pa.table({"u": list("0123"), "x": [0.5, 1.5, 2.5, 3.5], "z": pa.nulls(4, pa.string())})
     return model, np.exp(model.log_likelihood_by_block(batch)[:, :, 0]).T
@@ -89,11 +89,12 @@ def test_the_strength_is_that_of_rows_left_out(name: str) -> None:
     np.testing.assert_allclose(table_of("loo", name, rows)[1], table_of(best, name, rows)[1])
 
 
+@pytest.mark.parametrize("missing", ["marginalize", "level"])
 @pytest.mark.parametrize("name", BLOCKS)
-def test_a_row_is_left_out_of_its_class_alone(name: str) -> None:
+def test_a_row_is_left_out_of_its_class_alone(name: str, missing: str) -> None:
     rows = answers()
     counts = counts_of(rows)
-    model, _ = table_of(5, name, rows)
+    model, _ = table_of(5, name, rows, missing=missing)
     logs = left_out(model, rows.set_column(3, "z", pa.nulls(len(rows), pa.string())))
     for row, (label, v) in enumerate(
         zip(rows["label"].to_pylist(), rows["u"].to_pylist(), strict=True)

@@ -455,12 +455,8 @@ class Counted(Estimator):
         """Columns of parameters that name a cell of a column, with their types."""
         if self._has_bounds:
             return {"bin": pa.int64()}
-        depth = {"depth": pa.int64()} if self.given.names else {}
-        return {
-            "value": pa.string(),
-            **dict.fromkeys(map(given_title, given), pa.string()),
-            **depth,
-        }
+        texts = dict.fromkeys(["value", *map(given_title, given)], pa.string())
+        return {**texts, "depth": pa.int64()} if self.given.names else texts
 
     @property
     def _numbers(self) -> dict[str, Range]:
