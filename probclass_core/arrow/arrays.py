@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.shared_conversions import converted
 from probclass_core.arrow.types import (
     has_fixed_size,
@@ -267,19 +266,14 @@ def _decimals_as_floats(column: pa.Array) -> FloatArray:
         return np.empty(0)  # there may be no buffer
     words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
     words = words[column.offset :][: len(column)]
-    divisor, compiled = 10.0**column.type.scale, kernels(len(column))
-    values: FloatArray | None = None
-    if compiled is not None:
-        values = compiled.divide_decimals(words, divisor)
-    if values is None:
-        low, high = words.T
-        values = low / divisor
-        inexact = np.flatnonzero(
-            (high != low >> 63) | (low < -_EXACT_INTEGERS) | (low > _EXACT_INTEGERS)
-        )
-        if len(inexact):
-            some = column.take(pa.array(inexact)).cast(pa.float64(), safe=False)
-            values[inexact] = some.to_numpy(zero_copy_only=False)
+    low, high = words.T
+    values: FloatArray = low / 10.0**column.type.scale
+    inexact = np.flatnonzero(
+        (high != low >> 63) | (low < -_EXACT_INTEGERS) | (low > _EXACT_INTEGERS)
+    )
+    if len(inexact):
+        some = column.take(pa.array(inexact)).cast(pa.float64(), safe=False)
+        values[inexact] = some.to_numpy(zero_copy_only=False)
     if column.null_count:
         values[column.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return values
@@ -299,9 +293,6 @@ def extremes(values: np.ndarray) -> Extremes:
     """Least and greatest number, NaN if there is none; and how many values are NaN."""
     if not values.size:
         return math.nan, math.nan, 0
-    if (compiled := kernels(values.size)) is not None and values.dtype == np.float64:
-        ends: Extremes = compiled.extremes(np.ascontiguousarray(values))
-        return ends
     low, high = np.minimum.reduce(values), np.maximum.reduce(values)
     if low == low:
         return float(low), float(high), 0
@@ -631,9 +622,6 @@ class ByClass:
 
 def _sorted_by_class(codes: np.ndarray, classes: int) -> tuple[IntArray, IntArray]:
     """Positions of the rows sorted by class, ``(n,)``, and the rows of each class, ``(k,)``."""
-    if (compiled := kernels(len(codes))) is not None:
-        order, counts = compiled.sort_by_class(np.ascontiguousarray(codes, np.int32), classes)
-        return order, counts
     # For small unsigned integers NumPy's stable sort is a radix sort, which takes linear time.
     width = np.min_scalar_type(max(classes - 1, 0))
     order = np.argsort(codes.astype(width, copy=False), kind="stable")

@@ -23,8 +23,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Extremes = tuple[float, float, int]
+"""Least and greatest value of a column, NaN if there is none, and the number of NaN."""
 
-INTERFACE = 6
+INTERFACE = 7
 """Changes with the functions of this module: probclass does not call those of another interface."""
 
 _FEW_COUNTS = 4096
@@ -32,7 +33,6 @@ _FEW_COUNTS = 4096
 
 library = ctypes.CDLL(str(Path(__file__).with_name("kernels.so")))
 _array, _rows, _number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-library.sort_by_class.argtypes = [_array, _rows, _rows, _array, _array, _array]
 library.sums_by_class.argtypes = [
     *(_array, _rows, _rows, _array, _array, _array, _rows, _rows),
     *(_array, _array, _array, _array),
@@ -41,12 +41,9 @@ library.center_by_class.argtypes = [
     *(_array, _rows, _rows, _array, _array, _rows),
     *(_array, _array, _array, _array),
 ]
-library.extremes.argtypes = [_array, _rows, _array]
-library.extremes.restype = _rows
 library.count_codes.argtypes = [
     *(_array, _array, _rows, ctypes.c_int32, ctypes.c_int32, _array, _array)
 ]
-library.divide_decimals.argtypes = [_array, _rows, _number, _array]
 library.mdl_cuts.argtypes = [_array, _rows, _rows, _array, _number, _array, _array, _array]
 library.mdl_cuts.restype = _rows
 library.subtract_half_squares.argtypes = [
@@ -70,34 +67,8 @@ def address_of(array: NDArray[Any], kind: Any) -> int:
     return address
 
 
-def sort_by_class(codes: Codes, classes: int) -> tuple[Integers, Integers]:
-    """Sort rows by class, as a stable sort does.
-
-    Args:
-        codes: class of each row, ``(n,)``.
-        classes: number of classes.
-
-    Returns:
-        Positions of the rows ``(n,)``, and the number of rows of each class ``(classes,)``.
-
-    Raises:
-        IndexError: if a code is not from 0 to below the number of classes.
-    """
-    order, counts, start = np.empty(len(codes), np.int64), *np.empty((2, classes), np.int64)
-    status = library.sort_by_class(
-        address_of(codes, np.int32),
-        len(codes),
-        classes,
-        address_of(order, np.int64),
-        address_of(counts, np.int64),
-        address_of(start, np.int64),
-    )
-    _check(status)
-    return order, counts
-
-
 class _Columns:
-    """Where columns are, and where their `extremes` are written."""
+    """Where columns are, and where their extremes are written."""
 
     def __init__(self, columns: Sequence[Floats]) -> None:
         addresses = [address_of(column, np.float64) for column in columns]
@@ -125,7 +96,7 @@ def sums_by_class(
     Returns:
         Σ w, Σ w x, Σ w (x − x̄) and Σ w (x − x̄)² of each column, ``(d, 4, k)``, each rounded as by
         ``numpy.add.reduceat``; x̄ is the mean of the class, which is rounded, too. And the
-        `extremes` of each column.
+        extremes of each column.
     """
     sums, found = np.empty((len(columns), 4, len(counts))), _Columns(columns)
     most = int(counts.max(initial=0))
@@ -158,7 +129,7 @@ def center_by_class(
 
     Returns:
         Means of the values and of the result, each ``(d, k)`` and NaN for a class with NaN; and the
-        `extremes` of each column.
+        extremes of each column.
     """
     means, found = np.empty((len(columns), 2, len(counts))), _Columns(columns)
     library.center_by_class(
@@ -173,15 +144,6 @@ def center_by_class(
         *found.ends,
     )
     return means[:, 0], means[:, 1], found.extremes()
-
-
-def extremes(values: Floats) -> Extremes:
-    """Least and greatest of the values ``(n,)``, NaN if there is none, and the number of NaN."""
-    ends = np.empty(2)
-    missing = library.extremes(
-        address_of(values, np.float64), len(values), address_of(ends, np.float64)
-    )
-    return float(ends[0]), float(ends[1]), missing
 
 
 def count_codes(group: Codes, codes: Codes, classes: int, size: int) -> Integers:
@@ -207,23 +169,10 @@ def count_codes(group: Codes, codes: Codes, classes: int, size: int) -> Integers
         address_of(counts[0], np.int64),
         address_of(counts[-1], np.int64),
     )
-    _check(status)
+    if status < 0:
+        raise IndexError("a class or a code is not below their number.")
     total: Integers = counts.sum(axis=0)
     return total
-
-
-def divide_decimals(words: Integers, divisor: float) -> Floats | None:
-    """Decimals as doubles, ``(n,)``; None if a double may not represent one of the numbers.
-
-    Args:
-        words: lower and higher half of each number, ``(n, 2)``.
-        divisor: power of ten that the numbers are divided by, exact.
-    """
-    values = np.empty(len(words))
-    status = library.divide_decimals(
-        address_of(words, np.int64), len(words), divisor, address_of(values, np.float64)
-    )
-    return None if status < 0 else values
 
 
 def subtract_half_squares(block: Floats, mean: Floats, precision: Floats, result: Floats) -> None:
@@ -271,11 +220,6 @@ def mdl_cuts(before: Floats, log_patterns: Floats, tie: float) -> Integers | Non
         address_of(cuts, np.int64),
     )
     return None if found < 0 else np.sort(cuts[:found])
-
-
-def _check(status: int) -> None:
-    if status < 0:
-        raise IndexError("a class or a code is not below their number.")
 
 
 def _scratch(size: int) -> Floats:

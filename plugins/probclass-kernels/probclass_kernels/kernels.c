@@ -82,29 +82,6 @@ static Sums deviations_of(const double *x, double center, int64_t n) {
     return (Sums){first + others.sum, first * first + others.squares};
 }
 
-/* Positions of the rows sorted by class, and in their order within a class; returns 0, or −1 if a
-   code is not that of a class.
-
-   codes: (n,), from 0 to below classes.
-   order: (n,), written.
-   counts: (classes,), rows of each class, written.
-   next: (classes,), scratch. */
-int sort_by_class(const int32_t *codes, int64_t n, int64_t classes, int64_t *order,
-                  int64_t *counts, int64_t *next) {
-    memset(counts, 0, (size_t)classes * sizeof *counts);
-    for (int64_t i = 0; i < n; i++) {
-        if (codes[i] < 0 || codes[i] >= classes) return -1;
-        counts[codes[i]]++;
-    }
-    int64_t start = 0;
-    for (int64_t c = 0; c < classes; c++) {
-        next[c] = start;
-        start += counts[c];
-    }
-    for (int64_t i = 0; i < n; i++) order[next[codes[i]]++] = i;
-    return 0;
-}
-
 /* `sums_by_class` of one column, (n,). */
 static void sums_of_column(const double *values, const double *weights, const int64_t *order,
                            const int64_t *counts, int64_t classes, int64_t m, double *scratch,
@@ -155,7 +132,7 @@ static void sums_of_column(const double *values, const double *weights, const in
 
    values: (n,).
    ends: (2,), written. */
-int64_t extremes(const double *values, int64_t n, double *ends) {
+static int64_t extremes(const double *values, int64_t n, double *ends) {
     double low[LANES], high[LANES];
     int64_t missing = 0, i = 0;
     for (int j = 0; j < LANES; j++) {
@@ -270,23 +247,6 @@ int count_codes(const int32_t *group, const int32_t *codes, int64_t n, int32_t c
         if (i < rows) counts[place[i]]++;
     }
     return 0;
-}
-
-/* Decimals as doubles: the number of their last digits, divided. Returns 0, or −1 for a number that a
-   double may not represent.
-
-   words: (n, 2), the lower and the higher half of each number.
-   values: (n,), written. */
-int divide_decimals(const int64_t *words, int64_t n, double divisor, double *values) {
-    const int64_t largest = (int64_t)1 << 53;
-    uint64_t beyond = 0;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t low = words[2 * i], high = words[2 * i + 1];
-        beyond |= (uint64_t)(high ^ low >> 63) | ((uint64_t)low + (uint64_t)largest) >> 54;
-        values[i] = (double)low;
-    }
-    for (int64_t i = 0; i < n; i++) values[i] /= divisor;
-    return beyond ? -1 : 0;
 }
 
 ANY_PROCESSOR void half_squares(const double *block, int64_t d, int64_t n, const double *mean,

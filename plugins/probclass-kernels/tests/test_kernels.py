@@ -40,26 +40,24 @@ def total(terms: Any) -> float:
     return float(np.add.reduceat(terms, [0])[0]) if len(terms) else 0.0
 
 
+def extremes(values: Any) -> tuple[float, float, int]:
+    known = values[~np.isnan(values)]
+    ends = (known.min(), known.max()) if len(known) else (np.nan, np.nan)
+    return *ends, len(values) - len(known)
+
+
 def same(found: Any, expected: Any) -> None:
     np.testing.assert_array_equal(np.asarray(found) + 0.0, np.asarray(expected) + 0.0)
-
-
-@given(columns())
-def test_rows_are_sorted_as_by_a_stable_sort(column: tuple[Any, Any]) -> None:
-    _, codes = column
-    order, counts = kernels.sort_by_class(codes, CLASSES)
-    same(order, np.argsort(codes, kind="stable"))
-    same(counts, np.bincount(codes, minlength=CLASSES))
 
 
 @given(columns(numbers | st.just(np.nan)), st.booleans(), st.integers(0, 99))
 def test_sums_are_those_of_reduceat(column: tuple[Any, Any], weighted: bool, seed: int) -> None:
     values, codes = column
     weights = np.random.default_rng(seed).integers(0, 4, len(values)) / 3.0 if weighted else None
-    order, counts = kernels.sort_by_class(codes, CLASSES)
+    order, counts = np.argsort(codes, kind="stable"), np.bincount(codes, minlength=CLASSES)
     other = values[::-1].copy()
     (sums, found), ends = kernels.sums_by_class([other, values], order, counts, weights)
-    same(ends, [kernels.extremes(values)] * 2)
+    same(ends, [extremes(values)] * 2)
     (alone,), _ = kernels.sums_by_class([other], order, counts, weights)
     same(sums, alone)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -82,11 +80,11 @@ def test_sums_are_those_of_reduceat(column: tuple[Any, Any], weighted: bool, see
 def test_columns_are_centered_on_the_means_of_their_classes(column: tuple[Any, Any]) -> None:
     values, codes = column
     codes = np.unique(codes, return_inverse=True)[1].astype(np.int32)
-    order, counts = kernels.sort_by_class(codes, int(codes.max()) + 1)
+    order, counts = np.argsort(codes, kind="stable"), np.bincount(codes)
     both = np.empty((2, len(values)))
     other = values[::-1].copy()
     _, _, ends = kernels.center_by_class([other, values], order, counts, both)
-    same(ends, [kernels.extremes(values)] * 2)
+    same(ends, [extremes(values)] * 2)
     alone = np.empty((1, len(values)))
     (means,), (rest,), _ = kernels.center_by_class([values], order, counts, alone)
     centered = both[1]
@@ -100,33 +98,6 @@ def test_columns_are_centered_on_the_means_of_their_classes(column: tuple[Any, A
             same(centered[start : start + rows], expected)
             same([means[label], rest[label]], [mean, total(expected) / rows])
             start += rows
-
-
-@given(columns(numbers | st.sampled_from([np.nan, np.inf, -np.inf])))
-def test_extremes_ignore_nan(column: tuple[Any, Any]) -> None:
-    values, _ = column
-    low, high, missing = kernels.extremes(values)
-    known = values[~np.isnan(values)]
-    assert missing == len(values) - len(known)
-    same([low, high], [known.min(), known.max()] if len(known) else [np.nan, np.nan])
-
-
-@given(
-    arrays(np.int64, st.integers(1, 300), elements=st.integers(-(2**53), 2**53 - 1)),
-    st.integers(0, 22),
-    st.none() | st.sampled_from([2**53 + 2, -(2**53) - 2, 2**62, -(2**63)]) | st.just("high"),
-)
-def test_decimals_are_divided_if_doubles_represent_them(low: Any, scale: int, other: Any) -> None:
-    words = np.stack([low, low >> 63], axis=1)
-    if other == "high":
-        words[-1, 1] += 1
-    elif other is not None:
-        words[-1] = [other, other >> 63]
-    values = kernels.divide_decimals(words, 10.0**scale)
-    if other is None:
-        same(values, low / 10.0**scale)
-    else:
-        assert values is None
 
 
 @given(st.integers(0, 2**32), sizes, st.integers(1, 50) | st.integers(2000, 3000))
@@ -188,8 +159,6 @@ def test_a_class_that_does_not_exist_is_refused(invalid: int) -> None:
     codes = np.zeros(3000, np.int32)
     codes[2500] = invalid
     with pytest.raises(IndexError, match="number"):
-        kernels.sort_by_class(codes, CLASSES)
-    with pytest.raises(IndexError, match="number"):
         kernels.count_codes(codes, np.zeros(3000, np.int32), CLASSES, 4)
 
 
@@ -203,6 +172,6 @@ def test_a_code_that_does_not_exist_is_refused(invalid: int) -> None:
 
 def test_an_array_that_is_not_contiguous_or_of_another_type_is_refused() -> None:
     with pytest.raises(TypeError, match="float64, got float32"):
-        kernels.extremes(np.zeros(4, np.float32))  # type: ignore[arg-type]
+        kernels.address_of(np.zeros(4, np.float32), np.float64)
     with pytest.raises(TypeError, match="contiguous"):
-        kernels.extremes(np.zeros(8)[::2])
+        kernels.address_of(np.zeros(8)[::2], np.float64)
