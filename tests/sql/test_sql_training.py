@@ -122,6 +122,14 @@ def test_statistics_by_group_by_give_the_model_of_the_rows(
     assert actual.training["rows"] == expected.training["rows"]
 
 
+@pytest.mark.parametrize("missing", ["marginalize", "level"])
+@pytest.mark.usefixtures("forbid_reading")
+def test_a_database_counts_categories_given_categories(source: pc.SqlSource, missing: str) -> None:
+    block = pc.Block("categorical", ["word", "order"], given=["flag"], missing=missing)
+    spec = pc.ModelSpec("label", [block])
+    compare_parameters(pc.fit(ROWS, spec), pc.fit(source, spec))
+
+
 @pytest.mark.parametrize("case", ["mixed", "given_numbers"])
 def test_other_kinds_of_connections(case: str) -> None:
     spec = pc.ModelSpec("label", BLOCKS[case])
