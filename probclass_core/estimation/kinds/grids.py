@@ -56,8 +56,9 @@ class Grids:
         self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         """Counts of one batch; arguments as for `Estimator.summarize`."""
-        labels = classes.dictionary
-        group = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
+        labels = sorted_classes(classes.dictionary)
+        codes = classes.indices.to_numpy(zero_copy_only=False)
+        group = label_codes(classes.dictionary, labels).astype(np.intp)[codes]
         cells, nulls = [], np.zeros((len(self.columns), len(labels)))
         for name, nulls_of_name in zip(self.columns, nulls, strict=True):
             values, width, null = _observed(batch, name)
@@ -72,6 +73,8 @@ class Grids:
         return _table(self.columns, labels, cells, nulls)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        if len(tables) == 1 and tables[0].num_rows:
+            return tables[0]
         classes = sorted_classes(pa.concat_tables(tables)["class"])
         names, cells, nulls = zip(*self.read(tables, classes), strict=True)
         return _table(names, classes, cells, np.stack(nulls))
@@ -97,7 +100,6 @@ class Grids:
 
     def check(self, statistics: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that `merge` cannot have made; see `check_statistics`."""
-        # A merge would bring the classes of many parts, which are checked together, to one grid.
         nothing = self.merge([statistics.slice(0, 0)])
         if statistics.schema.remove_metadata() != nothing.schema.remove_metadata():
             raise StoreError(f"its columns are {statistics.column_names}, or of other types.")
