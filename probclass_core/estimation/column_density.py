@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, numeric_column
-from probclass_core.errors import DataError, one_of
+from probclass_core.errors import DataError, PluginError, one_of
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.scarce import pooled
 from probclass_core.estimation.formulas import (
@@ -78,6 +78,7 @@ class ColumnDensity(Estimator):
     Attributes:
         support: the least and the largest value that has a density. Other values have the log
             density −∞ when they are scored, and are refused in training.
+        span: where the density integrates to 1, if that is not the support: one period of angles.
         whole: whether only whole numbers have a density, which is then a probability.
         parameters: names of the parameters, and the numbers that they may be.
 
@@ -89,6 +90,7 @@ class ColumnDensity(Estimator):
     factorizes = True
     Options: ClassVar[type[EstimatorOptions]] = NoOptions
     support: tuple[float, float] = (-np.inf, np.inf)
+    span: tuple[float, float] | None = None
     whole: bool = False
     parameters: Mapping[str, Range]
 
@@ -120,7 +122,7 @@ class ColumnDensity(Estimator):
         return inside & (x == np.floor(x)) if self.whole else inside
 
     def values(self, batch: pa.RecordBatch, name: str) -> FloatArray:
-        """The values of a column to train on, NaN for null, ``(n,)``.
+        """The values of a column to train on, NaN for null, ``(n,)``; not to be overridden.
 
         Raises:
             DataError: naming the column, if a value is outside the support.
@@ -148,6 +150,11 @@ class ColumnDensity(Estimator):
 
     def in_ranges(self, estimates: Mapping[str, FloatArray]) -> tuple[Estimates, BoolArray]:
         """The parameters as arrays, and where all of them are in their ranges, ``(k,)``."""
+        if estimates.keys() != self.parameters.keys():
+            raise PluginError(
+                f"{self.name}: estimate returns {one_of(estimates)}, and the parameters are "
+                f"{one_of(self.parameters)}."
+            )
         arrays = {key: np.asarray(estimates[key], np.float64) for key in self.parameters}
         inside = [allowed.contains(arrays[key]) for key, allowed in self.parameters.items()]
         return arrays, np.all(inside, axis=0)
@@ -313,7 +320,7 @@ class DensityLikelihood:
         """The density of one column; see `MarginalLikelihood`."""
         if column not in self.estimates:
             return None
-        low, high = self.density.support
+        low, high = self.density.span or self.density.support
         largest = LARGEST_WHOLE if self.density.whole else LARGEST_NUMBER
         return Curve(
             lambda values: self._of_column(column, values).T,

@@ -49,7 +49,8 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
-from probclass_core.errors import NotSupportedError
+from probclass_core.arrow.display import counted
+from probclass_core.errors import NotSupportedError, SpecError, one_of
 from probclass_core.estimation.aggregates import DistinctRows, Sums
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.marginals import Marginal
@@ -217,6 +218,7 @@ class Estimator(ABC):
     Attributes:
         name: name of the estimator in model specs.
         models: types of columns that it accepts; None accepts all.
+        columns: number of columns that a block must have; None for any.
         factorizes: whether the log-likelihood is a sum over features.
         passes: largest number of passes over the rows; see `refine`.
         state_grows: whether statistics grow with the rows (k nearest neighbors keeps all of them).
@@ -244,6 +246,7 @@ class Estimator(ABC):
     name: ClassVar[str]
     models: ClassVar[ColumnTypes | None] = None
     Options: ClassVar[type[EstimatorOptions] | None] = None
+    columns: ClassVar[int | None] = None
     factorizes: ClassVar[bool] = False
     passes: ClassVar[int] = 1
     state_grows: ClassVar[bool] = False
@@ -264,6 +267,11 @@ class Estimator(ABC):
             self.options = self.Options(self.name, options, features.names)
         else:
             self.options = self.Options.none_given(self.name, tuple(features.names))
+        if self.columns not in (None, len(features)):
+            raise SpecError(
+                f"{self.name} models {counted(self.columns, 'column')}, and the block has "
+                f"{one_of(features.names)}."
+            )
         if self.models is not None:
             require_types(self.name, features, self.models.accepts, self.models.description)
 

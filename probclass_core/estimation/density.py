@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, ByClass, FloatArray, IntArray, numeric_column
-from probclass_core.errors import NotSupportedError
+from probclass_core.errors import DataError, NotSupportedError, PluginError
 from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.column_density import (
     BEYOND_FLOAT64,
@@ -84,6 +84,19 @@ class Density(ColumnDensity):
     density of all classes together, and a note says so.
     """
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "spread" in vars(cls) and not issubclass(cls.Options, SpreadOptions):
+            raise PluginError(
+                f"{cls.__name__} has a spread, but its options have no floor for it; set "
+                "Options = SpreadOptions, or derive them from it."
+            )
+        if "next_pass" in vars(cls) and cls.passes < 2:
+            raise PluginError(
+                f"{cls.__name__} has a next_pass, but passes is 1; set the largest number of "
+                "passes."
+            )
+
     def terms(self, x: Any) -> Mapping[str, Any]:
         """Functions of the values whose moments suffice for the estimate; by default x itself.
 
@@ -91,8 +104,8 @@ class Density(ColumnDensity):
             x: values within the support, or NaN, ``(n,)``.
 
         Returns:
-            Values by name, ``(n,)`` each; a NaN is left out of its term, and the first term has
-            none but those of x.
+            Values by name, ``(n,)`` each. A NaN is left out of its term; the first term counts the
+            values of the column.
         """
         return {"x": x}
 
@@ -131,15 +144,32 @@ class Density(ColumnDensity):
         if self._of_x_alone and self.support == Density.support and not self.whole:
             moments = moments_of_columns(batch, names, groups, weights)
         else:
-            terms = [self.terms(self.values(batch, name)).values() for name in names]
-            moments = moments_of_arrays([term for each in terms for term in each], groups, weights)
+            columns = [self._terms_of(name, self.values(batch, name)) for name in names]
+            terms = [term for column in columns for term in column]
+            moments = moments_of_arrays(terms, groups, weights)
         return self._moments.table(groups.labels, moments)
+
+    def _terms_of(self, name: str, x: FloatArray) -> Sequence[FloatArray]:
+        """The terms of a column.
+
+        Raises:
+            DataError: if one is infinite.
+        """
+        with np.errstate(over="ignore"):
+            terms = self.terms(x)
+        for term, values in terms.items():
+            infinite = np.isinf(values)
+            if infinite.any():
+                raise DataError(
+                    f"column {name!r}: {term} of {x[int(np.argmax(infinite))]:g}, a term of "
+                    f"{self.name}, exceeds float64; divide the column by a power of ten."
+                )
+        return list(terms.values())
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         return self._moments.merge(tables)
 
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        super().check_statistics(statistics, classes)
         self._moments.check(statistics, classes)
         of_x = statistics.filter(pc.equal(statistics["term"], "x"))
         Range(*self.support).check("mean", of_x["mean"])

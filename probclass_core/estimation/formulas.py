@@ -465,7 +465,12 @@ def _numpy(ufunc: np.ufunc, method: str, inputs: Sequence[Any]) -> Any:
         each if isinstance(each, (Expression, Condition)) else as_expression(each)
         for each in inputs
     ]
-    return known(*values)
+    try:
+        return known(*values)
+    except TypeError as error:
+        raise NotSupportedError(
+            f"the function {ufunc.__name__} of a condition has no SQL; write numpy.where."
+        ) from error
 
 
 def _where(function: Callable[..., Any], args: Sequence[Any]) -> Expression:

@@ -17,6 +17,7 @@ immutable, and `describe_options` lists the same declarations for documentation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -152,12 +153,15 @@ def option(default: Any, parse: Parser, *, expected: str, doc: str) -> Any:
 
 
 def number(default: float | None, *, at_least: float = 0.0, doc: str) -> Any:
-    """Declare a number within bounds. With the default None, None is allowed as well."""
+    """Declare a number within bounds: `ABOVE_0` is the least above 0, ``-math.inf`` no bound.
+
+    With the default None, None is allowed as well.
+    """
 
     def parse(path: OptionPath, value: Any) -> float | None:
         return None if value is None is default else parse_number(path, value, at_least)
 
-    return Option(default, f"a number of at least {at_least:g}", doc, parse)
+    return Option(default, _bounded("a number", at_least), doc, parse)
 
 
 def whole(default: int, *, at_least: int = 0, doc: str) -> Any:
@@ -199,8 +203,12 @@ def parse_number(path: OptionPath, value: Any, at_least: float = 0.0) -> float:
         SpecError: if the value is not a number, or is below ``at_least``.
     """
     if not _is_number(value) or not value >= at_least:
-        raise path.error(f"a number of at least {at_least:g}", value)
+        raise path.error(_bounded("a number", at_least), value)
     return value  # type: ignore[no-any-return]  # checked to be a number above
+
+
+def _bounded(kind: str, at_least: float) -> str:
+    return f"{kind} above 0" if at_least == math.ulp(0.0) else f"{kind} of at least {at_least:g}"
 
 
 def parse_table(path: OptionPath, value: Any) -> Mapping[str, Any]:

@@ -92,8 +92,9 @@ def check_parameters(
         numbers: columns of float64, with the numbers that they may contain.
         nullable: columns of `cells` in which null is a value.
         complete: whether every class has every cell of the table.
-        within: columns within which the probabilities of a class sum to 1, or to less if the table
-            is not complete; None for probabilities of other events.
+        within: columns within which the probabilities of a class, exp of the column
+            log_probability, sum to 1, or to less if the table is not complete; None for
+            probabilities of other events, or other parameters.
 
     Raises:
         StoreError: naming the column and what is wrong.
@@ -124,7 +125,7 @@ def check_parameters(
         _check_sums(table, ["class", *within], complete=complete)
 
 
-def check_same_when_merged(table: pa.Table, merged: pa.Table) -> None:
+def check_same_when_merged(table: pa.Table, merged: pa.Table, infinite: Sequence[str] = ()) -> None:
     """Check that statistics are the result of a merge: merging them alone does not change them.
 
     The order of rows may differ: those of many parts follow each other if checked together.
@@ -132,6 +133,7 @@ def check_same_when_merged(table: pa.Table, merged: pa.Table) -> None:
     Args:
         table: statistics of one part.
         merged: the same table, merged alone.
+        infinite: columns that may be infinite.
 
     Raises:
         StoreError: naming the column that differs, or whose numbers are not finite.
@@ -147,8 +149,9 @@ def check_same_when_merged(table: pa.Table, merged: pa.Table) -> None:
             same = own.equals(other)
         elif same := own.is_valid().equals(other.is_valid()):
             numbers, others = own.drop_null().to_numpy(), other.drop_null().to_numpy()
-            FINITE.check(name, own.drop_null())
-            scale = np.abs(numbers).max(initial=0.0)
+            if name not in infinite:
+                FINITE.check(name, own.drop_null())
+            scale = np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)
             same = np.allclose(numbers, others, rtol=0.0, atol=_MERGED * scale)
         if not same:
             raise StoreError(f"{name} is another after a merge.")

@@ -84,6 +84,8 @@ class EstimatorPlugin:
     @classmethod
     def of(cls, estimator: type[Estimator]) -> EstimatorPlugin:
         """The descriptor of a class: its name, and the first line of its docstring."""
+        if not isinstance(getattr(estimator, "name", None), str):
+            raise PluginError(f"{estimator.__name__} has no name; set one for specs.")
         summary = (estimator.__doc__ or estimator.name).strip().partition("\n")[0]
         return cls(estimator.name, estimator, summary, estimator.conditional)
 

@@ -172,8 +172,8 @@ def trying(*estimators: type[Estimator] | EstimatorPlugin) -> Iterator[None]:
 
 def _described(value: Any) -> Any:
     """A class of an estimator as its descriptor; anything else as it is."""
-    is_class = isinstance(value, type) and isinstance(getattr(value, "name", None), str)
-    return EstimatorPlugin.of(value) if is_class else value
+    is_estimator = isinstance(value, type) and hasattr(value, "summarize")
+    return EstimatorPlugin.of(value) if is_estimator else value
 
 
 @functools.cache

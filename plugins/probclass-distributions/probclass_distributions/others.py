@@ -113,6 +113,11 @@ class VonMises(pc.Density):
 
     options: Options
 
+    @property
+    def span(self) -> tuple[float, float]:  # type: ignore[override]  # not settable
+        """One period."""
+        return 0.0, self.options.period
+
     def _angle(self, x: Any) -> Any:
         """Values in radians, between −2π and 2π. A remainder is exact, which SQL's is not."""
         return np.fmod(x, self.options.period) * (2.0 * math.pi / self.options.period)
@@ -198,7 +203,7 @@ class NegativeBinomial(ColumnDensity):
 
     def fit(
         self, statistics: pa.Table, classes: pa.Array, notes: list[str]
-    ) -> Mapping[str, Mapping[str, FloatArray]]:
+    ) -> Mapping[str, dict[str, FloatArray]]:
         columns = {
             name: statistics.filter(pa_compute.equal(statistics["feature"], name))
             for name in self.features.names
@@ -211,7 +216,7 @@ class NegativeBinomial(ColumnDensity):
 
     def _fit_column(
         self, name: str, cells: pa.Table, classes: pa.Array, notes: list[str]
-    ) -> Mapping[str, FloatArray]:
+    ) -> dict[str, FloatArray]:
         codes = label_codes(cells["class"], classes)
         count, total = (cells[key].to_numpy() for key in ("count", "total"))
         own = np.bincount(codes, count, len(classes)).astype(np.float64)

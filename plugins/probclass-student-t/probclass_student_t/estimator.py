@@ -160,7 +160,7 @@ class StudentT(ColumnDensity):
 
     def fit(
         self, statistics: pa.Table, classes: pa.Array, notes: list[str]
-    ) -> Mapping[str, Mapping[str, FloatArray]]:
+    ) -> Mapping[str, dict[str, FloatArray]]:
         observed: dict[str, dict[Any, _Cells]] = {}
         for name, label, rows in self._groups(statistics):
             observed.setdefault(name, {})[label.as_py()] = self._cells(name, label, rows)

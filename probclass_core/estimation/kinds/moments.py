@@ -16,7 +16,7 @@ from probclass_core.arrow.arrays import FloatArray, label_codes, sorted_classes
 from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
 from probclass_core.estimation.formulas import Column, Condition, Expression
 from probclass_core.estimation.moments import Moments, merge_moments, moments_about
-from probclass_core.estimation.parameters import NOT_NEGATIVE, check_row_counts
+from probclass_core.estimation.parameters import Range, check_row_counts, check_same_when_merged
 from probclass_core.estimation.tidy import tidy_table
 
 _FIELDS = ("count", "mean", "scatter")
@@ -41,7 +41,10 @@ class TermMoments:
             "feature": pa.array(features, pa.string()),
             "term": pa.array([*self.terms] * len(self.features), pa.string()),
         }
-        return tidy_table(classes, cells, vars(moments), moments.count > 0.0)
+        # Squares may leave float64 where the estimate does not need them.
+        scatter = np.where(np.isnan(moments.scatter), np.inf, moments.scatter)
+        fields = {"count": moments.count, "mean": moments.mean, "scatter": scatter}
+        return tidy_table(classes, cells, fields, moments.count > 0.0)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """The moments of the rows of all tables, by the update of Chan, Golub and LeVeque."""
@@ -82,8 +85,9 @@ class TermMoments:
         Raises:
             StoreError: naming the column and what is wrong.
         """
+        check_same_when_merged(table, self.merge([table]), infinite=["scatter"])
         check_row_counts(table, classes, ["feature", "term"], features=self.features)
-        NOT_NEGATIVE.check("scatter", table["scatter"])
+        Range(low=0.0, finite=False).check("scatter", table["scatter"])
 
     def aggregates(self, refused: Sequence[Condition] = ()) -> Sums:
         """What a database computes if the only term is the value itself.

@@ -101,7 +101,8 @@ class Counted(Estimator):
     rows, and the second one counts combinations. With statistics of the first pass only, the
     columns are given nothing.
 
-    Statistics: those of `Cells`; of numbers whose cuts are not declared, those of `Grids`.
+    Statistics: class, feature, value (text), "given …", count (Σ w); see `Cells`. Of numbers whose
+    cuts are not declared, those of `Grids`.
     Parameters: class, feature, value (text), count, log_probability; of numbers given nothing bin
     (from 0), lower and upper (lower ≤ x < upper; null for the bin of null) in place of value. With
     given columns also "given …" and depth (number of given columns that the row knows; the others

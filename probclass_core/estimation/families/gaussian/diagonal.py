@@ -181,7 +181,6 @@ class GaussianDiagonal(Estimator):
         return self.annotate(parameters, scarce=notes, prior=prior_notes(names, prior))
 
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        super().check_statistics(statistics, classes)
         self._statistics.check(statistics, classes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
