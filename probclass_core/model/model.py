@@ -296,10 +296,12 @@ class Model(Report, ModelMethods):
         Raises:
             NotSupportedError: if the densities of a block are known only up to a common term.
         """
-        if not all(likelihood.normalized for likelihood in self.likelihoods.values()):
+        relative = [name for name, of in self.likelihoods.items() if not of.normalized]
+        if relative:
             raise NotSupportedError(
-                "log p(x) is not known: a block's metric gives a ball of unknown volume; "
-                "use a Minkowski metric."
+                f"log p(x) is not known: the likelihoods of block {relative[0]!r} lack a term that "
+                "all classes share, as those of neighbors do whose metric gives a ball of unknown "
+                "volume (use a Minkowski metric)."
             )
         if not self.normalized:
             raise NotSupportedError(SEVERAL_BLOCKS)

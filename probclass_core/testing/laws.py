@@ -382,13 +382,15 @@ def log_likelihoods_sum_over_features(trial: Trial, *, table: pa.Table, rows: pa
 
 @law
 def parameters_survive_storage(trial: Trial, *, table: pa.Table, rows: pa.Table) -> None:
-    """Parameters that a new estimator reads from Arrow IPC give the same likelihoods."""
+    """Parameters read from Arrow IPC are accepted, and give the same likelihoods."""
     model = trial.fit(table)
     parameters = model.parameters[trial.estimator.name]
     check_plain(parameters)
     stored = from_ipc(to_ipc(parameters))
     check(to_ipc(stored) == to_ipc(parameters), "the table that was stored", "another table")
-    likelihood = trial.bound(model).likelihood(stored, model.classes)
+    estimator = trial.bound(model)
+    estimator.check_parameters(stored, model.classes)
+    likelihood = estimator.likelihood(stored, model.classes)
     for scored in (table, rows):
         actual = likelihood.log_likelihood(trial.batch(scored))
         same_likelihoods(trial, trial.log_likelihood(model, scored), actual, scored)
