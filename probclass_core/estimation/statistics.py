@@ -3,7 +3,8 @@
 ``fit`` is ``finalize(merge(map(summarize, units)))``. A `Statistics` value is a summary of some
 rows: counts by class, and one Arrow table per block. It is raw: nothing in it is smoothed, floored
 or normalized, so the parts of any split of the rows merge to the same statistics. Estimators with
-the trait ``passes`` may ask for another summary of the same rows under other options, see `refine`.
+the attribute ``passes`` may ask for another summary of the same rows under other options, see
+`refine`.
 """
 
 from __future__ import annotations
@@ -512,13 +513,13 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
 def refine(statistics: Statistics, *, passes: int = 1) -> ModelSpec | None:
     """The spec of another pass over the same rows, or None if these statistics are enough.
 
-    Most estimators need one pass. Those with the trait ``passes`` may ask for more: each pass is a
-    summary under the spec that this function returns, and `finalize` takes the last one's
+    Most estimators need one pass. Those with more `Estimator.passes` may ask for them: each pass
+    is a summary under the spec that this function returns, and `finalize` takes the last one's
     statistics.
 
     Args:
         statistics: statistics of all rows.
-        passes: number of passes made so far; an estimator whose trait allows no more is not asked.
+        passes: number of passes made so far; an estimator that allows no more is not asked.
 
     Raises:
         PluginError: if an estimator is unknown.

@@ -25,6 +25,7 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.contract import (
+    AggregatedEstimator,
     FactorizedLikelihood,
     FormulaLikelihood,
     ItemizedLikelihood,
@@ -37,6 +38,7 @@ from probclass_core.model.finalize import finalize
 from probclass_core.model.model import Model
 from probclass_core.pipeline.training import summarize
 from probclass_core.sql.query import joint_sql
+from probclass_core.sql.source import SqlSource
 from probclass_core.testing.comparison import (
     as_text,
     check,
@@ -49,7 +51,7 @@ from probclass_core.testing.comparison import (
 )
 from probclass_core.testing.law import Law, law
 from probclass_core.testing.retyped import nan_for_null, retyped
-from probclass_core.testing.sqlite import run_on_sqlite
+from probclass_core.testing.sqlite import on_sqlite, run_on_sqlite
 from probclass_core.testing.totals import Total, densities, masses
 from probclass_core.testing.trial import (
     LABEL,
@@ -275,6 +277,23 @@ def passes_do_not_depend_on_parts(trial: Trial, *, parts: Sequence[pa.Table]) ->
         merged = merge([summarize(part, actual) for part in parts])
         passes += 1
     same_models(trial, finalize(whole, early=True), finalize(merged, early=True), table)
+
+
+@law
+def a_database_computes_the_same_statistics(trial: Trial, *, table: pa.Table) -> None:
+    """Statistics that an estimator lets a database compute are those of the rows, on SQLite."""
+    statistics = trial.summarize(table)
+    estimator = trial.bound(statistics)
+    if not isinstance(estimator, AggregatedEstimator) or estimator.aggregates() is None:
+        return
+    rows = table.select([LABEL, *trial.inputs])
+    with on_sqlite(rows) as connection:
+        source = SqlSource(connection, "rows")
+        try:
+            found = summarize(source, trial.spec())
+        except SpecError:
+            return  # SQLite has no types: a column of nulls is of another one
+    same_statistics(trial, statistics, found, table)
 
 
 @law
@@ -579,6 +598,7 @@ LAWS: Sequence[Law] = (
     statistics_survive_storage,
     statistics_do_not_grow,
     passes_do_not_depend_on_parts,
+    a_database_computes_the_same_statistics,
     evidence_is_finite,
     evidence_adds_up_over_classes,
     unknown_options_are_refused,

@@ -130,11 +130,13 @@ def test_parameters_are_the_distinct_points_with_counts() -> None:
     assert isinstance(model.parameters["kde"], pa.Table)
 
 
-def test_drift_reports_the_moments_of_the_points_of_each_column() -> None:
+def test_drift_compares_the_density_of_each_column() -> None:
     spec = pc.ModelSpec("c", [pc.Block("kde", ["x", "y"])])
     before = {"x": [0.0, 2.0, 5.0, 7.0], "y": [1.0, 3.0, 1.0, 2.0], "c": ["a", "a", "b", "b"]}
     with pc.trying(probclass_kde.KernelDensity):
         drift = pc.drift(pc.fit(before, spec), pc.fit({**before, "y": [4.0, 6.0, 1.0, 2.0]}, spec))
     x_of_a, _, y_of_a, _ = drift.features.to_pylist()
-    assert (x_of_a["mean_before"], x_of_a["mean_shift"]) == (1.0, 0.0)
-    assert (y_of_a["mean_before"], y_of_a["mean_after"], y_of_a["divergence"]) == (2.0, 5.0, None)
+    assert (x_of_a["mean_shift"], x_of_a["divergence"]) == (0.0, 0.0)
+    means = y_of_a["mean_before"], y_of_a["mean_after"]
+    assert means == pytest.approx((2.0, 5.0), abs=1e-3)  # those of the points
+    assert y_of_a["divergence"] > 0.5
