@@ -170,7 +170,7 @@ class Density(ColumnDensity):
         return self._moments.merge(tables)
 
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        self._moments.check(statistics, classes)
+        self._moments.check(statistics, classes, infinite=True)
         of_x = statistics.filter(pc.equal(statistics["term"], "x"))
         Range(*self.support).check("mean", of_x["mean"])
 

@@ -79,15 +79,21 @@ class TermMoments:
             for name, of_column in places.items()
         }
 
-    def check(self, table: pa.Table, classes: pa.Table) -> None:
+    def check(self, table: pa.Table, classes: pa.Table, *, infinite: bool = False) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`.
+
+        Args:
+            table: the table.
+            classes: as for `Estimator.check_statistics`.
+            infinite: whether the scatter may exceed float64, because no estimate needs it.
 
         Raises:
             StoreError: naming the column and what is wrong.
         """
-        check_same_when_merged(table, self.merge([table]), infinite=["scatter"])
+        allowed = ["scatter"] if infinite else []
+        check_same_when_merged(table, self.merge([table]), infinite=allowed)
         check_row_counts(table, classes, ["feature", "term"], features=self.features)
-        Range(low=0.0, finite=False).check("scatter", table["scatter"])
+        Range(low=0.0, finite=not infinite).check("scatter", table["scatter"])
 
     def aggregates(self, refused: Sequence[Condition] = ()) -> Sums:
         """What a database computes if the only term is the value itself.
