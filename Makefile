@@ -11,8 +11,10 @@ KERNELS := plugins/probclass-kernels
 INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
 KHIOPS := .venv-khiops
-# Each file of tests runs in one process, so that what it trains once is shared.
-PYTEST := $(PYTHON) -m pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile --durations 10
+# Each file of tests runs in one process, so that what it trains once is shared. A process that ends by
+# itself, as after a test that hangs, ends the run: a new one would run the same test again, for ever.
+PYTEST := $(PYTHON) -m pytest -q --numprocesses auto --maxprocesses 4 --max-worker-restart 0 --dist loadfile \
+  --durations 10
 # Seconds that one of the long tests may take.
 PATIENT := -o faulthandler_timeout=3600
 

@@ -6,7 +6,9 @@ import asyncio
 import json
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +47,17 @@ def write(lake: Path, labels: list[str | None], month: str = "2014-01") -> None:
     (folder / "_new").rename(folder / "part-0.parquet")
 
 
-def later(seconds: float, action: Any, *arguments: Any) -> threading.Timer:
-    timer = threading.Timer(seconds, action, arguments)
-    timer.start()
-    return timer
+def later(*actions: Callable[[], Any]) -> threading.Thread:
+    """Take actions one after another, each half a second after the one before."""
+
+    def act() -> None:
+        for action in actions:
+            time.sleep(0.5)
+            action()
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread
 
 
 def sensor(lake: Path, **fields: Any) -> ProbClassLabelsSensor:
@@ -61,11 +70,11 @@ def test_the_sensor_waits_for_a_partition_and_its_labels(
     run: Any, tmp_path: Path, mode: str
 ) -> None:
     write(tmp_path, ["good"], "2013-12")  # another month does not count
-    timers = [
-        later(0.5, write, tmp_path, [None] * 4),
-        later(1.0, write, tmp_path, ["good", None, None, None]),
-        later(1.5, write, tmp_path, ["good", "bad", "bad", None]),
-    ]
+    writes = later(
+        partial(write, tmp_path, [None] * 4),
+        partial(write, tmp_path, ["good", None, None, None]),
+        partial(write, tmp_path, ["good", "bad", "bad", None]),
+    )
     task = run(
         ProbClassLabelsSensor,
         source=str(tmp_path),
@@ -73,11 +82,11 @@ def test_the_sensor_waits_for_a_partition_and_its_labels(
         partition={"month": "{{ params.month }}"},
         min_share="{{ params.share }}",
         poke_interval=0.1,
+        timeout=120,
         params={"month": "2014-01", "share": 0.75},
         **MODES[mode],
     )
-    for timer in timers:
-        timer.join()
+    writes.join()
     assert (task.state, task.tries) == ("success", 1)
     assert task.result == {"rows": 4, "labeled": 3, "share": 0.75}
 
@@ -89,7 +98,7 @@ def test_a_deferred_sensor_reads_with_the_credentials_of_its_connection(
     values = {"conn_type": "aws", "login": "tester", "password": SECRET, "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(values))
     write(tmp_path, ["good", "bad"])
-    upload = later(0.5, bucket.copy_from, tmp_path / "month=2014-01", "lake/month=2014-01")
+    upload = later(partial(bucket.copy_from, tmp_path / "month=2014-01", "lake/month=2014-01"))
     task = run(
         ProbClassLabelsSensor,
         source=f"s3://{bucket.name}/lake",
@@ -97,6 +106,7 @@ def test_a_deferred_sensor_reads_with_the_credentials_of_its_connection(
         label_column="air",
         where=[("month", ">=", "2014-01")],
         poke_interval=0.1,
+        timeout=120,
         deferrable=True,
     )
     upload.join()
