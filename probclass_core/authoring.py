@@ -8,9 +8,8 @@ Options, declared once with type, default, bounds and description:
     `EstimatorOptions`, `number`, `whole`, `choice`, `flag`, `option`, `OptionPath`, `parse_number`.
 Types of columns that an estimator models:
     `NUMBERS`, `CATEGORIES`, `ColumnTypes`.
-From Arrow to NumPy, for nulls, dictionaries and every accepted type:
-    `numeric_column`, `numeric_matrix`, `category_codes`, `MISSING`, and the array types
-    `FloatArray`, `IntArray`, `BoolArray`.
+The rows of a batch as NumPy arrays, whatever their types, each column converted once:
+    `Rows`; `MISSING`, the code of a null; the array types `FloatArray`, `IntArray`, `BoolArray`.
 Classes:
     `ByClass`, `label_codes`, `sorted_classes`.
 Tables with one row per class and cell, as arrays and back, and notes in their schema metadata:
@@ -36,12 +35,10 @@ from probclass_core.arrow.arrays import (
     ByClass,
     FloatArray,
     IntArray,
-    category_codes,
     label_codes,
-    numeric_column,
-    numeric_matrix,
     sorted_classes,
 )
+from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.aggregates import (
     ClassSums,
     Deviation,
@@ -120,10 +117,10 @@ __all__ = [
     "Levels",
     "OptionPath",
     "Range",
+    "Rows",
     "SpreadOptions",
     "Sums",
     "Terms",
-    "category_codes",
     "check_parameters",
     "check_row_counts",
     "choice",
@@ -135,8 +132,6 @@ __all__ = [
     "label_codes",
     "notes_of",
     "number",
-    "numeric_column",
-    "numeric_matrix",
     "option",
     "parse_number",
     "sorted_classes",

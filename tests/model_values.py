@@ -12,6 +12,7 @@ import pyarrow.compute as compute
 
 import probclass_core as pc
 from probclass_core.arrow.arrays import label_codes
+from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.contract import LeaveOneOut
 from probclass_core.estimation.statistics import bind
 
@@ -105,11 +106,11 @@ def left_out(model: pc.Model, table: pa.Table) -> np.ndarray:
     (block,), (estimator,) = model.spec.blocks, bind(model.spec, model.features).values()
     assert isinstance(estimator, LeaveOneOut)
     weights = None if model.spec.weight is None else table[model.spec.weight].to_numpy()
-    batch = table.select(list(block.inputs)).combine_chunks().to_batches()[0]
+    rows = Rows(table.select(list(block.inputs)).combine_chunks().to_batches()[0])
     truth = label_codes(table[model.spec.label], model.classes)
     (parameters,) = model.parameters.values()
     (statistics,) = pc.summarize(table, model.spec).blocks.values()
-    return estimator.leave_one_out(statistics, parameters, model.classes, batch, truth, weights)
+    return estimator.leave_one_out(statistics, parameters, model.classes, rows, truth, weights)
 
 
 def predicted(model: pc.Model, **row: Any) -> Any:

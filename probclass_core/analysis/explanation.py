@@ -28,6 +28,7 @@ from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select, source_columns
+from probclass_core.arrow.rows import Rows
 from probclass_core.attached import ExplanationMethods
 from probclass_core.errors import DataError, SpecError, shown, suggest
 from probclass_core.estimation.contract import (
@@ -358,23 +359,23 @@ def _block_entries(
 ) -> Iterator[list[_Entry]]:
     """The entries of a block for each row, weighted if the model is."""
     name = str(block.name)
-    likelihood, batch = model.likelihoods[name], select(batch, block.inputs, model.time_zones)
-    texts = _block_texts(block, batch)
+    likelihood = model.likelihoods[name]
+    rows = Rows(select(batch, block.inputs, model.time_zones))
+    texts = _block_texts(block, rows.batch)
     if model.weights is None:
-        yield from _unweighted_entries(likelihood, block, batch, texts, classes)
+        yield from _unweighted_entries(likelihood, block, rows, texts, classes)
         return
     weight = model.weights.by_block[name]
     if not weight:
         yield from ([] for _ in classes)
         return
-    relative = below_best(likelihood.log_likelihood(batch))
+    relative = below_best(likelihood.log_likelihood(rows))
     base = base_blocks(model.spec.blocks).get(name)
     if base is not None:
-        columns = select(batch, block.columns, model.time_zones)
-        relative -= below_best(model.likelihoods[base].log_likelihood(columns))
+        relative -= below_best(model.likelihoods[base].log_likelihood(rows))
     of_block = np.take_along_axis(relative, classes, axis=1).tolist()
-    rows = _unweighted_entries(likelihood, block, batch, texts, classes)
-    for entries, limited, cells in zip(rows, of_block, texts, strict=True):
+    unweighted = _unweighted_entries(likelihood, block, rows, texts, classes)
+    for entries, limited, cells in zip(unweighted, of_block, texts, strict=True):
         difference = sum(entry.log_for for entry in entries) - sum(
             entry.log_against for entry in entries
         )
@@ -397,19 +398,19 @@ def _block_entries(
 def _unweighted_entries(
     likelihood: Likelihood,
     block: Block,
-    batch: pa.RecordBatch,
+    rows: Rows,
     texts: Sequence[Mapping[str, str | None]],
     classes: IntArray,
 ) -> Iterator[list[_Entry]]:
     """The entries of a block for each row: by item or feature if its estimator allows, else one."""
     name = str(block.name)
     if isinstance(likelihood, ItemizedLikelihood):
-        terms = any(pa.types.is_nested(column.type) for column in batch.columns)
+        terms = any(pa.types.is_nested(column.type) for column in rows.batch.columns)
         for row, pair in enumerate(classes):
             if all(value is None for value in texts[row].values()):
                 yield [_Entry("block", name, None, None, 0.0, 0.0)]
                 continue
-            items = likelihood.itemize(batch.slice(row, 1)).items()
+            items = likelihood.itemize(rows.slice(row, row + 1)).items()
             yield [
                 _Entry(
                     "item",
@@ -421,14 +422,14 @@ def _unweighted_entries(
                 for item, logs in items
             ]
     elif block.estimator_class.factorizes or len(block.columns) == 1:
-        by_feature = _feature_log_likelihoods(likelihood, batch, classes, len(block.columns))
+        by_feature = _feature_log_likelihoods(likelihood, rows, classes, len(block.columns))
         for cells, pairs in zip(texts, by_feature.tolist(), strict=True):
             yield [
                 _Entry("feature", name, column, value, *logs)
                 for (column, value), logs in zip(cells.items(), pairs, strict=True)
             ]
     else:
-        of_block = np.take_along_axis(likelihood.log_likelihood(batch), classes, axis=1)
+        of_block = np.take_along_axis(likelihood.log_likelihood(rows), classes, axis=1)
         for cells, logs in zip(texts, of_block.tolist(), strict=True):
             yield [_Entry("block", name, None, _known_values(cells), *logs)]
 
@@ -462,7 +463,7 @@ def _block_texts(block: Block, batch: pa.RecordBatch) -> list[dict[str, str | No
 
 
 def _feature_log_likelihoods(
-    likelihood: Likelihood, batch: pa.RecordBatch, classes: IntArray, size: int
+    likelihood: Likelihood, rows: Rows, classes: IntArray, size: int
 ) -> FloatArray:
     """log p(x_j | c) of each feature for prediction and rival, ``(n, d, 2)``.
 
@@ -471,25 +472,26 @@ def _feature_log_likelihoods(
     those that the block is given follow, and keep their values.
     """
     if isinstance(likelihood, FactorizedLikelihood):
-        factors = list(likelihood.log_factors(batch))
+        factors = list(likelihood.log_factors(rows))
     elif size == 1:
-        factors = [likelihood.log_likelihood(batch)]
+        factors = [likelihood.log_likelihood(rows)]
     else:
         factors = []
     if factors:
         pairs = [np.take_along_axis(factor, classes, axis=1) for factor in factors]
         return np.stack(pairs, axis=1)
-    logs = np.empty((batch.num_rows * size, 2))
+    logs = np.empty((len(rows) * size, 2))
     step = max(1, _MAX_CELLS // size)
     for start in range(0, len(logs), step):
         row, feature = np.divmod(np.arange(start, min(start + step, len(logs))), size)
         columns = [
             column.take(pa.array(row, mask=(feature != position) & (position < size)))
-            for position, column in enumerate(batch.columns)
+            for position, column in enumerate(rows.batch.columns)
         ]
-        single = likelihood.log_likelihood(pa.RecordBatch.from_arrays(columns, batch.schema.names))
+        nulled = pa.record_batch(columns, rows.batch.schema.names)
+        single = likelihood.log_likelihood(Rows(nulled))
         logs[start : start + step] = np.take_along_axis(single, classes[row], axis=1)
-    return logs.reshape(batch.num_rows, size, 2)
+    return logs.reshape(len(rows), size, 2)
 
 
 def _read_rows(plan: Plan, rows: Sequence[int] | None) -> tuple[pa.RecordBatch, Sequence[int]]:

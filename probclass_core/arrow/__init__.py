@@ -3,7 +3,7 @@
 types          column types: what values mean, safe types, canonical types, common types
 arrays         columns as NumPy arrays: chunks, nulls, NaN, infinities, dictionaries
 compiled       the compiled loops of another distribution, if it is installed
-shared_conversions  conversions of columns that several blocks share
+rows           the rows of one batch as NumPy arrays, each column converted once
 parts          where batches become features; parts of dates and times such as the hour
 unreadable     why Arrow cannot convert a data frame: the column, and how to fix it
 row_sample     a sample of rows that merges: those with the smallest hashes

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from probclass_core.arrow.shared_conversions import converted
 from probclass_core.arrow.types import (
     has_fixed_size,
     in_safe_types,
@@ -203,7 +202,7 @@ def numeric_column(batch: pa.RecordBatch, name: str) -> FloatArray:
 def numeric_values(column: pa.Array, name: str) -> FloatArray:
     """`numeric_column` for an array; ``name`` is the column's name in messages."""
     values = unchecked_values(column, name)
-    check_finite(name, values, column_extremes(column, lambda: extremes(values)))
+    check_finite(name, values, extremes(values))
     return values
 
 
@@ -279,16 +278,6 @@ def _decimals_as_floats(column: pa.Array) -> FloatArray:
     return values
 
 
-def column_extremes(column: pa.Array, find: Callable[[], Extremes]) -> Extremes:
-    """`extremes` of a column, found once in `shared_conversions` if it is long.
-
-    Args:
-        column: the column.
-        find: returns the `extremes` of its values as numbers, NaN for null.
-    """
-    return find() if len(column) < SHORT else converted(column, "extremes", find)
-
-
 def extremes(values: np.ndarray) -> Extremes:
     """Least and greatest number, NaN if there is none; and how many values are NaN."""
     if not values.size:
@@ -300,18 +289,18 @@ def extremes(values: np.ndarray) -> Extremes:
     return float(np.fmin.reduce(values)), float(np.fmax.reduce(values)), missing
 
 
-def numbers_rounded_down(batch: pa.RecordBatch, name: str) -> tuple[FloatArray, float]:
-    """`numeric_column`, with integers that float64 cannot represent rounded down.
+def rounded_down(column: pa.Array, values: FloatArray) -> tuple[FloatArray, float]:
+    """Numbers, with integers that float64 cannot represent rounded down, not to the nearest.
+
+    Args:
+        column: a column of numbers.
+        values: its values as float64, ``(n,)``.
 
     Returns:
         Values ``(n,)``, and the largest distance between neighboring doubles around a value that
         was rounded, a power of two; 0 if all values are exact.
-
-    Raises:
-        DataError: as `numeric_column`.
     """
-    values = numeric_column(batch, name)
-    inexact, exact = rounded_integers(batch.column(name), values)
+    inexact, exact = rounded_integers(column, values)
     if not len(inexact):
         return values, 0.0
     near = values[inexact]
@@ -355,33 +344,8 @@ def _limit(integers: np.ndarray) -> float:
     return 2.0 ** (63 if integers.dtype.kind == "i" else 64)
 
 
-def numeric_matrix(batch: pa.RecordBatch, columns: Sequence[str]) -> FloatArray:
-    """Columns as a ``(d, n)`` float64 array: one contiguous row per feature, NaN for null.
-
-    Raises:
-        DataError: as `numeric_column`.
-    """
-    if (together := short_doubles(batch, columns)) is not None:
-        return together
-    matrix = np.empty((len(columns), batch.num_rows))
-    for row, name in enumerate(columns):
-        matrix[row] = numeric_column(batch, name)
-    return matrix
-
-
-def numeric_columns(batch: pa.RecordBatch, columns: Sequence[str]) -> list[FloatArray]:
-    """`numeric_column` of several columns; short ones are converted together.
-
-    Raises:
-        DataError: as `numeric_column`.
-    """
-    if (together := short_doubles(batch, columns)) is not None:
-        return list(together)
-    return [numeric_column(batch, name) for name in columns]
-
-
 def short_doubles(batch: pa.RecordBatch, columns: Sequence[str]) -> FloatArray | None:
-    """`numeric_matrix` of a short batch of these columns; None unless all are finite float64."""
+    """A short batch of these columns as ``(d, n)``; None unless all are finite float64."""
     if not 0 < batch.num_rows < SHORT or not columns:
         return None
     if not batch.schema.equals(_doubles(tuple(columns))):
@@ -417,31 +381,9 @@ def missing_patterns(matrix: FloatArray) -> Iterator[tuple[BoolArray, IntArray |
 
 
 def category_codes(column: pa.Array, name: str | None = None) -> tuple[IntArray, list[str]]:
-    """Encode a column as codes into its distinct values.
-
-    Args:
-        column: text, bool, integers, or floats that are whole numbers, NaN or null: 1.0 is the
-            category 1, because pandas stores integers with nulls as floats.
-        name: name of the column, for messages.
-
-    Returns:
-        Codes ``(n,)``, `MISSING` for null, and the values as text in order of appearance. A
-        dictionary column may list values that no row has.
-
-    Raises:
-        DataError: if the column's values are not categories.
-    """
-    codes, values = short_codes(column, name)
+    """`encoded` with codes of full width."""
+    codes, values = encoded(column, name)
     return codes.astype(np.intp, copy=False), values
-
-
-def short_codes(
-    column: pa.Array, name: str | None = None
-) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
-    """`category_codes` as narrow integers: enough for counting, but products may overflow."""
-    if isinstance(column, pa.ChunkedArray):  # a column of a table, which batches do not share
-        return _encode(column, name)
-    return converted(column, "codes", lambda: _encode(column, name))
 
 
 def add_looked_up(total: FloatArray, table: FloatArray, codes: IntArray) -> None:
@@ -457,7 +399,24 @@ def add_looked_up(total: FloatArray, table: FloatArray, codes: IntArray) -> None
         row += np.take(entries, codes, out=found, mode="wrap")
 
 
-def _encode(column: pa.Array, name: str | None) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
+def encoded(
+    column: pa.Array, name: str | None = None
+) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
+    """A column as codes into its distinct values.
+
+    Args:
+        column: text, bool, integers, or floats that are whole numbers, NaN or null: 1.0 is the
+            category 1, because pandas stores integers with nulls as floats.
+        name: name of the column, for messages.
+
+    Returns:
+        Codes ``(n,)``, as narrow integers whose products may overflow, `MISSING` for null; and the
+        values as text, in order of appearance. A dictionary column may list values that no row
+        has.
+
+    Raises:
+        DataError: if the column's values are not categories.
+    """
     if pa.types.is_floating(value_type(column.type)):
         column = whole_numbers(column, "" if name is None else f"column {name!r}: ")
     if not pa.types.is_dictionary(column.type):

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import check_columns
-from probclass_core.arrow.shared_conversions import converted
 from probclass_core.arrow.types import (
     canonical_schema,
     is_number_type,
@@ -275,10 +274,6 @@ def _has_number(kind: pa.DataType) -> bool:
 def _compute(column: pa.Array, part: Part, zones: TimeZones) -> pa.Array:
     kind = value_type(column.type)
     zone = zones.get(str(part), kind.tz) if pa.types.is_timestamp(kind) else None
-    return converted(column, (part.name, zone), lambda: _values(column, part, zone))
-
-
-def _values(column: pa.Array, part: Part, zone: str | None) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):

@@ -16,14 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from probclass_core.arrow.arrays import (
-    MISSING,
-    FloatArray,
-    is_numeric_type,
-    numeric_values,
-    rounded_integers,
-    short_codes,
-)
+from probclass_core.arrow.arrays import MISSING, FloatArray, is_numeric_type, rounded_integers
+from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import common_type, is_category_type
 from probclass_core.errors import StoreError
 
@@ -40,9 +34,7 @@ _MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
-def sample_rows(
-    rows: pa.RecordBatch, schema: pa.Schema, weights: FloatArray | None = None
-) -> pa.Table:
+def sample_rows(rows: Rows, schema: pa.Schema, weights: FloatArray | None = None) -> pa.Table:
     """The sample of a batch.
 
     Args:
@@ -56,13 +48,14 @@ def sample_rows(
     Raises:
         DataError: if a column of numbers contains an infinite value.
     """
-    hashes = row_hashes(rows.select(schema.names))
+    hashes = row_hashes(rows, schema.names)
     counts = np.ones(len(hashes)) if weights is None else weights
+    batch = rows.batch
     if (limit := _limit(hashes)) is not None:
         candidates = np.flatnonzero(hashes <= limit)
-        rows = rows.take(pa.array(candidates))
+        batch = batch.take(pa.array(candidates))
         hashes, counts = hashes[candidates], counts[candidates]
-    columns = {field.name: _recorded(rows.column(field.name), field.type) for field in schema}
+    columns = {field.name: _recorded(batch.column(field.name), field.type) for field in schema}
     return _smallest(pa.table({**columns, HASH: hashes, COUNT: counts}))
 
 
@@ -119,7 +112,7 @@ def _hashes_of(sample: pa.Table, names: Sequence[str]) -> HashArray:
     if not sample.num_rows:
         return np.empty(0, np.uint64)
     (batch,) = sample.select(names).combine_chunks().to_batches()
-    return row_hashes(batch)
+    return row_hashes(Rows(batch))
 
 
 def _limit(hashes: HashArray) -> np.uint64 | None:
@@ -145,16 +138,17 @@ def _smallest(rows: pa.Table) -> pa.Table:
     return sample.set_column(sample.schema.get_field_index(COUNT), COUNT, pa.array(counts))
 
 
-def row_hashes(rows: pa.RecordBatch, seed: int = 0) -> HashArray:
+def row_hashes(rows: Rows, names: Sequence[str] | None = None, seed: int = 0) -> HashArray:
     """A hash of the values of each row, ``(n,)``: the same whatever the types that encode them.
 
     Args:
         rows: ``n`` rows.
+        names: the columns whose values count; None for all.
         seed: number that the hashes depend on, at least 0 and below 2**64.
     """
-    hashes = np.full(rows.num_rows, seed, dtype=np.uint64)
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        hashes = _mix(hashes * _NULL + _hash_values(column, name))
+    hashes = np.full(len(rows), seed, dtype=np.uint64)
+    for name in rows.batch.schema.names if names is None else names:
+        hashes = _mix(hashes * _NULL + _hash_values(rows, name))
     return hashes
 
 
@@ -166,17 +160,18 @@ def _mix(values: HashArray) -> HashArray:
     return mixed
 
 
-def _hash_values(column: pa.Array, name: str) -> HashArray:
+def _hash_values(rows: Rows, name: str) -> HashArray:
     """Hashes of one column: numbers by value, text by its bytes, lists and maps as sets."""
+    column = rows.column(name)
     kind = column.type
     if is_numeric_type(kind):
-        numbers = numeric_values(column, name)
+        numbers = rows.numbers(name)
         bits: HashArray = _mix((numbers + 0.0).view(np.uint64))  # −0.0 becomes 0.0
         rounded, integers = rounded_integers(column, numbers)
         bits[rounded] = _mix(integers.view(np.uint64))
         return np.where(np.isnan(numbers), _NULL, bits)
     if is_category_type(kind):
-        codes, values = short_codes(column)
+        codes, values = rows.categories(name)
         digests = [hashlib.blake2b(value.encode(), digest_size=8).digest() for value in values]
         table = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
         known = codes != MISSING
@@ -184,12 +179,16 @@ def _hash_values(column: pa.Array, name: str) -> HashArray:
         hashes[known] = table[codes[known]]
         return hashes
     if pa.types.is_map(kind):
-        entries = _hash_values(column.keys, name) * _NULL + _hash_values(column.items, name)
+        entries = _hash_array(column.keys, name) * _NULL + _hash_array(column.items, name)
         return _hash_sets(column, _mix(entries))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _hash_sets(column, _mix(_hash_values(column.values, name)))
+        return _hash_sets(column, _mix(_hash_array(column.values, name)))
     texts = pa.array([None if value is None else repr(value) for value in column.to_pylist()])
-    return _hash_values(texts.cast(pa.string()), name)
+    return _hash_array(texts.cast(pa.string()), name)
+
+
+def _hash_array(values: pa.Array, name: str) -> HashArray:
+    return _hash_values(Rows(pa.record_batch([values], [name])), name)
 
 
 def _hash_sets(column: pa.Array, entries: HashArray) -> HashArray:

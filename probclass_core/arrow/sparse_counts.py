@@ -25,9 +25,9 @@ from probclass_core.arrow.arrays import (
     FloatArray,
     IntArray,
     label_codes,
-    numeric_matrix,
     numeric_values,
 )
+from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import DataError
 
@@ -177,45 +177,45 @@ class CountReader:
     vocabulary: pa.Array | None = None
     refuse_others: bool = False
 
-    def read(self, batch: pa.RecordBatch) -> Counts:
-        """The counts of a batch.
+    def read(self, rows: Rows) -> Counts:
+        """The counts of rows.
 
         Raises:
             DataError: if a count is negative, infinite or above `LARGEST_COUNT`, a term is refused,
                 or a column has another type.
         """
-        return self._terms(batch) if self.of_terms else self._numbers(batch)
+        return self._terms(rows) if self.of_terms else self._numbers(rows)
 
-    def parts(self, batch: pa.RecordBatch) -> Iterator[tuple[slice, Counts]]:
-        """Read a batch in parts of bounded size: a document may be one word or a whole book.
+    def parts(self, rows: Rows) -> Iterator[tuple[slice, Counts]]:
+        """Read rows in parts of bounded size: a document may be one word or a whole book.
 
         Yields:
-            ``(rows, counts)``: positions of the rows, and their counts.
+            ``(part, counts)``: positions of the rows, and their counts.
 
         Raises:
             DataError: as `read`.
         """
-        start, ends = 0, self._ends(batch)
-        while start < batch.num_rows:
+        start, ends = 0, self._ends(rows)
+        while start < len(rows):
             before = ends[start - 1] if start else 0
             stop = max(int(np.searchsorted(ends, before + _ITEMS_AT_ONCE, side="right")), start + 1)
-            yield slice(start, stop), self.read(batch.slice(start, stop - start))
+            yield slice(start, stop), self.read(rows.slice(start, stop))
             start = stop
-        if not batch.num_rows:
-            yield slice(0, 0), self.read(batch)
+        if not len(rows):
+            yield slice(0, 0), self.read(rows)
 
-    def _ends(self, batch: pa.RecordBatch) -> IntArray:
+    def _ends(self, rows: Rows) -> IntArray:
         """Number of items up to and including each row, ``(n,)``."""
-        column = batch.column(self.columns[0])
+        column = rows.column(self.columns[0])
         if self.of_terms and is_terms_type(column.type):
             ends: IntArray = np.cumsum(_lengths(column), dtype=np.intp)
             return ends
-        return np.arange(1, batch.num_rows + 1) * len(self.columns)
+        return np.arange(1, len(rows) + 1) * len(self.columns)
 
-    def _numbers(self, batch: pa.RecordBatch) -> Counts:
+    def _numbers(self, rows: Rows) -> Counts:
         from scipy.sparse import csr_array
 
-        values = numeric_matrix(batch, self.columns)
+        values = rows.matrix(self.columns)
         for name, column in zip(self.columns, values, strict=True):
             _check_counts(name, column)
         missing = np.isnan(values)
@@ -231,12 +231,12 @@ class CountReader:
         matrix.eliminate_zeros()
         return Counts(pa.array(self.columns, pa.string()), matrix, known)
 
-    def _terms(self, batch: pa.RecordBatch) -> Counts:
+    def _terms(self, rows: Rows) -> Counts:
         from scipy.sparse import csr_array
 
         (name,) = self.columns
-        column = batch.column(name)
-        rows, tokens, counts = _occurrences(column, name)
+        column = rows.column(name)
+        row, tokens, counts = _occurrences(column, name)
         encoded = tokens.dictionary_encode()
         terms = encoded.dictionary.cast(pa.string())
         codes: IntArray = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)
@@ -251,9 +251,9 @@ class CountReader:
             terms = self.vocabulary
         positive = counts > 0.0
         if not positive.all():
-            counts, rows, codes = counts[positive], rows[positive], codes[positive]
+            counts, row, codes = counts[positive], row[positive], codes[positive]
         # Built from triples, which adds up several occurrences of a term in a row.
-        matrix = csr_array((counts, (rows, codes)), shape=(len(column), len(terms)))
+        matrix = csr_array((counts, (row, codes)), shape=(len(column), len(terms)))
         known = None
         if column.null_count:
             known = column.is_valid().to_numpy(zero_copy_only=False)[:, None]

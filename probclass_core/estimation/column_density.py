@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import BoolArray, FloatArray, numeric_column
+from probclass_core.arrow.arrays import BoolArray, FloatArray
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, PluginError, one_of
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.scarce import pooled
@@ -121,18 +122,18 @@ class ColumnDensity(Estimator):
         inside: BoolArray = (x >= low) & (x <= high)
         return inside & (x == np.floor(x)) if self.whole else inside
 
-    def values(self, batch: pa.RecordBatch, name: str) -> FloatArray:
+    def values(self, rows: Rows, name: str) -> FloatArray:
         """The values of a column to train on, NaN for null, ``(n,)``; not to be overridden.
 
         Raises:
             DataError: naming the column, if a value is outside the support.
         """
-        x = numeric_column(batch, name)
+        x = rows.numbers(name)
         outside = ~np.isnan(x) & ~self.has_density(x)
         if outside.any():
-            value, rows = x[int(np.argmax(outside))], int(outside.sum())
+            value, number = x[int(np.argmax(outside))], int(outside.sum())
             raise DataError(
-                f"column {name!r} has {rows} value{'s' * (rows > 1)} that {self.name} does not "
+                f"column {name!r} has {number} value{'s' * (number > 1)} that {self.name} does not "
                 f"model, such as {value:g}: it models {self._described_support()}; make them null, "
                 "drop the rows, or choose another estimator."
             )
@@ -287,19 +288,19 @@ class DensityLikelihood:
             for at, name in enumerate(names.to_pylist())
         }
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        result = np.zeros((self.classes, batch.num_rows))
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        result = np.zeros((self.classes, len(rows)))
         for name in self.estimates:
-            result += self._of_column(name, numeric_column(batch, name))
+            result += self._of_column(name, rows.numbers(name))
         return result.T
 
-    def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
+    def log_factors(self, rows: Rows) -> Iterator[FloatArray]:
         """log p(x_j | class) of each column, ``(n, k)``."""
         for name in self.density.features.names:
             if name in self.estimates:
-                yield self._of_column(name, numeric_column(batch, name)).T
+                yield self._of_column(name, rows.numbers(name)).T
             else:
-                yield np.zeros((batch.num_rows, self.classes))
+                yield np.zeros((len(rows), self.classes))
 
     @BEYOND_FLOAT64
     def _of_column(self, name: str, values: FloatArray) -> FloatArray:

@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import (
-    as_floats,
-    column_extremes,
-    extremes,
-    short_doubles,
-)
+from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_number_type, value_type
 from probclass_core.errors import StoreError
 
@@ -43,10 +38,10 @@ def empty_profile(features: Sequence[str]) -> pa.Table:
     return profile_table(features, [(0, 0, None, None)] * len(features))
 
 
-def profile_columns(batch: pa.RecordBatch) -> pa.Table:
-    """The profile of a batch of features, all of whose rows count."""
-    columns = _profiles_of_doubles(batch) or [_profile(column) for column in batch.columns]
-    return profile_table(batch.schema.names, [(batch.num_rows, *column) for column in columns])
+def profile_columns(rows: Rows, names: Sequence[str]) -> pa.Table:
+    """The profile of some columns, all of whose rows count."""
+    columns = _profiles_of_doubles(rows, names) or [_profile(rows, name) for name in names]
+    return profile_table(names, [(len(rows), *column) for column in columns])
 
 
 def merge_profiles(profiles: Sequence[pa.Table]) -> pa.Table:
@@ -115,9 +110,9 @@ def check_profile(profile: pa.Table, features: Sequence[str], rows: int) -> None
         raise StoreError(f"the profile of column {name!r} is not one of {rows} rows.")
 
 
-def _profiles_of_doubles(batch: pa.RecordBatch) -> list[_Profile]:
-    """`_profile` of the columns of a short batch; empty unless all are float64 without gaps."""
-    matrix = short_doubles(batch, batch.schema.names)
+def _profiles_of_doubles(rows: Rows, names: Sequence[str]) -> list[_Profile]:
+    """`_profile` of the columns of few rows; empty unless all are float64 without gaps."""
+    matrix = rows.short(names)
     if matrix is None:
         return []
     low, high = matrix.min(axis=1) + 0.0, matrix.max(axis=1) + 0.0  # −0.0 becomes 0.0
@@ -126,13 +121,12 @@ def _profiles_of_doubles(batch: pa.RecordBatch) -> list[_Profile]:
     return [(0, *ends) for ends in zip(low.tolist(), high.tolist(), strict=True)]
 
 
-def _profile(column: pa.Array) -> _Profile:
+def _profile(rows: Rows, name: str) -> _Profile:
     """Nulls, minimum and maximum of a column."""
-    column = _countable(column)
+    column = _countable(rows.column(name))
     if not is_number_type(value_type(column.type)) or column.null_count == len(column):
         return column.null_count, None, None
-    # An estimator that reads a long column as numbers has found these while they were in the cache.
-    low, high, nulls = column_extremes(column, lambda: extremes(as_floats(column)))
+    low, high, nulls = rows.extremes(name)
     if nulls == len(column):
         return nulls, None, None
     return nulls, low + 0.0, high + 0.0  # −0.0 becomes 0.0

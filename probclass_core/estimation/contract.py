@@ -8,7 +8,7 @@ scoring are nothing else than calling them::
     finalize    statistics               -> parameters              (an Arrow table)
     likelihood  parameters               -> log p(x | class), row by row
 
-``fit`` is ``finalize(merge([summarize(batch) for batch in rows]))``. Threads, processes, mapped
+``fit`` is ``finalize(merge([summarize(rows) for rows in batches]))``. Threads, processes, mapped
 Airflow tasks and Spark differ only in where ``summarize`` runs. They all give the same model
 because every estimator obeys these laws, which the test kit checks:
 
@@ -50,6 +50,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import counted
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import NotSupportedError, SpecError, one_of
 from probclass_core.estimation.aggregates import DistinctRows, Sums
 from probclass_core.estimation.formulas import Formula
@@ -72,7 +73,7 @@ class Likelihood(Protocol):
     normalized: bool
     """Whether the values are log densities; if not, a term common to all classes is missing."""
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+    def log_likelihood(self, rows: Rows) -> FloatArray:
         """log p(x | class) of every row: ``(n, k)`` float64 in nats, columns in class order."""
         ...
 
@@ -85,11 +86,11 @@ class ItemizedLikelihood(Likelihood, Protocol):
     by setting the other columns to null.
     """
 
-    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+    def itemize(self, row: Rows) -> Mapping[str, FloatArray]:
         """Contribution of each item to the log-likelihood of one row.
 
         Args:
-            row: a batch of one row.
+            row: a single row.
 
         Returns:
             Item name to its ``(k,)`` contribution; they sum to ``log_likelihood(row)``.
@@ -101,8 +102,8 @@ class ItemizedLikelihood(Likelihood, Protocol):
 class FactorizedLikelihood(Likelihood, Protocol):
     """A likelihood that is a product over the block's columns, and can report each factor."""
 
-    def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
-        """log p(x_j | class) of each column, ``(n, k)``; they sum to ``log_likelihood(batch)``."""
+    def log_factors(self, rows: Rows) -> Iterator[FloatArray]:
+        """log p(x_j | class) of each column, ``(n, k)``; they sum to ``log_likelihood(rows)``."""
         ...
 
 
@@ -171,7 +172,7 @@ class CellLikelihood(Likelihood, Protocol):
         """log p(cell | class), ``(k, m)``; None if the block has no single table."""
         ...
 
-    def cells(self, batch: pa.RecordBatch) -> IntArray:
+    def cells(self, rows: Rows) -> IntArray:
         """The cell of each row, ``(n,)``: ``log_likelihood`` is its column of the table."""
         ...
 
@@ -189,7 +190,7 @@ class LeaveOneOut(Protocol):
         statistics: pa.Table,
         parameters: pa.Table,
         classes: pa.Array,
-        batch: pa.RecordBatch,
+        rows: Rows,
         truth: IntArray,
         weights: FloatArray | None,
     ) -> FloatArray:
@@ -201,7 +202,7 @@ class LeaveOneOut(Protocol):
             statistics: statistics of all rows.
             parameters: their parameters.
             classes: ``k`` labels.
-            batch: the block's columns of ``n`` rows that training saw.
+            rows: ``n`` rows that training saw.
             truth: position of the class of each row, ``(n,)``.
             weights: weight of each row, ``(n,)``; None means 1 for every row.
         """
@@ -277,12 +278,12 @@ class Estimator(ABC):
 
     @abstractmethod
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         """Sufficient statistics of one batch.
 
         Args:
-            batch: the block's columns, ``n`` rows, of any accepted type.
+            rows: ``n`` rows with the block's columns, of any accepted type, and maybe others.
             classes: the label of each row, without nulls.
             weights: ``(n,)``, positive; None means 1 for every row.
         """

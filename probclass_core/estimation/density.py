@@ -31,7 +31,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import BoolArray, ByClass, FloatArray, IntArray, numeric_column
+from probclass_core.arrow.arrays import BoolArray, ByClass, FloatArray, IntArray
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, PluginError
 from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.column_density import (
@@ -138,13 +139,13 @@ class Density(ColumnDensity):
         return type(self).terms is Density.terms
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         groups, names = ByClass.group(classes), self.features.names
         if self._of_x_alone and self.support == Density.support and not self.whole:
-            moments = moments_of_columns(batch, names, groups, weights)
+            moments = moments_of_columns(rows, names, groups, weights)
         else:
-            columns = [self._terms_of(name, self.values(batch, name)) for name in names]
+            columns = [self._terms_of(name, self.values(rows, name)) for name in names]
             terms = [term for column in columns for term in column]
             moments = moments_of_arrays(terms, groups, weights)
         return self._moments.table(groups.labels, moments)
@@ -210,22 +211,22 @@ class Density(ColumnDensity):
         statistics: pa.Table,
         parameters: pa.Table,
         classes: pa.Array,
-        batch: pa.RecordBatch,
+        rows: Rows,
         truth: IntArray,
         weights: FloatArray | None,
     ) -> FloatArray:
         """See `LeaveOneOut`; floors of spreads remain those of all rows."""
         likelihood = self.likelihood(parameters, classes)
-        result = likelihood.log_likelihood(batch)
-        own = np.zeros(batch.num_rows)
+        result = likelihood.log_likelihood(rows)
+        own = np.zeros(len(rows))
         for name, m in self._moments.by_column(statistics, classes).items():
             if name in likelihood.estimates:
-                x = numeric_column(batch, name)
-                rows = np.flatnonzero(self.has_density(x))
-                weight = np.ones(len(rows)) if weights is None else weights[rows]
+                x = rows.numbers(name)
+                within = np.flatnonzero(self.has_density(x))
+                weight = np.ones(len(within)) if weights is None else weights[within]
                 column = _Column(self, name, classes, m)
-                p = column.without_rows(self.terms(x[rows]), truth[rows], weight)
-                own[rows] += self.log_density(x[rows], ByName(p))
+                p = column.without_rows(self.terms(x[within]), truth[within], weight)
+                own[within] += self.log_density(x[within], ByName(p))
         result[np.arange(len(own)), truth] = own
         return result
 
@@ -410,11 +411,11 @@ class HistogramDensity(ColumnDensity):
         return Grids(self.features.names, self.cells)
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         for name in self.features.names:
-            self.values(batch, name)  # refuses those outside the support
-        return self._grids.summarize(batch, classes, weights)
+            self.values(rows, name)  # refuses those outside the support
+        return self._grids.summarize(rows, classes, weights)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         return self._grids.merge(tables)

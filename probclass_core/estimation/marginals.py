@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, is_numeric_type
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError
 
 LARGEST_WHOLE = 2.0**53
@@ -32,7 +33,7 @@ _SMALLEST = math.ulp(0.0)
 class LogLikelihood(Protocol):
     """What the distribution of a column is derived from."""
 
-    def log_likelihood(self, batch: pa.RecordBatch, /) -> FloatArray:
+    def log_likelihood(self, rows: Rows, /) -> FloatArray:
         """log p(x_block | c) of ``n`` rows, ``(n, k)``."""
         ...
 
@@ -185,7 +186,7 @@ def derive(
             else pa.nulls(rows, kind)
             for name, kind in zip(features.names, features.types, strict=True)
         ]
-        return likelihood.log_likelihood(pa.record_batch(arrays, names=features.names))
+        return likelihood.log_likelihood(Rows(pa.record_batch(arrays, names=features.names)))
 
     def accepts(value: float) -> bool:
         try:

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
 from probclass_core.arrow.arrays import (
     SHORT,
@@ -22,12 +20,9 @@ from probclass_core.arrow.arrays import (
     Extremes,
     FloatArray,
     IntArray,
-    check_finite,
-    column_extremes,
-    numeric_columns,
-    unchecked_values,
 )
 from probclass_core.arrow.compiled import kernels
+from probclass_core.arrow.rows import Rows
 
 FEW_CLASSES = 64
 """Largest number of classes for which a Python loop over the classes is faster."""
@@ -81,12 +76,12 @@ def moments_of_arrays(
 
 @BEYOND_FLOAT64
 def moments_of_columns(
-    batch: pa.RecordBatch, names: Sequence[str], groups: ByClass, weights: FloatArray | None
+    rows: Rows, names: Sequence[str], groups: ByClass, weights: FloatArray | None
 ) -> Moments:
-    """`moments_of_arrays` of columns of a batch.
+    """`moments_of_arrays` of columns.
 
     Args:
-        batch: rows.
+        rows: ``n`` rows.
         names: ``d`` columns of numbers.
         groups: the rows grouped by class.
         weights: ``(n,)``, or None for weights of 1.
@@ -95,11 +90,11 @@ def moments_of_columns(
         Moments of shape ``(g, d)``.
 
     Raises:
-        DataError: as `numeric_column`.
+        DataError: as `Rows.numbers`.
     """
-    compiled = kernels(batch.num_rows)
-    if compiled is None or batch.num_rows < SHORT:
-        sums = _sums_of_columns(numeric_columns(batch, names), groups, weights)
+    compiled = kernels(len(rows))
+    if compiled is None or len(rows) < SHORT:
+        sums = _sums_of_columns(rows.arrays(names), groups, weights)
     else:
         sums = np.empty((len(names), 4, len(groups.counts)))
 
@@ -110,33 +105,31 @@ def moments_of_columns(
             )
             return found
 
-        _for_columns(batch, names, add)
+        _for_columns(rows, names, add)
     return _of_sums(np.moveaxis(sums, 0, -1))
 
 
 def _for_columns(
-    batch: pa.RecordBatch,
+    rows: Rows,
     names: Sequence[str],
     call: Callable[[slice, Sequence[FloatArray]], Sequence[Extremes]],
 ) -> None:
     """Call a compiled loop for a few columns at a time, and refuse infinite values that it finds.
 
     Args:
-        batch: rows.
+        rows: ``n`` rows.
         names: columns of numbers.
         call: the loop; takes the place of these columns among all and the columns, each ``(n,)``,
             and returns their extremes.
 
     Raises:
-        DataError: as `numeric_column`.
+        DataError: as `Rows.numbers`.
     """
     for start in range(0, len(names), _COLUMNS_AT_ONCE):
         part = slice(start, min(start + _COLUMNS_AT_ONCE, len(names)))
-        columns = [unchecked_values(batch.column(name), name) for name in names[part]]
-        extremes = call(part, columns)
-        for number, (name, values) in enumerate(zip(names[part], columns, strict=True)):
-            found = partial(extremes.__getitem__, number)
-            check_finite(name, values, column_extremes(batch.column(name), found))
+        columns = [rows.unchecked(name) for name in names[part]]
+        for name, extremes in zip(names[part], call(part, columns), strict=True):
+            rows.check(name, extremes)
 
 
 def _of_sums(sums: FloatArray) -> Moments:
@@ -219,7 +212,7 @@ def _center(values: FloatArray, slices: Sequence[slice], mean: FloatArray) -> No
 
 
 def _centered(
-    batch: pa.RecordBatch, names: Sequence[str], groups: ByClass
+    rows: Rows, names: Sequence[str], groups: ByClass
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sort columns by class, and center the values on the mean of their class.
 
@@ -229,9 +222,9 @@ def _centered(
         The columns ``(d, n)``; the means, and the means of the centered values, which differ from 0
         by rounding: both ``(g, d)`` and NaN for a class with NaN.
     """
-    matrix = np.empty((len(names), batch.num_rows))
+    matrix = np.empty((len(names), len(rows)))
     mean, residue = np.empty((2, len(names), len(groups.counts)))
-    if (compiled := kernels(batch.num_rows)) is not None:
+    if (compiled := kernels(len(rows))) is not None:
 
         def center(part: slice, columns: Sequence[FloatArray]) -> Sequence[Extremes]:
             found: list[Extremes]
@@ -240,9 +233,9 @@ def _centered(
             )
             return found
 
-        _for_columns(batch, names, center)
+        _for_columns(rows, names, center)
         return matrix, mean.T, residue.T
-    for row, column in enumerate(numeric_columns(batch, names)):
+    for row, column in enumerate(rows.arrays(names)):
         values = matrix[row]
         np.take(column, groups.order, out=values, mode="clip")  # "clip" skips a bounds check
         mean[row] = np.add.reduceat(values, groups.starts) / groups.counts
@@ -263,12 +256,12 @@ def _corrected(
 
 @BEYOND_FLOAT64
 def cross_moments(
-    batch: pa.RecordBatch, names: Sequence[str], groups: ByClass, weights: FloatArray | None
+    rows: Rows, names: Sequence[str], groups: ByClass, weights: FloatArray | None
 ) -> Moments:
     """Cross moments of all pairs of features by class, each pair over the rows that have both.
 
     Args:
-        batch: rows; NaN and null are ignored.
+        rows: ``n`` rows; NaN and null are ignored.
         names: ``d`` columns of numbers.
         groups: the rows grouped by class.
         weights: ``(n,)``, or None for weights of 1.
@@ -277,21 +270,21 @@ def cross_moments(
         Moments of shape ``(g, d, d)``.
 
     Raises:
-        DataError: as `numeric_column`.
+        DataError: as `Rows.numbers`.
     """
-    matrix, center, residue = _centered(batch, names, groups)
+    matrix, center, residue = _centered(rows, names, groups)
     shape = (len(groups.counts), len(names), len(names))
     count, mean, scatter = np.empty(shape), np.empty(shape), np.empty(shape)
     has_gaps = np.isnan(center)
-    for group, rows in enumerate(groups.slices):
-        part = matrix[:, rows]
+    for group, places in enumerate(groups.slices):
+        part = matrix[:, places]
         if weights is None and not has_gaps[group].any():
             left = residue[group]
             count[group] = groups.counts[group]
             mean[group] = (center[group] + left)[:, None]
             scatter[group] = part @ part.T - count[group] * np.outer(left, left)
         else:
-            weight = None if weights is None else weights[groups.order[rows]]
+            weight = None if weights is None else weights[groups.order[places]]
             found = _with_gaps(part, weight)
             count[group], mean[group], scatter[group] = found.count, found.mean, found.scatter
             mean[group] += np.where(has_gaps[group], 0.0, center[group])[:, None]

@@ -41,7 +41,7 @@ from probclass_core.arrow.parts import (
     with_time_zones,
 )
 from probclass_core.arrow.row_sample import check_sample, merge_samples, sample_rows
-from probclass_core.arrow.shared_conversions import shared_conversions
+from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import (
     common_type,
     schema_from_names,
@@ -395,14 +395,12 @@ def summarize_batches(
         if batch.num_rows:
             classes.add(_class_counts(labels, weights))
             check_classes(classes.parts[-1], spec, most_rows)  # before any work on the features
-            with shared_conversions():
-                for block in spec.blocks:
-                    name, columns = str(block.name), select(batch, block.inputs)
-                    blocks[name].add(estimators[name].summarize(columns, labels, weights))
-                if sampled:
-                    rows_of_sample = select(batch, sampled)
-                    sample.add(sample_rows(rows_of_sample, sample_schema, weights))
-                profiles.add(profile_columns(select(batch, spec.features)))
+            view = Rows(select(batch, (spec.label, *spec.features)))
+            for name, estimator in estimators.items():
+                blocks[name].add(estimator.summarize(view, labels, weights))
+            if sampled:
+                sample.add(sample_rows(view, sample_schema, weights))
+            profiles.add(profile_columns(view, spec.features))
         on_rows(batch_rows)
     return Statistics(
         spec=spec,

@@ -33,9 +33,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
-from probclass_core.arrow.parts import TimeZones, select
 from probclass_core.arrow.row_sample import COUNT, HASH
-from probclass_core.arrow.shared_conversions import shared_conversions
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError
 from probclass_core.estimation.contract import (
     CellLikelihood,
@@ -99,7 +98,6 @@ class WeightedBlocks:
         weights: weights and biases.
         blocks: all blocks of the model.
         likelihoods: their likelihoods, by name.
-        zones: time zones of the parts of dates.
     """
 
     def __init__(
@@ -107,51 +105,46 @@ class WeightedBlocks:
         weights: BlockWeights,
         blocks: Sequence[Block],
         likelihoods: Mapping[str, Likelihood],
-        zones: TimeZones,
     ) -> None:
-        self._zones = zones
         self._bias = weights.bias[:, None]
         self._lookups: list[_Lookup] = []
-        self._others: list[tuple[Sequence[str], Likelihood, float]] = []
+        self._others: list[tuple[Likelihood, float]] = []
         for block in blocks:
             name = str(block.name)
             likelihood, factor = likelihoods[name], weights.factors[name]
             lookup = likelihood if isinstance(likelihood, CellLikelihood) else None
             table = None if lookup is None else lookup.cell_log_likelihood
             if lookup is None or table is None:
-                self._others.append((block.inputs, likelihood, factor))
+                self._others.append((likelihood, factor))
             else:
-                self._lookups.append(_Lookup(block.inputs, lookup, factor, table))
+                self._lookups.append(_Lookup(lookup, factor, table))
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+    def log_likelihood(self, rows: Rows) -> FloatArray:
         """b_c + Σ_B w_B s_B,c of ``n`` rows, ``(n, k)``."""
-        total = np.tile(self._bias, (1, batch.num_rows))
+        total = np.tile(self._bias, (1, len(rows)))
         for lookup in self._lookups:
             if lookup.factor:
-                total += lookup.weighted.take(self._cells(lookup, batch), axis=1)
-        for inputs, likelihood, factor in self._others:
+                total += lookup.weighted.take(lookup.likelihood.cells(rows), axis=1)
+        for likelihood, factor in self._others:
             if factor:
-                log = likelihood.log_likelihood(select(batch, inputs, self._zones))
+                log = likelihood.log_likelihood(rows)
                 total += factor * below_best(log).T
         return total.T
 
-    def log_likelihoods(self, batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray]:
+    def log_likelihoods(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """`log_likelihood`, and Σ_B log p(x_B | c), in one pass: each ``(n, k)``."""
         classes = len(self._bias)
-        total = np.zeros((2 * classes, batch.num_rows))
+        total = np.zeros((2 * classes, len(rows)))
         weighted, product = total[:classes], total[classes:]
         weighted += self._bias
         for lookup in self._lookups:
-            total += lookup.both.take(self._cells(lookup, batch), axis=1)
-        for inputs, likelihood, factor in self._others:
-            log = likelihood.log_likelihood(select(batch, inputs, self._zones))
+            total += lookup.both.take(lookup.likelihood.cells(rows), axis=1)
+        for likelihood, factor in self._others:
+            log = likelihood.log_likelihood(rows)
             product += log.T
             if factor:
                 weighted += factor * below_best(log).T
         return weighted.T, product.T
-
-    def _cells(self, lookup: _Lookup, batch: pa.RecordBatch) -> IntArray:
-        return lookup.likelihood.cells(select(batch, lookup.inputs, self._zones))
 
 
 @dataclass(frozen=True)
@@ -159,13 +152,11 @@ class _Lookup:
     """A block whose log-likelihoods are columns of a table.
 
     Attributes:
-        inputs: features of the block.
         likelihood: gives the column of each row.
         factor: what s of the block is multiplied by.
         table: log p(x | c) of each cell, ``(k, cells)``.
     """
 
-    inputs: Sequence[str]
     likelihood: CellLikelihood
     factor: float
     table: FloatArray
@@ -287,18 +278,13 @@ def weight_problem(
     others = np.delete(np.arange(len(classes)), reference)
     factors = np.zeros((len(estimators), len(others), len(sample.truth)))
     left_out: dict[str, str] = {}
-    with shared_conversions():
-        for factor, block in zip(factors, spec.blocks, strict=True):
-            name = str(block.name)
-            rows = select(sample.rows, block.inputs)
-            try:
-                said = sample.log_likelihood(
-                    estimators[name], statistics.blocks[name], parameters[name], rows
-                ).T
-            except DataError as error:
-                left_out[name] = str(error)
-            else:
-                np.subtract(said[others], said[reference], out=factor)
+    for factor, (name, estimator) in zip(factors, estimators.items(), strict=True):
+        try:
+            said = sample.log_likelihood(estimator, statistics.blocks[name], parameters[name]).T
+        except DataError as error:
+            left_out[name] = str(error)
+        else:
+            np.subtract(said[others], said[reference], out=factor)
     names = [str(block.name) for block in spec.blocks]
     for name, base in base_blocks(spec.blocks).items():
         factors[names.index(name)] -= factors[names.index(base)]
@@ -335,7 +321,7 @@ class _Sample:
         classes: ``k`` labels.
     """
 
-    rows: pa.RecordBatch
+    rows: Rows
     truth: IntArray
     counts: FloatArray
     classes: pa.Array
@@ -350,15 +336,12 @@ class _Sample:
             sample = sample.set_column(place, field, sample[field.name].cast(field.type))
         sample = sample.filter(pa.array(possible[label_codes(sample[spec.label], classes)]))
         most = max(_MIN_ROWS, _MAX_CELLS // (len(classes) * len(spec.blocks)))
-        rows = sample.slice(0, most).combine_chunks().to_batches()[0]
-        return cls(rows, label_codes(rows[spec.label], classes), rows[COUNT].to_numpy(), classes)
+        (batch,) = sample.slice(0, most).combine_chunks().to_batches()
+        truth = label_codes(batch[spec.label], classes)
+        return cls(Rows(batch), truth, batch[COUNT].to_numpy(), classes)
 
     def log_likelihood(
-        self,
-        estimator: Estimator,
-        statistics: pa.Table,
-        parameters: pa.Table,
-        rows: pa.RecordBatch,
+        self, estimator: Estimator, statistics: pa.Table, parameters: pa.Table
     ) -> FloatArray:
         """log p(x | c) of rows that the parameters did not see, relative to the best class.
 
@@ -366,7 +349,6 @@ class _Sample:
             estimator: estimator of a block.
             statistics: its statistics, of all rows.
             parameters: its parameters, of all rows.
-            rows: its columns of the sample.
 
         Raises:
             DataError: if four of five folds are too few rows for the estimator.
@@ -376,16 +358,16 @@ class _Sample:
             weights = np.minimum(self.counts, 1.0)
             return below_best(
                 estimator.leave_one_out(
-                    statistics, parameters, self.classes, rows, self.truth, weights
+                    statistics, parameters, self.classes, self.rows, self.truth, weights
                 )
             )
         result = np.full((len(self.truth), len(self.classes)), -CAP)
-        fold = (self.rows[HASH].to_numpy() % np.uint64(_FOLDS)).astype(np.intp)
+        fold = (self.rows.column(HASH).to_numpy() % np.uint64(_FOLDS)).astype(np.intp)
         members = [np.flatnonzero(fold == number) for number in range(_FOLDS)]
         members = [member for member in members if len(member)]
         if len(members) < 2:
             return np.zeros_like(result)
-        parts = [self._summarize(estimator, rows, member) for member in members]
+        parts = [self._summarize(estimator, member) for member in members]
         for number, member in enumerate(members):
             others = [part for other, part in enumerate(parts) if other != number]
             seen = np.unique(np.concatenate([m for i, m in enumerate(members) if i != number]))
@@ -393,15 +375,15 @@ class _Sample:
             classes = self.classes.take(pa.array(present))
             fitted = estimator.finalize(estimator.merge(others), classes)
             likelihood = estimator.likelihood(fitted, classes)
-            scored = below_best(likelihood.log_likelihood(rows.take(pa.array(member))))
+            scored = below_best(likelihood.log_likelihood(self.rows.take(member)))
             result[np.ix_(member, present)] = scored
             # Nothing can be said of rows whose class the other folds lack.
             result[member[~np.isin(self.truth[member], present)]] = 0.0
         return result
 
-    def _summarize(self, estimator: Estimator, rows: pa.RecordBatch, member: IntArray) -> pa.Table:
+    def _summarize(self, estimator: Estimator, member: IntArray) -> pa.Table:
         codes = pa.DictionaryArray.from_arrays(pa.array(self.truth[member]), self.classes)
-        return estimator.summarize(rows.take(pa.array(member)), codes, self.counts[member])
+        return estimator.summarize(self.rows.take(member), codes, self.counts[member])
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ SQL are attached to `ModelMethods` by the public face.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeGuard
@@ -41,7 +41,7 @@ from probclass_core.arrow.parts import (
     source_columns,
     time_zones,
 )
-from probclass_core.arrow.shared_conversions import shared_conversions
+from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import type_names
 from probclass_core.attached import ModelMethods
 from probclass_core.errors import (
@@ -75,7 +75,7 @@ from probclass_core.model.description import describe
 from probclass_core.model.posterior import Posterior, log_density, normalize
 from probclass_core.model.prior import prior_table
 from probclass_core.plugins.manager import find_estimator, origins
-from probclass_core.spec.model_spec import Block, ModelSpec, Prior, category_text
+from probclass_core.spec.model_spec import ModelSpec, Prior, category_text
 
 _POSTFIT_TABLES = ("calibration", "density_quantiles")
 """Optional tables of a model, measured after it was fitted."""
@@ -164,43 +164,47 @@ class Model(Report, ModelMethods):
             for name, estimator in bind(self.spec, self.features).items()
         }
 
-    def _block_log_likelihoods(
-        self, batch: pa.RecordBatch, blocks: Sequence[Block]
-    ) -> Iterator[FloatArray]:
-        """log p(x_block | c) of one batch: ``(n, k)`` for each block."""
-        for block in blocks:
-            likelihood = self.likelihoods[str(block.name)]
-            yield likelihood.log_likelihood(select(batch, block.inputs, self.time_zones))
+    def rows(self, batch: pa.RecordBatch | Rows) -> Rows:
+        """The features of one batch, which has their columns; `Rows` are returned as they are."""
+        if isinstance(batch, Rows):
+            return batch
+        return Rows(select(batch, self.spec.features, self.time_zones))
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+    def log_likelihood(self, batch: pa.RecordBatch | Rows) -> FloatArray:
         """log p(x | c) of one batch, ``(n, k)``; the caller must not change the array."""
-        with shared_conversions():
-            return _product(self._block_log_likelihoods(batch, self.spec.blocks))
+        return _product(self._by_block(batch))
 
-    def joint(self, batch: pa.RecordBatch) -> FloatArray:
+    def _by_block(self, batch: pa.RecordBatch | Rows) -> Iterator[FloatArray]:
+        """log p(x_block | c) of one batch: ``(n, k)`` for each block."""
+        rows = self.rows(batch)
+        return (likelihood.log_likelihood(rows) for likelihood in self.likelihoods.values())
+
+    def joint(self, batch: pa.RecordBatch | Rows) -> FloatArray:
         """log p(x, c) of one batch, ``(n, k)``."""
         return self.log_likelihood(batch) + self.log_prior
 
-    def weighted_log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
+    def weighted_log_likelihood(self, batch: pa.RecordBatch | Rows) -> FloatArray:
         """What the posterior is made of besides the prior, ``(n, k)``: weighted blocks and biases.
 
         Without block weights it is `log_likelihood`; the caller must not change the array.
         """
         if self._weighted_blocks is None:
             return self.log_likelihood(batch)
-        with shared_conversions():
-            return self._weighted_blocks.log_likelihood(batch)
+        return self._weighted_blocks.log_likelihood(self.rows(batch))
 
-    def posterior(self, batch: pa.RecordBatch) -> Posterior:
+    def posterior(self, batch: pa.RecordBatch | Rows) -> Posterior:
         """Posteriors of one batch, weighted and calibrated if the model is."""
         return self._posterior(*self._log_likelihoods(batch))
 
-    def _classified(self, batch: pa.RecordBatch) -> Posterior:
+    def _classified(self, batch: pa.RecordBatch | Rows) -> Posterior:
         """Posteriors of one batch without log p(x), which takes a pass of its own if weighted."""
         return self._posterior(self.weighted_log_likelihood(batch), None)
 
     def decide(
-        self, batch: pa.RecordBatch, rule: CompiledRule, log_ratio: FloatArray | None = None
+        self,
+        batch: pa.RecordBatch | Rows,
+        rule: CompiledRule,
+        log_ratio: FloatArray | None = None,
     ) -> tuple[Posterior, Decisions]:
         """Posteriors of one batch and the decisions of a rule; see `compile_rule`.
 
@@ -218,12 +222,13 @@ class Model(Report, ModelMethods):
             posterior = dataclasses.replace(shifted, log_density=posterior.log_density)
         return posterior, rule.decide(posterior, weighted)
 
-    def _log_likelihoods(self, batch: pa.RecordBatch) -> tuple[FloatArray, FloatArray | None]:
+    def _log_likelihoods(
+        self, batch: pa.RecordBatch | Rows
+    ) -> tuple[FloatArray, FloatArray | None]:
         """Weighted log-likelihoods, and those of the product if it is another and a density."""
         if self._weighted_blocks is None or not self.normalized:
             return self.weighted_log_likelihood(batch), None
-        with shared_conversions():
-            return self._weighted_blocks.log_likelihoods(batch)
+        return self._weighted_blocks.log_likelihoods(self.rows(batch))
 
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
         """Posteriors from log-likelihoods ``(n, k)``, as `_log_likelihoods` returns them."""
@@ -248,7 +253,7 @@ class Model(Report, ModelMethods):
     def _weighted_blocks(self) -> WeightedBlocks | None:
         if self.weights is None:
             return None
-        return WeightedBlocks(self.weights, self.spec.blocks, self.likelihoods, self.time_zones)
+        return WeightedBlocks(self.weights, self.spec.blocks, self.likelihoods)
 
     @cached_property
     def calibrator(self) -> Calibrator | None:
@@ -350,12 +355,7 @@ class Model(Report, ModelMethods):
 
         Raises like `predict`.
         """
-        return self._by_batch(
-            data,
-            lambda batch: np.stack(
-                list(self._block_log_likelihoods(batch, self.spec.blocks)), axis=2
-            ),
-        )
+        return self._by_batch(data, lambda batch: np.stack(list(self._by_block(batch)), axis=2))
 
     def _by_batch(self, data: Any, compute: Callable[[pa.RecordBatch], np.ndarray]) -> np.ndarray:
         table = as_table(data)

@@ -28,6 +28,7 @@ from probclass_core.arrow.arrays import IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select
 from probclass_core.arrow.row_sample import row_hashes
+from probclass_core.arrow.rows import Rows
 from probclass_core.attached import CrossValidationsMethods
 from probclass_core.errors import DataError, ProbClassError, SpecError
 from probclass_core.estimation.statistics import Statistics, merge, refine, summarize_batches
@@ -510,7 +511,7 @@ class _GroupedRows:
                 f"{folds} folds need as many groups, and column {column!r} has {len(found)}; use "
                 "fewer folds or another column."
             )
-        hashes = row_hashes(pa.RecordBatch.from_arrays([found], [column]), seed)
+        hashes = row_hashes(Rows(pa.record_batch([found], [column])), seed=seed)
         rows, fold = np.zeros(folds, dtype=np.int64), np.empty(len(found), dtype=np.intp)
         for group in np.lexsort((hashes, -counts)):
             fold[group] = rows.argmin()
@@ -548,9 +549,9 @@ class _Dealer:
             return np.empty(0, dtype=np.intp)
         if self.grouped is not None:
             return self.grouped.deal(batch)
-        rows = select(batch, list(dict.fromkeys((self.label, *self.features))))
-        hashes = row_hashes(rows, self.seed)
-        order = np.lexsort((hashes, row_hashes(batch.select([self.label]))))
+        rows = Rows(select(batch, list(dict.fromkeys((self.label, *self.features)))))
+        hashes = row_hashes(rows, seed=self.seed)
+        order = np.lexsort((hashes, row_hashes(rows, [self.label])))
         fold = np.empty(len(order), dtype=np.intp)
         # The first fold differs from batch to batch, or the last ones would get fewer rows.
         fold[order] = (

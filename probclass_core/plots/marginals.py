@@ -26,6 +26,7 @@ from probclass_core.arrow.arrays import (
     numeric_column,
 )
 from probclass_core.arrow.parts import select, source_columns
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
@@ -156,7 +157,7 @@ def _log_likelihood(
     likelihood = model.likelihoods[str(block.name)]
     if set(columns) & set(block.given):
         likelihood = getattr(likelihood, "joint", likelihood)
-    return likelihood.log_likelihood(pa.record_batch(arrays, names=list(block.inputs)))
+    return likelihood.log_likelihood(Rows(pa.record_batch(arrays, names=list(block.inputs))))
 
 
 def rows_by_class(

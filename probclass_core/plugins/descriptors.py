@@ -72,8 +72,8 @@ class EstimatorPlugin:
             model needs it.
         summary: one line for ``probclass estimators``.
         conditional: ``conditional(features, given, options)`` returns the estimator of
-            p(features | given, class), whose batches have the features first, then the given
-            columns; it may be an address. None if the estimator cannot be given columns.
+            p(features | given, class); it may be an address. None if the estimator cannot be given
+            columns.
     """
 
     name: str

@@ -22,7 +22,7 @@ from probclass_core.arrow.arrays import (
     names_of_columns,
 )
 from probclass_core.arrow.parts import source_columns
-from probclass_core.arrow.shared_conversions import shared_conversions
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, SpecError
 from probclass_core.model.decision import (
     DecisionOption,
@@ -136,12 +136,12 @@ class BatchScorer:
         self, batch: pa.RecordBatch, meter: HealthMeter
     ) -> tuple[pa.RecordBatch, HealthSums]:
         """Score a batch and measure its health at once."""
-        with shared_conversions():
-            posterior, decisions = self.decide(batch)
-            measured = meter.measure(batch, posterior, decisions)
+        rows = self._model.rows(batch)
+        posterior, decisions = self.decide(rows)
+        measured = meter.measure(rows, posterior, decisions)
         return self._scored(batch, posterior, decisions), measured
 
-    def decide(self, batch: pa.RecordBatch) -> tuple[Posterior, Decisions]:
+    def decide(self, batch: pa.RecordBatch | Rows) -> tuple[Posterior, Decisions]:
         """Posteriors and decisions of a batch, which has the features."""
         return self._model.decide(batch, self.compiled_rule, self.log_ratio)
 

@@ -28,6 +28,7 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.arrow.parts import feature_schema
+from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError
 from probclass_core.estimation.aggregates import ClassSums, Deviation, DistinctRows, Sums
@@ -395,7 +396,7 @@ class Aggregation:
                 rows += float(np.sum(count.to_numpy()))
                 features = pa.RecordBatch.from_arrays(columns, names=list(group))
                 labels = self._labels(label)
-                merged.add(estimator.summarize(features, labels, weight.to_numpy()))
+                merged.add(estimator.summarize(Rows(features), labels, weight.to_numpy()))
             if rows != self._class_rows.sum():
                 raise _changed()
         return merged.result()

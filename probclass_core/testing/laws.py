@@ -58,7 +58,7 @@ from probclass_core.testing.trial import (
     WEIGHT,
     InParts,
     Trial,
-    labeled_batch,
+    labeled_rows,
     rows_of_class,
 )
 
@@ -116,19 +116,19 @@ def merging_with_no_rows_changes_nothing(trial: Trial, *, table: pa.Table) -> No
 def inputs_are_not_modified(trial: Trial, *, parts: Sequence[pa.Table]) -> None:
     """No method modifies the batch, the weights or the statistics that it receives."""
     table = pa.concat_tables(parts)
-    batch, labels = labeled_batch(trial, table)
+    rows, labels = labeled_rows(trial, table)
     estimator = trial.bound(trial.summarize(table))
     weights = np.arange(1.0, len(labels) + 1.0)
-    before = to_ipc(pa.Table.from_batches([batch]))
-    first, second = (estimator.summarize(batch, labels, weights) for _ in range(2))
+    before = to_ipc(pa.Table.from_batches([rows.batch]))
+    first, second = (estimator.summarize(rows, labels, weights) for _ in range(2))
     check(
         weights.tolist() == list(range(1, len(labels) + 1)),
         "unmodified weights",
         weights.tolist(),
     )
-    check(
-        to_ipc(pa.Table.from_batches([batch])) == before, "an unmodified batch", "a modified batch"
-    )
+    after = to_ipc(pa.Table.from_batches([rows.batch]))
+    check(after == before, "an unmodified batch", "a modified batch")
+    check(to_ipc(first) == to_ipc(second), "unmodified arrays", "other statistics of the same rows")
     statistics = to_ipc(first)
     merged = estimator.merge([first, second])
     before = to_ipc(merged)
@@ -335,7 +335,7 @@ def likelihoods_are_numbers(trial: Trial, *, table: pa.Table, rows: pa.Table) ->
     """A log-likelihood is (n, k) float64, finite or −inf, for extreme values too."""
     model = trial.fit(table)
     for scored in (table, rows, rows.slice(0, 0)):
-        values = trial.likelihood(model).log_likelihood(trial.batch(scored))
+        values = trial.likelihood(model).log_likelihood(trial.rows(scored))
         shape = (scored.num_rows, len(model.classes))
         check(values.shape == shape, f"shape {shape}", values.shape)
         check(values.dtype == np.float64, "float64", values.dtype)
@@ -387,7 +387,7 @@ def log_likelihoods_sum_over_features(trial: Trial, *, table: pa.Table, rows: pa
     model = trial.fit(table)
     likelihood = trial.likelihood(model)
     if isinstance(likelihood, FactorizedLikelihood):
-        factors = list(likelihood.log_factors(trial.batch(rows)))
+        factors = list(likelihood.log_factors(trial.rows(rows)))
         check(len(factors) == len(trial.columns), f"{len(trial.columns)} factors", len(factors))
         same_likelihoods(trial, np.sum(factors, axis=0), trial.log_likelihood(model, rows), rows)
     if trial.models_nulls(model):
@@ -411,7 +411,7 @@ def parameters_survive_storage(trial: Trial, *, table: pa.Table, rows: pa.Table)
     estimator.check_parameters(stored, model.classes)
     likelihood = estimator.likelihood(stored, model.classes)
     for scored in (table, rows):
-        actual = likelihood.log_likelihood(trial.batch(scored))
+        actual = likelihood.log_likelihood(trial.rows(scored))
         same_likelihoods(trial, trial.log_likelihood(model, scored), actual, scored)
 
 
@@ -428,7 +428,7 @@ def columns_follow_the_classes(trial: Trial, *, table: pa.Table, rows: pa.Table)
     likelihood = estimator.likelihood(parameters, reversed_classes)
     for scored in (table, rows):
         expected = trial.log_likelihood(model, scored)[:, ::-1]
-        same_likelihoods(trial, expected, likelihood.log_likelihood(trial.batch(scored)), scored)
+        same_likelihoods(trial, expected, likelihood.log_likelihood(trial.rows(scored)), scored)
 
 
 @law
@@ -440,7 +440,7 @@ def items_sum_to_the_log_likelihood(trial: Trial, *, table: pa.Table, rows: pa.T
         for scored in (table, rows):
             for number in range(scored.num_rows):
                 row = scored.slice(number, 1)
-                items = list(likelihood.itemize(trial.batch(row)).values())
+                items = list(likelihood.itemize(trial.rows(row)).values())
                 total = np.sum([np.zeros(len(model.classes)), *items], axis=0)
                 same_likelihoods(trial, trial.log_likelihood(model, row), total[None, :], row)
 

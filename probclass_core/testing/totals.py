@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import integrate, stats
 
-from probclass_core.arrow.arrays import FloatArray, numeric_matrix
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.types import is_category_type
 from probclass_core.errors import DataError
 from probclass_core.model.model import Model
@@ -176,7 +176,7 @@ def _rows(
 
 
 def _log_likelihood(trial: Trial, model: Model, rows: pa.Table) -> FloatArray:
-    return trial.likelihood(model).log_likelihood(trial.batch(rows))
+    return trial.likelihood(model).log_likelihood(trial.rows(rows))
 
 
 def _density(
@@ -325,7 +325,7 @@ def _integrate_jointly(
 
 def _complete(trial: Trial, table: pa.Table, columns: Sequence[str]) -> FloatArray:
     """The rows without nulls in some columns, ``(d, n)``."""
-    values = numeric_matrix(trial.batch(table), columns)
+    values = trial.rows(table).matrix(columns)
     complete: FloatArray = values[:, ~np.isnan(values).any(axis=0)]
     return complete
 

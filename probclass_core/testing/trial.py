@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import label_codes
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.statistics import Statistics, bind
@@ -140,11 +141,11 @@ class Trial:
         """log p(x | class) of every row, ``(n, k)``."""
         return model.log_likelihood_by_block(rows)[:, :, 0]
 
-    def batch(self, rows: pa.Table) -> pa.RecordBatch:
-        """The block's columns as one batch."""
-        rows = rows.select(list(self.inputs)).combine_chunks()
-        batches = rows.to_batches()
-        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+    def rows(self, table: pa.Table) -> Rows:
+        """The block's columns of a table."""
+        table = table.select(list(self.inputs)).combine_chunks()
+        batches = table.to_batches()
+        return Rows(batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema))
 
 
 class InParts(MemoryTable):
@@ -173,10 +174,10 @@ class _Unit:
         yield from self.table.to_batches()
 
 
-def labeled_batch(trial: Trial, table: pa.Table) -> tuple[pa.RecordBatch, pa.DictionaryArray]:
+def labeled_rows(trial: Trial, table: pa.Table) -> tuple[Rows, pa.DictionaryArray]:
     """Features and labels of the labeled rows, as training passes them to the estimator."""
     table = table.filter(table[LABEL].is_valid()).combine_chunks()
-    return trial.batch(table), table[LABEL].combine_chunks().dictionary_encode()
+    return trial.rows(table), table[LABEL].combine_chunks().dictionary_encode()
 
 
 def rows_of_class(table: pa.Table, label: Any) -> pa.Table:

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import FloatArray, numeric_matrix, sorted_classes
+from probclass_core.arrow.arrays import FloatArray, sorted_classes
+from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.aggregates import ClassSums, Sums
 from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.families.counts.poisson import Poisson
@@ -25,7 +26,7 @@ from probclass_core.estimation.families.gaussian.full import GaussianFull
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.marginals import Curve
 
-Alter = Callable[[pa.RecordBatch, FloatArray], FloatArray]
+Alter = Callable[[Rows, FloatArray], FloatArray]
 
 
 class _Base(GaussianDiagonal):
@@ -36,7 +37,7 @@ class _Base(GaussianDiagonal):
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
         return _Altered(super().likelihood(parameters, classes), self.alter)
 
-    def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
+    def alter(self, rows: Rows, values: FloatArray) -> FloatArray:
         """Change log-likelihoods ``(n, k)``."""
         return values
 
@@ -47,15 +48,15 @@ class _Altered:
     def __init__(self, inner: Likelihood, alter: Alter) -> None:
         self.inner, self.alter = inner, alter
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        return self.alter(batch, self.inner.log_likelihood(batch))
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        return self.alter(rows, self.inner.log_likelihood(rows))
 
 
 class _SmoothsEveryBatch(_Base):
     """Adds a pseudo-count in summarize, once per batch."""
 
-    def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
-        table = super().summarize(batch, classes, weights)
+    def summarize(self, rows: Any, classes: Any, weights: Any) -> pa.Table:
+        table = super().summarize(rows, classes, weights)
         return _with(table, "count", pc.add(table["count"], 1.0))
 
 
@@ -84,8 +85,8 @@ class _LooksAtTheFirstRow(_Base):
 class _NormalizesInPlace(_Base):
     """Normalizes the weights in place."""
 
-    def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
-        table = super().summarize(batch, classes, weights)
+    def summarize(self, rows: Any, classes: Any, weights: Any) -> pa.Table:
+        table = super().summarize(rows, classes, weights)
         if weights is not None:
             weights /= weights.sum()
         return table
@@ -105,16 +106,16 @@ class _CountsItsCalls(_Base):
 class _DrawsWithoutASeed(_Base):
     """Adds random noise without a seed."""
 
-    def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
-        table = super().summarize(batch, classes, weights)
+    def summarize(self, rows: Any, classes: Any, weights: Any) -> pa.Table:
+        table = super().summarize(rows, classes, weights)
         return _with(table, "mean", pc.add(table["mean"], np.random.default_rng().random()))
 
 
 class _DependsOnTheThread(_Base):
     """Gives other results outside the main thread."""
 
-    def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
-        table = super().summarize(batch, classes, weights)
+    def summarize(self, rows: Any, classes: Any, weights: Any) -> pa.Table:
+        table = super().summarize(rows, classes, weights)
         if threading.current_thread() is threading.main_thread():
             return table
         return _with(table, "mean", pc.add(table["mean"], 1.0))
@@ -123,22 +124,22 @@ class _DependsOnTheThread(_Base):
 class _IgnoresWeights(_Base):
     """Counts every row once."""
 
-    def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
-        return super().summarize(batch, classes, None)
+    def summarize(self, rows: Any, classes: Any, weights: Any) -> pa.Table:
+        return super().summarize(rows, classes, None)
 
 
 class _SkipsTheFirstRow(_Base):
     """Leaves out the first row of every batch."""
 
-    def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
+    def summarize(self, rows: Any, classes: Any, weights: Any) -> pa.Table:
         rest = None if weights is None else weights[1:]
-        return super().summarize(batch.slice(1), classes.slice(1), rest)
+        return super().summarize(rows.slice(1, len(rows)), classes.slice(1), rest)
 
 
 class _ScalesEachBatch(_Base):
     """Returns log-likelihoods that depend on the size of the batch."""
 
-    def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
+    def alter(self, rows: Rows, values: FloatArray) -> FloatArray:
         altered: FloatArray = values - len(values)
         return altered
 
@@ -146,33 +147,29 @@ class _ScalesEachBatch(_Base):
 class _RequiresFloat64(_Base):
     """Accepts only float64 columns."""
 
-    def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
-        if any(column.type != pa.float64() for column in batch.columns):
+    def summarize(self, rows: Any, classes: Any, weights: Any) -> pa.Table:
+        if any(rows.column(name).type != pa.float64() for name in self.features.names):
             raise TypeError("float64 expected")
-        return super().summarize(batch, classes, weights)
+        return super().summarize(rows, classes, weights)
 
 
 class _FillsNan(_Base):
     """Treats NaN as 0 instead of null."""
 
-    def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
-        columns = [
-            pc.if_else(pc.is_nan(column), 0.0, column)
-            if pa.types.is_float64(column.type)
-            else column
-            for column in batch.columns
-        ]
-        filled = pa.RecordBatch.from_arrays(columns, batch.schema.names)
-        return super().summarize(filled, classes, weights)
+    def summarize(self, rows: Any, classes: Any, weights: Any) -> pa.Table:
+        columns = {name: rows.column(name) for name in self.features.names}
+        for name, column in columns.items():
+            if pa.types.is_float64(column.type):
+                columns[name] = pc.if_else(pc.is_nan(column), 0.0, column)
+        return super().summarize(Rows(pa.record_batch(columns)), classes, weights)
 
 
 class _FillsNulls(_Base):
     """Treats null as 0 in training."""
 
-    def summarize(self, batch: Any, classes: Any, weights: Any) -> pa.Table:
-        columns = [pc.fill_null(column, 0) for column in batch.columns]
-        filled = pa.RecordBatch.from_arrays(columns, batch.schema.names)
-        return super().summarize(filled, classes, weights)
+    def summarize(self, rows: Any, classes: Any, weights: Any) -> pa.Table:
+        filled = {name: pc.fill_null(rows.column(name), 0) for name in self.features.names}
+        return super().summarize(Rows(pa.record_batch(filled)), classes, weights)
 
 
 class _PicklesItsState(_Base):
@@ -238,9 +235,9 @@ class _IgnoresUnknownOptions(_Base):
 class _Overflows(_Base):
     """Computes 0 · ∞ for extreme values."""
 
-    def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
+    def alter(self, rows: Rows, values: FloatArray) -> FloatArray:
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = np.nan_to_num(numeric_matrix(batch, self.features.names)) ** 2
+            squares = np.nan_to_num(rows.matrix(self.features.names)) ** 2
             altered: FloatArray = values + 0.0 * squares.sum(axis=0)[:, None]
         return altered
 
@@ -248,23 +245,23 @@ class _Overflows(_Base):
 class _AddsAConstant(_Base):
     """Returns −1 as the log-likelihood of a row without features."""
 
-    def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
+    def alter(self, rows: Rows, values: FloatArray) -> FloatArray:
         return values - 1.0
 
 
 class _OmitsTheConstant(_Base):
     """Leaves out the constant −½ log 2π of each feature, but claims to be normalized."""
 
-    def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
-        altered: FloatArray = values + 0.5 * np.log(2.0 * np.pi) * _observed(self, batch)
+    def alter(self, rows: Rows, values: FloatArray) -> FloatArray:
+        altered: FloatArray = values + 0.5 * np.log(2.0 * np.pi) * _observed(self, rows)
         return altered
 
 
 class _AddsThree(_Base):
     """Adds 3 to the log density of each feature."""
 
-    def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
-        return values + 3.0 * _observed(self, batch)
+    def alter(self, rows: Rows, values: FloatArray) -> FloatArray:
+        return values + 3.0 * _observed(self, rows)
 
 
 class _ForgetsTheFactorials(Poisson):
@@ -275,10 +272,10 @@ class _ForgetsTheFactorials(Poisson):
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
         return _Altered(super().likelihood(parameters, classes), self.alter)
 
-    def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
+    def alter(self, rows: Rows, values: FloatArray) -> FloatArray:
         from scipy.special import gammaln
 
-        matrix = numeric_matrix(batch, self.features.names)
+        matrix = rows.matrix(self.features.names)
         factorials: FloatArray = np.nan_to_num(gammaln(matrix + 1.0)).sum(axis=0)
         altered: FloatArray = values + factorials[:, None]
         return altered
@@ -287,8 +284,8 @@ class _ForgetsTheFactorials(Poisson):
 class _PenalizesNulls(_Base):
     """Subtracts a penalty for each null."""
 
-    def alter(self, batch: pa.RecordBatch, values: FloatArray) -> FloatArray:
-        missing = np.isnan(numeric_matrix(batch, self.features.names)).sum(axis=0)
+    def alter(self, rows: Rows, values: FloatArray) -> FloatArray:
+        missing = np.isnan(rows.matrix(self.features.names)).sum(axis=0)
         penalty = np.where(missing < len(self.features), missing, 0)
         altered: FloatArray = values - penalty[:, None]
         return altered
@@ -330,7 +327,7 @@ class _ItemizesOnlyHalf(_Base):
 
 
 class _Itemized(_Altered):
-    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+    def itemize(self, row: Rows) -> Mapping[str, FloatArray]:
         return {"half": 0.5 * self.log_likelihood(row)[0]}
 
 
@@ -343,7 +340,7 @@ class _DescribesAnotherDensity(_Base):
 
 class _Described(_Altered):
     def __init__(self, inner: Likelihood, classes: int) -> None:
-        super().__init__(inner, lambda batch, values: values)
+        super().__init__(inner, lambda rows, values: values)
         self.classes = classes
 
     def marginal(self, column: str) -> Curve:
@@ -371,16 +368,16 @@ class _ClaimsToBeLinear(_Base):
 
 class _Linear(_Altered):
     def __init__(self, inner: Likelihood, classes: int, features: Sequence[str]) -> None:
-        super().__init__(inner, lambda batch, values: values)
+        super().__init__(inner, lambda rows, values: values)
         self.shape, self.features = (classes, len(features)), features
 
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
         return self.features, np.zeros(self.shape), np.zeros(self.shape[0])
 
 
-def _observed(estimator: Estimator, batch: pa.RecordBatch) -> FloatArray:
+def _observed(estimator: Estimator, rows: Rows) -> FloatArray:
     """Number of features that each row has, ``(n, 1)``."""
-    known = ~np.isnan(numeric_matrix(batch, estimator.features.names))
+    known = ~np.isnan(rows.matrix(estimator.features.names))
     count: FloatArray = known.sum(axis=0, dtype=np.float64)
     return count[:, None]
 

@@ -18,6 +18,7 @@ from broken_estimators import ADDS_THREE, BROKEN
 from hypothesis import errors, settings
 
 import probclass_core as pc
+from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.families.gaussian.full import GaussianFull
 from probclass_core.plugins.manager import find_estimator
@@ -95,11 +96,11 @@ def test_joint_densities_of_several_columns_have_a_total_with_an_error(correlati
     class Shifted:
         normalized = True
 
-        def __init__(self, inner: Callable[[pa.RecordBatch], np.ndarray]) -> None:
+        def __init__(self, inner: Callable[[Rows], np.ndarray]) -> None:
             self.inner = inner
 
-        def log_likelihood(self, batch: pa.RecordBatch) -> np.ndarray:
-            return self.inner(batch) + np.log(2.0)
+        def log_likelihood(self, rows: Rows) -> np.ndarray:
+            return self.inner(rows) + np.log(2.0)
 
     spaces = dict.fromkeys(columns, LINE)
     densities_integrate_to_1(

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import probclass_core as pc
-from probclass_core.authoring import numeric_column
+from probclass_core.authoring import Rows
 
 # Values that every type below represents exactly.
 NUMBERS: Mapping[str, list[float | None]] = {
@@ -211,7 +211,7 @@ def test_decimals_are_read_as_the_nearest_doubles(data: st.DataObject, scale: in
     digits = data.draw(st.lists(st.none() | st.integers(1 - 10**38, 10**38 - 1) | SHORT))
     decimals = [None if d is None else Decimal(d).scaleb(-scale, EXACT) for d in digits]
     column = pa.array([Decimal(0), *decimals], pa.decimal128(38, scale))[1:]
-    read = numeric_column(pa.record_batch({"price": column}), "price")
+    read = Rows(pa.record_batch({"price": column})).numbers("price")
     for value, unscaled, decimal in zip(read, digits, decimals, strict=True):
         if unscaled is None or decimal is None:
             assert np.isnan(value)
@@ -388,3 +388,15 @@ def test_labels_of_any_type(kind: str) -> None:
     other = numbers.append_column("label", VALUES["text"].types[kind](labels))
     assert_same(NUMERIC_BLOCKS, reference, other)
     assert pc.fit(other, pc.ModelSpec("label", NUMERIC_BLOCKS[:1])).training["null_labels"] == 2
+
+
+def test_rows_convert_each_column_once_and_without_some_are_null_there() -> None:
+    rows = Rows(pa.record_batch({"x": [1, 2, None], "kind": ["a", None, "b"]}))
+    assert rows.numbers("x") is rows.numbers("x")
+    assert rows.bins("x", [1.5], -1).tolist() == [0, 1, -1]
+    without = rows.without(["x"])
+    assert np.isnan(without.numbers("x")).all()
+    assert without.categories("kind") is without.categories("kind")
+    assert without.categories("kind")[1] == rows.categories("kind")[1] == ["a", "b"]
+    with pytest.raises(pc.DataError, match="no column 'y'; the table has 'kind', 'x'"):
+        rows.numbers("y")

@@ -20,6 +20,7 @@ from scipy.special import log_softmax
 import probclass_core as pc
 from probclass_core.arrow import row_sample
 from probclass_core.arrow.row_sample import COUNT, HASH, merge_samples, row_hashes, sample_rows
+from probclass_core.arrow.rows import Rows
 from probclass_core.model.block_weights import below_best, ranked_blocks
 
 ROWS_OF_TABLE = 400
@@ -300,14 +301,14 @@ def test_a_sample_does_not_depend_on_the_split_or_order(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_sample, "SAMPLE_ROWS", size)
-        whole = sample_rows(batch_of(rows), SCHEMA)
+        whole = sample_rows(Rows(batch_of(rows)), SCHEMA)
         shuffled = [rows[number] for number in np.random.default_rng(seed).permutation(len(rows))]
         parts = [part for part in (shuffled[:cut], shuffled[cut:]) if part]
-        merged = merge_samples([sample_rows(batch_of(part), SCHEMA) for part in parts])
+        merged = merge_samples([sample_rows(Rows(batch_of(part)), SCHEMA) for part in parts])
     keys = [HASH, COUNT, "text"]
     assert merged.select(keys).equals(whole.select(keys))
     assert whole.num_rows <= size
-    distinct = len({*row_hashes(batch_of(rows)).tolist()})
+    distinct = len({*row_hashes(Rows(batch_of(rows))).tolist()})
     assert whole.num_rows == min(size, distinct)
     if distinct <= size:
         assert sum(whole[COUNT].to_pylist()) == len(rows)
@@ -323,8 +324,8 @@ def test_a_hash_does_not_depend_on_the_type_of_a_column() -> None:
             "t": pa.array(texts, pa.large_string()).dictionary_encode(),
         }
     )
-    assert row_hashes(plain).tolist() == row_hashes(other).tolist()
-    assert len({*row_hashes(plain).tolist()}) == 3
+    assert row_hashes(Rows(plain)).tolist() == row_hashes(Rows(other)).tolist()
+    assert len({*row_hashes(Rows(plain)).tolist()}) == 3
 
 
 def test_a_sample_is_uniform() -> None:
@@ -333,7 +334,7 @@ def test_a_sample_is_uniform() -> None:
     batch = pa.record_batch({"number": numbers})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_sample, "SAMPLE_ROWS", 10_000)
-        sample = sample_rows(batch, batch.schema)
+        sample = sample_rows(Rows(batch), batch.schema)
     chosen = pd.Series(sample["number"].to_numpy() // 10_000).value_counts()
     assert chosen.sum() == 10_000
     assert (abs(chosen - 1000) < 4 * np.sqrt(1000 * 0.9)).all()

@@ -15,6 +15,7 @@ from model_values import fitted
 from sklearn.naive_bayes import CategoricalNB
 
 import probclass_core as pc
+from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.families.counted import estimator as counted
 from probclass_core.model.stored import model_from_bundle
 
@@ -265,7 +266,7 @@ def test_many_classes_and_values_are_listed_sparsely(monkeypatch: pytest.MonkeyP
                 pa.table({}),
                 model.parameters["categorical"],
                 model.classes,
-                scored.to_batches()[0],
+                Rows(scored.to_batches()[0]),
                 truth,
                 None,
             )

@@ -20,9 +20,9 @@ import probclass_core as pc
 class Exponential(pc.Estimator):
     name = "{name}"
 
-    def summarize(self, batch, classes, weights):
-        weight = np.ones(batch.num_rows) if weights is None else weights
-        values = batch.column(0).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    def summarize(self, rows, classes, weights):
+        weight = np.ones(len(rows)) if weights is None else weights
+        values = rows.numbers(self.features.names[0])
         return self.merge([pa.table({{
             "class": classes.dictionary_decode(), "count": weight, "sum": weight * values,
         }})])
@@ -47,8 +47,8 @@ class ExponentialLikelihood:
     def __init__(self, column, rate):
         self.column, self.rate = column, rate
 
-    def log_likelihood(self, batch):
-        x = batch.column(self.column).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    def log_likelihood(self, rows):
+        x = rows.numbers(self.column)
         return np.log(self.rate) - self.rate * x[:, None]
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.authoring import FloatArray, notes_of, number, numeric_column, with_notes
+from probclass_core.authoring import FloatArray, Rows, notes_of, number, with_notes
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.model.stored import model_from_bundle
 
@@ -28,15 +28,15 @@ class Trimmed(GaussianDiagonal):
     options: Options
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         (name,) = self.features.names
         center = self.options.center
         if center is not None:
-            values = numeric_column(batch, name)
+            values = rows.numbers(name)
             near = pa.array(np.where(np.abs(values - center) < 3.0, values, np.nan))
-            batch = pa.record_batch({name: near})
-        return super().summarize(batch, classes, weights)
+            rows = Rows(pa.record_batch({name: near}))
+        return super().summarize(rows, classes, weights)
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         parameters = super().finalize(statistics, classes)

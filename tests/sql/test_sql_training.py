@@ -31,7 +31,7 @@ from sql_cases import (
 )
 
 import probclass_core as pc
-from probclass_core.authoring import ClassSums, Column, Sums, if_known, known, numeric_column
+from probclass_core.authoring import ClassSums, Column, Rows, Sums, if_known, known
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 
 ROWS = training()
@@ -230,10 +230,9 @@ class Totals(GaussianDiagonal):
 
     name = "totals"
 
-    def summarize(self, batch: pa.RecordBatch, classes: Any, weights: Any) -> pa.Table:
-        doubled = [numeric_column(batch, name) * 2 for name in batch.schema.names]
-        twice = pa.RecordBatch.from_arrays(doubled, names=batch.schema.names)
-        return super().summarize(twice, classes, weights)
+    def summarize(self, rows: Rows, classes: Any, weights: Any) -> pa.Table:
+        doubled = {name: rows.numbers(name) * 2 for name in self.features.names}
+        return super().summarize(Rows(pa.record_batch(doubled)), classes, weights)
 
 
 class AggregatedTotals(Totals):

@@ -20,6 +20,7 @@ from probclass_core.authoring import (
     POSITIVE,
     ColumnDensity,
     FloatArray,
+    Rows,
     SpreadOptions,
     Terms,
     check_row_counts,
@@ -174,13 +175,13 @@ class NegativeBinomial(ColumnDensity):
             raise pc.StoreError("a total is not one of the counts of its cell.")
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         labels = classes.dictionary_decode()
-        share = np.ones(batch.num_rows) if weights is None else weights
+        share = np.ones(len(rows)) if weights is None else weights
         parts = []
         for name in self.features.names:
-            values = self.values(batch, name)
+            values = self.values(rows, name)
             known = ~np.isnan(values)
             counts = values[known] + 0.0  # −0.0 becomes 0.0
             _, exponents = np.frexp(counts)

@@ -24,10 +24,10 @@ from probclass_core.authoring import (
     FloatArray,
     OptionPath,
     Range,
+    Rows,
     check_parameters,
     check_row_counts,
     notes_of,
-    numeric_column,
     option,
     parse_number,
     sum_counts,
@@ -76,15 +76,15 @@ class KernelDensity(pc.Estimator):
     options: Options
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        weight = np.ones(batch.num_rows) if weights is None else weights
+        weight = np.ones(len(rows)) if weights is None else weights
         labels = classes.dictionary_decode()
         parts = []
         for name in self.features.names:
-            values = numeric_column(batch, name) + 0.0  # −0.0 becomes 0.0
+            values = rows.numbers(name) + 0.0  # −0.0 becomes 0.0
             observed = pa.array(~np.isnan(values))
-            names = pa.array([name] * batch.num_rows, pa.string())
+            names = pa.array([name] * len(rows), pa.string())
             columns = {"class": labels, "feature": names, "point": values, "count": weight}
             parts.append(pa.table(columns).filter(observed))
         return self.merge(parts)
@@ -157,13 +157,13 @@ class KernelDensityLikelihood:
             for name, label, start, stop in _groups(parameters)
         }
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        result = np.zeros((batch.num_rows, len(self.classes)))
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        result = np.zeros((len(rows), len(self.classes)))
         for name in self.features:
-            values = numeric_column(batch, name)
-            rows = np.flatnonzero(~np.isnan(values))
+            values = rows.numbers(name)
+            known = np.flatnonzero(~np.isnan(values))
             for column, label in enumerate(self.classes):
-                result[rows, column] += _log_density(values[rows], *self.kernels[name, label])
+                result[known, column] += _log_density(values[known], *self.kernels[name, label])
         return result
 
 

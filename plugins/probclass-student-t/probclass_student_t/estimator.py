@@ -24,10 +24,10 @@ from probclass_core.authoring import (
     EstimatorOptions,
     FloatArray,
     OptionPath,
+    Rows,
     check_row_counts,
     histogram,
     number,
-    numeric_column,
     option,
     whole,
 )
@@ -118,19 +118,19 @@ class StudentT(ColumnDensity):
     options: Options
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         codes = classes.indices.to_numpy(zero_copy_only=False)
         parts = []
         for name in self.features.names:
-            values = numeric_column(batch, name)
+            values = rows.numbers(name)
             for code, label in enumerate(classes.dictionary.to_pylist()):
-                rows = (codes == code) & ~np.isnan(values)
-                cells, width = values[rows], 0.0
+                own = (codes == code) & ~np.isnan(values)
+                cells, width = values[own], 0.0
                 center = self.options.around.get((name, str(label)))
                 if center is not None:
                     cells, width = _cell_numbers(cells, *center), _STEP
-                weight = None if weights is None else weights[rows]
+                weight = None if weights is None else weights[own]
                 parts.append(self._counted(classes.dictionary[code], name, cells, width, weight))
         return pa.concat_tables(parts).combine_chunks()
 

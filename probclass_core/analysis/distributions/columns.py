@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,9 @@ from probclass_core.arrow.arrays import (
     MISSING,
     FloatArray,
     IntArray,
-    column_extremes,
-    extremes,
     is_numeric_type,
-    numeric_values,
-    short_codes,
 )
+from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
 
@@ -93,19 +90,20 @@ class ExpectedColumn:
         of_others = dict.fromkeys(self.known or (), len(self.values))
         return {**of_others, **{value: number for number, value in enumerate(self.values)}}
 
-    def measure(self, column: pa.Array, stride: int, bins: np.ndarray) -> tuple[int, int]:
-        """Count the nulls and the unknown categories of a column, and write its bins.
+    def measure(self, rows: Rows, stride: int, bins: np.ndarray) -> tuple[int, int]:
+        """Count the nulls and the unknown categories of the column, and write its bins.
 
         Args:
-            column: column of categories.
+            rows: ``n`` rows.
             stride: distance between sampled rows.
             bins: where to write the bin of each of the ``m`` sampled rows, ``(m,)``.
         """
-        codes, values = short_codes(column, self.name)
+        codes, values = rows.categories(self.name)
         of_value = np.array(
             [*(self._bin_of.get(value, MISSING) for value in values), NULL_BIN], np.int64
         )
         nulls = unseen = 0
+        column = rows.column(self.name)
         dictionary = column.dictionary if pa.types.is_dictionary(column.type) else column
         if column.null_count or dictionary.null_count or pa.types.is_floating(dictionary.type):
             nulls = int((codes == MISSING).sum())
@@ -140,11 +138,11 @@ class ColumnMeter:
         for number, one in enumerate(numbers):
             self._cuts[: len(one.cuts), number] = one.cuts
 
-    def measure(self, batch: pa.RecordBatch, stride: int) -> tuple[IntArray, np.ndarray]:
+    def measure(self, rows: Rows, stride: int) -> tuple[IntArray, np.ndarray]:
         """Count what is unusual, and find the bins of every ``stride``-th row.
 
         Args:
-            batch: ``n`` rows with the columns in order.
+            rows: ``n`` rows with the columns.
             stride: distance between sampled rows.
 
         Returns:
@@ -153,19 +151,17 @@ class ColumnMeter:
             sampled rows, `NULL_BIN` for a null, ``(d, m)`` uint8.
         """
         counts = np.zeros((3, len(self.columns)), np.int64)
-        rows = batch.num_rows
-        bins = np.full((len(self.columns), -(-rows // stride)), NULL_BIN, np.uint8)
-        if not rows:
+        bins = np.full((len(self.columns), -(-len(rows) // stride)), NULL_BIN, np.uint8)
+        if not len(rows):
             return counts, bins
         width = max(1, _BLOCK_CELLS // bins.shape[1])
         for start in range(0, len(self._numbers), width):
-            self._measure_numbers(slice(start, start + width), batch, stride, counts, bins)
-        for number, (column, expected) in enumerate(zip(batch.columns, self.columns, strict=True)):
+            self._measure_numbers(slice(start, start + width), rows, stride, counts, bins)
+        for number, expected in enumerate(self.columns):
             if expected.known is not None:
-                counts[0, number], counts[1, number] = expected.measure(
-                    column, stride, bins[number]
-                )
+                counts[0, number], counts[1, number] = expected.measure(rows, stride, bins[number])
             elif expected.size == 0 and expected.low is None:
+                column = rows.column(expected.name)
                 counts[0, number] = column.null_count
                 if pa.types.is_floating(column.type):
                     counts[0, number] += int(pc.sum(pc.is_nan(column)).as_py() or 0)
@@ -174,20 +170,16 @@ class ColumnMeter:
     def _measure_numbers(
         self,
         part: slice,
-        batch: pa.RecordBatch,
+        rows: Rows,
         stride: int,
         counts: IntArray,
         bins: np.ndarray,
     ) -> None:
         """Measure some columns of numbers at once, few enough to stay in the processor's cache."""
         numbers = self._numbers[part]
-        columns = [_numbers(batch.column(number), self.columns[number].name) for number in numbers]
-        # The model has found them while it read the columns.
-        ends = [
-            column_extremes(batch.column(number), partial(extremes, column))
-            for number, column in zip(numbers, columns, strict=True)
-        ]
-        low, high, nulls = np.array(ends).T
+        names = [self.columns[number].name for number in numbers]
+        columns = [rows.numbers(name) for name in names]
+        low, high, nulls = np.array([rows.extremes(name) for name in names]).T
         counts[0, numbers] = nulls
         lowest, highest = self._low[part], self._high[part]
         for one in np.flatnonzero((low < lowest) | (high > highest)):
@@ -201,15 +193,6 @@ class ColumnMeter:
         if nulls.any():
             found[np.isnan(sampled)] = NULL_BIN
         bins[numbers] = found
-
-
-def _numbers(column: pa.Array, name: str) -> np.ndarray:
-    """A column as an array of numbers with NaN for null."""
-    plain = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
-    if plain and not column.null_count:
-        values: np.ndarray = column.to_numpy(zero_copy_only=False)
-        return values
-    return numeric_values(column, name)
 
 
 def expected_columns(model: Model) -> list[ExpectedColumn]:

@@ -43,8 +43,7 @@ from probclass_core.analysis.distributions.label_shift import (
     used_rows,
 )
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, in_slices
-from probclass_core.arrow.parts import select
-from probclass_core.arrow.shared_conversions import shared_conversions
+from probclass_core.arrow.rows import Rows
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
 from probclass_core.execution.threads import single_threaded_blas
@@ -204,22 +203,19 @@ class HealthMeter:
             samples=(),
         )
 
-    def measure(
-        self, batch: pa.RecordBatch, posterior: Posterior, decisions: Decisions
-    ) -> HealthSums:
+    def measure(self, rows: Rows, posterior: Posterior, decisions: Decisions) -> HealthSums:
         """The sums over a batch; safe to call from several threads.
 
         Args:
-            batch: ``n`` rows with the columns of the features.
+            rows: the features of ``n`` rows.
             posterior: posteriors of the rows, as they are served.
             decisions: decisions about the rows.
         """
-        rows = batch.num_rows
+        size = len(rows)
         cells = _BATCH_CELLS // max(1, len(self.columns.columns))
         most = min(_BATCH_SAMPLE, max(cells, _LEAST_BATCH_SAMPLE))
-        stride = 1 << max(0, (-(-rows // most) - 1).bit_length())
-        features = select(batch, self.model.spec.features, self.model.time_zones)
-        columns, bins = self.columns.measure(features, stride)
+        stride = 1 << max(0, (-(-size // most) - 1).bit_length())
+        columns, bins = self.columns.measure(rows, stride)
         probability, choice = posterior.probability, decisions.prediction
         decided = choice != MISSING
         right = posterior.probability_of(decisions.choice)
@@ -228,7 +224,7 @@ class HealthMeter:
         density = posterior.log_density
         log_probability = np.maximum(posterior.log_probability, -1e300)  # 0 log 0 is 0
         return HealthSums(
-            rows=rows,
+            rows=size,
             columns=columns,
             predicted=np.bincount(choice[decided], minlength=probability.shape[1]),
             probability=probability.sum(axis=0),
@@ -450,8 +446,8 @@ class MeasureUnit:
 
     def measure(self, batch: pa.RecordBatch) -> HealthSums:
         """The sums over a batch."""
-        with shared_conversions():
-            return self.meter.measure(batch, *self.meter.model.decide(batch, self._rule))
+        rows = self.meter.model.rows(batch)
+        return self.meter.measure(rows, *self.meter.model.decide(rows, self._rule))
 
 
 def _thinned(samples: tuple[Sample, ...], classes: int) -> tuple[Sample, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.families.counted.joint import CategoricalJoint
@@ -46,9 +47,9 @@ class JointConditional(Estimator):
         self.options = self.joint.options
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        return self.joint.summarize(batch, classes, weights)
+        return self.joint.summarize(rows, classes, weights)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         return self.joint.merge(tables)
@@ -123,15 +124,9 @@ class ConditionalLikelihood:
         own: Marginal | None = cast(Any, self.joint).marginal(column)
         return own
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        of_all = self.joint.log_likelihood(batch)
-        arrays = [
-            pa.nulls(batch.num_rows, field.type) if field.name in self.columns else column
-            for field, column in zip(batch.schema, batch.columns, strict=True)
-        ]
-        of_given = self.joint.log_likelihood(
-            pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
-        )
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        of_all = self.joint.log_likelihood(rows)
+        of_given = self.joint.log_likelihood(rows.without(self.columns))
         # A class that rules the given values out has no conditional: it rules the row out.
         known = np.isfinite(of_given)
         return np.where(known, of_all - np.where(known, of_given, 0.0), -np.inf)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, one_of
 from probclass_core.estimation.formulas import Formula
 
@@ -34,8 +35,8 @@ class NoLikelihood:
     def __init__(self, classes: int) -> None:
         self.classes = classes
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        return np.zeros((batch.num_rows, self.classes))
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        return np.zeros((len(rows), self.classes))
 
     def marginal(self, column: str) -> None:
         """None: it says nothing about any column."""

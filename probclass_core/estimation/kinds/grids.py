@@ -16,12 +16,10 @@ from probclass_core.arrow.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
-    column_extremes,
-    extremes,
     label_codes,
-    numbers_rounded_down,
     sorted_classes,
 )
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError
 from probclass_core.estimation.histogram import (
     Histogram,
@@ -53,7 +51,7 @@ class Grids:
         self.null_columns = null_columns
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         """Counts of one batch; arguments as for `Estimator.summarize`."""
         labels = sorted_classes(classes.dictionary)
@@ -61,15 +59,15 @@ class Grids:
         group = label_codes(classes.dictionary, labels).astype(np.intp)[codes]
         cells, nulls = [], np.zeros((len(self.columns), len(labels)))
         for name, nulls_of_name in zip(self.columns, nulls, strict=True):
-            values, width, null = _observed(batch, name)
-            rows: BoolArray | slice = slice(None)
+            values, width, null = _observed(rows, name)
+            kept: BoolArray | slice = slice(None)
             if null is not None:
-                rows = ~null
+                kept = ~null
                 if name in self.null_columns:
                     weight = None if weights is None else weights[null]
                     nulls_of_name += np.bincount(group[null], weight, len(labels))
-            weight = None if weights is None else weights[rows]
-            cells.append(histogram(values, width, group[rows], weight, len(labels), self.cells))
+            weight = None if weights is None else weights[kept]
+            cells.append(histogram(values, width, group[kept], weight, len(labels), self.cells))
         return _table(self.columns, labels, cells, nulls)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
@@ -146,10 +144,10 @@ class Grids:
             raise StoreError(f"the cells of column {feature!r} are not those of a grid.")
 
 
-def _observed(batch: pa.RecordBatch, feature: str) -> tuple[FloatArray, float, BoolArray | None]:
-    """`numbers_rounded_down` without nulls, and the mask of the nulls ``(n,)`` if there are any."""
-    values, width = numbers_rounded_down(batch, feature)
-    if column_extremes(batch.column(feature), lambda: extremes(values))[2]:
+def _observed(rows: Rows, feature: str) -> tuple[FloatArray, float, BoolArray | None]:
+    """`Rows.rounded_down` without nulls, and the mask of the nulls ``(n,)`` if there are any."""
+    values, width = rows.rounded_down(feature)
+    if rows.extremes(feature)[2]:
         null = np.isnan(values)
         return values[~null], width, null
     return values, width, None

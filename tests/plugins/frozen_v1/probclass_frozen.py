@@ -16,10 +16,10 @@ from probclass_core.authoring import (
     NUMBERS,
     EstimatorOptions,
     FloatArray,
+    Rows,
     label_codes,
     notes_of,
     number,
-    numeric_matrix,
     with_notes,
 )
 
@@ -43,14 +43,13 @@ class Frozen(pc.Estimator):
     options: Options
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         codes = classes.indices.to_numpy(zero_copy_only=False)
         weight = np.ones(len(codes)) if weights is None else weights
         parts = []
-        for name, times in zip(
-            self.features.names, numeric_matrix(batch, self.features.names), strict=True
-        ):
+        for name in self.features.names:
+            times = rows.numbers(name)
             if (times < 0.0).any():
                 raise pc.DataError(f"column {name!r} holds negative times; drop those rows.")
             seen = ~np.isnan(times)
@@ -105,10 +104,10 @@ class FrozenLikelihood:
         columns = label_codes(parameters["feature"], pa.array(self.features))
         self.rate[codes, columns] = parameters["rate"].to_numpy()
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        result = np.zeros((batch.num_rows, len(self.rate)))
-        for column, times in enumerate(numeric_matrix(batch, self.features)):
-            rate = self.rate[:, column]
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        result = np.zeros((len(rows), len(self.rate)))
+        for name, rate in zip(self.features, self.rate.T, strict=True):
+            times = rows.numbers(name)
             with np.errstate(over="ignore"):
                 log_density = np.log(rate) - rate * times[:, None]
             log_density[times < 0.0] = -np.inf

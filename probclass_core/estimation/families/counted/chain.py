@@ -156,7 +156,7 @@ class Chain:
         """`log_probability` as a table for formulas; None if it is too large.
 
         Args:
-            unseen: what to do about unseen values of the column, as `Encoder.of_batch`.
+            unseen: what to do about unseen values of the column, as `Encoder.of_rows`.
         """
         if self.table is None:
             return None

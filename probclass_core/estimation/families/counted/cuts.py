@@ -8,33 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from probclass_core.arrow.arrays import (
-    FloatArray,
-    IntArray,
-    column_extremes,
-    extremes,
-    numbers_rounded_down,
-)
+from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.compiled import kernels
-from probclass_core.arrow.shared_conversions import converted
 from probclass_core.estimation.histogram import Histogram, lower_edges
 from probclass_core.estimation.options import OptionPath, parse_table
 
 _MOST_COUNTS, _FEWEST_GROUPS = 4_194_304, 64
 """Counts by class and cell that MDL works on, and groups of cells that there are at least."""
-
-_MOST_COMPARED = 100
-"""Up to this many cuts, comparing all values with each is faster than a search for each value."""
-
-_BLOCK = 16_384
-"""Values that are compared with all cuts before the next, so that they stay in the cache."""
 
 _TIE = 1e-12
 """Relative difference up to which two counts or entropies count as equal: it may be rounding."""
@@ -64,38 +49,6 @@ def between_cells(histogram: Histogram) -> FloatArray:
         return above
     middle = 0.5 * below + 0.5 * above  # their sum could exceed float64
     return np.where(middle > below, middle, above)
-
-
-def bins_of(values: FloatArray, cuts: FloatArray) -> IntArray:
-    """Number of cuts that are not above a value: its bin, from 0; any number for NaN: ``(n,)``."""
-    if len(cuts) > _MOST_COMPARED:
-        bins: IntArray = np.searchsorted(cuts, values, side="right")
-        return bins
-    bins = np.empty(len(values), dtype=np.intp)
-    above = np.empty(_BLOCK, dtype=np.bool_)
-    for start in range(0, len(values), _BLOCK):
-        block = values[start : start + _BLOCK]
-        count, is_above = np.zeros(len(block), dtype=np.uint8), above[: len(block)]
-        for cut in cuts:
-            np.greater_equal(block, cut, out=is_above)
-            np.add(count, is_above.view(np.uint8), out=count)
-        bins[start : start + _BLOCK] = count
-    return bins
-
-
-def bin_codes(batch: pa.RecordBatch, name: str, cuts: FloatArray) -> IntArray:
-    """The bin of each number of a column, ``(n,)``, from 0; for null, that after the last one."""
-    find = partial(numbered, batch, name, cuts, len(cuts) + 1)
-    return converted(batch.column(name), cuts.tobytes(), find)
-
-
-def numbered(batch: pa.RecordBatch, name: str, cuts: FloatArray, null: int) -> IntArray:
-    """The bin of each number of a column, ``(n,)``, from 0, and a number for null."""
-    values, _ = numbers_rounded_down(batch, name)
-    bins = bins_of(values, cuts)
-    if column_extremes(batch.column(name), lambda: extremes(values))[2]:
-        bins[np.isnan(values)] = null
-    return bins
 
 
 def width_cuts(histogram: Histogram, bins: int) -> FloatArray:

@@ -17,11 +17,9 @@ from probclass_core.arrow.arrays import (
     IntArray,
     category_codes,
     label_codes,
-    short_codes,
 )
-from probclass_core.arrow.shared_conversions import converted
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, one_of
-from probclass_core.estimation.families.counted.cuts import bin_codes, numbered
 from probclass_core.estimation.formulas import Bins, Categories, Code, IsCode
 from probclass_core.estimation.kinds.cells import Encoded
 
@@ -77,19 +75,18 @@ class Encoder:
         codes = label_codes(labels, pa.array(self.values, pa.string()))
         return np.where(codes == MISSING, self.null, codes)
 
-    def of_batch(self, batch: pa.RecordBatch, unseen: str) -> IntArray:
-        """Codes of the column of a batch, ``(n,)``.
+    def of_rows(self, rows: Rows, unseen: str) -> IntArray:
+        """Codes of the column, ``(n,)``.
 
         Args:
-            batch: ``n`` rows.
+            rows: ``n`` rows.
             unseen: what to do about unseen values: ``"ignore"`` treats them as null, ``"error"``
                 refuses them.
 
         Raises:
             DataError: if there are unseen values and ``unseen`` is ``"error"``.
         """
-        column = batch.column(self.name)
-        return converted(column, (self._key, unseen), lambda: self._of_batch(batch, unseen))
+        return rows.once(self.name, (self._key, unseen), lambda: self._of_rows(rows, unseen))
 
     @cached_property
     def _key(self) -> Hashable:
@@ -103,7 +100,7 @@ class Encoder:
         return Categories(self.name, [str(value) for value in self.known])
 
     def codes_of(self, unseen: str) -> IntArray:
-        """The code of each position that `code` gives; ``unseen`` as in `of_batch`."""
+        """The code of each position that `code` gives; ``unseen`` as in `of_rows`."""
         code_of_unseen = self.null if unseen == "ignore" else self.unseen
         null = self.null
         if self.models_nulls:
@@ -112,7 +109,7 @@ class Encoder:
         return np.array([*range(len(self.known)), *between, null])
 
     def refused(self, unseen: str) -> list[IsCode]:
-        """The conditions under which `of_batch` raises an error."""
+        """The conditions under which `of_rows` raises an error."""
         if unseen != "error":
             return []
         code, size = self.code(), len(self.known)
@@ -125,16 +122,16 @@ class Encoder:
         """Whether null is a value that training never saw."""
         return self.models_nulls and None not in self.values
 
-    def _of_batch(self, batch: pa.RecordBatch, unseen: str) -> IntArray:
+    def _of_rows(self, rows: Rows, unseen: str) -> IntArray:
         codes_of = self.codes_of(unseen)
         if self.cuts is not None:
-            bins = bin_codes(batch, self.name, np.array(self.cuts))
+            bins = rows.bins(self.name, self.cuts, len(self.known))
             if not self._lacks_null:
                 return bins  # which are the codes
             if unseen == "error":
                 self._refuse_nulls(bins == len(self.known))
             return codes_of[bins]
-        codes, texts = short_codes(batch.column(self.name), self.name)
+        codes, texts = rows.categories(self.name)
         positions = label_codes(pa.array(texts, pa.string()), pa.array(self.known, pa.string()))
         unknown = positions == MISSING
         if unseen == "error":
@@ -165,21 +162,17 @@ class Encoder:
             )
 
 
-def encode(batch: pa.RecordBatch, name: str, cuts: Sequence[float] | None) -> Encoded:
+def encode(rows: Rows, name: str, cuts: Sequence[float] | None) -> Encoded:
     """A column as cells count it: a category as it is, a number by its cut points.
 
     Args:
-        batch: ``n`` rows.
+        rows: ``n`` rows.
         name: the column.
         cuts: cut points, or None for a category.
     """
     if cuts is None:
-        return short_codes(batch.column(name), name)
-
-    def find() -> Encoded:
-        return numbered(batch, name, np.array(cuts), MISSING), bin_names(cuts)
-
-    return converted(batch.column(name), ("encode", tuple(cuts)), find)
+        return rows.categories(name)
+    return rows.bins(name, cuts, MISSING), bin_names(cuts)
 
 
 def seen_values(labels: pa.ChunkedArray, counts: pa.ChunkedArray) -> dict[str, float]:

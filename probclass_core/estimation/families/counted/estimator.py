@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes, sorted_classes
+from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.aggregates import DistinctRows
@@ -177,20 +178,20 @@ class Counted(Estimator):
     # Statistics.
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         cells, numbers = None, None
-        counted = [name for name in self._counted_now if name in batch.schema.names]
+        counted = [name for name in self._counted_now if name in rows.batch.schema.names]
         if counted:
-            columns = {name: self._encode(batch, name) for name in counted}
-            given = [self._encode(batch, name) for name in self._given_now]
+            columns = {name: self._encode(rows, name) for name in counted}
+            given = [self._encode(rows, name) for name in self._given_now]
             cells = self._cells.summarize(classes, columns, given, weights)
         if self.uncut:
-            numbers = self._grids.summarize(batch, classes, weights)
+            numbers = self._grids.summarize(rows, classes, weights)
         return _together(cells, numbers)
 
-    def _encode(self, batch: pa.RecordBatch, name: str) -> Encoded:
-        return encode(batch, name, self.options.cuts[name] if self._is_cut(name) else None)
+    def _encode(self, rows: Rows, name: str) -> Encoded:
+        return encode(rows, name, self.options.cuts[name] if self._is_cut(name) else None)
 
     def aggregates(self) -> DistinctRows | None:
         if any(map(self._is_cut, self.inputs.names)):
@@ -524,14 +525,14 @@ class Counted(Estimator):
         statistics: pa.Table,
         parameters: pa.Table,
         classes: pa.Array,
-        batch: pa.RecordBatch,
+        rows: Rows,
         truth: IntArray,
         weights: FloatArray | None,
     ) -> FloatArray:
         """See `LeaveOneOut`. Cuts, domains, strengths and p(x) remain those of all rows."""
         likelihood = self.likelihood(parameters, classes)
-        result = likelihood.log_likelihood(batch)
-        result[np.arange(batch.num_rows), truth] = likelihood.left_out(batch, truth, weights)
+        result = likelihood.log_likelihood(rows)
+        result[np.arange(len(rows)), truth] = likelihood.left_out(rows, truth, weights)
         return result
 
     def log_evidence(self, statistics: pa.Table) -> float:

@@ -19,11 +19,11 @@ from probclass_core.arrow.arrays import (
     MISSING,
     FloatArray,
     IntArray,
-    category_codes,
     label_codes,
     missing_patterns,
     sorted_classes,
 )
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.aggregates import DistinctRows
 from probclass_core.estimation.contract import Estimator
@@ -86,16 +86,16 @@ class CategoricalJoint(Estimator):
                 )
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        encoded = [category_codes(batch.column(name), name) for name in self.features.names]
-        codes = np.stack([column for column, _ in encoded])
-        rows = np.flatnonzero((codes != MISSING).any(axis=0))
+        encoded = [rows.categories(name) for name in self.features.names]
+        codes = np.stack([column for column, _ in encoded], dtype=np.intp)
+        known = np.flatnonzero((codes != MISSING).any(axis=0))
         label = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        codes = np.concatenate([label[None], codes - MISSING])[:, rows]  # 0 for null
+        codes = np.concatenate([label[None], codes - MISSING])[:, known]  # 0 for null
         texts = (pa.array([None, *distinct], pa.string()) for _, distinct in encoded)
         values = [classes.dictionary, *texts]
-        weight = None if weights is None else weights[rows]
+        weight = None if weights is None else weights[known]
         cells, counts = count_cells(codes, [len(distinct) for distinct in values], weight)
         columns = {
             name: distinct.take(pa.array(code))
@@ -322,8 +322,8 @@ class CategoricalJointLikelihood:
         self._log_rows = _log(counts.sum(axis=1))[:, None]
         self._marginals: dict[bytes, tuple[CellIndex, FloatArray]] = {}
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        codes = [encoder.of_batch(batch, self.unseen) for encoder in self.encoders]
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        codes = [encoder.of_rows(rows, self.unseen) for encoder in self.encoders]
         return self.of_codes(np.stack(codes)).T
 
     def marginal(self, column: str) -> Levels | None:

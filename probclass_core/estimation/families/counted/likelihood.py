@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, IntArray, add_looked_up, label_codes
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import NotSupportedError, one_of
 from probclass_core.estimation import marginals
 from probclass_core.estimation.families.counted.chain import Chain, Counts, Prior
@@ -45,10 +46,10 @@ class CountedLikelihood:
         self.given = [encoders[name] for name in notes["given"]]
         self.chains: dict[str, Chain | None] = {}
         self._given_counts = {of.name: np.zeros((of.size, len(classes))) for of in self.given}
-        for name, rows in by_feature(parameters, notes["features"]):
+        for name, table in by_feature(parameters, notes["features"]):
             own, cells = encoders[name], []
             for depth in range(len(self.given) + 1):
-                part = rows.filter(pc.equal(rows["depth"], depth)) if self.given else rows
+                part = table.filter(pc.equal(table["depth"], depth)) if self.given else table
                 before = self.given[:depth]
                 given = [of.of_labels(part[given_title(of.name)]) for of in before]
                 of_class, counts = label_codes(part["class"], classes), part["count"].to_numpy()
@@ -71,18 +72,18 @@ class CountedLikelihood:
                 )
                 self.chains[name] = Chain([own, *self.given], cells, len(classes), prior)
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        result = np.zeros((self.classes, batch.num_rows))
-        for chain, codes in self._coded(batch):
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        result = np.zeros((self.classes, len(rows)))
+        for chain, codes in self._coded(rows):
             if chain.table is not None:
                 add_looked_up(result, chain.table, chain.cells(codes))
             else:
                 result += chain.log_probability(codes)
         return result.T
 
-    def log_factors(self, batch: pa.RecordBatch) -> Iterator[FloatArray]:
-        factors = {of.name: of.log_probability(codes).T for of, codes in self._coded(batch)}
-        nothing = np.zeros((batch.num_rows, self.classes))
+    def log_factors(self, rows: Rows) -> Iterator[FloatArray]:
+        factors = {of.name: of.log_probability(codes).T for of, codes in self._coded(rows)}
+        nothing = np.zeros((len(rows), self.classes))
         return (factors.get(name, nothing) for name in self.chains)
 
     def marginal(self, column: str) -> marginals.Levels | None:
@@ -124,20 +125,18 @@ class CountedLikelihood:
         chains = list(filter(None, self.chains.values()))
         return chains[0].table if len(chains) == 1 else None
 
-    def cells(self, batch: pa.RecordBatch) -> IntArray:
-        ((chain, codes),) = self._coded(batch)
+    def cells(self, rows: Rows) -> IntArray:
+        ((chain, codes),) = self._coded(rows)
         return chain.cells(codes)
 
-    def left_out(
-        self, batch: pa.RecordBatch, truth: IntArray, weights: FloatArray | None
-    ) -> FloatArray:
+    def left_out(self, rows: Rows, truth: IntArray, weights: FloatArray | None) -> FloatArray:
         """log p(x | z, own class) of rows as if each had been left out, ``(n,)``."""
-        result = np.zeros(batch.num_rows)
-        for chain, codes in self._coded(batch):
+        result = np.zeros(len(rows))
+        for chain, codes in self._coded(rows):
             result += chain.of_class(codes, truth, 1.0 if weights is None else weights)
         return result
 
-    def _coded(self, batch: pa.RecordBatch) -> Iterator[tuple[Chain, Sequence[IntArray]]]:
-        given = [encoder.of_batch(batch, "pseudo_count") for encoder in self.given]
+    def _coded(self, rows: Rows) -> Iterator[tuple[Chain, Sequence[IntArray]]]:
+        given = [encoder.of_rows(rows, "pseudo_count") for encoder in self.given]
         for chain in filter(None, self.chains.values()):
-            yield chain, [chain.encoders[0].of_batch(batch, self.options.unseen), *given]
+            yield chain, [chain.encoders[0].of_rows(rows, self.options.unseen), *given]

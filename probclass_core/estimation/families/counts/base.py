@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, is_numeric_type, label_codes, sorted_classes
+from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.sparse_counts import LARGEST_COUNT, CountReader, Counts
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError
@@ -177,18 +178,18 @@ class CountEstimator(Estimator):
         return counts.matrix
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         from scipy.sparse import csc_array
 
-        size = batch.num_rows
+        size = len(rows)
         share = np.ones(size) if weights is None else weights
         labels = classes.indices.to_numpy(zero_copy_only=False)
         shape = (len(classes.dictionary), size)
         by_class = csc_array((share, (labels, np.arange(size))), shape=shape)
         parts = []
-        for rows, counts in self.reader.parts(batch):
-            rows_by_class = by_class[:, rows]
+        for part, counts in self.reader.parts(rows):
+            rows_by_class = by_class[:, part]
             for field, by_feature, total in self._values(counts):
                 for features, values in (
                     (counts.features, by_feature),
@@ -407,8 +408,8 @@ class CountLikelihood(ABC):
         self.reader = reader
         self.features = features
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        return np.concatenate([self.of_counts(counts) for _, counts in self.reader.parts(batch)])
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        return np.concatenate([self.of_counts(counts) for _, counts in self.reader.parts(rows)])
 
     @abstractmethod
     def of_counts(self, counts: Counts) -> FloatArray:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, sorted_classes
+from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.errors import StoreError
 from probclass_core.estimation.evidence import beta_bernoulli
@@ -187,7 +188,7 @@ class BernoulliLikelihood(IndependentCounts):
 class ItemizedBernoulli(BernoulliLikelihood):
     """A Bernoulli likelihood of terms, which reports the contribution of each term."""
 
-    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+    def itemize(self, row: Rows) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
         shares = {name: self.log_present[:, code] for name, code, _ in self.stored(counts)}
         rest = np.delete(self.log_absent, counts.matrix.indices, axis=1).sum(axis=1)

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, sorted_classes
+from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.errors import DataError
 from probclass_core.estimation.evidence import dirichlet_categorical, log_rising
@@ -212,7 +213,7 @@ class MultinomialLikelihood(SharesLikelihood):
         missing = -1.0 * _length(columns) * log_mass
         return [*terms, Case([(some, missing)], as_expression(0.0))]
 
-    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+    def itemize(self, row: Rows) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
         log_mass = self._log_mass(counts)[0]
         shares = {
@@ -283,7 +284,7 @@ class DirichletMultinomialLikelihood(SharesLikelihood):
         rest: FloatArray = log_coefficient(counts) - rise
         return rest
 
-    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+    def itemize(self, row: Rows) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
         shares = {
             name: log_rising(self.alpha[:, code], np.array(count))

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, sorted_classes
+from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.errors import DataError
 from probclass_core.estimation.evidence import gamma_poisson, log_rising
@@ -188,7 +189,7 @@ class PoissonLikelihood(IndependentCounts):
 class ItemizedPoisson(PoissonLikelihood):
     """A Poisson likelihood of terms, which reports the contribution of each term."""
 
-    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+    def itemize(self, row: Rows) -> Mapping[str, FloatArray]:
         from scipy.special import gammaln
 
         counts = self.reader.read(row)
@@ -259,7 +260,7 @@ class NegativeBinomialLikelihood(IndependentCounts):
 class ItemizedNegativeBinomial(NegativeBinomialLikelihood):
     """A negative binomial likelihood of terms, which reports the contribution of each term."""
 
-    def itemize(self, row: pa.RecordBatch) -> Mapping[str, FloatArray]:
+    def itemize(self, row: Rows) -> Mapping[str, FloatArray]:
         from scipy.special import gammaln
 
         counts = self.reader.read(row)

@@ -17,17 +17,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from probclass_core.arrow.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
     missing_patterns,
-    numeric_column,
-    numeric_matrix,
 )
 from probclass_core.arrow.compiled import kernels
+from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.contract import POINT_MASS_WIDTH
 from probclass_core.estimation.formulas import (
     IMPOSSIBLE,
@@ -103,10 +101,10 @@ class GaussianDiagonalLikelihood:
 
     # A square beyond float64 means a likelihood of 0, and so does ∞ · 0 away from a point mass.
     @_block_arithmetic()
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        result = np.empty((len(self.mean), batch.num_rows))
-        for rows, block in _numeric_blocks(batch, self.features):
-            self._fill(block, result[:, rows])
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        result = np.empty((len(self.mean), len(rows)))
+        for part, block in _numeric_blocks(rows, self.features):
+            self._fill(block, result[:, part])
         return result.T
 
     def marginal(self, column: str) -> Curve | None:
@@ -259,19 +257,19 @@ class GaussianFullLikelihood:
         self._whitening: dict[bytes, tuple[FloatArray, FloatArray]] = {}
 
     @_block_arithmetic()
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        result = np.empty((len(self.mean), batch.num_rows))
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        result = np.empty((len(self.mean), len(rows)))
         every = np.arange(len(self.features))
         gaps, incomplete = [], []
-        for rows, block in _numeric_blocks(batch, self.features):
+        for part, block in _numeric_blocks(rows, self.features):
             missing = np.isnan(block)
             if missing.any():
                 gap = missing.any(axis=0)
-                gaps.append(rows.start + np.flatnonzero(gap))
+                gaps.append(part.start + np.flatnonzero(gap))
                 incomplete.append(block[:, gap])
-                result[:, rows][:, ~gap] = self._marginal(block[:, ~gap], every)
+                result[:, part][:, ~gap] = self._marginal(block[:, ~gap], every)
             else:
-                result[:, rows] = self._marginal(block, every)
+                result[:, part] = self._marginal(block, every)
         if gaps:  # all at once: a pattern costs as much as many rows
             places, values = np.concatenate(gaps), np.concatenate(incomplete, axis=1)
             for mask, columns in missing_patterns(values):
@@ -541,27 +539,25 @@ def _log_one_plus_square(radius: FloatArray) -> FloatArray:
     return result
 
 
-def _numeric_blocks(
-    batch: pa.RecordBatch, columns: Sequence[str]
-) -> Iterator[tuple[slice, FloatArray]]:
-    """`numeric_matrix` in blocks of rows that fit the processor's cache.
+def _numeric_blocks(rows: Rows, columns: Sequence[str]) -> Iterator[tuple[slice, FloatArray]]:
+    """`Rows.matrix` in blocks of rows that fit the processor's cache.
 
     Yields:
-        ``(rows, block)``: positions of the rows, and their ``(d, m)`` features, which the caller
+        ``(part, block)``: positions of the rows, and their ``(d, m)`` features, which the caller
         may overwrite and which are only valid until the next block.
 
     Raises:
-        DataError: as `numeric_column`.
+        DataError: as `Rows.numbers`.
     """
-    if 0 < batch.num_rows <= _BLOCK_ROWS:
-        yield slice(0, batch.num_rows), numeric_matrix(batch, columns)
+    if 0 < len(rows) <= _BLOCK_ROWS:
+        yield slice(0, len(rows)), rows.matrix(columns)
         return
-    values = [numeric_column(batch, name) for name in columns]
-    memory = np.empty(len(columns) * min(_BLOCK_ROWS, batch.num_rows))
-    for start in range(0, batch.num_rows, _BLOCK_ROWS):
-        rows = slice(start, min(start + _BLOCK_ROWS, batch.num_rows))
-        size = rows.stop - start
+    values = [rows.numbers(name) for name in columns]
+    memory = np.empty(len(columns) * min(_BLOCK_ROWS, len(rows)))
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        part = slice(start, min(start + _BLOCK_ROWS, len(rows)))
+        size = part.stop - start
         block = memory[: len(columns) * size].reshape(len(columns), size)
         for row, column in zip(block, values, strict=True):
-            row[:] = column[rows]
-        yield rows, block
+            row[:] = column[part]
+        yield part, block

@@ -17,6 +17,7 @@ from probclass_core.arrow.arrays import (
     FloatArray,
     sorted_classes,
 )
+from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import normal_evidence, normal_posterior
@@ -103,10 +104,10 @@ class GaussianDiagonal(Estimator):
         return TermMoments(self.features.names, ["x"])
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         groups = ByClass.group(classes)
-        moments = moments_of_columns(batch, self.features.names, groups, weights)
+        moments = moments_of_columns(rows, self.features.names, groups, weights)
         return self._statistics.table(groups.labels, moments)
 
     def aggregates(self) -> Sums:

@@ -25,6 +25,7 @@ from probclass_core.arrow.arrays import (
     label_codes,
     sorted_classes,
 )
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, SpecError, StoreError
 from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
 from probclass_core.estimation.contract import Estimator
@@ -157,10 +158,10 @@ class GaussianFull(Estimator):
     options: Options
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
         groups = ByClass.group(classes)
-        moments = cross_moments(batch, self.features.names, groups, weights)
+        moments = cross_moments(rows, self.features.names, groups, weights)
         return _statistics(groups.labels, moments)
 
     def aggregates(self) -> Sums:

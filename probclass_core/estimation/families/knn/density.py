@@ -24,10 +24,10 @@ from probclass_core.arrow.arrays import (
     IntArray,
     label_codes,
     missing_patterns,
-    numeric_matrix,
     sorted_classes,
 )
-from probclass_core.arrow.row_sample import row_hashes
+from probclass_core.arrow.row_sample import HashArray, row_hashes
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, nearest
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.knn.balls import Balls, Search
@@ -164,9 +164,9 @@ class KnnDensity(Estimator):
     options: Options
 
     def summarize(
-        self, batch: pa.RecordBatch, classes: pa.DictionaryArray, weights: FloatArray | None
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        points = numeric_matrix(batch, self.features.names).T + 0.0  # −0.0 and 0.0 are one point
+        points = rows.matrix(self.features.names).T + 0.0  # −0.0 and 0.0 are one point
         observed = ~np.isnan(points).all(axis=1)
         counts = np.ones(len(points)) if weights is None else weights
         labels = classes.dictionary_decode().filter(pa.array(observed))
@@ -183,7 +183,7 @@ class KnnDensity(Estimator):
         most = self.options.points
         if not most or points.num_rows <= most:
             return points
-        hashes = row_hashes(_identity(points["class"], _points(points)))
+        hashes = _hashes(points["class"], _points(points))
         kept = np.sort(np.argsort(hashes, kind="stable")[:most])
         return points.take(pa.array(kept)).combine_chunks()
 
@@ -310,7 +310,7 @@ class KnnDensity(Estimator):
         statistics: pa.Table,
         parameters: pa.Table,
         classes: pa.Array,
-        batch: pa.RecordBatch,
+        rows: Rows,
         truth: IntArray,
         weights: FloatArray | None,
     ) -> FloatArray:
@@ -320,14 +320,14 @@ class KnnDensity(Estimator):
         """
         likelihood = self._compiled(parameters, classes)
         if not likelihood.features:
-            return np.zeros((batch.num_rows, len(classes)))
-        points = numeric_matrix(batch, self.features.names).T + 0.0
+            return np.zeros((len(rows), len(classes)))
+        points = rows.matrix(self.features.names).T + 0.0
         labels = classes.take(pa.array(truth))
-        kept = row_hashes(_identity(parameters["class"], _points(parameters)))
-        own = np.isin(row_hashes(_identity(labels, points)), kept).astype(np.float64)
+        kept = _hashes(parameters["class"], _points(parameters))
+        own = np.isin(_hashes(labels, points), kept).astype(np.float64)
         if weights is not None:
             own *= weights
-        return likelihood.leave_one_out(batch, truth, own)
+        return likelihood.leave_one_out(rows, truth, own)
 
 
 class KnnDensityLikelihood:
@@ -368,18 +368,18 @@ class KnnDensityLikelihood:
         self.pooled = without_points & (search.pseudo_count == 0.0)
         self._references = functools.cache(self._reference)
 
-    def log_likelihood(self, batch: pa.RecordBatch) -> FloatArray:
-        return self._log_likelihood(batch)
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        return self._log_likelihood(rows)
 
-    def leave_one_out(self, batch: pa.RecordBatch, truth: IntArray, own: FloatArray) -> FloatArray:
+    def leave_one_out(self, rows: Rows, truth: IntArray, own: FloatArray) -> FloatArray:
         """Log-likelihoods ``(n, k)`` as if each row had not been among the training points.
 
         Args:
-            batch: ``n`` rows.
+            rows: ``n`` rows.
             truth: class of each row, as a code, ``(n,)``.
             own: weight of each row among the points, 0 if it is not one of them, ``(n,)``.
         """
-        return self._log_likelihood(batch, truth, own)
+        return self._log_likelihood(rows, truth, own)
 
     def marginal(self, column: str) -> Curve | None:
         """The density around the points of a column; its integral has no bound."""
@@ -414,26 +414,26 @@ class KnnDensityLikelihood:
 
     def _log_likelihood(
         self,
-        batch: pa.RecordBatch,
+        rows: Rows,
         truth: IntArray | None = None,
         own: FloatArray | None = None,
     ) -> FloatArray:
-        matrix = numeric_matrix(batch, self.features)
-        result = np.zeros((self.k_classes, batch.num_rows)).T
+        matrix = rows.matrix(self.features)
+        result = np.zeros((self.k_classes, len(rows))).T
         if self.center is not None:
             empty = np.isnan(matrix).all(axis=0)
             matrix = np.where(np.isnan(matrix) & ~empty, self.center[:, None], matrix)
-        for observed, rows in missing_patterns(matrix):
+        for observed, places in missing_patterns(matrix):
             if observed.any():
                 reference = self._references(observed.tobytes())
-                values = self._in_units(matrix[observed][:, rows].T, observed)
-                left_out = () if truth is None or own is None else (truth[rows], own[rows])
+                values = self._in_units(matrix[observed][:, places].T, observed)
+                left_out = () if truth is None or own is None else (truth[places], own[places])
                 logs = reference.log_likelihood(values, *left_out)
                 if self.pooled.any():
                     logs[:, self.pooled] = reference.of_all_classes(logs)[:, None]
-                result[rows] = logs
+                result[places] = logs
                 if self.scale is not None:
-                    result[rows] -= np.log(self.scale[observed]).sum()
+                    result[places] -= np.log(self.scale[observed]).sum()
         return result
 
     def _in_units(self, points: FloatArray, observed: BoolArray) -> FloatArray:
@@ -465,13 +465,13 @@ class KnnDensityLikelihood:
         return Balls(points, counts, classes, per_class, self.search)
 
 
-def _identity(labels: pa.Array | pa.ChunkedArray, points: FloatArray) -> pa.RecordBatch:
-    """Class and coordinates of points ``(m, d)`` as columns, from which they are hashed."""
+def _hashes(labels: pa.Array | pa.ChunkedArray, points: FloatArray) -> HashArray:
+    """Hashes of points with a class and coordinates ``(m, d)``, ``(m,)``."""
     if isinstance(labels, pa.ChunkedArray):
         labels = labels.combine_chunks()
     columns = [pa.array(column) for column in points.T]
     names = [str(number) for number in range(len(columns))]
-    return pa.RecordBatch.from_arrays([labels, *columns], ["class", *names])
+    return row_hashes(Rows(pa.record_batch([labels, *columns], ["class", *names])))
 
 
 def _points(table: pa.Table) -> FloatArray:
