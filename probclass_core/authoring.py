@@ -24,6 +24,9 @@ The distribution of a column, which drift, health and plots show; see `MarginalL
     `Levels`, `Curve`.
 Statistics that a database computes; see ``aggregates`` in `AggregatedEstimator`:
     `Sums` of expressions and `Deviation`s, from which `ClassSums` come; `DistinctRows`; `known`.
+Tables of other formats; see `TableFormat`:
+    `Source`, `Plan` and `Unit` to read; `Sink`, `StagedPartition` and `StagedPart` to write, or
+    `FileSink` for tables of one file.
 
 These names are as public as those of `probclass_core` and change only with `PROBCLASS_API`; the
 modules that define them are private.
@@ -85,6 +88,9 @@ from probclass_core.estimation.tidy import (
     tidy_table,
     with_notes,
 )
+from probclass_core.io.commit.file_sink import FileSink
+from probclass_core.io.sink import Sink, StagedPart, StagedPartition
+from probclass_core.io.table import Plan, Source, Unit
 
 __all__ = [
     "ABOVE_0",
@@ -109,6 +115,7 @@ __all__ = [
     "Deviation",
     "DistinctRows",
     "EstimatorOptions",
+    "FileSink",
     "FloatArray",
     "Formula",
     "Histogram",
@@ -116,11 +123,17 @@ __all__ = [
     "IntArray",
     "Levels",
     "OptionPath",
+    "Plan",
     "Range",
     "Rows",
+    "Sink",
+    "Source",
     "SpreadOptions",
+    "StagedPart",
+    "StagedPartition",
     "Sums",
     "Terms",
+    "Unit",
     "check_parameters",
     "check_row_counts",
     "choice",

@@ -1,7 +1,8 @@
 """Tables: plan and read units, stage and commit partitions.
 
 references   TableRef: the address of a table
-table        the interfaces Table, Plan, Unit, Sink
+table        Source, Plan, Unit: the contract of a source of rows
+sink         Sink and staged partitions: the contract of a sink
 open         open a table or a sink by path, URI or object
 filters      partition and row filters as Arrow expressions
 selection    the rows of a table that a caller asked for

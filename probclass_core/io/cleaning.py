@@ -32,17 +32,12 @@ def clean_table(
         PluginError: if the format is unknown.
     """
     ref = TableRef.parse(table)
-    table_format = format_of(ref)
-    if table_format.leftovers is None:
-        raise TableError(
-            f"{ref.uri}: format {table_format.name!r} cannot list what killed writers left."
-        )
     if not ref.newest:
         raise TableError(
             f"{ref.uri}: all versions of a table are cleaned at once; leave version and timestamp "
             "out."
         )
-    leftovers = [left for left in table_format.leftovers(ref) if left.abandoned(older_than)]
+    leftovers = [left for left in format_of(ref).leftovers(ref) if left.abandoned(older_than)]
     if not dry_run:
         for leftover in leftovers:
             leftover.remove()

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, cast
+from typing import Protocol
 
 import pyarrow as pa
-
-AnyTable = TypeVar("AnyTable")
 
 
 @dataclass(frozen=True)
@@ -50,10 +48,3 @@ class FooterCache(Protocol):
             files: digests of the files, or None for all.
         """
         ...
-
-
-def with_footer_cache(table: AnyTable, cache: FooterCache) -> AnyTable:
-    """Return the table with plans that use the cache; a table without footers unchanged."""
-    # Look at the class: a wrapper that forwards attributes would return the table it wraps.
-    attach = getattr(type(table), "with_footer_cache", None)
-    return table if attach is None else cast("AnyTable", attach(table, cache))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from probclass_core.errors import TableMismatchError
 from probclass_core.io.commit.records import commit_record_in
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filters import Where, partition_text
-from probclass_core.io.open import format_of
+from probclass_core.io.open import format_of, open_ref
 from probclass_core.io.references import TableRef
 
 if TYPE_CHECKING:
@@ -188,21 +188,20 @@ def inspect_table(
         PluginError: if the format is unknown.
     """
     ref = TableRef.parse(table)
-    table_format = format_of(ref)
-    opened = table_format.open(ref)
+    opened = open_ref(ref)
     plan = opened.plan([], partition=partition, where=where)
     columns = opened.partition_columns
     files: DataFiles | None
     partitions: Sequence[Mapping[str, Any]]
-    if isinstance(opened, _FileTable) and opened.has_footers:
-        fragments = opened.file_fragments(partition=partition, where=where)
-        files = DataFiles([_data_file(opened.location_of(f), f, columns) for f in fragments])
+    found = opened.parquet_files(partition=partition, where=where)
+    if found is not None:
+        files = DataFiles([_data_file(location, one, columns) for location, one in found])
         partitions = [values for values, _ in files.by_partition()]
     else:
         files, partitions = None, opened.partitions(where)
     return TableInspection(
         uri=ref.uri,
-        format=table_format.name,
+        format=format_of(ref).name,
         version=plan.version,
         schema=opened.schema,
         partition_columns=columns,
@@ -225,19 +224,6 @@ def scored_by(table: str | Path | TableRef) -> list[str]:
             f"{TableRef.parse(table).uri} does not record which models scored it; leave it out."
         )
     return files.models
-
-
-@runtime_checkable
-class _FileTable(Protocol):
-    """A table of files, which are Parquet files if they have footers; see `DatasetTable`."""
-
-    has_footers: bool
-
-    def file_fragments(
-        self, *, partition: Mapping[str, Any] | None = None, where: Where = None
-    ) -> Sequence[ds.Fragment]: ...
-
-    def location_of(self, fragment: ds.Fragment) -> str: ...
 
 
 def _data_file(location: str, fragment: ds.Fragment, partition_columns: Sequence[str]) -> DataFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -83,9 +83,7 @@ def count_labels(
     )
     rows = labeled = 0
     for unit in plan.units:
-        counted = None
-        if by_footers and isinstance(unit, _CountsNulls):
-            counted = unit.footer_counts(label)
+        counted = unit.footer_counts(label) if by_footers else None
         if counted is not None:
             rows, labeled = rows + counted[0], labeled + counted[1]
             continue
@@ -93,10 +91,3 @@ def count_labels(
             rows += batch.num_rows
             labeled += batch.num_rows - class_labels(batch, label).null_count
     return LabelCounts(rows, labeled)
-
-
-@runtime_checkable
-class _CountsNulls(Protocol):
-    """A unit whose footer may count nulls; see `RowGroups`."""
-
-    def footer_counts(self, column: str) -> tuple[int, int] | None: ...

@@ -17,22 +17,12 @@ from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.arrow.types import in_safe_types, safe_types
 from probclass_core.errors import TableError, one_line
 from probclass_core.io.filters import Where, filtered_columns
-from probclass_core.io.table import Plan, columns_and_filter
+from probclass_core.io.table import Plan, Source, Unit, columns_and_filter
 
 _UNIT_ROWS = BATCH_ROWS
 
 
-class _InMemory:
-    """A table without address and partitions."""
-
-    uri: str | None = None
-    partition_columns: Sequence[str] = ()
-
-    def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
-        return ()
-
-
-class MemoryTable(_InMemory):
+class MemoryTable(Source):
     """A table or data frame in memory, read in slices.
 
     Args:
@@ -69,7 +59,7 @@ class MemoryTable(_InMemory):
 
 
 @dataclass(frozen=True)
-class _Slice:
+class _Slice(Unit):
     """Some rows of a table in memory, as a unit."""
 
     table: pa.Table
@@ -93,7 +83,7 @@ def _slice_from_ipc(rows: bytes) -> _Slice:
     return _Slice(from_ipc(rows))
 
 
-class ReaderTable(_InMemory):
+class ReaderTable(Source):
     """A stream of batches: one unit that can be read once."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
@@ -117,7 +107,7 @@ class ReaderTable(_InMemory):
 
 
 @dataclass(frozen=True)
-class _Stream:
+class _Stream(Unit):
     """The rows of a reader, as a unit."""
 
     reader: pa.RecordBatchReader
@@ -135,7 +125,7 @@ class _Stream:
             yield from in_slices([rows], read_rows(rows.schema))
 
 
-class LazyTable(_InMemory):
+class LazyTable(Source):
     """A lazy frame of polars: one unit, collected in batches each time that it is read.
 
     Only the requested columns are collected, and polars reads ahead by a few batches. Rows keep the
@@ -167,7 +157,7 @@ class LazyTable(_InMemory):
 
 
 @dataclass(frozen=True)
-class _Collected:
+class _Collected(Unit):
     """The rows of a lazy frame, as a unit."""
 
     frame: Any

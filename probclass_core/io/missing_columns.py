@@ -11,7 +11,7 @@ import pyarrow as pa
 from probclass_core.arrow.parts import part_of, source_columns
 from probclass_core.errors import DataError, nearest, one_of
 from probclass_core.io.filters import Where
-from probclass_core.io.table import Plan, Table, Unit
+from probclass_core.io.table import Plan, Source, Unit
 
 MissingColumns = Literal["error", "warn", "allow"]
 """What happens if no file that is read has a column of the model: an error, or it is read as null,
@@ -19,7 +19,7 @@ with or without a warning. A column that only some of the files have is a warnin
 ``"allow"``."""
 
 
-def with_missing_columns(table: Table, features: Sequence[str], policy: MissingColumns) -> Table:
+def with_missing_columns(table: Source, features: Sequence[str], policy: MissingColumns) -> Source:
     """The table, in which columns of features that it lacks are null if the policy says so.
 
     Raises:
@@ -36,7 +36,7 @@ def with_missing_columns(table: Table, features: Sequence[str], policy: MissingC
 
 
 def missing_shares(
-    plan: Plan, table: Table, features: Sequence[str], policy: MissingColumns, where: str
+    plan: Plan, table: Source, features: Sequence[str], policy: MissingColumns, where: str
 ) -> dict[str, float]:
     """Share of the rows in files without a column of the features, by column; none if allowed.
 
@@ -66,29 +66,21 @@ def missing_shares(
     return shares
 
 
-@dataclass(frozen=True)
-class TableWithNulls:
+class TableWithNulls(Source):
     """A table with further columns that are null in all rows.
 
-    Attributes:
+    Args:
         table: the table.
         names: names of the columns.
     """
 
-    table: Table
-    names: tuple[str, ...]
+    def __init__(self, table: Source, names: tuple[str, ...]) -> None:
+        self.table, self.names = table, names
+        self.uri, self.partition_columns = table.uri, table.partition_columns
 
     @property
     def schema(self) -> pa.Schema:
         return pa.schema([*self.table.schema, *((name, pa.null()) for name in self.names)])
-
-    @property
-    def uri(self) -> str | None:
-        return self.table.uri
-
-    @property
-    def partition_columns(self) -> Sequence[str]:
-        return self.table.partition_columns
 
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
         return self.table.partitions(where)
@@ -117,26 +109,24 @@ class TableWithNulls:
         return replace(
             plan,
             schema=schema,
-            units=[UnitWithNulls(unit, schema) for unit in plan.units],
+            units=[UnitWithNulls(unit.digest, unit, schema) for unit in plan.units],
             missing={**plan.missing, **absent},
         )
 
 
 @dataclass(frozen=True)
-class UnitWithNulls:
+class UnitWithNulls(Unit):
     """A unit whose other columns are null.
 
     Attributes:
+        digest: see `Unit`.
         unit: the unit.
         schema: all columns.
     """
 
+    digest: str | None
     unit: Unit
     schema: pa.Schema
-
-    @property
-    def digest(self) -> str | None:
-        return self.unit.digest
 
     def read(self) -> Iterator[pa.RecordBatch]:
         for batch in self.unit.read():

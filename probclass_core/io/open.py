@@ -12,7 +12,8 @@ from probclass_core.arrow.arrays import is_lazy_frame
 from probclass_core.errors import TableMismatchError
 from probclass_core.io.memory import LazyTable, MemoryTable, ReaderTable
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import Sink, Table
+from probclass_core.io.sink import Sink
+from probclass_core.io.table import Source
 from probclass_core.plugins.descriptors import TableFormat
 from probclass_core.plugins.manager import find_table_format, registry
 
@@ -21,13 +22,13 @@ __all__ = ["format_of", "open_sink", "open_table"]
 _DEFAULT_FORMAT = "parquet"
 
 
-def open_table(source: Any) -> Table:
+def open_table(source: Any) -> Source:
     """Open the table behind a source.
 
     Args:
         source: path, URI, pattern of files or `TableRef`; pyarrow Table, RecordBatch, Dataset or
             RecordBatchReader (read once); pandas or polars DataFrame; polars LazyFrame; mapping of
-            columns; `Table`.
+            columns; `Source`.
 
     Raises:
         TableError: if there is no table at the path.
@@ -38,14 +39,12 @@ def open_table(source: Any) -> Table:
         return LazyTable(source)
     if isinstance(source, pa.Table):
         return MemoryTable(source)
-    # Own tables first, because a check of a protocol takes longer.
-    if isinstance(source, (MemoryTable, ReaderTable, Table)):
+    if isinstance(source, Source):
         return source
     if isinstance(source, pa.RecordBatchReader):
         return ReaderTable(source)
     if isinstance(source, (str, Path, TableRef)):
-        ref = TableRef.parse(source)
-        return format_of(ref).open(ref)
+        return open_ref(TableRef.parse(source))
     if _is_dataset(source):
         from probclass_core.io.parquet.dataset import DatasetTable
 
@@ -66,16 +65,27 @@ def open_sink(table: str | Path | TableRef, partition: Mapping[str, Any]) -> Sin
     """
     ref = TableRef.parse(table)
     table_format = format_of(ref)
-    if table_format.sink is None:
-        raise TableMismatchError(
-            f"{ref.uri}: tables of format {table_format.name!r} are read-only; write one Parquet "
-            "file, such as 'scored.parquet', or a directory."
-        )
-    if not ref.newest:
+    if not ref.newest and table_format.has_versions:
         raise TableMismatchError(
             f"{ref.uri}: an earlier version cannot be written; leave version and timestamp out."
         )
+    _check_versions(ref, table_format)
     return table_format.sink(ref, partition)
+
+
+def open_ref(ref: TableRef) -> Source:
+    """Open the table at an address; raises as `open_table`."""
+    table_format = format_of(ref)
+    _check_versions(ref, table_format)
+    return table_format.open(ref)
+
+
+def _check_versions(ref: TableRef, table_format: TableFormat) -> None:
+    if not ref.newest and not table_format.has_versions:
+        raise TableMismatchError(
+            f"{ref.uri} is of format {table_format.name!r}, which has no versions; leave version "
+            "and timestamp out."
+        )
 
 
 def format_of(ref: TableRef) -> TableFormat:

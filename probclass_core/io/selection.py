@@ -15,7 +15,7 @@ from probclass_core.io.missing_columns import (
     missing_shares,
     with_missing_columns,
 )
-from probclass_core.io.table import Plan, Table
+from probclass_core.io.table import Plan, Source
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Selection:
         SpecError: if text is not a condition.
     """
 
-    table: Table
+    table: Source
     partition: Mapping[str, Any] | None = None
     where: Where = None
 

@@ -1,12 +1,25 @@
-"""The interfaces of tables: plan and read units; stage a partition and publish it."""
+"""The contract of a source of rows. Read this first if you write one.
+
+A source plans the units that answer a query, and a unit reads its rows. Everything that reads a
+table (training, scoring, evaluation, plots) is nothing else than these two calls::
+
+    plan   columns, partition, filter -> units in a fixed order, with a digest of their rows
+    read   unit                       -> record batches
+
+A class of a source derives from `Source` and has a `schema` and the method `plan`. Rows in memory
+need no class of their own: return ``pc.open_table(rows)``. What a source cannot do has a default:
+it has no partitions, no Parquet files to inspect, and no footers to cache.
+
+How rows are written is in `io.sink`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,27 +29,34 @@ from probclass_core.arrow.arrays import (
     check_columns,
     in_slices,
 )
-from probclass_core.errors import one_of
 from probclass_core.execution.threads import prefetch
 from probclass_core.io.filters import Where, expression
-from probclass_core.io.footers import Footer
+from probclass_core.io.footers import Footer, FooterCache
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 
-class Unit(Protocol):
+class Unit(ABC):
     """A part of a table that one worker reads, and that statistics are computed and kept of.
 
     Small files of one partition are one unit, large files are several. Where a unit ends depends
-    on its own files alone, so that a table which gains or loses files keeps its other units.
+    on its own files alone, so that a table which gains or loses files keeps its other units. If
+    workers are other processes, units are pickled.
+
+    Attributes:
+        digest: digest of the rows: equal digests mean equal batches. None if they may change.
     """
 
-    @property
-    def digest(self) -> str | None:
-        """Digest of the rows: equal digests mean equal batches. None if they may change."""
-        ...
+    digest: str | None
 
+    @abstractmethod
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows in order, in batches of at most `arrays.read_rows` rows."""
-        ...
+
+    def footer_counts(self, column: str) -> tuple[int, int] | None:
+        """Numbers of rows and of values of a column, or None if only reading them tells."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -124,29 +144,23 @@ def balanced_parts(unit_rows: Sequence[int], count: int) -> list[int]:
     return parts
 
 
-@runtime_checkable
-class Table(Protocol):
-    """A source of rows."""
+class Source(ABC):
+    """A table to read.
+
+    Attributes:
+        uri: path or URI, for provenance; None for a table in memory.
+        partition_columns: names of the columns that the table is partitioned by, outermost first.
+    """
+
+    uri: str | None = None
+    partition_columns: Sequence[str] = ()
 
     @property
+    @abstractmethod
     def schema(self) -> pa.Schema:
         """All columns, partition columns included."""
-        ...
 
-    @property
-    def uri(self) -> str | None:
-        """Path or URI, for provenance; None for a table in memory."""
-        ...
-
-    @property
-    def partition_columns(self) -> Sequence[str]:
-        """Names of the columns that the table is partitioned by, outermost first."""
-        ...
-
-    def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
-        """List the partitions in order, as values of the partition columns."""
-        ...
-
+    @abstractmethod
     def plan(
         self,
         columns: Sequence[str] | None = None,
@@ -168,263 +182,27 @@ class Table(Protocol):
             DataError: if a column does not exist, or files disagree about its type.
             TableError: if the partition does not exist, or files cannot be read.
         """
-        ...
 
+    def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
+        """List the partitions in order, as values of the partition columns."""
+        return ()
 
-class StagedPart(Protocol):
-    """Some rows of a staged partition, in one file.
-
-    Until rows are written it can be pickled: a copy in another process writes the rows and calls
-    `finish`, and the original adopts the result.
-    """
-
-    @property
-    def rows(self) -> int:
-        """Number of rows written so far."""
-        ...
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows.
-
-        Raises:
-            TableError: if this batch or an earlier one cannot be written.
-        """
-        ...
-
-    def finish(self, summary: Mapping[str, Any] | None = None) -> Any:
-        """Finish the file and return the metadata that `adopt` needs; it can be pickled.
-
-        Args:
-            summary: further entries of the commit record, which are known once the rows are; only
-                for the single part of a partition.
-
-        Raises:
-            TableError: if the file does not contain the rows written.
-        """
-        ...
-
-    def adopt(self, finished: Any) -> None:
-        """Take the file that a copy finished as this part's own; `rows` counts its rows."""
-        ...
-
-    def close(self) -> None:
-        """Close the file, whether or not it is finished."""
-        ...
-
-
-class StagedPartition(Protocol):
-    """A partition that is being written; no reader sees it until it is published."""
-
-    @property
-    def rows(self) -> int:
-        """Number of rows written so far, in all parts."""
-        ...
-
-    def parts(self, count: int) -> Sequence[StagedPart]:
-        """Open the files that the rows go to, in order. Call it once.
-
-        Args:
-            count: number of parts; a partition that can only be one file returns one part.
-
-        Raises:
-            TableError: if the location cannot be written.
-        """
-        ...
-
-    def publish(self, summary: Mapping[str, Any] | None = None) -> None:
-        """Check the staged files and make them the partition in one step: the commit.
-
-        Args:
-            summary: further entries of the commit record, the same that a single part was finished
-                with. A format without commit records ignores them.
-
-        Raises:
-            TableError: if the files do not contain the rows written, the partition cannot be
-                replaced, or another writer has replaced it since `Sink.stage`.
-        """
-        ...
-
-
-class Sink(Protocol):
-    """A partition to write, or a whole unpartitioned table."""
-
-    @property
-    def location(self) -> str:
-        """Path or URI of the partition, for messages."""
-        ...
-
-    @property
-    def partition(self) -> Mapping[str, Any]:
-        """Values of the partition columns, outermost first."""
-        ...
-
-    @property
-    def exists(self) -> bool:
-        """Whether the partition exists already."""
-        ...
-
-    @property
-    def commit_record(self) -> Mapping[str, Any] | None:
-        """The record of the commit that wrote the existing partition, with its ``rows``.
-
-        None if there is no partition, or not all of its rows come from one commit.
-        """
-        ...
-
-    def stage(
-        self, schema: pa.Schema, commit: Mapping[str, Any]
-    ) -> AbstractContextManager[StagedPartition]:
-        """Stage rows that are to replace the partition.
-
-        Leaving the block without `StagedPartition.publish` changes nothing.
-
-        Args:
-            schema: schema of the rows, without the partition columns.
-            commit: record to store with the rows.
-
-        Raises:
-            TableError: if the location cannot be written.
-        """
-        ...
-
-
-@runtime_checkable
-class AppendableSink(Protocol):
-    """The methods of a `Sink` whose partition rows can be added to."""
-
-    def commit_records(self) -> Sequence[Mapping[str, Any]]:
-        """Records of the commits that the existing rows come from, in the order of their files.
-
-        Each has its ``rows``.
-        """
-        ...
-
-    def check_columns(
-        self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
-    ) -> ColumnChanges:
-        """Check that rows of a schema fit the columns of the table.
-
-        Args:
-            schema: schema of the rows, without the partition columns.
-            replaced: partitions that will be replaced, whose columns do not matter.
+    def parquet_files(
+        self, *, partition: Mapping[str, Any] | None = None, where: Where = None
+    ) -> Sequence[tuple[str, ds.Fragment]] | None:
+        """Path or URI and fragment of each file that may contain such rows, in order.
 
         Returns:
-            How the columns differ; not at all unless the sink is `EvolvingSink.evolving`.
+            The files, with their footers in memory; None for tables that are not Parquet files.
 
         Raises:
-            TableError: if the table has other columns, or types that do not go together.
+            TableError: if there is no such file, or a footer cannot be read.
         """
-        ...
+        return None
 
-    def stage_append(
-        self, schema: pa.Schema, commit: Mapping[str, Any]
-    ) -> AbstractContextManager[StagedPartition]:
-        """Stage rows that are to be added to the partition; arguments as for `Sink.stage`.
-
-        Publishing them does nothing if the partition already has a commit with this ``commit_id``.
-
-        Raises:
-            TableError: if the location cannot be written, or rows cannot be added to it.
-        """
-        ...
-
-
-@dataclass(frozen=True)
-class ColumnChanges:
-    """How the columns of rows differ from those of the table that they are written to.
-
-    Attributes:
-        added: columns that the table gains; they are null in its other rows.
-        absent: columns of the table that the rows lack; they are null in these rows.
-    """
-
-    added: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-
-    @property
-    def warnings(self) -> list[str]:
-        """The absent columns as a sentence."""
-        if not self.absent:
-            return []
-        names = one_of(self.absent)
-        return [f"The scored table has {names}, which the rows lack: null in what is scored now."]
-
-    def to_dict(self) -> dict[str, list[str]]:
-        """The columns as plain JSON values, of reports."""
-        return {"added_columns": list(self.added), "absent_columns": list(self.absent)}
-
-
-@runtime_checkable
-class EvolvingSink(Protocol):
-    """The methods of a `Sink` whose table can gain columns."""
-
-    def evolving(self, columns: Collection[str]) -> Sink:
-        """Return this sink, which may add columns to its table in the commit of a partition.
-
-        Columns of the table that the rows lack are then null in them, and numbers are written in
-        the types of the table, which never change.
-
-        Args:
-            columns: columns that may be added.
-        """
-        ...
-
-
-@runtime_checkable
-class PartitionedSink(Protocol):
-    """The methods of a `Sink` that may be one partition of many."""
-
-    def sibling(self, partition: Mapping[str, Any]) -> Sink:
-        """Return the sink of another partition of the table.
-
-        Siblings share what was read of the table, so that thousands of them are planned quickly: to
-        each other they show one version of it. A commit checks the newest version.
-
-        Args:
-            partition: values of the partition columns, outermost first.
-
-        Raises:
-            TableError: as opening the sink.
-        """
-        ...
-
-    def remove(self) -> None:
-        """Remove the partition in one step, if it exists; readers see all of its rows or none.
-
-        Raises:
-            TableError: if it cannot be removed, or another writer replaced it meanwhile.
-        """
-        ...
-
-
-class TypedPartition(dict[str, Any]):
-    """Values of the partition columns, outermost first, with the types of those columns.
-
-    A new table takes the types of its partition columns from here: a null value has no type.
-
-    Args:
-        values: value by column.
-        schema: a schema that contains these columns.
-    """
-
-    def __init__(self, values: Mapping[str, Any], schema: pa.Schema) -> None:
-        super().__init__(values)
-        self.schema = pa.schema([schema.field(name) for name in values])
-
-
-def partition_schema(partition: Mapping[str, Any]) -> pa.Schema:
-    """Return the types of partition columns: of a `TypedPartition` its own, else of the values.
-
-    A null of unknown type is text, as in a directory name.
-    """
-    known = partition.schema if isinstance(partition, TypedPartition) else None
-    types = {
-        name: pa.scalar(value).type if known is None else known.field(name).type
-        for name, value in partition.items()
-    }
-    return pa.schema(
-        [(name, pa.string() if pa.types.is_null(kind) else kind) for name, kind in types.items()]
-    )
+    def with_footer_cache(self, cache: FooterCache) -> Source:
+        """Return the same table with plans that open no file whose footer is in the cache."""
+        return self
 
 
 def columns_and_filter(
@@ -433,10 +211,10 @@ def columns_and_filter(
     partition: Mapping[str, Any] | None,
     where: Where,
 ) -> tuple[list[str], pc.Expression | None]:
-    """Resolve the arguments of `Table.plan` to the columns to read and a filter of the rows.
+    """Resolve the arguments of `Source.plan` to the columns to read and a filter of the rows.
 
     Raises:
-        DataError, TableError: as `Table.plan`.
+        DataError, TableError: as `Source.plan`.
     """
     columns = [columns] if isinstance(columns, str) else columns
     names = schema.names if columns is None else list(columns)

@@ -32,13 +32,8 @@ from probclass_core.io.filters import Condition, Where, parse_where, typed_parti
 from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import (
-    ColumnChanges,
-    PartitionedSink,
-    Table,
-    TypedPartition,
-    balanced_parts,
-)
+from probclass_core.io.sink import ColumnChanges, TypedPartition
+from probclass_core.io.table import Source, balanced_parts
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import ModelOption
 from probclass_core.scoring.batch import PosteriorFormat
@@ -372,7 +367,7 @@ class _Selected:
     """
 
     def __init__(
-        self, table: Table, partitions: Partitions, batch: PartitionRange | None, where: Where
+        self, table: Source, partitions: Partitions, batch: PartitionRange | None, where: Where
     ) -> None:
         self.table = table
         self.columns = table.partition_columns
@@ -477,11 +472,11 @@ class _Selected:
             return None
         return {_key(one) for one in self.table.partitions(self.where)}
 
-    def in_sink(self, sink: Table) -> list[Mapping[str, Any]]:
+    def in_sink(self, sink: Source) -> list[Mapping[str, Any]]:
         """The partitions of the sink; none if it is partitioned by other columns."""
         return self._select(sink) if {*sink.partition_columns} == {*self.columns} else []
 
-    def _select(self, table: Table) -> list[Mapping[str, Any]]:
+    def _select(self, table: Source) -> list[Mapping[str, Any]]:
         listed: list[Mapping[str, Any]] = [
             {name: one[name] for name in self.columns} for one in table.partitions(self.conditions)
         ]
@@ -603,11 +598,6 @@ class _Comparison:
         for key, one in self.orphaned.items():
             try:
                 sink = self.planner.open_sink(self._in_sink[key])
-                if not isinstance(sink, PartitionedSink):
-                    raise TableMismatchError(
-                        f"{sink.location}: partitions of this format cannot be removed; remove it "
-                        "by other means, or score with deleted='keep'."
-                    )
                 if not sink.exists:  # another writer named its folder, such as month=02
                     raise TableMismatchError(
                         f"{sink.location} does not exist, so the orphaned partition has a folder "
@@ -637,7 +627,7 @@ def _key(values: Mapping[str, Any]) -> _Key:
     )
 
 
-def _key_as(table: Table, values: Mapping[str, Any]) -> _Key:
+def _key_as(table: Source, values: Mapping[str, Any]) -> _Key:
     """The key of a partition whose values have the types that another table gives them.
 
     A directory of Parquet files has integers where the source may have text such as ``"01"``.

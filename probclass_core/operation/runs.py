@@ -28,7 +28,7 @@ from probclass_core.io.filters import Condition, partition_text, typed_partition
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import Table
+from probclass_core.io.table import Source
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
 from probclass_core.pipeline.evaluation import evaluate
@@ -354,7 +354,7 @@ def judge_served(
 def _unjudged(
     store: ModelStore,
     scorings: Sequence[ScoringRecord],
-    table: Table,
+    table: Source,
     partition: Mapping[str, Any],
     count: int,
 ) -> list[Mapping[str, Any]]:

@@ -40,7 +40,7 @@ from probclass_core.io.filters import Where
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import Plan, Table, Unit
+from probclass_core.io.table import Plan, Source, Unit
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.finalize import finalize
 from probclass_core.model.model import Model
@@ -488,7 +488,7 @@ class _GroupedRows:
     @classmethod
     def of(
         cls,
-        table: Table,
+        table: Source,
         label: str,
         column: str,
         folds: int,

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from probclass_core.errors import SpecError, expect
-from probclass_core.io.table import Table
+from probclass_core.io.table import Source
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
 
 
 def spec_or_auto(
     spec: ModelSpec | None,
     label: str | None,
-    table: Table,
+    table: Source,
     derived: Mapping[str, Any] | None = None,
     **reading: Any,
 ) -> ModelSpec:

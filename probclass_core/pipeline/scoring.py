@@ -18,7 +18,7 @@ from probclass_core.execution.progress import ProgressOption, draws_progress
 from probclass_core.io.filters import Where
 from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import ColumnChanges
+from probclass_core.io.sink import ColumnChanges
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import ModelOption
 from probclass_core.scoring.batch import PosteriorFormat

@@ -1,4 +1,4 @@
-"""Descriptors that plugins register: for an estimator, a table format or an engine.
+"""What plugins register: descriptors of estimators and engines, and classes of table formats.
 
 They name types of other packages for type checkers only, so that every package can look up
 plugins.
@@ -7,18 +7,20 @@ plugins.
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from probclass_core.errors import PluginError
+from probclass_core.errors import PluginError, TableError, TableMismatchError
 
 if TYPE_CHECKING:
     from probclass_core.estimation.contract import Estimator
     from probclass_core.execution.engine import Engine
     from probclass_core.io.references import Leftover, TableRef
-    from probclass_core.io.table import Sink, Table
+    from probclass_core.io.sink import Sink
+    from probclass_core.io.table import Source
 
 PROBCLASS_API = 1
 """Version of the estimator contract and the hooks; a plugin names the one it was written for."""
@@ -90,27 +92,67 @@ class EstimatorPlugin:
         return cls(estimator.name, estimator, summary, estimator.conditional)
 
 
-@dataclass(frozen=True)
-class TableFormat:
-    """Descriptor of a table format.
+class TableFormat(ABC):
+    """A format of tables: its name, and the source and the sink of an address.
+
+    A subclass has a `name` and the method `open`; the first line of its docstring is its summary.
+    What a format cannot do has a default: it is chosen only by name, is read-only, has no versions,
+    and leaves nothing to clean.
 
     Attributes:
         name: name in `TableRef.format` and before the ``+`` of a URI.
-        summary: one line for ``probclass table formats``.
-        recognizes: whether a table without a named format has this one; it must be cheap, and
-            return False if unsure.
-        open: opens a table.
-        sink: returns the sink of a partition, or None for a read-only format.
-        leftovers: lists the files of killed writers that no version of the table needs, or None if
-            the format leaves no such files or cannot find them.
+        has_versions: whether a `TableRef` may have a version or a timestamp.
     """
 
-    name: str
-    summary: str
-    recognizes: Callable[[TableRef], bool]
-    open: Callable[[TableRef], Table]
-    sink: Callable[[TableRef, Mapping[str, Any]], Sink] | None = None
-    leftovers: Callable[[TableRef], Sequence[Leftover]] | None = None
+    name: ClassVar[str]
+    has_versions: ClassVar[bool] = False
+
+    def recognizes(self, ref: TableRef) -> bool:
+        """Whether a table without a named format has this one.
+
+        It must be cheap, and return False if unsure.
+        """
+        return False
+
+    @abstractmethod
+    def open(self, ref: TableRef) -> Source:
+        """Open a table.
+
+        Raises:
+            TableError: if there is no such table, or it cannot be read.
+        """
+
+    def sink(self, ref: TableRef, partition: Mapping[str, Any]) -> Sink:
+        """Open a partition of a table to write it; see `io.sink`.
+
+        Args:
+            ref: the table.
+            partition: values of the partition columns, outermost first; empty for a whole table.
+
+        Raises:
+            TableError: if the location cannot hold such a table, or the format is read-only.
+        """
+        raise TableMismatchError(
+            f"{ref.uri}: tables of format {self.name!r} are read-only; write one Parquet file, "
+            "such as 'scored.parquet', or a directory."
+        )
+
+    def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
+        """List the files of killed writers that no version of a table needs.
+
+        Raises:
+            TableError: if there is no such table, or the format cannot list them.
+        """
+        raise TableError(f"{ref.uri}: format {self.name!r} cannot list what killed writers left.")
+
+    @property
+    def summary(self) -> str:
+        """One line for ``probclass table formats``."""
+        return (type(self).__doc__ or self.name).strip().partition("\n")[0].rstrip(".")
+
+    def can(self, method: str) -> bool:
+        """Whether the format defines a method that has a default, such as ``sink``."""
+        return getattr(type(self), method) is not getattr(TableFormat, method)
 
 
 @dataclass(frozen=True)

@@ -52,26 +52,26 @@ def probclass_estimators() -> Iterable[type[Estimator] | EstimatorPlugin]:
 
 
 @hookspec
-def probclass_table_formats() -> Iterable[TableFormat]:
-    """Yield one descriptor per table format.
+def probclass_table_formats() -> Iterable[type[TableFormat]]:
+    """Yield the class of each table format; its modules are imported when a table is opened.
 
     Called once, when plugins are first looked up; it must be cheap and open no table.
 
     Examples:
         >>> import probclass_core as pc
-        >>> def open_arrow(ref):
-        ...     import pyarrow.feather
-        ...     return pc.open_table(pyarrow.feather.read_table(ref.uri))
+        >>> class Arrow(pc.TableFormat):
+        ...     "Arrow files, read whole."
+        ...     name = "arrow"
+        ...     def recognizes(self, ref):
+        ...         return ref.uri.endswith(".arrow")
+        ...     def open(self, ref):
+        ...         import pyarrow.feather
+        ...         return pc.open_table(pyarrow.feather.read_table(ref.uri))
         >>> @pc.hookimpl
         ... def probclass_table_formats():
-        ...     yield pc.TableFormat(
-        ...         name="arrow",
-        ...         summary="Arrow files, read whole",
-        ...         recognizes=lambda ref: ref.uri.endswith(".arrow"),
-        ...         open=open_arrow,
-        ...     )
-        >>> [table_format.name for table_format in probclass_table_formats()]
-        ['arrow']
+        ...     yield Arrow
+        >>> [table_format().summary for table_format in probclass_table_formats()]
+        ['Arrow files, read whole']
     """
 
 

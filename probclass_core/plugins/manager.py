@@ -67,7 +67,7 @@ _NOUNS: Mapping[type[Descriptor], str] = {
 
 _YIELDS: Mapping[type[Descriptor], str] = {
     EstimatorPlugin: "classes of estimators, or EstimatorPlugin values",
-    TableFormat: "TableFormat values",
+    TableFormat: "subclasses of TableFormat",
     EnginePlugin: "EnginePlugin values",
 }
 
@@ -171,7 +171,9 @@ def trying(*estimators: type[Estimator] | EstimatorPlugin) -> Iterator[None]:
 
 
 def _described(value: Any) -> Any:
-    """A class of an estimator as its descriptor; anything else as it is."""
+    """The descriptor of a class of an estimator or a table format; anything else as it is."""
+    if isinstance(value, type) and issubclass(value, TableFormat):
+        return value()
     is_estimator = isinstance(value, type) and hasattr(value, "summarize")
     return EstimatorPlugin.of(value) if is_estimator else value
 
@@ -307,7 +309,8 @@ def _by_name(plugins: Iterable[FoundPlugin]) -> Iterable[list[tuple[FoundPlugin,
     groups: dict[tuple[type, str], list[tuple[FoundPlugin, Descriptor]]] = {}
     for plugin in plugins:
         for descriptor in plugin.descriptors:
-            groups.setdefault((type(descriptor), descriptor.name), []).append((plugin, descriptor))
+            kind = next(kind for kind in _NOUNS if isinstance(descriptor, kind))
+            groups.setdefault((kind, descriptor.name), []).append((plugin, descriptor))
     return groups.values()
 
 
@@ -340,7 +343,7 @@ def find_estimator(name: str, plugins: Registry | None = None) -> EstimatorPlugi
             and the plugins that failed to load, since one of them may provide it.
     """
     plugins = registry() if plugins is None else plugins
-    return _find(name, EstimatorPlugin, plugins.estimators, plugins.failures)
+    return _find(name, "estimator", plugins.estimators, plugins.failures)
 
 
 def find_conditional(name: str) -> Callable[..., Estimator]:
@@ -388,25 +391,24 @@ def check_option_names(estimator: str, options: Iterable[str], *, given: bool) -
 
 def find_table_format(name: str) -> TableFormat:
     """The descriptor of a table format; raises as `find_estimator`."""
-    return _find(name, TableFormat, registry().table_formats, registry().failures)
+    return _find(name, "table format", registry().table_formats, registry().failures)
 
 
 def find_engine(name: str) -> EnginePlugin:
     """The descriptor of an engine; raises as `find_estimator`."""
-    return _find(name, EnginePlugin, registry().engines, registry().failures)
+    return _find(name, "engine", registry().engines, registry().failures)
 
 
 def _find(
     name: str,
-    kind: type[Registered],
+    noun: str,
     descriptors: Mapping[str, Registered],
     failures: Sequence[PluginError],
 ) -> Registered:
     if name in descriptors:
         return descriptors[name]
     error = PluginError(
-        f"unknown {_NOUNS[kind]} {name!r}; registered: {suggest(name, descriptors)}"
-        f"{_not_loaded(failures)}"
+        f"unknown {noun} {name!r}; registered: {suggest(name, descriptors)}{_not_loaded(failures)}"
     )
     error.__cause__ = failures[0] if failures else None
     raise error

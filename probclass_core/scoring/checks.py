@@ -15,7 +15,7 @@ from probclass_core.analysis.distributions.watch import Watch
 from probclass_core.errors import TableError
 from probclass_core.io.filters import partition_text, typed_partition
 from probclass_core.io.open import open_table
-from probclass_core.io.table import TypedPartition
+from probclass_core.io.sink import TypedPartition
 from probclass_core.scoring.plan import PlannedPartition
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from probclass_core.arguments import checks_arguments
 from probclass_core.io.filters import Where, parse_where, typed_partition
 from probclass_core.io.open import open_sink, open_table
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import AppendableSink, PartitionedSink, Sink, TypedPartition
+from probclass_core.io.sink import Sink, TypedPartition
 
 
 @checks_arguments
@@ -44,12 +44,6 @@ def commits(
     opened: Sink | None = None
     for values in partitions:
         typed = TypedPartition(typed_partition(table.schema, values), table.schema)
-        if isinstance(opened, PartitionedSink):
-            opened = opened.sibling(typed)
-        else:
-            opened = open_sink(ref, typed)
-        if isinstance(opened, AppendableSink):
-            found += opened.commit_records()
-        elif opened.commit_record is not None:
-            found.append(opened.commit_record)
+        opened = open_sink(ref, typed) if opened is None else opened.sibling(typed)
+        found += opened.commit_records()
     return found

@@ -22,7 +22,8 @@ from probclass_core.analysis.distributions.watch import Watch
 from probclass_core.errors import TableError
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
-from probclass_core.io.table import Plan, StagedPart, StagedPartition
+from probclass_core.io.sink import StagedPart, StagedPartition
+from probclass_core.io.table import Plan
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer
 from probclass_core.scoring.checks import PartitionChecks

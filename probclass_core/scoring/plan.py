@@ -35,17 +35,8 @@ from probclass_core.io.missing_columns import (
 from probclass_core.io.open import open_sink, open_table
 from probclass_core.io.patterns import may_match, split_pattern
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import (
-    AppendableSink,
-    ColumnChanges,
-    EvolvingSink,
-    PartitionedSink,
-    Plan,
-    Sink,
-    StagedPartition,
-    Table,
-    TypedPartition,
-)
+from probclass_core.io.sink import ColumnChanges, Sink, StagedPartition, TypedPartition
+from probclass_core.io.table import Plan, Source
 from probclass_core.model.decision import DecisionOption, DecisionRule
 from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
@@ -76,7 +67,7 @@ class ScoringPlanner:
     """Plans the partitions of one call of `score` or `reconcile`, whose arguments these are."""
 
     model: Model
-    table: Table
+    table: Source
     sink: TableRef
     where: Where
     columns: str | Sequence[str] | None
@@ -176,7 +167,7 @@ class ScoringPlanner:
         )
 
     @cached_property
-    def _readable(self) -> Table:
+    def _readable(self) -> Source:
         """The table with the columns of the model that it lacks, if that is allowed."""
         return with_missing_columns(self.table, self.model.spec.features, self.missing_columns)
 
@@ -223,16 +214,14 @@ class ScoringPlanner:
         Raises:
             TableError: if the sink cannot store the partition.
         """
-        if isinstance(self._sink, PartitionedSink):
+        if self._sink is not None:
             return self._sink.sibling(partition)
         sink = open_sink(self.sink, partition)
-        if self.schema == "evolve" and isinstance(sink, EvolvingSink):
-            sink = sink.evolving(self._passthrough)
-        self._sink = sink
-        return sink
+        self._sink = sink.evolving(self._passthrough) if self.schema == "evolve" else sink
+        return self._sink
 
     def _check_append(self, sink: Sink, plan: Plan) -> None:
-        if not isinstance(sink, AppendableSink):
+        if not sink.appends:
             raise TableMismatchError(
                 f"{self.sink.uri}: tables of this format cannot be appended to; score with "
                 "overwrite='partition'."
@@ -398,9 +387,7 @@ class PlannedPartition:
         In a partition that is appended to, it is one commit of several; else it is the only one.
         """
         records: Iterable[Mapping[str, Any] | None] = (
-            self._appendable.commit_records()
-            if self._appendable is not None
-            else (self.sink.commit_record,)
+            self.sink.commit_records() if self._appends else (self.sink.commit_record,)
         )
         return next((record for record in records if self.committed_by(record)), None)
 
@@ -422,27 +409,21 @@ class PlannedPartition:
                 f"{self.sink.location} already exists and was made from other inputs; remove it, "
                 "or score with overwrite='partition'."
             )
-        if isinstance(self.sink, AppendableSink):
-            appends = self.planner.overwrite == "append"
-            replaced = () if appends else [one.sink.partition for one in partitions]
-            changes = self.sink.check_columns(self.scorer.schema, replaced)
-            if changes.added:
-                log.info("%s gains the columns %s", self.sink.location, ", ".join(changes.added))
-            for warning in changes.warnings:
-                log.warning("%s", warning)
-            return changes
-        return ColumnChanges()
+        replaced = () if self._appends else [one.sink.partition for one in partitions]
+        changes = self.sink.check_columns(self.scorer.schema, replaced)
+        if changes.added:
+            log.info("%s gains the columns %s", self.sink.location, ", ".join(changes.added))
+        for warning in changes.warnings:
+            log.warning("%s", warning)
+        return changes
 
     def stage(self) -> AbstractContextManager[StagedPartition]:
         """Stage the partition: no reader sees the scored rows before they are published."""
-        stage = self.sink.stage if self._appendable is None else self._appendable.stage_append
-        return stage(self.scorer.schema, self.record)
+        return self.sink.stage(self.scorer.schema, self.record, append=self._appends)
 
     @property
-    def _appendable(self) -> AppendableSink | None:
-        """The sink if rows are appended, else None."""
-        appends = self.planner.overwrite == "append"
-        return self.sink if appends and isinstance(self.sink, AppendableSink) else None
+    def _appends(self) -> bool:
+        return self.planner.overwrite == "append"
 
 
 def _refuse_overlap(source: str, sink: str) -> None:

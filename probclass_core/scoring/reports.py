@@ -12,7 +12,7 @@ from probclass_core.arrow.bundle import as_json
 from probclass_core.arrow.display import Part, Report, ShortRepr, counted
 from probclass_core.errors import DataError, PartitionError, TableError
 from probclass_core.io.filters import partition_text
-from probclass_core.io.table import ColumnChanges
+from probclass_core.io.sink import ColumnChanges
 
 Outcome = Literal["scored", "unchanged", "pending", "empty", "orphaned", "removed", "failed"]
 

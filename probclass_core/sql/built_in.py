@@ -10,30 +10,29 @@ from probclass_core.plugins.descriptors import PROBCLASS_API, TableFormat
 from probclass_core.plugins.hookspecs import hookimpl
 
 if TYPE_CHECKING:
-    from probclass_core.io.table import Table
+    from probclass_core.io.table import Source
 
 __all__ = ["PROBCLASS_API", "probclass_table_formats"]
 
 _SCHEMES = ("duckdb", "postgres", "postgresql", "sqlite")
 
 
-def _is_database(ref: TableRef) -> bool:
-    scheme, separator, _ = ref.uri.partition("://")
-    return bool(separator) and scheme in _SCHEMES
+class Sql(TableFormat):
+    """Tables of DuckDB, SQLite and PostgreSQL, such as duckdb://file.db::table."""
 
+    name = "sql"
 
-def _open(ref: TableRef) -> Table:
-    from probclass_core.sql.source import SqlSource
+    def recognizes(self, ref: TableRef) -> bool:
+        scheme, separator, _ = ref.uri.partition("://")
+        return bool(separator) and scheme in _SCHEMES
 
-    return SqlSource.open(ref)
+    def open(self, ref: TableRef) -> Source:
+        from probclass_core.sql.source import SqlSource
+
+        return SqlSource.open(ref)
 
 
 @hookimpl
-def probclass_table_formats() -> Iterable[TableFormat]:
-    """Register tables of DuckDB, SQLite and PostgreSQL."""
-    yield TableFormat(
-        name="sql",
-        summary="tables of DuckDB, SQLite and PostgreSQL, such as duckdb://file.db::table",
-        recognizes=_is_database,
-        open=_open,
-    )
+def probclass_table_formats() -> Iterable[type[TableFormat]]:
+    """Register tables of databases."""
+    yield Sql

@@ -19,7 +19,7 @@ from probclass_core.errors import NotSupportedError, TableMismatchError
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.io.filters import Where, filtered_columns, typed_conditions
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import Plan, columns_and_filter
+from probclass_core.io.table import Plan, Source, Unit, columns_and_filter
 from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.sql.aggregation import Aggregation
 from probclass_core.sql.connections import (
@@ -65,7 +65,7 @@ class _Address:
         return _Address, (self.table, None, self.uri, self.options)
 
 
-class SqlSource:
+class SqlSource(Source):
     """A table in a database: a source wherever one is taken, such as by `fit` and `score`.
 
     `fit` and `summarize` let the database compute statistics by GROUP BY if every estimator of the
@@ -87,8 +87,6 @@ class SqlSource:
         TableError: if there is no such table.
     """
 
-    partition_columns: Sequence[str] = ()
-
     def __init__(self, connection: Any, table: str | Sequence[str]) -> None:
         self._address = _Address(table, connection)
         self.uri: str | None = None
@@ -106,11 +104,6 @@ class SqlSource:
             raise TableMismatchError(
                 f"{ref.uri}: name the table after two colons, as in {ref.uri}::table."
             )
-        if not ref.newest:
-            raise TableMismatchError(
-                f"{ref.uri} is a table of a database, which has no versions; leave version and "
-                "timestamp out."
-            )
         source = cls.__new__(cls)
         source._address = _Address(table, uri=database, options=dict(ref.options))
         source.uri = ref.uri
@@ -126,10 +119,6 @@ class SqlSource:
         """All columns, with their types as Arrow."""
         return pa.schema([(name, column.type) for name, column in self.columns.items()])
 
-    def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
-        """No partitions: they are values of columns, which ``where`` selects."""
-        return ()
-
     def plan(
         self,
         columns: Sequence[str] | None = None,
@@ -138,7 +127,7 @@ class SqlSource:
         where: Where = None,
         allow_dictionaries: bool = False,
     ) -> Plan:
-        """See `Table.plan`; the plan has one unit."""
+        """See `Source.plan`; the plan has one unit."""
         names, row_filter = columns_and_filter(self.schema, columns, partition, where)
         with self._address.open() as database:
             dialect = database.dialect
@@ -159,7 +148,7 @@ class SqlSource:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _Rows(Unit):
     """The rows of a table in a database that a condition selects, as a unit.
 
     Attributes:

@@ -39,7 +39,7 @@ from probclass_core.io.filters import Where
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import Table
+from probclass_core.io.table import Source
 from probclass_core.model.fewest_blocks import fewest_blocks
 from probclass_core.model.finalize import finalize
 from probclass_core.spec.model_spec import TABLE_NAMES, Block, Effort, ModelSpec, OnScarce, Prior
@@ -261,7 +261,7 @@ def _refuse_types(columns: Columns, schema: pa.Schema) -> None:
 
 def _at_a_glance(
     columns: Columns,
-    table: Table,
+    table: Source,
     partition: Mapping[str, Any] | None,
     where: Where,
     known: Sequence[str],

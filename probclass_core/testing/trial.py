@@ -16,7 +16,7 @@ from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.io.memory import MemoryTable
-from probclass_core.io.table import Plan
+from probclass_core.io.table import Plan, Unit
 from probclass_core.model.model import Model
 from probclass_core.pipeline.training import fit, summarize
 from probclass_core.plugins.manager import trying
@@ -166,7 +166,7 @@ class InParts(MemoryTable):
 
 
 @dataclass(frozen=True)
-class _Unit:
+class _Unit(Unit):
     table: pa.Table
     digest: None = None
 

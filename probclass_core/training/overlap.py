@@ -13,7 +13,7 @@ from probclass_core.io.filters import Condition, Where, expression, filtered_col
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import Table
+from probclass_core.io.table import Source
 
 
 def trained_on(
@@ -65,7 +65,7 @@ def _was_read(record: Mapping[str, Any], selection: Selection) -> Literal["no", 
     return "yes" if same else "unknown"
 
 
-def _any_row(table: Table, selection: Selection, conditions: Sequence[Condition]) -> bool:
+def _any_row(table: Source, selection: Selection, conditions: Sequence[Condition]) -> bool:
     """Whether a row of the selection meets the conditions."""
     listed: list[Condition] = [*_equalities(selection.partition), *conditions]
     where: Where = listed

@@ -22,7 +22,6 @@ from probclass_core.estimation.statistics import (
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import ProgressOption, RowCounter
 from probclass_core.io.filters import Where
-from probclass_core.io.footers import with_footer_cache
 from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
@@ -93,7 +92,7 @@ class TrainingRows:
         self._footers = self.cached
         table = open_table(source)
         if self._footers is not None:
-            table = with_footer_cache(table, self._footers)
+            table = table.with_footer_cache(self._footers)
         self._selection = Selection(table, partition, where)
         self._columns = (spec.label_and_weight, spec.features)
         self._shard = shard

@@ -147,13 +147,19 @@ def test_formats_are_listed(probclass: Any) -> None:
 @pytest.fixture
 def read_only_format(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plugin's table format whose tables are not files and cannot be written."""
-    numbers = pc.TableFormat(
-        name="numbers",
-        summary="numbers from nowhere",
-        recognizes=lambda ref: ref.uri.startswith("numbers"),
-        open=lambda ref: pc.open_table({"x": [1.0, 2.0]}),
-    )
-    formats = {**plugins.registry().table_formats, "numbers": numbers}
+
+    class Numbers(pc.TableFormat):
+        """Numbers from nowhere."""
+
+        name = "numbers"
+
+        def recognizes(self, ref: pc.TableRef) -> bool:
+            return ref.uri.startswith("numbers")
+
+        def open(self, ref: pc.TableRef) -> Any:
+            return pc.open_table({"x": [1.0, 2.0]})
+
+    formats = {**plugins.registry().table_formats, "numbers": Numbers()}
     changed = dataclasses.replace(plugins.registry(), table_formats=formats)
     monkeypatch.setattr("probclass_core.io.open.registry", lambda: changed)
 

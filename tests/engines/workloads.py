@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import probclass_core as pc
-from probclass_core.io.table import Plan, Table, Unit
+from probclass_core.io.table import Plan, Source, Unit
 
 SPEC = pc.ModelSpec(
     "air",
@@ -133,16 +133,13 @@ def _is_first(flag: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class FaultyUnit:
+class FaultyUnit(Unit):
     """A unit that calls a function before it is read."""
 
+    digest: str | None
     unit: Unit
     fault: Callable[[Path], None]
     flag: Path
-
-    @property
-    def digest(self) -> str | None:
-        return self.unit.digest
 
     def read(self) -> Iterator[pa.RecordBatch]:
         self.fault(self.flag)
@@ -152,7 +149,7 @@ class FaultyUnit:
         return str(self.unit)
 
 
-class FaultyTable:
+class FaultyTable(Source):
     """A table with one faulty unit.
 
     Args:
@@ -163,20 +160,25 @@ class FaultyTable:
     """
 
     def __init__(
-        self, root: Path | Table, number: int, fault: Callable[[Path], None], flag: Path
+        self, root: Path | Source, number: int, fault: Callable[[Path], None], flag: Path
     ) -> None:
-        self._table: Table = pc.open_table(root)
+        self._table: Source = pc.open_table(root)
         self._fault = number, fault, flag
-        self.schema = self._table.schema
         self.uri = self._table.uri
         self.partition_columns = self._table.partition_columns
-        self.partitions = self._table.partitions
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._table.schema
+
+    def partitions(self, where: Any = None) -> Any:
+        return self._table.partitions(where)
 
     def plan(self, *arguments: Any, **options: Any) -> Plan:
         plan = self._table.plan(*arguments, **options)
         number, fault, flag = self._fault
         units = list(plan.units)
-        units[number] = FaultyUnit(units[number], fault, flag)
+        units[number] = FaultyUnit(units[number].digest, units[number], fault, flag)
         return replace(plan, units=units)
 
 

@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.io.footers import Footer, FooterCache, with_footer_cache
+from probclass_core.io.footers import Footer, FooterCache
 from probclass_core.io.open import open_table
-from probclass_core.io.parquet.files import RowGroups
-from probclass_core.io.table import Plan
+from probclass_core.io.table import Plan, Source, Unit
 
 SPEC = pc.ModelSpec(
     "air",
@@ -65,37 +64,38 @@ class FootersInMemory:
         return bool(known)
 
 
-@dataclasses.dataclass
-class CountingTable:
+class CountingTable(Source):
     """A table that counts the rows read from it."""
 
-    path: Path
-    rows: int = 0
-    cache: FooterCache = dataclasses.field(default_factory=FootersInMemory)
+    def __init__(self, path: Path) -> None:
+        self.path, self.rows, self.cache = path, 0, FootersInMemory()
+        table = open_table(path)
+        self.uri, self.partition_columns = table.uri, table.partition_columns
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(open_table(self.path), name)
+    @property
+    def schema(self) -> pa.Schema:
+        return open_table(self.path).schema
+
+    def partitions(self, where: Any = None) -> Any:
+        return open_table(self.path).partitions(where)
 
     def with_footer_cache(self, cache: FooterCache) -> CountingTable:
         self.cache = cache
         return self
 
     def plan(self, *columns: Any, **options: Any) -> Plan:
-        plan = with_footer_cache(open_table(self.path), self.cache).plan(*columns, **options)
-        units = [CountingUnit(self, unit) for unit in plan.units]
+        plan = open_table(self.path).with_footer_cache(self.cache).plan(*columns, **options)
+        units = [CountingUnit(unit.digest, self, unit) for unit in plan.units]
         return dataclasses.replace(plan, units=units)
 
 
 @dataclasses.dataclass
-class CountingUnit:
+class CountingUnit(Unit):
     """A unit that adds the rows read to the count of its table."""
 
+    digest: str | None
     table: CountingTable
-    unit: RowGroups
-
-    @property
-    def digest(self) -> str | None:
-        return self.unit.digest
+    unit: Unit
 
     def read(self) -> Iterator[pa.RecordBatch]:
         for batch in self.unit.read():

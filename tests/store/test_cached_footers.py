@@ -25,7 +25,7 @@ from daily_lake import (
 )
 
 import probclass_core as pc
-from probclass_core.io.footers import Footer, with_footer_cache
+from probclass_core.io.footers import Footer
 from probclass_core.io.open import open_table
 from probclass_core.store.packs import Pack, encode_pack
 
@@ -63,9 +63,9 @@ def test_a_cached_footer_is_not_used_for_a_changed_file(lake: Path, store: pc.Mo
 
 
 def test_a_file_that_differs_from_its_cached_footer_is_reported(lake: Path) -> None:
-    first = with_footer_cache(open_table(lake), FootersInMemory()).plan()
+    first = open_table(lake).with_footer_cache(FootersInMemory()).plan()
     units = first.units
-    plan = with_footer_cache(open_table(lake), FootersInMemory(first)).plan()
+    plan = open_table(lake).with_footer_cache(FootersInMemory(first)).plan()
     assert [str(part) for part in plan.units] == [str(part) for part in units]
     assert [part.digest for part in plan.units] == [part.digest for part in units]
     write_day(lake, DAYS[0], rows_of(0, 70))
@@ -163,9 +163,9 @@ def test_text_of_any_type_is_read_the_same_with_cached_footers(
     for day, kind in zip(DAYS[:2], kinds, strict=True):
         text = pa.array(["p", None, "q"]) if kind != other else pa.array(values).cast(other)
         write_day(tmp_path / "lake", day, pa.table({"text": text, "id": range(3)}))
-    table = with_footer_cache(open_table(tmp_path / "lake"), FootersInMemory())
+    table = open_table(tmp_path / "lake").with_footer_cache(FootersInMemory())
     plan = table.plan(["text", "id"], allow_dictionaries=True)
-    with_cache = with_footer_cache(open_table(tmp_path / "lake"), FootersInMemory(plan))
+    with_cache = open_table(tmp_path / "lake").with_footer_cache(FootersInMemory(plan))
     again = with_cache.plan(["text", "id"], allow_dictionaries=True)
     assert again.schema == plan.schema
     assert [part.digest for part in again.units] == [part.digest for part in plan.units]

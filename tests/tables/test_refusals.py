@@ -92,7 +92,7 @@ REFUSED: dict[str, tuple[Callable[[Path], tuple[Path, Path]], dict[str, Any], st
     "an append to a single file": (
         lambda root: (rows_in(root), root / "scored.parquet"),
         {"overwrite": "append"},
-        "is a file, which rows cannot be added to",
+        "tables of this format cannot be appended to",
     ),
     "a text file": (
         lambda root: (lake_in(root), note(root / "scored")),

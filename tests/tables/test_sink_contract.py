@@ -28,6 +28,7 @@ from backends import (
 from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
 
 import probclass_core as pc
+from probclass_core.io.table import Source
 
 
 def no_leftovers(sink: pc.TableRef) -> bool:
@@ -348,12 +349,16 @@ def test_rows_with_other_columns_are_refused_and_change_nothing(
     assert no_leftovers(sink)
 
 
-class LeakyTable:
+class LeakyTable(Source):
     """A plugin's table that ignores the requested partition."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = pc.open_table(table)
-        self.schema, self.uri, self.partition_columns = table.schema, None, ["month"]
+        self.partition_columns = ["month"]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._table.schema
 
     def partitions(self, where: Any = None) -> list[dict[str, str]]:
         return [JANUARY, FEBRUARY]

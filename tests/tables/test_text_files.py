@@ -390,7 +390,7 @@ def test_a_sink_that_the_pattern_of_the_source_matches_is_refused(tmp_path: Path
         ("scored.xlsx", r"one '\.parquet' file or a directory of them; name .*'scored\.parquet'"),
         ("scored.parquet.gz", r"one '\.parquet' file or a directory of them"),
         ("scored.PARQUET", r"one '\.parquet' file or a directory of them"),
-        ("memory://scored.csv", "a CSV file cannot be written on an object store; name a local"),
+        ("memory://scored.csv", "a single file cannot be written on an object store; name a local"),
         ("memory://scored.xlsx", r"one '\.parquet' file or a directory of them"),
         ("memory://scored.parquet", "a single file cannot be written on an object store"),
     ],
@@ -434,7 +434,7 @@ def test_a_failed_scoring_leaves_the_csv_file_as_it_was(tmp_path: Path) -> None:
         ({"overwrite": "never"}, "already exists"),
         ({"overwrite": "append"}, "cannot be appended to; score with overwrite='partition'"),
         ({"partition": {"night": True}}, "is a file and cannot have partitions"),
-        ({"sink": tmp_path / "bad"}, "bad is a directory of text files; write to another"),
+        ({"sink": tmp_path / "bad"}, "bad is a directory; write to another"),
     ]
     for changed, message in attempts:
         options = {"source": trips(), "sink": sink, **changed}
@@ -447,17 +447,17 @@ def test_a_failed_scoring_leaves_the_csv_file_as_it_was(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 import probclass_core as pc
-from probclass_core.io.text import sink
+from probclass_core.io.commit import file_sink
 
 when, source, target = sys.argv[1:]
-put_in_place = sink.put_in_place
+put_in_place = file_sink.put_in_place
 
 def put_in_place_and_die(*paths):
     if when == "after":
         put_in_place(*paths)
     os.kill(os.getpid(), signal.SIGKILL)
 
-sink.put_in_place = put_in_place_and_die
+file_sink.put_in_place = put_in_place_and_die
 model = pc.fit(source, pc.ModelSpec("payment", [pc.Block("gaussian_diagonal", ["fare"])]))
 pc.score(model, source, target)
 """

@@ -148,8 +148,8 @@ def formats(as_json: Json = False) -> None:
         {
             "name": table_format.name,
             "summary": table_format.summary,
-            "written": table_format.sink is not None,
-            "cleaned": table_format.leftovers is not None,
+            "written": table_format.can("sink"),
+            "cleaned": table_format.can("leftovers"),
         }
         for table_format in registry().table_formats.values()
     ]

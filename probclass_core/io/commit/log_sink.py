@@ -12,7 +12,7 @@ import copy
 import json
 import random
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 from probclass_core.errors import TableError, TableMismatchError, one_line
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
 from probclass_core.io.commit.records import COMMIT_KEY, complete_commits, read_commit_record
-from probclass_core.io.commit.schemas import EvolvingColumns, cast_exactly
+from probclass_core.io.commit.schemas import EvolvingSink, cast_exactly
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import sync, sync_names
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import ColumnChanges, partition_schema
+from probclass_core.io.sink import ColumnChanges, CommitRecord, partition_schema
 
 LogTable = TypeVar("LogTable")
 """The table object of a format's own library, at one version."""
@@ -101,7 +101,7 @@ def partition_key(values: Mapping[str, Any]) -> frozenset[Any]:
     return frozenset(values.items())
 
 
-class LogSink(EvolvingColumns, ABC, Generic[LogTable]):
+class LogSink(EvolvingSink, Generic[LogTable]):
     """A `Sink` for one partition, or a whole unpartitioned table, of a format with a log.
 
     Args:
@@ -113,7 +113,7 @@ class LogSink(EvolvingColumns, ABC, Generic[LogTable]):
     """
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
-        self.ref = ref
+        super().__init__(ref, partition)
         self._records: dict[str, Mapping[str, Any] | None] = {}
         self._of_siblings: _Shared[LogTable] | None = None
         self._shared: _Shared[LogTable] | None = None
@@ -154,13 +154,11 @@ class LogSink(EvolvingColumns, ABC, Generic[LogTable]):
     def exists(self) -> bool:
         return bool(self._planned_files())
 
-    @property
-    def commit_record(self) -> dict[str, Any] | None:
-        records = self._complete_commits(self._planned_table(), self._planned_files())
-        return records[0] if len(records) == 1 else None
+    def commits(self) -> Sequence[CommitRecord | None]:
+        return self._complete_commits(self._planned_table(), self._planned_files())
 
     def commit_records(self) -> list[Mapping[str, Any]]:
-        """See `AppendableSink`; verdicts follow from other partitions and are only in the log."""
+        """See `Sink`; verdicts follow from other partitions and are only in the log."""
         table = self._planned_table()
         records = self.commit_records_in(table)
         if table is None or not records:
@@ -277,14 +275,9 @@ class LogSink(EvolvingColumns, ABC, Generic[LogTable]):
         )
 
     def stage(
-        self, schema: pa.Schema, commit: Mapping[str, Any]
+        self, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool = False
     ) -> AbstractContextManager[StagedFiles[LogTable]]:
-        return closing(StagedFiles(self, schema, commit, append=False))
-
-    def stage_append(
-        self, schema: pa.Schema, commit: Mapping[str, Any]
-    ) -> AbstractContextManager[StagedFiles[LogTable]]:
-        return closing(StagedFiles(self, schema, commit, append=True))
+        return closing(StagedFiles(self, schema, commit, append=append))
 
     def remove(self) -> None:
         table = self.load()

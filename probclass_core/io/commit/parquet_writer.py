@@ -20,6 +20,7 @@ from probclass_core.errors import TableError
 from probclass_core.io.commit.records import COMMIT_KEY, SUMMARY_KEY
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.retry import retry
+from probclass_core.io.sink import StagedPart, StagedPartition
 
 _ROW_GROUP = BATCH_ROWS
 
@@ -33,11 +34,11 @@ def unique_names(count: int) -> list[str]:
     return [f"{prefix}{number:04x}" for number in range(count)]
 
 
-class ParquetPart:
+class ParquetPart(StagedPart):
     """One Parquet file of a commit; a row group is written while the next one is collected.
 
     The file is created with its first rows. Until then the object can be pickled; see
-    `io.table.StagedPart`.
+    `io.sink.StagedPart`.
 
     Args:
         path: path of the new file.
@@ -76,11 +77,6 @@ class ParquetPart:
         self._being_written: Future[None] | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows.
-
-        Raises:
-            TableError: if this batch or an earlier one cannot be written.
-        """
         if not batch.num_rows:
             return
         self._pending.append(batch)
@@ -196,7 +192,7 @@ def _values_repeat(column: pa.Array) -> bool:
     return distinct <= rows / 8
 
 
-class StagedParquet:
+class StagedParquet(StagedPartition):
     """Staged rows in one or more Parquet files."""
 
     _parts: Sequence[ParquetPart] = ()

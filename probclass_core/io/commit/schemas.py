@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping
-from typing import Any, Self
+from collections.abc import Collection
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.types import common_type, map_type
 from probclass_core.errors import TableMismatchError, one_line, one_of
-from probclass_core.io.table import ColumnChanges
+from probclass_core.io.sink import ColumnChanges, Sink
 
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 
 
-class EvolvingColumns:
+class EvolvingSink(Sink):
     """Base of sinks that compare rows with the columns of their table, which may gain columns."""
 
-    partition: Mapping[str, Any]
+    appends = True
     _may_add: frozenset[str] | None = None
 
     def evolving(self, columns: Collection[str]) -> Self:
-        """See `EvolvingSink`."""
         evolving = copy.copy(self)
         evolving._may_add = frozenset(columns)
         return evolving

@@ -82,6 +82,9 @@ class IcebergFiles(AdaptedFiles):
             version=version,
         )
 
+    def location_of(self, fragment: ds.Fragment) -> str:
+        return str(self._tasks[fragment.path].file.file_path).removeprefix("file://")
+
     def _match(self, file_schema: pa.Schema) -> tuple[StoredColumn, ...]:
         has_ids = any(field_id(field) is not None for field in file_schema)
         match = ColumnMatch(

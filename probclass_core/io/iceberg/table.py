@@ -6,7 +6,6 @@ import copy
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any, Self
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ from probclass_core.io.filters import Where, expression, typed_conditions
 from probclass_core.io.footers import FooterCache
 from probclass_core.io.iceberg.files import IcebergFiles, arrow_schema
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import Plan
+from probclass_core.io.table import Plan, Source
 
 SCHEME = "iceberg://"
 
@@ -39,7 +38,7 @@ _PREDICATES: Mapping[str, Callable[..., ice.BooleanExpression]] = {
 }
 
 
-class IcebergTable:
+class IcebergTable(Source):
     """An Iceberg table at the snapshot that a reference names, or at its newest.
 
     A plan reads only the files that the manifests do not rule out: by partition values, and by the
@@ -54,8 +53,6 @@ class IcebergTable:
         TableError: if there is no such table or snapshot.
     """
 
-    has_footers = True
-
     def __init__(self, ref: TableRef) -> None:
         self.uri = ref.uri
         self._ref = ref
@@ -68,10 +65,10 @@ class IcebergTable:
             self._scan = self._table.scan(snapshot_id=pinned)
             self._columns = self._scan.projection()
             self._schema = arrow_schema(self._columns)
+            self.partition_columns = self._partition_columns()
         self._footer_cache: FooterCache | None = None
 
     def with_footer_cache(self, cache: FooterCache) -> Self:
-        """Return the same table with plans that open no file whose footer is in the cache."""
         table = copy.copy(self)
         table._footer_cache = cache
         return table
@@ -80,27 +77,25 @@ class IcebergTable:
     def schema(self) -> pa.Schema:
         return self._schema
 
-    @cached_property
-    def partition_columns(self) -> Sequence[str]:
+    def _partition_columns(self) -> list[str]:
         """The columns whose values partition every file, in the order of the newest partitioning.
 
         A file of an earlier partitioning may contain rows with different values of a column, and
         so may a file partitioned by the month or a hash of it; such columns are left out.
         """
-        with translate_iceberg_errors(self._ref):
-            manifests = [] if self._snapshot is None else self._snapshot.manifests(self._table.io)
-            specs = self._table.specs()
-            used = [specs[number] for number in {file.partition_spec_id for file in manifests}]
-            by_value = [
-                {f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
-                for spec in (self._table.spec(), *used)
-            ]
-            shared = set.intersection(*by_value)
-            names = [
-                self._columns.find_column_name(field.source_id) or ""
-                for field in self._table.spec().fields
-                if field.source_id in shared
-            ]
+        manifests = [] if self._snapshot is None else self._snapshot.manifests(self._table.io)
+        specs = self._table.specs()
+        used = [specs[number] for number in {file.partition_spec_id for file in manifests}]
+        by_value = [
+            {f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform)}
+            for spec in (self._table.spec(), *used)
+        ]
+        shared = set.intersection(*by_value)
+        names = [
+            self._columns.find_column_name(field.source_id) or ""
+            for field in self._table.spec().fields
+            if field.source_id in shared
+        ]
         return [name for name in names if name in self._schema.names]
 
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
@@ -119,16 +114,10 @@ class IcebergTable:
             columns, partition=partition, where=where, allow_dictionaries=allow_dictionaries
         )
 
-    def file_fragments(
+    def parquet_files(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None
-    ) -> list[ds.Fragment]:
-        """Return the files that may contain such rows; see `DatasetTable.file_fragments`."""
-        return self._files(partition, where).file_fragments(partition=partition, where=where)
-
-    def location_of(self, fragment: ds.Fragment) -> str:
-        """Return the path or URI of a file; see `DatasetTable.location_of`."""
-        scheme, remote, _ = self._table.location().partition("://")
-        return f"{scheme}://{fragment.path}" if remote and scheme != "file" else str(fragment.path)
+    ) -> Sequence[tuple[str, ds.Fragment]] | None:
+        return self._files(partition, where).parquet_files(partition=partition, where=where)
 
     def _files(self, partition: Mapping[str, Any] | None, where: Where) -> IcebergFiles:
         """Return the files that may contain such rows.
@@ -143,7 +132,7 @@ class IcebergTable:
                 self._table,
                 self._columns,
                 list(pruned.plan_files()) or list(self._scan.plan_files()),
-                uri=self.uri,
+                uri=self._ref.uri,
                 partition_columns=self.partition_columns,
                 version=None if self._snapshot is None else self._snapshot.snapshot_id,
             )

@@ -10,5 +10,6 @@ partitions      folder names and partition values
 digests         digests of units and files
 manifests       lists of the files of a partition on an object store
 directory_sink  write a partition on a local disk, committed by a rename
+file_sink       write one file on a local disk
 object_sink     write a partition on an object store, committed by one PUT
 """

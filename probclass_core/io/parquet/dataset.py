@@ -41,7 +41,7 @@ from probclass_core.io.parquet.partitions import (
 )
 from probclass_core.io.parquet.units import FilePart, divide_into_units, unit_of
 from probclass_core.io.retry import retry
-from probclass_core.io.table import Plan, columns_and_filter
+from probclass_core.io.table import Plan, Source, columns_and_filter
 
 _CONCURRENT_FOOTERS = 16
 """Footers of remote files that are read at the same time."""
@@ -56,7 +56,7 @@ _ANY = object()
 """Stands for all values of a partition column."""
 
 
-class DatasetTable:
+class DatasetTable(Source):
     """A table of the rows of a pyarrow dataset.
 
     Args:
@@ -69,12 +69,7 @@ class DatasetTable:
             its path, for formats whose files never change.
         version: version of the table, or None if its format has no versions.
         files_change: whether a file may be replaced by another under its name.
-
-    Attributes:
-        has_footers: whether the files are Parquet files.
     """
-
-    has_footers = True
 
     def __init__(
         self,
@@ -99,7 +94,6 @@ class DatasetTable:
         )
 
     def with_footer_cache(self, cache: FooterCache) -> Self:
-        """Return the same table with plans that open no file whose footer is in the cache."""
         table = copy.copy(self)
         table._footer_cache = None if self.uri is None else cache
         return table
@@ -209,21 +203,12 @@ class DatasetTable:
         """Return the columns of the table that a file has."""
         return list(file.schema.names)
 
-    def file_fragments(
+    def parquet_files(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None
-    ) -> list[ds.Fragment]:
-        """Return the files that may contain such rows, by path, with their footers in memory.
-
-        Args:
-            partition: as for `plan`.
-            where: as for `plan`.
-
-        Raises:
-            TableError: if there is no such file, or a footer cannot be read.
-        """
+    ) -> Sequence[tuple[str, ds.Fragment]] | None:
         fragments = self._matching_fragments(partition, where)
         self._read_footers(fragments)
-        return fragments
+        return [(self.location_of(fragment), fragment) for fragment in fragments]
 
     def location_of(self, fragment: ds.Fragment) -> str:
         """Return the path or URI of a file."""

@@ -15,18 +15,15 @@ import copy
 import errno
 import json
 import os
-import re
-import shutil
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from probclass_core.errors import TableError, TableMismatchError
+from probclass_core.errors import TableMismatchError
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet
 from probclass_core.io.commit.records import (
     COMMIT_KEY,
@@ -34,50 +31,45 @@ from probclass_core.io.commit.records import (
     complete_commits,
     read_commit_record,
 )
-from probclass_core.io.commit.schemas import EvolvingColumns, common_columns
-from probclass_core.io.commit.swap import put_in_place, retired_path
+from probclass_core.io.commit.schemas import EvolvingSink, common_columns
+from probclass_core.io.commit.staging import CONTENT, staging_folder
+from probclass_core.io.commit.swap import put_in_place
 from probclass_core.io.errors import translate_write_errors
-from probclass_core.io.local_files import folder_leftover, remove_abandoned, sync, sync_names
+from probclass_core.io.local_files import sync, sync_names
 from probclass_core.io.parquet.manifests import COMMITS
 from probclass_core.io.parquet.partitions import hive_folder, hive_segment
-from probclass_core.io.references import Leftover
-from probclass_core.io.table import ColumnChanges
+from probclass_core.io.references import TableRef
+from probclass_core.io.sink import ColumnChanges, CommitRecord
 
 SUCCESS_FILE = "_SUCCESS"
 _SUMMARIES = "_summary"
 SUMMARY_FILE = f"{_SUMMARIES}.parquet"
-STAGING_PREFIX = "_staging-"
-CONTENT = "content"
 REMOVED = "removed"
 
 
-class ParquetSink(EvolvingColumns):
+class DirectorySink(EvolvingSink):
     """A partition of a directory of Parquet files, or a whole unpartitioned table.
 
     Args:
-        root: directory of the table, or a single ``.parquet`` file.
+        ref: directory of the table.
         partition: values of the partition columns, outermost first; empty for a whole table.
 
     Raises:
         TableError: if the path contains something that a table must not replace.
     """
 
-    def __init__(self, root: Path, partition: Mapping[str, Any] | None = None) -> None:
-        self.root = root.resolve()  # a link stays, and its target is replaced
-        self.is_file = root.suffix == ".parquet" and not root.is_dir()
+    def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
+        super().__init__(ref, partition)
+        self.root = Path(ref.uri).resolve()  # a link stays, and its target is replaced
         self._checked: set[tuple[Path, str]] = set()
-        self._open(partition or {})
+        self._open(partition)
 
     def _open(self, partition: Mapping[str, Any]) -> None:
         self.partition = dict(partition)
-        if self.is_file and self.partition:
-            raise TableMismatchError(
-                f"{self.root} is a file and cannot have partitions; name a directory."
-            )
         self.target = self.root / hive_folder(self.partition)
         self._check_target()
 
-    def sibling(self, partition: Mapping[str, Any]) -> ParquetSink:
+    def sibling(self, partition: Mapping[str, Any]) -> Self:
         sibling = copy.copy(self)
         sibling._open(partition)
         return sibling
@@ -94,7 +86,7 @@ class ParquetSink(EvolvingColumns):
         """Check that a partition gets next to its like, and a table where no partitions are."""
         level = self.root
         for path in (self.root, self.target):
-            if path.exists() and not self.is_file and not path.is_dir():
+            if path.exists() and not path.is_dir():
                 raise TableMismatchError(
                     f"{path} is a file; name a directory for the scored table, or a .parquet file."
                 )
@@ -104,7 +96,7 @@ class ParquetSink(EvolvingColumns):
                 f"{COMMITS}; write to another directory, or move {COMMITS} away."
             )
         for name in self.partition:
-            # Siblings share the levels, for to list them for each takes quadratic time.
+            # Siblings share the levels, listing them for each would take quadratic time.
             entries = () if (level, name) in self._checked else _visible_entries(level)
             others = [path for path in entries if not path.name.startswith(f"{name}=")]
             if others:
@@ -121,22 +113,12 @@ class ParquetSink(EvolvingColumns):
                 "here; give the partition to replace, or another directory."
             )
 
-    @property
-    def commit_record(self) -> dict[str, Any] | None:
-        records = self._complete_commits()
-        return records[0] if len(records) == 1 else None
-
-    def commit_records(self) -> list[dict[str, Any]]:
-        return [record for record in self._complete_commits() if record is not None]
-
-    def _complete_commits(self) -> list[dict[str, Any] | None]:
-        """See `complete_commits`; what footers cannot contain is in files of summaries.
+    def commits(self) -> Sequence[CommitRecord | None]:
+        """See `Sink.commits`; what footers cannot contain is in files of summaries.
 
         That is the summary of several parts, and the verdicts on one.
         """
-        commits = complete_commits(self._file_records())
-        if self.is_file:
-            return commits
+        commits = complete_commits(map(read_commit_record, _visible_entries(self.target)))
         found = [read_commit_record(path) for path in self.target.glob(f"{_SUMMARIES}*.parquet")]
         summaries = {one["commit_id"]: {**one, "rows": None} for one in found if one is not None}
         return [
@@ -144,16 +126,9 @@ class ParquetSink(EvolvingColumns):
             for record in commits
         ]
 
-    def _file_records(self) -> list[dict[str, Any] | None]:
-        """Return the commit record of each file, or None for a file of another writer."""
-        files = [self.root] if self.is_file else _visible_entries(self.target)
-        return [read_commit_record(path) for path in files]
-
     def check_columns(
         self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
     ) -> ColumnChanges:
-        if self.is_file:
-            return ColumnChanges()
         folders = {self.root / hive_folder(one) for one in replaced}
         existing = common_columns(
             _first_schema(_data_files(self.root, folders)),
@@ -161,54 +136,27 @@ class ParquetSink(EvolvingColumns):
         )
         return self.compare_columns(str(self.root), schema, existing, exact_types=False)
 
+    @contextmanager
     def stage(
-        self, schema: pa.Schema, commit: Mapping[str, Any]
-    ) -> AbstractContextManager[StagedDirectory]:
-        return self._stage(schema, commit, append=False)
-
-    def stage_append(
-        self, schema: pa.Schema, commit: Mapping[str, Any]
-    ) -> AbstractContextManager[StagedDirectory]:
-        if self.is_file:
-            raise TableMismatchError(
-                f"{self.root} is a file, which rows cannot be added to; name a directory."
-            )
-        return self._stage(schema, commit, append=True)
+        self, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool = False
+    ) -> Iterator[StagedDirectory]:
+        with (
+            staging_folder(self.root, self._staging_parent()) as folder,
+            closing(StagedDirectory(self, folder, schema, commit, append=append)) as staged,
+        ):
+            yield staged
 
     def remove(self) -> None:
-        with self._staging_folder() as folder, translate_write_errors(self.location):
+        with (
+            staging_folder(self.root, self._staging_parent()) as folder,
+            translate_write_errors(self.location),
+        ):
             with suppress(FileNotFoundError):
                 self.target.rename(folder / REMOVED)
             for parent in self.target.parents[: max(len(self.partition) - 1, 0)]:
                 with suppress(OSError):  # other partitions are in it
                     parent.rmdir()
             sync_names(self.target)
-
-    @contextmanager
-    def _stage(
-        self, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool
-    ) -> Iterator[StagedDirectory]:
-        with (
-            self._staging_folder() as folder,
-            closing(StagedDirectory(self, folder, schema, commit, append=append)) as staged,
-        ):
-            yield staged
-
-    @contextmanager
-    def _staging_folder(self) -> Iterator[Path]:
-        """A new folder next to the table, which is removed in the end with what is in it."""
-        parent = self._staging_parent()
-        directory = parent / f"{STAGING_PREFIX}{self.root.name}-{uuid.uuid4().hex}"
-        try:
-            parent.mkdir(parents=True, exist_ok=True)
-            remove_abandoned(staging_folders(self.root))
-            directory.mkdir()
-        except OSError as error:
-            raise TableError(f"cannot write to {parent}: {error.strerror}.") from error
-        try:
-            yield directory
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
 
     def _staging_parent(self) -> Path:
         """Return the folder of the table, for polars and duckdb read every folder in a table.
@@ -228,7 +176,7 @@ class StagedDirectory(StagedParquet):
 
     def __init__(
         self,
-        sink: ParquetSink,
+        sink: DirectorySink,
         directory: Path,
         schema: pa.Schema,
         commit: Mapping[str, Any],
@@ -244,7 +192,7 @@ class StagedDirectory(StagedParquet):
 
     def parts(self, count: int) -> Sequence[ParquetPart]:
         # Added rows are one file, because one rename adds it.
-        count = 1 if self._append or self._sink.is_file else count
+        count = 1 if self._append else count
         paths = [self._content / self._file_name(number, count) for number in range(count)]
         self._parts = [
             ParquetPart(
@@ -255,8 +203,6 @@ class StagedDirectory(StagedParquet):
         return self._parts
 
     def _file_name(self, number: int, count: int) -> str:
-        if self._sink.is_file:
-            return self._sink.root.name
         if self._append:
             # Two attempts at one commit write one file: the later replaces the earlier.
             return f"part-{self._commit['commit_id'][:32]}.parquet"
@@ -268,24 +214,19 @@ class StagedDirectory(StagedParquet):
         for part in self._parts:
             part.finish_file()  # also without rows: all files of a commit must exist
         with translate_write_errors(self._sink.location):
-            if self._sink.is_file and summary and "verdicts" in summary:
-                self._write_again(paths[0], summary)
             for path in paths:
                 sync(path)
             target = self._sink.target
             target.parent.mkdir(parents=True, exist_ok=True)
-            if self._sink.is_file:
-                put_in_place(paths[0], target)
+            # Else it is in the footer of the only file, except for what follows from others.
+            if summary and (len(paths) > 1 or "verdicts" in summary):
+                self._write_summary(summary)
+            (self._content / SUCCESS_FILE).touch()
+            sync(self._content)
+            if self._append:
+                self._add(paths[0], target)
             else:
-                # Else it is in the footer of the only file, except for what follows from others.
-                if summary and (len(paths) > 1 or "verdicts" in summary):
-                    self._write_summary(summary)
-                (self._content / SUCCESS_FILE).touch()
-                sync(self._content)
-                if self._append:
-                    self._add(paths[0], target)
-                else:
-                    put_in_place(self._content, target)
+                put_in_place(self._content, target)
             sync_names(target)
 
     def _write_summary(self, summary: Mapping[str, Any]) -> None:
@@ -304,20 +245,6 @@ class StagedDirectory(StagedParquet):
             if self._append
             else SUMMARY_FILE
         )
-
-    def _write_again(self, path: Path, summary: Mapping[str, Any]) -> None:
-        """Write the rows of a file again with a summary in the footer, which cannot be changed."""
-        part = ParquetPart(
-            path.with_name(f"{path.name}.again"),
-            self._schema,
-            self._commit,
-            location=self._sink.location,
-        )
-        with pq.ParquetFile(path) as file, closing(part):
-            for batch in file.iter_batches():
-                part.write(pa.record_batch(batch.columns, schema=self._schema))
-            part.finish(summary)
-        Path(part.path).replace(path)
 
     def _add(self, path: Path, target: Path) -> None:
         """Add a file by one rename: of the folder if there is no partition, else of the file."""
@@ -359,28 +286,3 @@ def _first_schema(files: Iterable[Path]) -> pa.Schema | None:
         with suppress(OSError, pa.ArrowException):  # readers of the table will report it
             return pq.read_schema(path)
     return None
-
-
-def staging_leftovers(root: Path) -> list[Leftover]:
-    """List what writers of a table have staged next to it or in it, live writers included."""
-    leftovers = []
-    for folder in staging_folders(root):
-        with suppress(FileNotFoundError):  # its writer has just finished
-            leftovers.append(folder_leftover(folder))
-    return leftovers
-
-
-def staging_folders(root: Path) -> Iterator[Path]:
-    """Find the staging folders of a table that no reader needs.
-
-    A folder with a retired partition is left out: its writer was killed between the two renames of
-    a file system that cannot exchange names, and the folder has the only copy.
-    """
-    root = root.resolve()
-    name = re.compile(rf"{STAGING_PREFIX}{re.escape(root.name)}-[0-9a-f]{{32}}")
-    for parent in (root.parent, root):
-        for folder in sorted(parent.glob(f"{STAGING_PREFIX}*")):
-            content = folder / CONTENT
-            retired = content.exists() and retired_path(content).exists()
-            if name.fullmatch(folder.name) and folder.is_dir() and not retired:
-                yield folder

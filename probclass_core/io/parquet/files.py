@@ -23,6 +23,7 @@ from probclass_core.io.footers import Footer
 from probclass_core.io.parquet.column_chunks import check_columns
 from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.retry import read_again, retry, skip_rows
+from probclass_core.io.table import Unit
 
 _CHUNK_ROWS = BATCH_ROWS
 """Consecutive row groups of a file are read together up to this many rows."""
@@ -324,7 +325,7 @@ class PlannedFile:
 
 
 @dataclass(frozen=True)
-class RowGroups:
+class RowGroups(Unit):
     """Some row groups of one file.
 
     Attributes:

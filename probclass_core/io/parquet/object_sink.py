@@ -23,7 +23,7 @@ from pyarrow.fs import FileInfo, FileType
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.leftovers import file_leftovers
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
-from probclass_core.io.commit.schemas import EvolvingColumns, common_columns
+from probclass_core.io.commit.schemas import EvolvingSink, common_columns
 from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
 from probclass_core.io.filesystem import is_file, open_location
@@ -38,10 +38,10 @@ from probclass_core.io.parquet.manifests import (
 from probclass_core.io.parquet.partitions import hive_folder, hive_segment
 from probclass_core.io.references import ABANDONED, Leftover, TableRef
 from probclass_core.io.retry import retry
-from probclass_core.io.table import ColumnChanges
+from probclass_core.io.sink import ColumnChanges, CommitRecord
 
 
-class ObjectSink(EvolvingColumns):
+class ObjectSink(EvolvingSink):
     """A partition of a table on an object store, or a whole unpartitioned table.
 
     Args:
@@ -54,6 +54,7 @@ class ObjectSink(EvolvingColumns):
     """
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
+        super().__init__(ref, partition)
         self.table = open_location(ref.uri, ref.options)
         if self.table.path.endswith(".parquet"):
             raise TableMismatchError(
@@ -90,20 +91,16 @@ class ObjectSink(EvolvingColumns):
         names = (info.base_name for info in self.visible_entries(self.folder))
         return any(not DATA_FILE.fullmatch(name) for name in names)
 
-    @property
-    def commit_record(self) -> dict[str, Any] | None:
-        manifests, records = self.manifests(), self.commit_records()
-        if len(manifests) != 1 or not records:
-            return None
-        added_to_others = manifests[0].appended is not None and self._has_other_files()
-        return None if added_to_others else records[0]
-
-    def commit_records(self) -> list[dict[str, Any]]:
+    def commits(self) -> Sequence[CommitRecord | None]:
+        manifests = self.manifests()
         present = {info.base_name for info in self.visible_entries(self.folder)}
-        return [
+        added_to_others = bool(manifests) and manifests[0].appended is not None
+        others = [None] if added_to_others and self._has_other_files() else []
+        return others + [
             {**manifest.commit, "rows": manifest.rows}
-            for manifest in self.manifests()
             if manifest.files and present.issuperset(manifest.files)
+            else None
+            for manifest in manifests
         ]
 
     def check_columns(
@@ -133,14 +130,9 @@ class ObjectSink(EvolvingColumns):
         return None
 
     def stage(
-        self, schema: pa.Schema, commit: Mapping[str, Any]
+        self, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool = False
     ) -> AbstractContextManager[StagedObjects]:
-        return closing(StagedObjects(self, schema, commit, append=False))
-
-    def stage_append(
-        self, schema: pa.Schema, commit: Mapping[str, Any]
-    ) -> AbstractContextManager[StagedObjects]:
-        return closing(StagedObjects(self, schema, commit, append=True))
+        return closing(StagedObjects(self, schema, commit, append=append))
 
     def remove(self) -> None:
         # A manifest that names no file: whatever a deletion leaves behind does not count.

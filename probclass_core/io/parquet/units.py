@@ -17,6 +17,7 @@ from probclass_core.arrow.arrays import joined
 from probclass_core.io.parquet.digests import unit_digest
 from probclass_core.io.parquet.files import PlannedFile, RowGroups, reopened
 from probclass_core.io.parquet.partitions import partition_of
+from probclass_core.io.table import Unit
 
 _UNIT_ROWS = 65_536
 """Small files of a partition are one unit up to this number of rows; average size of a unit of
@@ -90,7 +91,8 @@ def unit_of(parts: Sequence[RowGroups]) -> RowGroups | SmallFiles:
     """A unit of at least one part."""
     if len(parts) == 1:
         return parts[0]
-    return SmallFiles(tuple(map(_without_footer, parts)))
+    digest = unit_digest([part.digest for part in parts])
+    return SmallFiles(tuple(map(_without_footer, parts)), digest)
 
 
 def _without_footer(part: RowGroups) -> RowGroups:
@@ -101,22 +103,19 @@ def _without_footer(part: RowGroups) -> RowGroups:
 
 
 @dataclass(frozen=True)
-class SmallFiles:
-    """Several small files of a table, read one after another: a unit.
+class SmallFiles(Unit):
+    """Several small files of a table, read one after another.
 
     Attributes:
         parts: the rows of each file.
+        digest: see `io.table.Unit`.
     """
 
     parts: tuple[RowGroups, ...]
+    digest: str | None
 
     def __str__(self) -> str:
         return f"{len(self.parts)} files from {self.parts[0]} to {self.parts[-1]}"
-
-    @property
-    def digest(self) -> str | None:
-        """See `io.table.Unit`."""
-        return unit_digest([part.digest for part in self.parts])
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows; small files may be in one batch."""
@@ -124,7 +123,6 @@ class SmallFiles:
         return joined(batches, self.parts[0].batch_rows)
 
     def footer_counts(self, column: str) -> tuple[int, int] | None:
-        """See `RowGroups.footer_counts`."""
         rows = values = 0
         for part in self.parts:
             counted = part.footer_counts(column)

@@ -34,7 +34,7 @@ from probclass_core.io.parquet.files import PlannedFile, path_of
 from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.references import TableRef
 from probclass_core.io.retry import read_again, retry
-from probclass_core.io.table import Plan, columns_and_filter
+from probclass_core.io.table import Plan, Unit, columns_and_filter
 from probclass_core.io.text.csv import CsvFormat, give_type
 from probclass_core.io.text.json_lines import JsonLinesFormat
 from probclass_core.io.text.options import TextOptions
@@ -93,8 +93,6 @@ class TextTable(DatasetTable):
         schema: all columns, those of the partitions last.
         partition_columns: the columns that folder names give.
     """
-
-    has_footers = False
 
     def __init__(
         self,
@@ -162,14 +160,19 @@ class TextTable(DatasetTable):
         ]
         return Plan(schema, units, None, self._snapshot(files))
 
+    def parquet_files(
+        self, *, partition: Mapping[str, Any] | None = None, where: Where = None
+    ) -> None:
+        return None
+
     def _row_state(self, file: PlannedFile) -> str:
         options = json.dumps(self._format.options.identity(), sort_keys=True)
         return f"{file.state}\0{self._format.name}\0{options}"
 
 
 @dataclass(frozen=True)
-class TextFile:
-    """A text file: a unit of a table.
+class TextFile(Unit):
+    """A text file of a table.
 
     Attributes:
         version: the file in the state in which it was planned.

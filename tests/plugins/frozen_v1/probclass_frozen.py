@@ -115,9 +115,16 @@ class FrozenLikelihood:
         return result
 
 
-def open_lines(ref: pc.TableRef) -> Any:
-    """A table of JSON lines."""
-    return pc.open_table(pyarrow.json.read_json(ref.uri))
+class Lines(pc.TableFormat):
+    """JSON lines."""
+
+    name = "jsonl"
+
+    def recognizes(self, ref: pc.TableRef) -> bool:
+        return ref.uri.endswith(".jsonl")
+
+    def open(self, ref: pc.TableRef) -> Any:
+        return pc.open_table(pyarrow.json.read_json(ref.uri))
 
 
 @pc.hookimpl
@@ -127,11 +134,6 @@ def probclass_estimators() -> Iterable[type[pc.Estimator]]:
 
 
 @pc.hookimpl
-def probclass_table_formats() -> Iterable[pc.TableFormat]:
+def probclass_table_formats() -> Iterable[type[pc.TableFormat]]:
     """Registers JSON lines."""
-    yield pc.TableFormat(
-        name="jsonl",
-        summary="JSON lines",
-        recognizes=lambda ref: ref.uri.endswith(".jsonl"),
-        open=open_lines,
-    )
+    yield Lines
