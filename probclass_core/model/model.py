@@ -33,7 +33,7 @@ from probclass_core.arrow.arrays import (
     batch_rows,
     in_slices,
 )
-from probclass_core.arrow.bundle import Bundle
+from probclass_core.arrow.bundle import Bundle, json_digest
 from probclass_core.arrow.display import Part, Report
 from probclass_core.arrow.parts import (
     TimeZones,
@@ -75,6 +75,7 @@ from probclass_core.model.description import describe
 from probclass_core.model.posterior import Posterior, log_density, normalize
 from probclass_core.model.prior import prior_table
 from probclass_core.plugins.manager import find_estimator, origins
+from probclass_core.release import VERSION
 from probclass_core.spec.model_spec import ModelSpec, Prior, category_text
 
 _POSTFIT_TABLES = ("calibration", "density_quantiles")
@@ -111,6 +112,9 @@ class Model(Report, ModelMethods):
         block_weights: weights of blocks, or None; see the module `block_weights`.
         calibration: calibration table, or None; see the module `calibration`.
         density_quantiles: quantiles of log p(x), or None; see the module `density_quantiles`.
+        inputs: digest of what the model was made from, by which a `ModelStore` knows a training
+            again on another processor, where the last digits differ; None if that is unknown, as
+            for rows in memory and for a changed copy. Not part of the model's identity.
     """
 
     spec: ModelSpec
@@ -121,10 +125,23 @@ class Model(Report, ModelMethods):
     block_weights: pa.Table | None = None
     calibration: pa.Table | None = None
     density_quantiles: pa.Table | None = None
+    inputs: str | None = field(default=None, init=False, compare=False)
+
+    def made_from(self, *inputs: str | None) -> Model:
+        """Set `inputs` of a new model.
+
+        Args:
+            inputs: digests of what it was made from; None if one is unknown.
+        """
+        if None not in inputs:
+            origin = origins(block.estimator for block in self.spec.blocks)
+            digest = json_digest([VERSION, origin, self.spec.to_dict(), *inputs])
+            object.__setattr__(self, "inputs", digest)
+        return self
 
     @cached_property
     def id(self) -> str:
-        """Content id, 64 hexadecimal digits: equal fits have equal ids."""
+        """Content id, 64 hexadecimal digits: a checksum of the spec and all tables."""
         return self.to_bundle().content_id
 
     @cached_property

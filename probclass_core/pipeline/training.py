@@ -118,7 +118,8 @@ def train(
     for note in model.training.get("notes", ()):
         log.warning("%s", note)
     training = {**model.training, **rows.provenance}
-    return dataclasses.replace(model, spec=spec, training=training), statistics
+    model = dataclasses.replace(model, spec=spec, training=training)
+    return model.made_from(rows.plan.inputs), statistics
 
 
 @checks_arguments

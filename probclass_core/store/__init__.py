@@ -9,6 +9,7 @@ promotions        the ledger of promotions: what each alias named, when, by whom
 gate              whether a challenger is better than the champion
 evaluations       recorded evaluations of a version
 scorings          recorded scorings with a version
+trainings         which version a training made
 model_records     all records of a model, from one index
 packs             the statistics of many units in one Arrow IPC file
 statistics_cache  `StatisticsCache` finds, saves, lists and removes the statistics of units
@@ -21,6 +22,7 @@ statistics_cache  `StatisticsCache` finds, saves, lists and removes the statisti
     <store>/<model>/promotions/<alias>/<time>-<content id>.json      a promotion, or a refused one
     <store>/<model>/evaluations/<content id>/<digest>.json      result, and on which rows
     <store>/<model>/scorings/<time>-<digest>.json               partitions that were scored
+    <store>/<model>/trainings/<digest of the inputs>.json       the version that a training made
     <store>/<model>/index.json                     records in brief; see `model_records`
     <store>/_statistics/…                          cached statistics; see `statistics_cache`
 

@@ -73,7 +73,7 @@ def record_evaluation(
     if result.get("model_id") != version.id:
         raise StoreError(
             f"the evaluation is of model {str(result.get('model_id'))[:12]}, "
-            f"not of '{version.model}@{version.id[:12]}'."
+            f"not of '{version.model}@{version.id[:12]}'; load that version and evaluate it."
         )
     if len(json.dumps(result)) > _MAX_BYTES:
         result = _without_tables(result)

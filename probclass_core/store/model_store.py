@@ -82,6 +82,7 @@ from probclass_core.store.scorings import (
     new_partitions,
     record_partitions,
 )
+from probclass_core.store.trainings import record_training, version_of_training
 
 _ATTEMPTS = 20
 """Attempts at moving an alias before giving up when other processes move it first."""
@@ -151,7 +152,10 @@ class ModelStore:
         *,
         provenance: Mapping[str, Any] | None = None,
     ) -> ModelVersion:
-        """Save a model; if an equal one is stored already, return that version unchanged.
+        """Save a model; if it is stored already, return that version unchanged.
+
+        That is a version with the same content, or one that the same training made: with the same
+        spec, rows and release, on any processor; see `Model.inputs`.
 
         Args:
             model: model to save, or a fitted `ProbClassifier`.
@@ -164,7 +168,14 @@ class ModelStore:
                 stored version is damaged.
         """
         check_model_name(name)
-        bundle = (model if isinstance(model, Bundled) else as_model(model)).to_bundle()
+        made = model if isinstance(model, Bundled) else as_model(model)
+        inputs = made.inputs if isinstance(made, Model) else None
+        if inputs is not None:
+            known = version_of_training(self._files, name, inputs)
+            if known is not None and self._files.is_file(f"{name}/{known}/{MANIFEST}"):
+                self._bundle(name, known)  # raises an error if it is damaged
+                return self._version(name, known)
+        bundle = made.to_bundle()
         if bundle.kind != "model":
             raise StoreError(f"cannot save {bundle.kind} as a model; finalize it first.")
         recorded = {**bundle.provenance, **plain_json(provenance or {}, "provenance")}
@@ -176,6 +187,8 @@ class ModelStore:
             files = {**bundle.files(), MANIFEST: encode_record(manifest)}
             self._files.publish(folder, files)
             index_now_and_then(self._files, name, bundle.content_id)
+        if inputs is not None:
+            record_training(self._files, name, inputs, bundle.content_id)
         return self._version(name, bundle.content_id)
 
     def load(self, ref: str) -> Model:

@@ -79,18 +79,19 @@ def with_density_quantiles(
         return model.posterior(batch).log_density, _weights(model, batch)
 
     columns = _weight_columns(model)
-    batches, read = _map_batches(
+    batches, read, inputs = _map_batches(
         model, measure, source, columns, partition, where, workers, progress
     )
     densities, rows = LogDensities(), 0
     for log_density, weights in batches:
         densities.add(log_density, weights)
         rows += len(weights)
-    return dataclasses.replace(
+    measured = dataclasses.replace(
         model,
         density_quantiles=densities.table(),
         training={**model.training, "density_quantiles": {"rows": rows, **read}},
     )
+    return measured.made_from(model.inputs or model.id, "density_quantiles", inputs)
 
 
 @checks_arguments
@@ -151,7 +152,9 @@ def calibrate(
         return HeldOut(*(part[known] for part in parts))
 
     columns = (raw.spec.label, *_weight_columns(raw))
-    mapped, read = _map_batches(raw, measure, source, columns, partition, where, workers, progress)
+    mapped, read, inputs = _map_batches(
+        raw, measure, source, columns, partition, where, workers, progress
+    )
     batches = list(mapped)
     rows = sum(len(batch.truth) for batch in batches)
     if not any((batch.weights > 0.0).any() for batch in batches):
@@ -183,11 +186,12 @@ def calibrate(
         **json_values(losses),
         "mean_posterior": _mean_posterior(batches, fitted.table, raw),
     }
-    return dataclasses.replace(
+    calibrated = dataclasses.replace(
         raw,
         calibration=fitted.table,
         training={**model.training, "calibration": {**record, **read}},
     )
+    return calibrated.made_from(model.inputs or model.id, method, inputs)
 
 
 def _mean_posterior(
@@ -214,13 +218,13 @@ def _map_batches(
     where: Where,
     workers: int | None,
     progress: ProgressOption,
-) -> tuple[Iterator[Result], dict[str, Any]]:
-    """The results of `measure` for each batch, in order, and the provenance of the rows."""
+) -> tuple[Iterator[Result], dict[str, Any], str | None]:
+    """The results of `measure` for each batch, in order; provenance and digest of the rows."""
     selection = Selection(open_table(source), partition, where)
     plan = selection.plan(columns, model.spec.features)
     counter = RowCounter(progress, plan.rows)
     batches = counter.count(plan.batches(model.batch_rows))
-    return ordered_map(measure, batches, workers), selection.provenance(plan)
+    return ordered_map(measure, batches, workers), selection.provenance(plan), plan.inputs
 
 
 def _weight_columns(model: Model) -> tuple[str, ...]:

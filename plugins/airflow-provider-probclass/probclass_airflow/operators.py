@@ -43,7 +43,8 @@ _ERRORS = ("log_loss_error", "log_loss_gain_error")
 class ProbClassTrainOperator(ProbClassOperator):
     """Fit a model on a table, save it under its content id, and point an alias at it.
 
-    The same rows and spec give the same id, so a retry or a rerun adds nothing to the store.
+    The same rows, spec and release give the same version: a retry or a rerun adds nothing to the
+    store.
 
     Args:
         spec: the model, as a dict for `ModelSpec.from_dict` or the path of a TOML, YAML or JSON
