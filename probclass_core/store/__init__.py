@@ -10,7 +10,7 @@ gate              whether a challenger is better than the champion
 evaluations       recorded evaluations of a version
 scorings          recorded scorings with a version
 trainings         which version a training made
-model_records     all records of a model, from one index
+model_records     all records of a model
 packs             the statistics of many units in one Arrow IPC file
 statistics_cache  `StatisticsCache` finds, saves, lists and removes the statistics of units
 
@@ -23,7 +23,6 @@ statistics_cache  `StatisticsCache` finds, saves, lists and removes the statisti
     <store>/<model>/evaluations/<content id>/<digest>.json      result, and on which rows
     <store>/<model>/scorings/<time>-<digest>.json               partitions that were scored
     <store>/<model>/trainings/<digest of the inputs>.json       the version that a training made
-    <store>/<model>/index.json                     records in brief; see `model_records`
     <store>/_statistics/…                          cached statistics; see `statistics_cache`
 
 A content id is 64 hex digits and ``aliases`` is not, so the two never clash; the name of a model

@@ -1,14 +1,11 @@
-"""All records of a model, read with one listing and one index.
+"""All records of a model: one listing, and the files that this process has not read yet.
 
-Records never change, so ``index.json`` in the folder of the model repeats many of them, in brief:
-evaluations without tables, scorings without histograms. A record that the index does not have is
-read from its own file, and so is every record if the index is missing or damaged. Writers of
-records replace the index now and then; readers never write.
+A record is kept in brief, evaluations without tables and scorings without histograms, with size and
+time of its file: records do not change, but aliases do.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import OrderedDict
@@ -32,26 +29,20 @@ from probclass_core.store.references import Alias, ModelVersion, is_id
 from probclass_core.store.scorings import FOLDER as SCORINGS
 from probclass_core.store.scorings import ScoringRecord, brief_scoring
 
-INDEX = "index.json"
 ALIASES = "aliases"
 MANIFEST = "manifest.json"
-_FORMAT = 1
-_ONE_IN = 32
-"""A writer replaces the index after about one record of this many."""
-_MAX_INDEX_BYTES = 2**28
-_MAX_INDEX_LEVELS = 110
 _SETTLED_NS = 60 * 10**9
 """Age from which the size and time of an alias's file say whether it was replaced."""
 _READERS = 16
-"""Threads that read records which the index does not have; as few are read without the index."""
+"""Threads that read records."""
 _RECORDS_CACHED = 250_000
 """Most records of all models in the memory of this process."""
 
 _State = tuple[int, int | None]
 """Size and modification time of a file, in bytes and nanoseconds."""
 _Record = ModelVersion | Alias | EvaluationRecord | ScoringRecord | Promotion
-_Known = dict[str, tuple[_State, dict[str, Any], _Record]]
-"""By path in the folder of the model: the state of the file, its values in brief, the record."""
+_Known = dict[str, tuple[_State, _Record]]
+"""By path in the folder of the model: the state of the file, and the record."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,12 +81,12 @@ def read_model_records(files: Location, model: str) -> ModelRecords:
         StoreError: if the folder of the model cannot be listed.
     """
     known, damaged = _read_all(files, model)
-    records = [record for _, _, record in known.values()]
+    records = [record for _, record in known.values()]
     aliases = {record.alias: record for record in records if isinstance(record, Alias)}
     versions = [record for record in records if isinstance(record, ModelVersion)]
     evaluations = [record for record in records if isinstance(record, EvaluationRecord)]
     scorings = [record for record in records if isinstance(record, ScoringRecord)]
-    entries = {path: one for path, (_, _, one) in known.items() if isinstance(one, Promotion)}
+    entries = {path: one for path, (_, one) in known.items() if isinstance(one, Promotion)}
     promotions = [entry for entry in entries.values() if entry.action == "refused"]
     for alias in aliases.values():
 
@@ -113,25 +104,6 @@ def read_model_records(files: Location, model: str) -> ModelRecords:
         promotions=sorted(promotions, key=lambda entry: (entry.time, entry.alias)),
         damaged=sorted(damaged),
     )
-
-
-def write_index(files: Location, model: str) -> int:
-    """Replace the index of a model, and return the number of records in it.
-
-    Raises:
-        StoreError: if the file system refuses.
-    """
-    known, _ = _read_all(files, model)
-    records = {path: [*state, values] for path, (state, values, _) in _settled(known).items()}
-    text = json.dumps({"format": _FORMAT, "records": records}, separators=(",", ":"))
-    files.write(f"{model}/{INDEX}", text.encode(), durable=False)
-    return len(records)
-
-
-def index_now_and_then(files: Location, model: str, digest: str) -> None:
-    """Replace the index of a model after a new record, if the record's digest is one of few."""
-    if int(digest[-4:], 16) % _ONE_IN == 0:
-        write_index(files, model)
 
 
 def alias_from(name: str, values: Mapping[str, Any]) -> Alias:
@@ -173,8 +145,6 @@ def _read_all(files: Location, model: str) -> tuple[_Known, list[str]]:
         else:
             listed[path] = state
     cached = _CACHE.get(place, {})
-    if sum(path not in cached for path in listed) > _READERS:
-        cached = _indexed(files, model, listed) | cached
     known = {
         path: cached[path]
         for path, state in listed.items()
@@ -188,7 +158,7 @@ def _read_all(files: Location, model: str) -> tuple[_Known, list[str]]:
             if isinstance(one, str):
                 damaged.append(one)
             elif one is not None:
-                known[path] = (listed[path], *one)
+                known[path] = listed[path], one
     with _CACHE_LOCK:
         _CACHE[place] = _settled(known)
         _CACHE.move_to_end(place)
@@ -255,13 +225,12 @@ def _state(path: str) -> _State | str | None:
     return "it is a folder" if S_ISDIR(status.st_mode) else "it is not a regular file"
 
 
-def _read(files: Location, model: str, path: str) -> tuple[dict[str, Any], _Record] | str | None:
-    """Values in brief and record of a file; a sentence if it is damaged, None if it is gone."""
+def _read(files: Location, model: str, path: str) -> _Record | str | None:
+    """The record of a file in brief; a sentence if it is damaged, None if it is gone."""
     try:
         values = read_record(files, f"{model}/{path}")
         _record(model, path, values)
-        values = _brief(path, values)
-        return values, _record(model, path, values)
+        return _record(model, path, _brief(path, values))
     except FileNotFoundError:  # deleted since it was listed
         return None
     except ValueError as reason:
@@ -273,28 +242,6 @@ def _read(files: Location, model: str, path: str) -> tuple[dict[str, Any], _Reco
 def _sentence(files: Location, model: str, path: str, reason: str) -> str:
     place = files.uri_of(f"{model}/{path}")
     return f"{place} is damaged ({reason}); restore it from a copy, or remove it."
-
-
-def _indexed(files: Location, model: str, listed: Mapping[str, _State]) -> _Known:
-    """The records of the index; none if it is missing, damaged, or of another release."""
-    try:
-        index = read_record(
-            files, f"{model}/{INDEX}", at_most=_MAX_INDEX_BYTES, most_levels=_MAX_INDEX_LEVELS
-        )
-    except (FileNotFoundError, ValueError, StoreError):
-        return {}
-    records = index.get("records")
-    if index.get("format") != _FORMAT or not isinstance(records, dict):
-        return {}
-    known: _Known = {}
-    for path, one in records.items():
-        match one:
-            case [size, mtime, {} as values] if listed.get(path) == (size, mtime):
-                try:
-                    known[path] = listed[path], values, _record(model, path, values)
-                except ValueError:  # the index is damaged here
-                    continue
-    return known
 
 
 def _settled(known: _Known) -> _Known:
@@ -341,7 +288,7 @@ def _record(model: str, path: str, values: Mapping[str, Any]) -> _Record:
 
 
 def _brief(path: str, values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a record that the index repeats."""
+    """The values of a record that are kept in memory."""
     kind = _kind(path)
     if kind is ModelVersion:
         kept = {k: v for k, v in values["provenance"].items() if k not in ("columns", "spec_notes")}

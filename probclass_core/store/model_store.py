@@ -47,10 +47,8 @@ from probclass_core.store.model_records import (
     MANIFEST,
     ModelRecords,
     alias_from,
-    index_now_and_then,
     read_model_records,
     version_from,
-    write_index,
 )
 from probclass_core.store.promotions import FOLDER as PROMOTIONS
 from probclass_core.store.promotions import (
@@ -186,7 +184,6 @@ class ModelStore:
         else:
             files = {**bundle.files(), MANIFEST: encode_record(manifest)}
             self._files.publish(folder, files)
-            index_now_and_then(self._files, name, bundle.content_id)
         if inputs is not None:
             record_training(self._files, name, inputs, bundle.content_id)
         return self._version(name, bundle.content_id)
@@ -709,9 +706,7 @@ class ModelStore:
                 system refuses.
         """
         resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
-        recorded = record_evaluation(self._files, resolved, evaluation, on or {}, provenance or {})
-        index_now_and_then(self._files, resolved.model, recorded.id)
-        return recorded
+        return record_evaluation(self._files, resolved, evaluation, on or {}, provenance or {})
 
     def evaluations(self, version: ModelVersion | str) -> list[EvaluationRecord]:
         """Return the recorded evaluations of a version, oldest first.
@@ -796,11 +791,7 @@ class ModelStore:
         if any(one["skipped"] for one in partitions):
             known = read_model_records(self._files, resolved.model).scorings
             partitions = new_partitions(report, known)
-        provenance = provenance or {}
-        records = record_partitions(self._files, resolved, report, partitions, provenance)
-        for record in records:
-            index_now_and_then(self._files, resolved.model, record.id)
-        return records
+        return record_partitions(self._files, resolved, report, partitions, provenance or {})
 
     def scorings(self, name: str) -> list[ScoringRecord]:
         """Return the recorded scorings of a model, oldest first, without histograms.
@@ -813,7 +804,7 @@ class ModelStore:
         return self.records(name).scorings
 
     def records(self, name: str) -> ModelRecords:
-        """Return all records of a model; one listing, the index, and what is not in it are read.
+        """Return all records of a model; one listing, and what this process has not read, are read.
 
         Raises:
             StoreError: if there is no such model, or the file system refuses.
@@ -840,17 +831,6 @@ class ModelStore:
                 records = ModelRecords(name, damaged=[str(error)])
             if records.versions or records.damaged:
                 yield records
-
-    def reindex(self, name: str) -> int:
-        """Write the index of the records of a model, and return the number of records in it.
-
-        Recording does so now and then; a missing, old or damaged index costs time only.
-
-        Raises:
-            StoreError: if there is no such model, or the file system refuses.
-        """
-        self._known_ids(name)
-        return write_index(self._files, name)
 
     # Reading records
 

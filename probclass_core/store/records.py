@@ -45,35 +45,28 @@ def encode_record(record: Mapping[str, Any]) -> bytes:
     return (json.dumps(record, indent=2, allow_nan=False) + "\n").encode()
 
 
-def read_record(
-    files: Location, path: str, *, at_most: int = _MAX_BYTES, most_levels: int = _MAX_LEVELS
-) -> dict[str, Any]:
+def read_record(files: Location, path: str) -> dict[str, Any]:
     """Read the values of a record.
 
     Args:
         files: the store.
         path: path of the record.
-        at_most: largest size of the file, in bytes.
-        most_levels: most levels of objects and lists in each other.
 
     Raises:
         FileNotFoundError: if there is no such file.
         ValueError: if the file is not a JSON object, or has more levels; the message is the reason.
         StoreError: if the file is larger, or cannot be read.
     """
-    data = files.read(path, at_most=at_most)
-    return parse_record(data, at_most=at_most, most_levels=most_levels)
+    return parse_record(files.read(path, at_most=_MAX_BYTES))
 
 
-def parse_record(
-    data: Buffer, *, at_most: int = _MAX_BYTES, most_levels: int = _MAX_LEVELS
-) -> dict[str, Any]:
+def parse_record(data: Buffer) -> dict[str, Any]:
     """The values of a record from its JSON.
 
     Raises:
         ValueError: see `read_record`.
     """
-    if len(data) > at_most:  # a mapped file
+    if len(data) > _MAX_BYTES:  # a mapped file
         raise ValueError(f"it has {len(data):,} bytes")
     try:
         text = str(data, "utf-8")
@@ -87,7 +80,7 @@ def parse_record(
     if not isinstance(values, dict):
         raise ValueError("it is not a JSON object")
     level: list[Any] = [values]
-    for _ in range(most_levels):
+    for _ in range(_MAX_LEVELS):
         level = [
             value
             for one in level

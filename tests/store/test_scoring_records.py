@@ -1,9 +1,7 @@
-"""Scorings recorded in the store, and all records of a model read from one index."""
+"""Scorings recorded in the store, and all records of a model together."""
 
 from __future__ import annotations
 
-import json
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -119,12 +117,10 @@ def test_a_scoring_with_another_version_or_of_other_values_is_refused(
 
 
 def fill(store: pc.ModelStore, model: pc.Model, iris: pa.Table, count: int) -> pc.ModelVersion:
-    """A version with evaluations and scorings, most of them in the index."""
+    """A version with evaluations, scorings and promotions."""
     version = store.save(model, "iris")
     quality = pc.evaluate(model, iris)
     for at in range(count):
-        if at == count - 3:
-            store.reindex("iris")
         store.record_evaluation(version, quality, on={"at": at})
         store.record_scoring(version, report_of(version, [commit(at)]))
     store.promote("iris", version, "champion")
@@ -132,23 +128,10 @@ def fill(store: pc.ModelStore, model: pc.Model, iris: pa.Table, count: int) -> p
     return version
 
 
-@pytest.mark.parametrize("index", ["as written", "missing", "truncated", "wrong", "of lists"])
-def test_the_records_are_the_same_with_any_index(
-    store: pc.ModelStore, model: pc.Model, iris: pa.Table, tmp_path: Path, index: str
+def test_the_records_of_a_model_are_those_of_each_kind(
+    store: pc.ModelStore, model: pc.Model, iris: pa.Table
 ) -> None:
     version = fill(store, model, iris, 6)
-    path = tmp_path / "models/iris/index.json"
-    if index == "missing":
-        path.unlink()
-    elif index == "truncated":
-        path.write_bytes(path.read_bytes()[:-100])
-    elif index == "wrong":
-        values = json.loads(path.read_text())
-        for one in values["records"].values():
-            one[2] = {"model": "iris"}
-        path.write_text(json.dumps(values))
-    elif index == "of lists":
-        path.write_text("[]")
     records = store.records("iris")
     assert records.damaged == []
     assert [one.ref for one in records.versions] == [version.ref]
@@ -165,7 +148,6 @@ def test_a_damaged_record_hides_no_other_and_is_read_once_it_is_restored(
     store: pc.ModelStore, model: pc.Model, iris: pa.Table, tmp_path: Path
 ) -> None:
     version = fill(store, model, iris, 5)
-    store.reindex("iris")
     evaluation = next((tmp_path / f"models/iris/evaluations/{version.id}").iterdir())
     scoring = next((tmp_path / "models/iris/scorings").iterdir())
     before = evaluation.read_bytes()
@@ -180,23 +162,17 @@ def test_a_damaged_record_hides_no_other_and_is_read_once_it_is_restored(
     assert len(store.records("iris").evaluations) == 5
 
 
-def test_a_thousand_evaluations_are_read_from_the_index(
+def test_a_record_is_read_once_in_a_process(
     store: pc.ModelStore, model: pc.Model, iris: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    version = store.save(model, "iris")
-    record = store.record_evaluation(version, pc.evaluate(model, iris))
-    folder = Path(store.uri, "iris/evaluations", version.id)
-    values = json.loads((folder / f"{record.id}.json").read_text())
-    for at in range(999):
-        values["id"] = f"{at:064x}"
-        (folder / f"{at:064x}.json").write_text(json.dumps(values))
-    store.reindex("iris")
+    monkeypatch.setattr(model_records, "_RECORDS_CACHED", 1000)
+    fill(store, model, iris, 4)
+    before = store.records("iris")
     reads: list[str] = []
     monkeypatch.setattr(model_records, "_read", lambda files, model, path: reads.append(path))
-    began = time.perf_counter()
-    assert len(store.records("iris").evaluations) == 1000
-    assert reads == []
-    assert time.perf_counter() - began < 1.0  # a tenth of it on an idle machine
+    again = store.records("iris")
+    assert (again.evaluations, again.scorings) == (before.evaluations, before.scorings)
+    assert [path for path in reads if not path.startswith("aliases/")] == []
 
 
 def test_an_alias_that_moves_twice_in_an_instant_is_read_again(
@@ -207,15 +183,4 @@ def test_an_alias_that_moves_twice_in_an_instant_is_read_again(
     second = store.save(pc.fit(iris.slice(10), model.spec), "iris")
     for version in (first, second):
         store.promote("iris", version, "champion")
-        store.reindex("iris")
         assert store.records("iris").aliases["champion"].id == version.id
-
-
-def test_the_store_writes_the_index_by_itself(
-    store: pc.ModelStore, model: pc.Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(model_records, "_ONE_IN", 1)
-    version = store.save(model, "iris")
-    store.record_scoring(version, report_of(version, [commit(1)]))
-    assert Path(store.uri, "iris", model_records.INDEX).is_file()
-    assert scorings.FOLDER in Path(store.uri, "iris", model_records.INDEX).read_text()
