@@ -196,7 +196,8 @@ class LeaveOneOut(Protocol):
     ) -> FloatArray:
         """log p(x | class) of training rows, ``(n, k)``, as if each had been left out.
 
-        Only the entry of a row's own class differs from that of ``likelihood``.
+        The other classes differ from those of ``likelihood`` only if they share something with the
+        row's own, such as the ball of its neighbors.
 
         Args:
             statistics: statistics of all rows.

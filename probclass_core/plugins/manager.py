@@ -72,6 +72,8 @@ _YIELDS: Mapping[type[Descriptor], str] = {
 }
 
 _ORIGIN = ("distribution", "version")
+
+_TRYING = " A class that is not installed is known within `with pc.trying(Class)`."
 """Keys of a third-party estimator's origin in the provenance of a bundle."""
 
 
@@ -343,7 +345,7 @@ def find_estimator(name: str, plugins: Registry | None = None) -> EstimatorPlugi
             and the plugins that failed to load, since one of them may provide it.
     """
     plugins = registry() if plugins is None else plugins
-    return _find(name, "estimator", plugins.estimators, plugins.failures)
+    return _find(name, "estimator", plugins.estimators, plugins.failures, _TRYING)
 
 
 def find_conditional(name: str) -> Callable[..., Estimator]:
@@ -404,11 +406,13 @@ def _find(
     noun: str,
     descriptors: Mapping[str, Registered],
     failures: Sequence[PluginError],
+    hint: str = "",
 ) -> Registered:
     if name in descriptors:
         return descriptors[name]
     error = PluginError(
-        f"unknown {noun} {name!r}; registered: {suggest(name, descriptors)}{_not_loaded(failures)}"
+        f"unknown {noun} {name!r}; registered: {suggest(name, descriptors)}{hint}"
+        f"{_not_loaded(failures)}"
     )
     error.__cause__ = failures[0] if failures else None
     raise error

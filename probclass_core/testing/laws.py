@@ -29,6 +29,7 @@ from probclass_core.estimation.contract import (
     FactorizedLikelihood,
     FormulaLikelihood,
     ItemizedLikelihood,
+    LeaveOneOut,
     LinearLikelihood,
     MarginalLikelihood,
 )
@@ -446,6 +447,30 @@ def items_sum_to_the_log_likelihood(trial: Trial, *, table: pa.Table, rows: pa.T
 
 
 @law
+def leaving_out_no_weight_changes_nothing(trial: Trial, *, table: pa.Table) -> None:
+    """If rows can be left out, likelihoods are numbers, and a row of weight 0 changes none."""
+    statistics = trial.summarize(table)
+    estimator = trial.bound(statistics)
+    if not isinstance(estimator, LeaveOneOut):
+        return
+    model = finalize(statistics, early=True)
+    rows, labels = labeled_rows(trial, table)
+    truth = label_codes(labels, model.classes)
+    expected = trial.likelihood(model).log_likelihood(rows)
+    left_out = functools.partial(
+        estimator.leave_one_out,
+        trial.block(statistics),
+        model.parameters[trial.estimator.name],
+        model.classes,
+        rows,
+        truth,
+    )
+    same_likelihoods(trial, expected, left_out(np.zeros(len(truth))), table)
+    actual = left_out(None)
+    check(not (np.isnan(actual) | np.isposinf(actual)).any(), "numbers or −inf", actual)
+
+
+@law
 def marginals_are_those_of_the_log_likelihood(
     trial: Trial, *, table: pa.Table, rows: pa.Table
 ) -> None:
@@ -611,6 +636,7 @@ LAWS: Sequence[Law] = (
     parameters_survive_storage,
     columns_follow_the_classes,
     items_sum_to_the_log_likelihood,
+    leaving_out_no_weight_changes_nothing,
     marginals_are_those_of_the_log_likelihood,
     a_linear_form_gives_the_differences,
     sql_says_what_the_log_likelihood_says,

@@ -331,6 +331,13 @@ class _Itemized(_Altered):
         return {"half": 0.5 * self.log_likelihood(row)[0]}
 
 
+class _LeavesOutTheFirstRow(_Base):
+    """Leaves a row out whatever its weight."""
+
+    def leave_one_out(self, *arguments: Any) -> FloatArray:
+        return super().leave_one_out(*arguments[:-1], None)
+
+
 class _DescribesAnotherDensity(_Base):
     """Returns marginals of which the log density is 0 everywhere."""
 
@@ -424,6 +431,7 @@ BROKEN: Mapping[str, type[Estimator]] = {
     "parameters_survive_storage": _KeepsParametersInMemory,
     "columns_follow_the_classes": _SortsTheClasses,
     "items_sum_to_the_log_likelihood": _ItemizesOnlyHalf,
+    "leaving_out_no_weight_changes_nothing": _LeavesOutTheFirstRow,
     "marginals_are_those_of_the_log_likelihood": _DescribesAnotherDensity,
     "a_linear_form_gives_the_differences": _ClaimsToBeLinear,
     "sql_says_what_the_log_likelihood_says": _WritesAnotherFormula,
