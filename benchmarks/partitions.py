@@ -46,7 +46,7 @@ def measure(folder: Path, partitions: int, rows: int) -> dict[str, Any]:
     sinks = {}
     for name, sink in _sinks(folder).items():
         pc.score(model, lake, _sinks(folder / "warm")[name], partition={"day": "d0000"})
-        reconcile = functools.partial(pc.reconcile, model, lake, sink)
+        reconcile = functools.partial(pc.score, model, lake, sink)
         scored, first = _milliseconds(reconcile, partitions)
         unchanged, second = _milliseconds(reconcile, partitions)
         if [len(first.scored), len(second.unchanged)] != [partitions, partitions]:

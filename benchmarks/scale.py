@@ -126,7 +126,9 @@ def measure(work: str, rows: int, lake: Path) -> dict[str, Any]:
         sink = lake.with_name(f"{lake.name}-scored")
         shutil.rmtree(sink, ignore_errors=True)
         start, cpu_start = time.perf_counter(), time.process_time()
-        processed = pc.score(model, lake, sink, where=where, columns=["id"]).rows
+        processed = pc.score(
+            model, lake, sink, where=where, options=pc.ScoringOptions(columns=["id"])
+        ).rows
     measured = {
         "work": work,
         "rows": rows,
@@ -135,8 +137,8 @@ def measure(work: str, rows: int, lake: Path) -> dict[str, Any]:
         "peak_megabytes": peak_megabytes(),
     }
     if work == "score":
-        again = pc.score(model, lake, sink, where=where, columns=["id"])
-        assert again.skipped == rows // PARTITION_ROWS, "a second run changes nothing"
+        again = pc.score(model, lake, sink, where=where, options=pc.ScoringOptions(columns=["id"]))
+        assert again.counts["unchanged"] == rows // PARTITION_ROWS, "a second run changes nothing"
         shutil.rmtree(sink)
     assert processed == rows, f"{processed:,} rows of {rows:,}"
     return measured

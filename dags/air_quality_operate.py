@@ -37,7 +37,7 @@ def air_quality_operate() -> None:
         partition={"month": "{{ data_interval_start.strftime('%Y-%m') }}"},
         label_column="air",
         exclude=["pm25"],  # from which the label is made
-        columns=["time"],
+        options={"columns": ["time"]},
     )
 
 

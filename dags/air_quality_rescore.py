@@ -32,7 +32,7 @@ def air_quality_rescore() -> None:
         store=STORE,
         model=f"{MODEL}@champion",
         partitions=[("month", ">=", "{{ params.first }}"), ("month", "<=", "{{ params.last }}")],
-        columns=["time", "air"],
+        options={"columns": ["time", "air"]},
         outlets=[Asset("champion.scored")],
     )
 

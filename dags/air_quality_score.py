@@ -31,7 +31,7 @@ def air_quality_score() -> None:
                 store=STORE,
                 model=f"{spec.stem}@{MONTH}",
                 partition={"month": MONTH},
-                columns=["time", "air"],
+                options={"columns": ["time", "air"]},
                 outlets=[Asset(f"{spec.stem}.scored")],
             )
             ProbClassEvaluateOperator(

@@ -24,7 +24,7 @@ def air_quality_undo() -> None:
         source=LAKE,
         sink=f"{SCORED}/air",
         store=STORE,
-        columns=["time"],
+        options={"columns": ["time"]},
         reason="{{ params.reason }}",
     )
 

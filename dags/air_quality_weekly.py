@@ -83,7 +83,7 @@ def air_quality_daily_score() -> None:
         # The model of the week of the day, even if a later one is trained.
         model=f"{MODEL}@{{{{ monday(partition_key) }}}}",
         partition={"day": "{{ partition_key }}"},
-        columns=["time", "air"],
+        options={"columns": ["time", "air"]},
         outlets=[Asset(f"{MODEL}.scored")],
     )
 

@@ -38,7 +38,7 @@ def air_quality_window() -> None:
         # The version of this run, even if a later one is trained.
         model=train.output["model"],
         partition={"day": DAY},
-        columns=["time", "air"],
+        options={"columns": ["time", "air"]},
         outlets=[Asset(f"{MODEL}.scored")],
     )
 

@@ -60,13 +60,10 @@ from .pipeline.comparison import compare as compare
 from .pipeline.evaluation import evaluate as evaluate, health as health
 from .pipeline.scoring import score as score
 from .pipeline.training import fit as fit, summarize as summarize
-from .operation.reconciliation import (
-    PartitionRange as PartitionRange,
-    ReconcileReport as ReconcileReport,
-    reconcile as reconcile,
-)
 from .scoring.commits import commits as commits
+from .scoring.options import ScoringOptions as ScoringOptions
 from .scoring.reports import PartitionOutcome as PartitionOutcome, ScoreReport as ScoreReport
+from .scoring.selection import Partitions as Partitions
 from .operation.promotion import (
     evaluate_paired as evaluate_paired,
     promote_if_better as promote_if_better,

@@ -118,7 +118,7 @@ class PartitionError(TableError):
 
     Args:
         message: which ones, and why.
-        report: what was done: a `ScoreReport` or `ReconcileReport`, with ``failed``.
+        report: what was done: a `ScoreReport`, with ``failed``.
     """
 
     def __init__(self, message: str, report: Any = None) -> None:

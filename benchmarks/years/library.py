@@ -66,7 +66,7 @@ def _score(home: Path, store: pc.ModelStore, name: str, month: str, run: Mapping
         home / "lake",
         home / "scored" / name,
         partition={"month": month},
-        columns=["time"],
+        options=pc.ScoringOptions(columns=["time"]),
     )
     store.record_scoring(champion, report, provenance=run)
 

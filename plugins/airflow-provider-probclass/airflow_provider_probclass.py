@@ -94,7 +94,7 @@ def get_provider_info() -> dict[str, Any]:
                         "operators",
                         "promotion",
                         "mapped",
-                        "reconcile",
+                        "score",
                         "maintenance",
                         "operate",
                         "sql",

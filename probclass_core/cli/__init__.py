@@ -11,7 +11,7 @@ In reading order:
 - `verbosity`: warnings, progress and the log of a command; `project`: the file probclass.toml.
 - `command`: what every command has in addition to its own options.
 - `commands`: one module per group of commands:
-    - `train_and_score`: fit, calibrate, score, reconcile.
+    - `train_and_score`: fit, calibrate, score.
     - `analysis`: evaluate, health, explain, importance, compare, drift.
     - `models`: models ls, history, delete, prune; inspect; `promotions`: promote, rollback.
     - `sql`: sql, the query that scores a table in a database.

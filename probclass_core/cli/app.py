@@ -40,7 +40,7 @@ _BROKEN_PIPE = 128 + 13
 _ELSEWHERE = {
     "train": "'probclass fit' trains a model",
     "predict": "'probclass score' writes predictions",
-    "watch": "checks are the option --watch of score, reconcile, evaluate and health, as the page "
+    "watch": "checks are the option --watch of score, evaluate and health, as the page "
     "docs/monitoring.md says",
 }
 """What commands are called here, by words that come to mind first."""
@@ -116,7 +116,6 @@ app = typer.Typer(
 for command in (
     train_and_score.fit,
     train_and_score.score,
-    train_and_score.reconcile,
     analysis.evaluate,
     analysis.health,
     train_and_score.calibrate,

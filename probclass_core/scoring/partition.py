@@ -27,7 +27,7 @@ from probclass_core.io.table import Plan
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer
 from probclass_core.scoring.checks import PartitionChecks
-from probclass_core.scoring.plan import PlannedPartition
+from probclass_core.scoring.plan import PlannedPartition, ScoringPlanner
 from probclass_core.scoring.reports import PARTITION_FAILURES, PartitionFailure
 
 PART_ROWS = 2**24
@@ -42,30 +42,27 @@ MapBatches = Callable[[ScoreBatch, Iterable[pa.RecordBatch]], Iterator[ScoredBat
 
 
 def score_partitions(
-    model: Model,
+    planner: ScoringPlanner,
     partitions: Sequence[PlannedPartition],
     engine: Engine,
     counter: RowCounter,
-    *,
-    watch: Watch | None,
 ) -> Iterator[Mapping[str, Any] | PartitionFailure]:
     """Score partitions and commit each once all of its parts are staged.
 
     A partition that cannot be read, scored or committed fails alone.
 
     Args:
-        model: model to score with.
+        planner: planner of the partitions, with the model and the options.
         partitions: partitions to score, in order.
         engine: engine that runs the work.
         counter: counts the rows, and reports once more before each commit: an exception that the
             progress function raises then prevents the commit.
-        watch: what to check of each partition, whose health and verdicts are recorded with its
-            commit; None records nothing.
 
     Yields:
         For each partition in order its commit record with its ``rows``, once it is committed, or
         its error; if the rows are 0, nothing was committed.
     """
+    model, watch = planner.model, Watch.parse(planner.options.watch)
     work = ScorePart(model, watch is not None)
     checks = None if watch is None else PartitionChecks(watch)
     open_partitions: deque[_OpenPartition] = deque()
@@ -82,7 +79,7 @@ def score_partitions(
             yield outcome
 
     planned: Iterable[PlannedPartition | _Failed] = partitions
-    if any(one.planner.prior == "estimated" for one in partitions):
+    if planner.options.prior == "estimated":
         planned = _with_estimated_priors(model, partitions, engine, counter)
         if not engine.in_process:  # its workers do one thing at a time
             planned = list(planned)

@@ -20,42 +20,28 @@ from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.types import is_text_type
 from probclass_core.errors import (
     DataError,
-    SpecError,
     TableError,
     TableMismatchError,
 )
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import ProgressOption, RowCounter
 from probclass_core.io.filters import Where, parse_where, partition_text, typed_partition
-from probclass_core.io.missing_columns import (
-    MissingColumns,
-    missing_shares,
-    with_missing_columns,
-)
+from probclass_core.io.missing_columns import missing_shares, with_missing_columns
 from probclass_core.io.open import open_sink, open_table
 from probclass_core.io.patterns import may_match, split_pattern
 from probclass_core.io.references import TableRef
 from probclass_core.io.sink import ColumnChanges, Sink, StagedPartition, TypedPartition
 from probclass_core.io.table import Plan, Source
-from probclass_core.model.decision import DecisionOption, DecisionRule
-from probclass_core.model.model import Model, ModelOption, as_model
-from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
+from probclass_core.model.decision import DecisionRule
+from probclass_core.model.model import Model
+from probclass_core.scoring.batch import BatchOptions, BatchScorer
+from probclass_core.scoring.options import ScoringOptions
 
 log = logging.getLogger(__name__)
-
-Overwrite = Literal["partition", "append", "never"]
-"""What happens to rows that are already in the sink: replace them, add to them, or refuse."""
-
-SchemaPolicy = Literal["evolve", "same"]
-"""Whether a scored table gains passthrough columns that it lacks, and may have others that are then
-null, or must have the same columns."""
 
 Change = Literal["input", "model", "rule"]
 """What changed since a partition was scored: its rows, the model, or conditions, columns and
 decision rule."""
-
-PriorOption = Literal["estimated"] | Mapping[str, float] | None
-"""Shares of the classes to have posteriors under: of training, given, or estimated by EM."""
 
 _PLANS_KEPT = 64
 """Units up to which the plans of partitions are kept in memory until they are scored: a footer
@@ -64,20 +50,14 @@ takes some 3 kB per column."""
 
 @dataclass
 class ScoringPlanner:
-    """Plans the partitions of one call of `score` or `reconcile`, whose arguments these are."""
+    """Plans the partitions of one call of `score`, whose arguments these are."""
 
     model: Model
     table: Source
     sink: TableRef
     where: Where
-    columns: str | Sequence[str] | None
-    posterior: PosteriorFormat
-    decision: DecisionOption
-    prior: PriorOption
-    overwrite: Overwrite
-    run_id: str | None
-    missing_columns: MissingColumns
-    schema: SchemaPolicy
+    options: ScoringOptions
+    provenance: Mapping[str, Any]
     _schemas: dict[bytes, tuple[BatchScorer, list[list[str]]]] = field(
         default_factory=dict, init=False
     )
@@ -87,11 +67,12 @@ class ScoringPlanner:
     @classmethod
     def open(
         cls,
-        model: ModelOption,
+        model: Model,
         source: Any,
         sink: str | Path | TableRef,
         where: Where,
-        **options: Any,
+        options: ScoringOptions,
+        provenance: Mapping[str, Any],
     ) -> Self:
         """Open the source and check the arguments, before any row is read.
 
@@ -100,22 +81,16 @@ class ScoringPlanner:
             source: table, frame, path or URI of the rows.
             sink: scored table.
             where: rows to score.
-            options: the other fields.
+            options: how to score them.
+            provenance: plain JSON values for the commit records.
 
         Raises:
-            SpecError: if an argument is not one of its choices.
             TableError: if the source cannot be read, or the sink is inside it or the reverse.
         """
-        model = as_model(model)
         table, target = open_table(source), TableRef.parse(sink)
-        planner = cls(model, table, target, parse_where(where), **options)
-        if isinstance(planner.prior, str) and planner.prior != "estimated":
-            raise SpecError(
-                f"prior must be 'estimated' or a table of shares, got {planner.prior!r}."
-            )
         if table.uri is not None:
             _refuse_overlap(table.uri, target.uri)
-        return planner
+        return cls(model, table, target, parse_where(where), options, provenance)
 
     def plan_partition(self, partition: Mapping[str, Any]) -> PlannedPartition:
         """Plan one partition, or an unpartitioned table; nothing is written yet.
@@ -137,15 +112,12 @@ class ScoringPlanner:
         return planned
 
     def row_counter(
-        self,
-        progress: ProgressOption,
-        missing: Iterable[PlannedPartition],
-        committed: Iterable[PlannedPartition] = (),
+        self, progress: ProgressOption, pending: Iterable[PlannedPartition], done: int
     ) -> RowCounter:
-        """A counter of the rows of partitions to score, and of those committed before as done."""
+        """A counter of the rows of partitions to score, and of those that are already done."""
         # The shares of the classes are estimated in a pass of their own.
-        passes = 2 if self.prior == "estimated" else 1
-        todo, done = [one.rows for one in missing], sum(one.rows or 0 for one in committed)
+        passes = 2 if self.options.prior == "estimated" else 1
+        todo = [one.rows for one in pending]
         total = None if None in todo else done + passes * sum(rows or 0 for rows in todo)
         counter = RowCounter(progress, total)
         if done:
@@ -169,7 +141,9 @@ class ScoringPlanner:
     @cached_property
     def _readable(self) -> Source:
         """The table with the columns of the model that it lacks, if that is allowed."""
-        return with_missing_columns(self.table, self.model.spec.features, self.missing_columns)
+        return with_missing_columns(
+            self.table, self.model.spec.features, self.options.missing_columns
+        )
 
     def _plan_partition(self, partition: Mapping[str, Any]) -> PlannedPartition:
         typed = typed_partition(self.table.schema, partition)
@@ -180,7 +154,7 @@ class ScoringPlanner:
             plan,
             self._readable,
             self.model.spec.features,
-            self.missing_columns,
+            self.options.missing_columns,
             partition_text(partition) or str(self.table.uri or "the source"),
         )
         scorer, columns = self._scorer(plan.schema, partition)
@@ -191,17 +165,17 @@ class ScoringPlanner:
             "where": self._json_where,
             "schema": columns,
             **({} if scorer.rule == DecisionRule() else {"decision": scorer.rule.to_dict()}),
-            **({} if self.prior is None else {"prior": self.prior}),
+            **({} if self.options.prior is None else {"prior": self.options.prior}),
         }
         record = {
             "commit_id": json_digest(identity),
             **identity,
             "source": self.table.uri,
             "input_version": plan.version,
-            **({} if self.run_id is None else {"run_id": self.run_id}),
+            **({"provenance": self.provenance} if self.provenance else {}),
         }
         sink = self.open_sink(TypedPartition(partition, self.table.schema))
-        if self.overwrite == "append":
+        if self.options.overwrite == "append":
             self._check_append(sink, plan)
         absent = {name for name, rows in plan.missing.items() if rows == plan.rows}
         present = [[name, kind] for name, kind in columns if name not in absent]
@@ -217,7 +191,8 @@ class ScoringPlanner:
         if self._sink is not None:
             return self._sink.sibling(partition)
         sink = open_sink(self.sink, partition)
-        self._sink = sink.evolving(self._passthrough) if self.schema == "evolve" else sink
+        evolves = self.options.schema == "evolve"
+        self._sink = sink.evolving(self._passthrough) if evolves else sink
         return self._sink
 
     def _check_append(self, sink: Sink, plan: Plan) -> None:
@@ -234,9 +209,10 @@ class ScoringPlanner:
 
     @cached_property
     def _passthrough(self) -> list[str]:
-        if self.columns is None:
+        columns = self.options.columns
+        if columns is None:
             return names_of_columns(self.table.schema)
-        return [self.columns] if isinstance(self.columns, str) else list(self.columns)
+        return [columns] if isinstance(columns, str) else list(columns)
 
     @cached_property
     def _json_where(self) -> Any:
@@ -253,8 +229,9 @@ class ScoringPlanner:
         columns = [name for name in self._passthrough if name not in partition]
         key = schema.serialize().to_pybytes() + json.dumps(columns).encode()
         if key not in self._schemas:
-            prior = None if isinstance(self.prior, str) else self.prior
-            options = BatchOptions(columns, self.posterior, self.decision, prior)
+            asked = self.options
+            prior = None if isinstance(asked.prior, str) else asked.prior
+            options = BatchOptions(columns, asked.posterior, asked.decision, prior)
             scorer = BatchScorer(self.model, schema, options)
             self._schemas[key] = scorer, [[one.name, str(one.type)] for one in scorer.schema]
         return self._schemas[key]
@@ -269,7 +246,7 @@ class PlannedPartition:
         scorer: model prepared for the schema of the rows.
         sink: where the scored partition is committed.
         record: commit record: model, input, configuration and partition with their digest
-            ``commit_id``, the source, its version, and the run.
+            ``commit_id``, the source, its version, and the provenance.
         rows: number of rows to read, before any filter, or None if unknown.
         kept_plan: plan of the rows, or None if it was dropped to save memory.
         missing: share of the rows in files without a column of the model, by column.
@@ -333,9 +310,9 @@ class PlannedPartition:
         """Digest of model, input, configuration and partition."""
         return str(self.record["commit_id"])
 
-    def committed_by(self, record: Mapping[str, Any] | None) -> bool:
+    def committed_by(self, record: Mapping[str, Any]) -> bool:
         """Whether a commit record is that of an equal commit: of the same rows, model and rule."""
-        committed = None if record is None else record.get("commit_id")
+        committed = record.get("commit_id")
         equal = committed is not None and committed in (self.commit_id, self.id_before_columns)
         return equal and bool(self.record["input"])
 
@@ -380,16 +357,12 @@ class PlannedPartition:
             "skipped": skipped,
         }
 
-    @property
-    def committed(self) -> Mapping[str, Any] | None:
-        """Record of an equal commit to the sink before, with its rows; None without such a commit.
-
-        In a partition that is appended to, it is one commit of several; else it is the only one.
-        """
-        records: Iterable[Mapping[str, Any] | None] = (
-            self.sink.commit_records() if self._appends else (self.sink.commit_record,)
-        )
-        return next((record for record in records if self.committed_by(record)), None)
+    def commit_records(self) -> Sequence[Mapping[str, Any]]:
+        """Records of the commits in the sink: several if rows are appended, else at most one."""
+        if self._appends:
+            return self.sink.commit_records()
+        record = self.sink.commit_record
+        return [] if record is None else [record]
 
     def check_sink(self, partitions: Sequence[PlannedPartition]) -> ColumnChanges:
         """Check that the sink accepts the rows.
@@ -404,7 +377,7 @@ class PlannedPartition:
             TableError: if the table has other columns; or, with ``overwrite="never"``, if the
                 partition exists and came from other inputs.
         """
-        if self.planner.overwrite == "never" and self.sink.exists:
+        if self.planner.options.overwrite == "never" and self.sink.exists:
             raise TableMismatchError(
                 f"{self.sink.location} already exists and was made from other inputs; remove it, "
                 "or score with overwrite='partition'."
@@ -423,7 +396,7 @@ class PlannedPartition:
 
     @property
     def _appends(self) -> bool:
-        return self.planner.overwrite == "append"
+        return self.planner.options.overwrite == "append"
 
 
 def _refuse_overlap(source: str, sink: str) -> None:

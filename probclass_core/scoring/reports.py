@@ -1,18 +1,20 @@
-"""What became of the partitions of a scoring, and the error if some of them failed."""
+"""The report of a scoring: what became of each partition, and the error if some failed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
 from probclass_core.analysis.distributions.health import Health
 from probclass_core.analysis.distributions.verdicts import Verdict
-from probclass_core.arrow.bundle import as_json
-from probclass_core.arrow.display import Part, Report, ShortRepr, counted
-from probclass_core.errors import DataError, PartitionError, TableError
+from probclass_core.arrow.bundle import as_json, json_digest
+from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart, counted
+from probclass_core.errors import DataError, PartitionError, SpecError, TableError
 from probclass_core.io.filters import partition_text
 from probclass_core.io.sink import ColumnChanges
+from probclass_core.io.table import balanced_parts
+from probclass_core.scoring.selection import Partitions, in_order
 
 Outcome = Literal["scored", "unchanged", "pending", "empty", "orphaned", "removed", "failed"]
 
@@ -25,7 +27,7 @@ _NAMES_IN_MESSAGE = 3
 
 @dataclass(frozen=True, repr=False)
 class PartitionOutcome(ShortRepr):
-    """What `score` or `reconcile` found and did for one partition.
+    """What `score` found and did for one partition.
 
     Attributes:
         partition: values of the partition columns; empty for an unpartitioned table.
@@ -76,45 +78,87 @@ class ScoreReport(Report):
     """Result of `score`.
 
     Attributes:
-        rows: number of rows in the sink because of this call or an equal one before it.
-        partitions: partitions that were scored; empty for an unpartitioned table.
-        commits: for each partition: partition, commit_id, source, input (digest of the rows'
-            files), input_version, rule (digest of conditions, columns and decision), rows,
-            whether it was skipped, and if it was watched its health and verdicts as JSON values;
-            `ModelStore.record_scoring` records them.
-        failed: partitions that could not be scored, of the report of a `PartitionError`.
-        skipped: number of commits that were already there and left as they are.
+        partitions: what was found and done for each partition: those of the source in its order,
+            then those of the sink that are gone from the source.
+        commits: for each scored or unchanged partition: partition, commit_id, source, input (digest
+            of the rows' files), input_version, rule (digest of conditions, columns and decision),
+            rows, whether it was there before as ``skipped``, and if it was watched its health and
+            verdicts as JSON values; `ModelStore.record_scoring` records them.
         model_id: content id of the model.
         uri: path or URI of the sink.
-        commit_id: digest of model, input, configuration and partition; over all commits.
         seconds: wall time.
+        dry_run: whether nothing was written because that was asked for.
         changes: columns that the sink gained, and columns of the sink that the rows lack.
+        selected: the partitions that were considered.
     """
 
-    rows: int
-    partitions: Sequence[Mapping[str, Any]]
+    partitions: Sequence[PartitionOutcome]
     commits: Sequence[Mapping[str, Any]]
-    failed: Sequence[PartitionOutcome]
-    skipped: int
     model_id: str
     uri: str
-    commit_id: str
     seconds: float
+    dry_run: bool = False
     changes: ColumnChanges = field(default_factory=ColumnChanges)
+    selected: Partitions = field(default_factory=Partitions)
 
-    def _report(self) -> list[Part]:
-        """Rows, sink and model, and the warnings."""
-        partitions = f" of {counted(len(self.partitions), 'partition')}" if self.partitions else ""
-        there = f"; already there: {counted(self.skipped, 'commit')}" if self.skipped else ""
-        title = (
-            f"Scored {counted(self.rows, 'row')}{partitions} into {self.uri} by model "
-            f"{self.model_id[:12]} in {self.seconds:.1f} s{there}"
-        )
-        return [
-            title,
-            self.warnings,
-            [f"{one} failed: {one.error}" for one in self.failed],
-        ]
+    @property
+    def scored(self) -> list[PartitionOutcome]:
+        """The partitions that were scored now."""
+        return self._with("scored")
+
+    @property
+    def unchanged(self) -> list[PartitionOutcome]:
+        """The partitions that were scored before from the same input, model and rule."""
+        return self._with("unchanged")
+
+    @property
+    def pending(self) -> list[PartitionOutcome]:
+        """The partitions that are to be scored: all in a dry run, else those beyond the limit."""
+        return self._with("pending")
+
+    @property
+    def orphaned(self) -> list[PartitionOutcome]:
+        """The partitions of the sink that are gone from the source and were kept."""
+        return self._with("orphaned")
+
+    @property
+    def removed(self) -> list[PartitionOutcome]:
+        """The partitions that were removed from the sink."""
+        return self._with("removed")
+
+    @property
+    def empty(self) -> list[PartitionOutcome]:
+        """The partitions that have no rows or, if they were listed, do not exist."""
+        return self._with("empty")
+
+    @property
+    def failed(self) -> list[PartitionOutcome]:
+        """The partitions that could not be scored; `error` says why."""
+        return self._with("failed")
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of partitions of each outcome; an unpartitioned table is one."""
+        return {outcome: len(self._with(outcome)) for outcome in get_args(Outcome)}
+
+    def _with(self, outcome: str) -> list[PartitionOutcome]:
+        return [one for one in self.partitions if one.outcome == outcome]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows in the sink because of this call or an equal one before it."""
+        return sum(int(commit["rows"]) for commit in self.commits)
+
+    @property
+    def scored_rows(self) -> int:
+        """Number of rows that were scored now."""
+        return sum(int(commit["rows"]) for commit in self.commits if not commit["skipped"])
+
+    @property
+    def commit_id(self) -> str:
+        """Digest of model, input, configuration and partition; of several commits, over all."""
+        ids = [commit["commit_id"] for commit in self.commits]
+        return str(ids[0]) if len(ids) == 1 else json_digest(ids)
 
     @property
     def health(self) -> list[Health | None]:
@@ -125,78 +169,113 @@ class ScoreReport(Report):
     @property
     def verdicts(self) -> list[tuple[Mapping[str, Any], Verdict]]:
         """The checks that partitions did not pass, each with its partition."""
-        return verdicts_of(self.commits)
+        return [
+            (commit["partition"], Verdict.from_dict(values))
+            for commit in self.commits
+            for values in commit.get("verdicts", ())
+        ]
 
     @property
     def warnings(self) -> list[str]:
         """Columns that became null, and the verdicts, each with its partition, as sentences."""
-        return [*self.changes.warnings, *verdict_sentences(self.verdicts)]
+        sentences = [
+            ": ".join(filter(None, [partition_text(partition), str(verdict)]))
+            for partition, verdict in self.verdicts
+        ]
+        return [*self.changes.warnings, *sentences]
+
+    def batches(
+        self, count: int = 32, min_rows: int = 1_000_000, *, orphaned: bool = False
+    ) -> list[Partitions]:
+        """Divide the pending partitions into ranges with about the same number of rows.
+
+        Partitions that failed count as well: what cannot be read now may be readable then.
+
+        Args:
+            count: largest number of ranges.
+            min_rows: number of rows for which a range of its own is worthwhile.
+            orphaned: whether the ranges cover the orphaned partitions, too, to remove them.
+
+        Returns:
+            The ranges in order, each a ``partition`` of `score`; empty if nothing is pending.
+
+        Raises:
+            SpecError: if count is less than 1.
+        """
+        if count < 1:
+            raise SpecError(f"count must be at least 1, got {count}.")
+        found = self.pending + self.failed + (self.orphaned if orphaned else [])
+        pending = [found[at] for at in in_order([one.partition for one in found])]
+        if not pending:
+            return []
+        # A partition of unknown size, as one that cannot be read, counts as one row.
+        rows = [max(one.rows or 0, 1) for one in pending]
+        parts = balanced_parts(rows, max(1, min(count, sum(rows) // max(min_rows, 1))))
+        ranges: dict[int, list[Mapping[str, Any]]] = {}
+        for one, part in zip(pending, parts, strict=True):
+            ranges.setdefault(part, []).append(one.partition)
+        return [replace(self.selected, first=one[0], last=one[-1]) for one in ranges.values()]
+
+    def raise_failed(self, first: PartitionFailure | None) -> None:
+        """Raise the error of the partitions that failed, or their common one if all did.
+
+        Args:
+            first: error of the first partition that failed; None if none did.
+
+        Raises:
+            PartitionError: if some failed, or all for different reasons.
+            DataError, TableError: if all failed for the same reason; its ``report`` is this one.
+        """
+        if first is None:
+            return
+        failed, count = self.failed, len(self.partitions)
+        all_failed = len(failed) == count
+        if all_failed and len({one.error for one in failed}) == 1:
+            first.report = self
+            raise first
+        named = failed[:_NAMES_IN_MESSAGE]
+        # Some errors begin with the name of their partition.
+        errors = [(one.error or "").removeprefix(f"{one}: ").rstrip(".") for one in named]
+        sentences = "; ".join(f"{one}: {error}" for one, error in zip(named, errors, strict=True))
+        more = f"; and {len(failed) - len(named)} more" if len(failed) > len(named) else ""
+        rerun = " The others are committed; a rerun takes up only these."
+        done = "" if self.dry_run or all_failed else rerun
+        raise PartitionError(
+            f"{len(failed)} of {count} partitions failed: {sentences}{more}.{done}", self
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain JSON values, without the commits."""
-        lists = {
-            **self.changes.to_dict(),
-            "partitions": as_json(self.partitions),
-            "failed": [one.to_dict() for one in self.failed],
+        """The report as plain JSON values, without the partitions that are unchanged."""
+        return {
+            "rows": self.rows,
+            "scored_rows": self.scored_rows,
+            **self.counts,
+            "partitions": [one.to_dict() for one in self.partitions if one.outcome != "unchanged"],
             "warnings": self.warnings,
+            "dry_run": self.dry_run,
+            "model_id": self.model_id,
+            "uri": self.uri,
+            "commit_id": self.commit_id,
+            "seconds": self.seconds,
+            **self.changes.to_dict(),
         }
-        left_out = ("commits", "changes")
-        return {name: value for name, value in vars(self).items() if name not in left_out} | lists
 
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count:,} {name}" for name, count in self.counts.items() if count)
+        return f"{self.uri}: {counts or 'no partitions'}"
 
-class _Report(Protocol):
-    @property
-    def failed(self) -> Sequence[PartitionOutcome]: ...
-
-
-def raise_failed(
-    report: _Report, first: PartitionFailure | None, count: int, *, dry_run: bool = False
-) -> None:
-    """Raise the error of the partitions that failed, or their common one if all did.
-
-    Args:
-        report: report of the call.
-        first: error of the first partition that failed; None if none did.
-        count: number of partitions, those that did not fail included.
-        dry_run: whether nothing was written because that was asked for.
-
-    Raises:
-        PartitionError: if some failed, or all for different reasons.
-        DataError, TableError: if all failed for the same reason; its ``report`` is this one.
-    """
-    if first is None:
-        return
-    failed = report.failed
-    all_failed = len(failed) == count
-    if all_failed and len({one.error for one in failed}) == 1:
-        first.report = report
-        raise first
-    named = failed[:_NAMES_IN_MESSAGE]
-    # Some errors begin with the name of their partition.
-    errors = [(one.error or "").removeprefix(f"{one}: ").rstrip(".") for one in named]
-    sentences = "; ".join(f"{one}: {error}" for one, error in zip(named, errors, strict=True))
-    more = f"; and {len(failed) - len(named)} more" if len(failed) > len(named) else ""
-    rerun = " The others are committed; a rerun takes up only these."
-    done = "" if dry_run or all_failed else rerun
-    raise PartitionError(
-        f"{len(failed)} of {count} partitions failed: {sentences}{more}.{done}", report
-    )
-
-
-def verdicts_of(
-    commits: Sequence[Mapping[str, Any]],
-) -> list[tuple[Mapping[str, Any], Verdict]]:
-    """The checks that the partitions of commits did not pass, each with its partition."""
-    return [
-        (commit["partition"], Verdict.from_dict(values))
-        for commit in commits
-        for values in commit.get("verdicts", ())
-    ]
-
-
-def verdict_sentences(verdicts: Sequence[tuple[Mapping[str, Any], Verdict]]) -> list[str]:
-    """Verdicts as sentences, each with its partition."""
-    return [
-        ": ".join(filter(None, [partition_text(partition), str(verdict)]))
-        for partition, verdict in verdicts
-    ]
+    def _report(self) -> list[Part]:
+        """Rows, sink and model, the warnings, and the partitions that are not unchanged."""
+        by = f"by model {self.model_id[:12]} in {self.seconds:.1f} s"
+        title = f"Scored {counted(self.scored_rows, 'row')} {by} into {self}"
+        parts: list[Part] = [title, self.warnings]
+        changed = [one for one in self.partitions if one.outcome != "unchanged"]
+        if changed and changed[0].partition:
+            columns: dict[str, list[Any]] = {
+                "partition": [str(one) for one in changed],
+                "outcome": [one.outcome for one in changed],
+                "rows": [one.rows for one in changed],
+                "reasons": [one.error or ", ".join(one.reasons) for one in changed],
+            }
+            parts.append(TablePart(columns))
+        return parts

@@ -21,12 +21,13 @@ from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.errors import DataError, SpecError, TableError, TableMismatchError
 from probclass_core.io.filters import Where, partition_text, typed_conditions
 from probclass_core.model.decision import DecisionOption, DecisionRule
-from probclass_core.model.model import ModelOption, as_model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
-from probclass_core.scoring.reports import ScoreReport
+from probclass_core.scoring.recording import StoredModelOption, load_scorer, record_scored
+from probclass_core.scoring.reports import Outcome, PartitionOutcome, ScoreReport
 from probclass_core.sql.connections import Database, database_of
 from probclass_core.sql.query import to_sql
 from probclass_core.sql.source import SqlSource, where_sql
+from probclass_core.store.model_store import ModelStore
 
 _COLUMNS = ("sink", "partition_values", "commit_id", "model_id", "row_count", "record")
 
@@ -35,7 +36,7 @@ _Name = str | Sequence[str]
 
 @checks_arguments
 def score_sql(
-    model: ModelOption,
+    model: StoredModelOption,
     connection: Any,
     source: _Name,
     sink: _Name,
@@ -47,6 +48,8 @@ def score_sql(
     decision: DecisionOption = "map",
     prior: Mapping[str, float] | None = None,
     run_id: str | None = None,
+    store: ModelStore | None = None,
+    provenance: Mapping[str, Any] | None = None,
     commits: _Name = "probclass_commits",
     uri: str | None = None,
     before_commit: Callable[[], None] = lambda: None,
@@ -59,7 +62,8 @@ def score_sql(
     what `score` checks: there is no health. See `Model.to_sql` for what else differs.
 
     Args:
-        model: model to score with; see `Model.to_sql` for those that have SQL.
+        model: model to score with; see `Model.to_sql` for those that have SQL. With `store`, a
+            version in it or a reference to one.
         connection: connection of DuckDB, sqlite3, psycopg or psycopg2, or of SQLAlchemy on one of
             these, without an open transaction; it stays open.
         source: table to score, as for `SqlSource`.
@@ -73,12 +77,14 @@ def score_sql(
         prior: share of each class to have the posteriors under.
         run_id: id of the run. A repeated call with the same one changes nothing, unless the number
             of rows in the source or the sink has changed since. Without it, rows are scored again.
+        store: store in which to record what was scored, as for `score`.
+        provenance: plain JSON values to record in the store.
         commits: table of the records; it is created if it does not exist.
         uri: URI of the sink for the report; by default ``dialect:sink``.
         before_commit: called right before the commit; an exception stops it.
 
     Returns:
-        As of `score`: ``skipped`` is 1 if there was an equal commit.
+        As of `score`: the partition is ``unchanged`` if there was an equal commit.
 
     Raises:
         SpecError: if an option does not fit the model, or a condition cannot be written as
@@ -90,7 +96,7 @@ def score_sql(
         TableError: if there are no rows, the connection has an open transaction, or a statement
             fails; nothing is written.
     """
-    model = as_model(model)
+    model, version = load_scorer(model, store)
     began = time.monotonic()
     database = database_of(connection)
     dialect = database.dialect
@@ -187,17 +193,16 @@ def score_sql(
         "rows": count,
         "skipped": skipped,
     }
-    return ScoreReport(
-        rows=count,
-        partitions=[dict(partition)] if partition else [],
+    outcome: Outcome = "unchanged" if skipped else "scored"
+    report = ScoreReport(
+        partitions=[PartitionOutcome(dict(partition or {}), outcome, (), count, commit_id)],
         commits=[commit],
-        failed=[],
-        skipped=int(skipped),
         model_id=model.id,
         uri=uri or address,
-        commit_id=commit_id,
         seconds=time.monotonic() - began,
     )
+    record_scored(store, version, report, provenance or {})
+    return report
 
 
 class _Record:

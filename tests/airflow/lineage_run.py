@@ -43,7 +43,7 @@ def main(lake: str, folder: Path) -> None:
             task_id="score",
             model="air@new",
             partition=APRIL,
-            columns=["time", "air"],
+            options={"columns": ["time", "air"]},
             sink=str(folder / "scored"),
             **read,
         )

@@ -92,7 +92,7 @@ def test_source_sink_and_store_are_opened_by_connections(
         "score": "success",
     }
     assert ran["train"].result["model"] == f"air@{pc.fit(lake, spec(), partition=JANUARY).id}"
-    assert ran["score"].result["skipped"] == 0
+    assert ran["score"].result["scored"] == 1
     texts = [repr(ran), *capfd.readouterr()]
     for folder in ("scored", "models"):
         keys = bucket.keys(folder)

@@ -136,7 +136,7 @@ def test_a_window_of_ninety_days_reads_one_new_day_per_run(
     window = [("day", ">=", "2014-03-03"), ("day", "<", "2014-06-01")]
     assert trained[1]["model"] == f"air_window@{pc.fit(days, spec, where=window).id}"
     scored = [run["score"].result for run in runs]
-    assert [(result["partition"]["day"], result["skipped"]) for result in scored] == [
+    assert [(result["partition"]["day"], result["unchanged"]) for result in scored] == [
         ("2014-05-31", 0),
         ("2014-06-01", 0),
     ]

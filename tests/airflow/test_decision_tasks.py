@@ -64,16 +64,21 @@ def test_score_and_evaluate_accept_a_rule_from_a_template(
         "model": "air@champion",
         "partition": FEBRUARY,
         "params": {"least": 0.5},
-        "decision": RULE | {"min_probability": "{{ params.least }}"},
     }
+    rule = RULE | {"min_probability": "{{ params.least }}"}
     model = trained.load("air@champion")
-    scored = run(ProbClassScoreOperator, sink=str(tmp_path / "scored"), **fields)
+    sink = str(tmp_path / "scored")
+    scored = run(ProbClassScoreOperator, sink=sink, options={"decision": rule}, **fields)
     assert scored.state == "success"
     table = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
-    expected = pc.score(model, lake, tmp_path / "same", partition=FEBRUARY, decision=RULE)
+    expected = pc.score(
+        model, lake, tmp_path / "same", partition=FEBRUARY, options=pc.ScoringOptions(decision=RULE)
+    )
     assert scored.result["commit_id"] == expected.commit_id
     assert set(table["rejected"].to_pylist()) == {"density", "probability", None}
-    evaluated = run(ProbClassEvaluateOperator, outlets=[Asset("air.quality")], **fields)
+    evaluated = run(
+        ProbClassEvaluateOperator, outlets=[Asset("air.quality")], decision=rule, **fields
+    )
     evaluation = pc.evaluate(model, lake, partition=FEBRUARY, decision=RULE).to_dict()
     left_out = {"confusion", "per_class", "reliability", "log_loss_error", "log_loss_gain_error"}
     numbers = {name: value for name, value in evaluation.items() if name not in left_out}
@@ -81,9 +86,11 @@ def test_score_and_evaluate_accept_a_rule_from_a_template(
     assert left_out.isdisjoint(evaluated.result)
     assert evaluated.events == {"air.quality": evaluated.result}
 
-    fields["decision"] = "{{ 'ml' }}"
-    by_name = run(ProbClassScoreOperator, sink=str(tmp_path / "by_name"), **fields)
-    expected = pc.score(model, lake, tmp_path / "same", partition=FEBRUARY, decision="ml")
+    sink = str(tmp_path / "by_name")
+    by_name = run(ProbClassScoreOperator, sink=sink, options={"decision": "{{ 'ml' }}"}, **fields)
+    expected = pc.score(
+        model, lake, tmp_path / "same", partition=FEBRUARY, options=pc.ScoringOptions(decision="ml")
+    )
     assert by_name.result["commit_id"] == expected.commit_id
 
 

@@ -175,7 +175,7 @@ def test_a_failed_task_has_inputs_and_outputs(
 def test_a_table_that_cannot_be_read_has_no_columns(airflow_database: None, lake: str) -> None:
     fields = {"source": lake, "sink": "/no/such", "store": "/models", "model": "air@champion"}
     task = ProbClassScoreOperator(task_id="score", source_conn_id="no_such", **fields)
-    lineage = lineage_of(task, {"rows": 3, "skipped": 0, "model": "air@0123"})
+    lineage = lineage_of(task, {"scored_rows": 3, "model": "air@0123"})
     assert [(dataset.name, set(dataset.facets)) for dataset in lineage.inputs] == [
         (lake, set()),
         ("/models/air", {"version"}),

@@ -145,7 +145,7 @@ def test_mapped_tasks_score_partitions_with_one_version(
                 store=store.uri,
                 model="air@champion",
                 partitions=[("month", ">=", "{{ params.first }}"), ("month", "<", "2013-04")],
-                columns=["time"],
+                options={"columns": ["time"]},
                 outlets=[Asset("air.scored")],
             )
         return dag
@@ -163,4 +163,4 @@ def test_mapped_tasks_score_partitions_with_one_version(
     assert rows.num_rows == (31 + 28 + 31) * 24
     assert set(rows["model_id"].to_pylist()) == {model.id}
     again = run_dag(scoring("mapped_scoring_again"))
-    assert [again[f"score.score[{index}]"].result["skipped"] for index in range(3)] == [1, 1, 1]
+    assert [again[f"score.score[{index}]"].result["unchanged"] for index in range(3)] == [1, 1, 1]

@@ -94,8 +94,7 @@ def test_scoring_resolves_the_alias_once_and_reports(
         store=trained.uri,
         model="air@champion",
         partition={"month": "{{ '2013-02' }}"},
-        columns=["time", "air"],
-        posterior="list",
+        options={"columns": ["time", "air"], "posterior": "list"},
         outlets=[Asset("air.scored")],
     )
     champion = trained.resolve("air@champion")
@@ -114,13 +113,13 @@ def test_a_month_is_appended_once_with_the_id_of_its_run(
     run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
 ) -> None:
     fields = {"source": lake, "store": trained.uri, "model": "air@champion"}
-    append = {**fields, "sink": str(tmp_path / "scored"), "overwrite": "append"}
+    append = {**fields, "sink": str(tmp_path / "scored"), "options": {"overwrite": "append"}}
     first, again = (run(ProbClassScoreOperator, **append, partition=FEBRUARY) for _ in range(2))
-    assert (first.result["skipped"], again.result["skipped"]) == (0, 1)
+    assert (first.result["scored"], again.result["unchanged"]) == (1, 1)
     assert again.result["rows"] == 28 * 24
     [file] = (tmp_path / "scored" / "month=2013-02").glob("part-*.parquet")
     record = json.loads(pq.read_metadata(file).metadata[b"probclass.commit"])
-    assert record["run_id"].startswith("manual__")
+    assert record["provenance"]["airflow"]["run_id"].startswith("manual__")
     assert record["model_id"] == trained.resolve("air@champion").id
 
 

@@ -75,7 +75,7 @@ from airflow.sdk import DAG, Asset
 from probclass_airflow import (
     ProbClassEvaluateOperator,
     ProbClassLabelsSensor,
-    ProbClassReconcileOperator,
+    ProbClassScoreOperator,
     ProbClassScoreOperator,
 )
 
@@ -83,8 +83,8 @@ LANDED = "{{ params.home }}/landed"
 NEW_YEAR = {"day": "2014-01-01"}
 
 with DAG("serve", schedule=[Asset("landed")], max_active_runs=1, **COMMON):
-    ProbClassReconcileOperator(
-        task_id="reconcile",
+    ProbClassScoreOperator(
+        task_id="score",
         source=LANDED,
         sink=f"{SCORED}/landed",
         store=STORE,
@@ -263,7 +263,7 @@ def test_clearing_a_task_changes_nothing(client: Client, rescored: str, home: Pa
 
     wait_for(done)
     again = client.result(dag_id, rescored, task_id, 0)
-    assert (first["skipped"], again["skipped"]) == (0, 1)
+    assert (first["unchanged"], again["unchanged"]) == (0, 1)
     assert again["commit_id"] == first["commit_id"]
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
@@ -355,7 +355,7 @@ def test_a_backfill_scores_every_partition_once(
         home / "days",
         home / "alone",
         where=f"day >= {days[0]} and day <= {days[-1]}",
-        columns=["time"],
+        options=pc.ScoringOptions(columns=["time"]),
         workers=1,
     )
     alone_cpu = time.process_time() - began_alone
@@ -417,7 +417,7 @@ def test_reconciling_makes_up_for_events_that_a_paused_dag_missed_or_that_coales
 
     runs = wait_for(ended)
     assert 1 <= len(runs) <= 2
-    results = [client.result("serve", run["dag_run_id"], "reconcile", -1) for run in runs]
+    results = [client.result("serve", run["dag_run_id"], "score", -1) for run in runs]
     assert sum(result["scored"] for result in results) == 5
     assert len(recorded(served, "landed")) == 5
     # A partition that is deleted upstream; the others are left as they are.

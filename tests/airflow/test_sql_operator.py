@@ -72,7 +72,7 @@ def test_a_day_is_scored_in_one_transaction_and_a_retry_changes_nothing(
     for day in DAYS[:2]:
         ran = run_dag(dag, day)["score"]
         assert ran.state == "success"
-        assert (ran.result["rows"], ran.result["skipped"]) == (100, 0)
+        assert (ran.result["rows"], ran.result["unchanged"]) == (100, 0)
         assert ran.events["scored taxis"] == ran.result
     version = pc.ModelStore(store).resolve("taxis@champion")
     assert ran.result["model"] == version.ref
@@ -89,7 +89,8 @@ def test_a_day_is_scored_in_one_transaction_and_a_retry_changes_nothing(
     ).fetchone()  # type: ignore[misc]
     retry = task(conn_id, store, partition={"day": DAYS[1]}, **fields)
     again = execute(retry, json.loads(record)["run_id"])
-    assert again | {"seconds": 0} == ran.result | {"seconds": 0, "skipped": 1}
+    unchanged = {"seconds": 0, "scored": 0, "unchanged": 1, "scored_rows": 0, "names": {}}
+    assert again | {"seconds": 0} == ran.result | unchanged
     assert written() == before
     scored = fetched(warehouse.execute("SELECT * FROM scored ORDER BY key"))
     kept = ROWS.filter(pa.array([row % 3 < 2 for row in range(len(ROWS))]))

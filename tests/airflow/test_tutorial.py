@@ -35,9 +35,9 @@ def test_the_dag_continues_the_tutorial(
         ("train", "score", "evaluate"), "success"
     )
     assert january["train"].result["model"] == tutorial["version"].ref
-    assert january["score"].result["skipped"] == 1
+    assert january["score"].result["unchanged"] == 1
 
     february = run_dag(tutorial["monthly"], date="2014-03-01")
-    assert february["score"].result["skipped"] == 0
+    assert february["score"].result["unchanged"] == 0
     scored = pq.read_table(tmp_path / "air" / "scored", columns=["month"]).to_pandas()
     assert scored["month"].value_counts().to_dict() == {"2014-01": 744, "2014-02": 672}

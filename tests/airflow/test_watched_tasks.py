@@ -13,7 +13,6 @@ import pytest
 import probclass_core as pc
 from probclass_airflow import (
     ProbClassEvaluateOperator,
-    ProbClassReconcileOperator,
     ProbClassScoreOperator,
 )
 
@@ -50,7 +49,7 @@ def test_a_check_that_fails_fails_the_task_without_a_retry(
         model="m@champion",
         store=store,
         partition={"month": "2014-02"},
-        watch={"nulls": "{{ params.most }}", "fail": fail},
+        options={"watch": {"nulls": "{{ params.most }}", "fail": fail}},
         params={"most": 0.5},
         **RETRIES,
     )
@@ -66,15 +65,14 @@ def test_a_check_that_fails_fails_the_task_without_a_retry(
         assert "Column 'x' is null in 100 % of 200 rows" in task.result["warnings"][0]
 
 
-@pytest.mark.parametrize("operator", [ProbClassScoreOperator, ProbClassReconcileOperator])
 def test_a_partition_without_a_column_of_the_model_is_recorded_as_not_scored(
-    run: Any, faulty: tuple[str, str], tmp_path: Path, operator: type
+    run: Any, faulty: tuple[str, str], tmp_path: Path
 ) -> None:
     lake, store = faulty
     file = Path(lake, "month=2014-02", "part-0.parquet")
     pq.write_table(pq.read_table(file, partitioning=None).drop_columns(["x"]), file)
     task = run(
-        operator,
+        ProbClassScoreOperator,
         source=lake,
         sink=str(tmp_path / "scored"),
         model="m@champion",

@@ -120,7 +120,12 @@ def test_predictions_are_not_judged_outside_of_the_training_range(
     assert with_density.accuracy.expected is with_density.log_loss.expected is None
     assert {one.estimated for one in with_density.classes.values()} == {None}
     with pytest.raises(pc.DataError, match=r"classes cannot be estimated: .*1 % quantile"):
-        pc.score(model, fahrenheit, tmp_path / "scored.parquet", prior="estimated")
+        pc.score(
+            model,
+            fahrenheit,
+            tmp_path / "scored.parquet",
+            options=pc.ScoringOptions(prior="estimated"),
+        )
     without = pc.fit(drawn(2_000, TRAINING, 0), SPEC)
     assert "'x' is outside of the range" in (pc.health(without, fahrenheit).accuracy.unknown or "")
 
@@ -237,7 +242,7 @@ def test_a_prior_that_is_none_is_refused(
 ) -> None:
     rows = drawn(10, TRAINING, 0)
     with pytest.raises(pc.SpecError, match=message):
-        pc.score(model, rows, f"{tmp_path}/scored.parquet", prior=prior)  # type: ignore[arg-type]
+        pc.score(model, rows, f"{tmp_path}/scored.parquet", options=pc.ScoringOptions(prior=prior))  # type: ignore[arg-type]
 
 
 def test_models_without_densities_or_marginals_say_what_they_do_not_know() -> None:

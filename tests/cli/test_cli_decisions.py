@@ -56,7 +56,7 @@ def test_options_give_the_same_decisions_as_a_decision_rule(
     scored = pq.read_table("scored.parquet")
     assert scored["prediction"].combine_chunks() == model.predict(pq.read_table(flowers), rule)
     again = probclass(f"score iris@raw {flowers} scored.parquet {options} --json").json
-    assert again["skipped"] == 1
+    assert again["unchanged"] == 1
 
 
 def test_an_evaluation_reports_rejected_rows_and_cost(probclass: Any, flowers: Path) -> None:

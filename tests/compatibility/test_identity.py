@@ -81,7 +81,12 @@ def test_commit_id_and_files_of_a_scored_lake_are_unchanged(tmp_path: Path) -> N
     for path in source.rglob("*.parquet"):
         os.utime(path, ns=(MODIFIED_NS, MODIFIED_NS))
     model = pc.fit(rows(), pc.ModelSpec("kind", [BLOCKS["poisson"]], prior="uniform"))
-    report = pc.score(model, source, sink, decision=pc.DecisionRule(min_probability=0.6))
+    report = pc.score(
+        model,
+        source,
+        sink,
+        options=pc.ScoringOptions(decision=pc.DecisionRule(min_probability=0.6)),
+    )
     assert report.commit_id == PINNED["scored"]["commit_id"]
     files = sorted(path.relative_to(sink).as_posix() for path in sink.rglob("*") if path.is_file())
     assert files == PINNED["scored"]["files"]

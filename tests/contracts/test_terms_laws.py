@@ -186,7 +186,7 @@ def test_words_stream_through_partitions_of_parquet(tmp_path: Path, kind: str) -
     quality = [pc.evaluate(model, rows) for rows in (lake, tmp_path / "scored", table)]
     losses = [measured.log_loss for measured in quality]
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-12)
-    assert pc.score(model, lake, tmp_path / "scored").skipped == 3
+    assert pc.score(model, lake, tmp_path / "scored").counts["unchanged"] == 3
 
 
 def test_documents_longer_than_a_part_are_counted() -> None:

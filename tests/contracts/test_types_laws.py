@@ -329,7 +329,12 @@ def test_a_lazy_frame_is_a_source_that_can_be_read_again(tmp_path: Path) -> None
     assert max(batch.num_rows for batch in batches) <= 262_144
     assert pa.Table.from_batches(batches)["n"].to_pylist() == frame["n"].to_list()
     model = pc.fit(lazy, spec)
-    pc.score(model, lazy.drop("unused"), tmp_path / "scored.parquet", columns=["n"])
+    pc.score(
+        model,
+        lazy.drop("unused"),
+        tmp_path / "scored.parquet",
+        options=pc.ScoringOptions(columns=["n"]),
+    )
     scored = pq.read_table(tmp_path / "scored.parquet")
     assert scored["n"].to_pylist() == frame["n"].to_list()
 

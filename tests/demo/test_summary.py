@@ -26,10 +26,16 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> pc.ModelRecords:
         provenance = {"airflow": {"dag_id": DAG, "run_id": month, "task_id": "air.score"}}
         if month == "2014-01":
             store.promote("air", version, "champion", provenance=provenance)
-        partition = {"partitions": [{"month": month}], "catch_up": 7}
+        partition = pc.Partitions([{"month": month}], catch_up=7)
         report = None
         try:
-            report = pc.reconcile(model, lake, home / "scored", columns=["time"], **partition)
+            report = pc.score(
+                model,
+                lake,
+                home / "scored",
+                options=pc.ScoringOptions(columns=["time"]),
+                partition=partition,
+            )
         except pc.DataError as error:
             report = error.report
         store.record_scoring(version, report, provenance=provenance)

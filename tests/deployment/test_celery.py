@@ -85,7 +85,11 @@ def test_a_run_succeeds_although_a_worker_is_killed(tmp_path: Path) -> None:
     model = pc.fit(lake, pc.ModelSpec.from_file(SPEC), where=where)
     for month in MONTHS:
         pc.score(
-            model, lake, tmp_path / "alone", partition={"month": month}, columns=["time", "air"]
+            model,
+            lake,
+            tmp_path / "alone",
+            partition={"month": month},
+            options=pc.ScoringOptions(columns=["time", "air"]),
         )
     assert pc.ModelStore(home / "models").resolve("air@champion").id == model.id
     assert rows(home / "scored").equals(rows(tmp_path / "alone"))

@@ -124,7 +124,7 @@ def test_a_scored_table_has_the_same_bytes_and_this_process_commits_it(
     assert set(committed) == set(range(5)), "each after a report of its rows"
     assert file_digests(sink) == file_digests(scored)
     again = pc.score(model, lake, sink, engine=engine)
-    assert (again.skipped, again.commit_id) == (5, report.commit_id)
+    assert (again.counts["unchanged"], again.commit_id) == (5, report.commit_id)
     assert list(tmp_path.iterdir()) == [sink], "nothing is left behind"
 
 
@@ -132,10 +132,11 @@ def test_options_of_scoring_reach_the_workers(
     model: pc.Model, lake: Path, tmp_path: Path, pool: Executor
 ) -> None:
     rule = pc.DecisionRule(min_probability=0.8)
+    rows = [("id", "<", 6000)]
     options: dict[str, Any] = {"columns": ["id"], "posterior": "list", "decision": rule}
-    where = [("id", "<", 6000)]
-    threads = pc.score(model, lake, tmp_path / "threads", where=where, **options)
-    processes = pc.score(model, lake, tmp_path / "processes", where=where, engine=pool, **options)
+    more: dict[str, Any] = {"where": rows, "options": options}
+    threads = pc.score(model, lake, tmp_path / "threads", **more)
+    processes = pc.score(model, lake, tmp_path / "processes", engine=pool, **more)
     assert threads.commit_id == processes.commit_id
     assert file_digests(tmp_path / "threads") == file_digests(tmp_path / "processes")
     table = pa.Table.from_batches(pc.open_table(lake).plan().batches())

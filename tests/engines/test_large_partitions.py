@@ -134,36 +134,57 @@ def test_the_rows_are_those_of_one_file(
     assert [path.name for path in (tmp_path / "one").glob("part-*.parquet")] == ["part-0.parquet"]
     rows = [pq.read_table(tmp_path / name).to_pylist() for name in ("parts", "one")]
     assert rows[0] == rows[1]
-    assert pc.score(model, lake, tmp_path / "parts").skipped == 1, "however many files it has"
+    assert pc.score(model, lake, tmp_path / "parts").counts["unchanged"] == 1, (
+        "however many files it has"
+    )
 
 
 def test_a_partition_in_parts_is_committed_once_and_then_skipped(
     model: pc.Model, lake: Path, table_at: TableFactory, pool: Executor
 ) -> None:
     sink = table_at("scored")
-    report = pc.score(model, lake, sink, columns=["id"], engine=pool)
-    assert (report.rows, report.skipped) == (ROWS, 0)
+    report = pc.score(model, lake, sink, options=pc.ScoringOptions(columns=["id"]), engine=pool)
+    assert (report.rows, report.counts["unchanged"]) == (ROWS, 0)
     assert commits_and_files(sink) == (1, PARTS)
     assert ids_in(sink) == IDS, "in the order of the source"
-    again = pc.score(model, lake, sink, columns=["id"], engine=pool)
-    assert (again.rows, again.skipped, again.commit_id) == (ROWS, 1, report.commit_id)
-    fewer = pc.score(model, lake, sink, columns=["id"], where=[("id", "<", 3000)], engine=pool)
-    assert (fewer.rows, fewer.skipped) == (ROWS // 2, 0)
+    again = pc.score(model, lake, sink, options=pc.ScoringOptions(columns=["id"]), engine=pool)
+    assert (again.rows, again.counts["unchanged"], again.commit_id) == (ROWS, 1, report.commit_id)
+    fewer = pc.score(
+        model,
+        lake,
+        sink,
+        options=pc.ScoringOptions(columns=["id"]),
+        where=[("id", "<", 3000)],
+        engine=pool,
+    )
+    assert (fewer.rows, fewer.counts["unchanged"]) == (ROWS // 2, 0)
     assert ids_in(sink) == IDS[: ROWS // 2]
 
 
 def test_parts_without_rows_are_not_missing(
     model: pc.Model, lake: Path, table_at: TableFactory, pool: Executor
 ) -> None:
-    few: dict[str, Any] = {"columns": ["id"], "where": [("id", ">=", 1000 * (FILES - 1))]}
+    few: dict[str, Any] = {
+        "options": {"columns": ["id"]},
+        "where": [("id", ">=", 1000 * (FILES - 1))],
+    }
     assert pc.score(model, lake, table_at("scored"), engine=pool, **few).rows == ROWS_PER_FILE
     assert ids_in(table_at("scored")) == IDS[-ROWS_PER_FILE:]
-    assert pc.score(model, lake, table_at("scored"), **few).skipped == 1
-    assert pc.score(model, lake, table_at("scored"), overwrite="append", **few).skipped == 1
-    pc.score(model, lake, table_at("scored"), columns=["id"])
-    assert pc.score(model, lake, table_at("scored"), engine=pool, **few).skipped == 0
-    assert pc.score(model, lake, table_at("scored"), **few).skipped == 1
-    none: dict[str, Any] = {"columns": ["id"], "where": [("id", "<", 0)]}
+    assert pc.score(model, lake, table_at("scored"), **few).counts["unchanged"] == 1
+    assert (
+        pc.score(
+            model,
+            lake,
+            table_at("scored"),
+            options={"columns": ["id"], "overwrite": "append"},
+            where=few["where"],
+        ).counts["unchanged"]
+        == 1
+    )
+    pc.score(model, lake, table_at("scored"), options=pc.ScoringOptions(columns=["id"]))
+    assert pc.score(model, lake, table_at("scored"), engine=pool, **few).counts["unchanged"] == 0
+    assert pc.score(model, lake, table_at("scored"), **few).counts["unchanged"] == 1
+    none: dict[str, Any] = {"options": {"columns": ["id"]}, "where": [("id", "<", 0)]}
     with pytest.raises(pc.TableError, match="has no rows to score"):
         pc.score(model, lake, table_at("none"), engine=pool, **none)
 
@@ -172,13 +193,13 @@ def test_parts_are_appended_once(
     model: pc.Model, lake: Path, table_at: TableFactory, pool: Executor
 ) -> None:
     sink = table_at("scored")
-    append = {"columns": ["id"], "overwrite": "append"}
+    append: dict[str, Any] = {"options": {"columns": ["id"], "overwrite": "append"}}
     first_file = pc.score(model, lake, sink, where=[("id", "<", 1000)], **append)
     for engine in (pool, None):
         added = pc.score(model, lake, sink, engine=engine, **append)
-        assert (added.rows, added.skipped) == (ROWS, int(engine is None))
+        assert (added.rows, added.counts["unchanged"]) == (ROWS, int(engine is None))
     assert sorted(ids_in(sink)) == sorted([*IDS, *IDS[:ROWS_PER_FILE]])
-    assert pc.score(model, lake, sink, where=[("id", "<", 1000)], **append).skipped == 1
+    assert pc.score(model, lake, sink, where=[("id", "<", 1000)], **append).counts["unchanged"] == 1
     assert first_file.rows == ROWS_PER_FILE
 
 
@@ -189,7 +210,7 @@ def test_a_partition_that_lost_a_part_is_scored_again(
     pc.score(model, lake, sink)
     before = file_digests(sink)
     (sink / "part-1.parquet").unlink()
-    assert pc.score(model, lake, sink).skipped == 0
+    assert pc.score(model, lake, sink).counts["unchanged"] == 0
     assert file_digests(sink) == before
 
 
@@ -207,11 +228,18 @@ def test_a_part_that_always_fails_is_named_and_nothing_is_committed(
     model: pc.Model, lake: Path, table_at: TableFactory, tmp_path: Path, pool: Executor
 ) -> None:
     sink = table_at("scored")
-    pc.score(model, lake, sink, columns=["id"])
+    pc.score(model, lake, sink, options=pc.ScoringOptions(columns=["id"]))
     before = commits_and_files(sink)
     source = FaultyTable(lake, FILES - 1, workloads.raise_error, tmp_path / "flag")
     with pytest.raises(pc.TableError, match="scored, part 3 of 3: failed 3 times"):
-        pc.score(model, source, sink, columns=["id"], where=[("id", ">=", 0)], engine=pool)
+        pc.score(
+            model,
+            source,
+            sink,
+            options=pc.ScoringOptions(columns=["id"]),
+            where=[("id", ">=", 0)],
+            engine=pool,
+        )
     assert commits_and_files(sink) == before
     assert pc.clean_table(sink, older_than=timedelta(0)) == [], "nothing is left"
 

@@ -92,7 +92,7 @@ RULE = pc.DecisionRule(min_probability=0.9)
 def test_predict_table_is_what_score_writes(
     options: dict[str, Any], model: pc.Model, penguins: pa.Table, tmp_path: Path
 ) -> None:
-    pc.score(model, penguins, tmp_path / "scored.parquet", **options)
+    pc.score(model, penguins, tmp_path / "scored.parquet", options=options)
     written = pq.read_table(tmp_path / "scored.parquet")
     scored = model.predict_table(penguins, **options)
     assert scored.schema.names == written.schema.names

@@ -52,7 +52,7 @@ def test_one_column_is_a_list_of_one(penguins: pa.Table, tmp_path: Path) -> None
     listed = pc.ModelSpec.auto(penguins, "species", exclude=["island"])
     assert pc.ModelSpec.auto(penguins, "species", exclude="island") == listed
     model = pc.fit(penguins, pc.ModelSpec("species", {"gaussian_diagonal": "body_mass_g"}))
-    pc.score(model, penguins, tmp_path / "scored", columns="island")
+    pc.score(model, penguins, tmp_path / "scored", options=pc.ScoringOptions(columns="island"))
     scored = pc.open_table(tmp_path / "scored").schema.names
     assert scored[:2] == ["island", "prediction"]
 

@@ -190,7 +190,7 @@ def test_no_argument_of_another_type_is_a_raw_error(name: str) -> None:
 def test_the_index_of_a_frame_is_no_column_of_scored_rows(tmp_path: Path) -> None:
     named = FRAME.set_axis([f"row {number}" for number in range(ROWS)])
     scored = tmp_path / "scored.parquet"
-    pc.score(MODEL, named, scored, watch=False)
+    pc.score(MODEL, named, scored, options=pc.ScoringOptions(watch=False))
     assert pq.read_schema(scored).names[:4] == ["size", "color", "kind", "prediction"]
     assert MODEL.predict_table(named).column_names[:4] == ["size", "color", "kind", "prediction"]
 
@@ -199,9 +199,11 @@ def test_the_index_in_a_file_of_pandas_is_copied_only_if_it_is_named(tmp_path: P
     rows, scored, asked = (tmp_path / f"{name}.parquet" for name in ("rows", "scored", "asked"))
     FRAME.set_axis([f"row {number}" for number in range(ROWS)]).to_parquet(rows)
     assert pq.read_schema(rows).names[-1] == "__index_level_0__"
-    pc.score(MODEL, rows, scored, watch=False)
+    pc.score(MODEL, rows, scored, options=pc.ScoringOptions(watch=False))
     assert "__index_level_0__" not in pq.read_schema(scored).names
-    pc.score(MODEL, rows, asked, columns="__index_level_0__", watch=False)
+    pc.score(
+        MODEL, rows, asked, options=pc.ScoringOptions(columns="__index_level_0__", watch=False)
+    )
     assert pq.read_table(asked)["__index_level_0__"][1].as_py() == "row 1"
 
 

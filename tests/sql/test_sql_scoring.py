@@ -66,27 +66,27 @@ def test_a_retry_of_a_committed_partition_changes_nothing(connection: Any) -> No
     first = score(connection, run_id="monday")
     record = records(connection)
     again = score(connection, run_id="monday")
-    assert (first.skipped, again.skipped) == (0, 1)
+    assert (first.counts["unchanged"], again.counts["unchanged"]) == (0, 1)
     assert (again.rows, again.commit_id) == (first.rows, first.commit_id)
     assert records(connection) == record
     assert record[0]["model_id"] == MODEL.id
     assert record[0]["rows"] == first.rows
     assert record[0]["run_id"] == "monday"
-    assert score(connection, run_id="tuesday").skipped == 0
+    assert score(connection, run_id="tuesday").counts["unchanged"] == 0
     connection.execute("DELETE FROM scored WHERE key < 100")  # by hand
     connection.commit()
-    assert score(connection, run_id="tuesday").skipped == 0
+    assert score(connection, run_id="tuesday").counts["unchanged"] == 0
     connection.execute("DELETE FROM rows WHERE key < 50")
     connection.commit()
-    assert score(connection, run_id="tuesday").skipped == 0
-    assert score(connection, run_id=None).skipped == 0
+    assert score(connection, run_id="tuesday").counts["unchanged"] == 0
+    assert score(connection, run_id=None).counts["unchanged"] == 0
 
 
 def test_the_whole_table_replaces_its_partitions(connection: Any) -> None:
     score(connection, run_id="monday")
     assert score(connection, partition=None, columns=["flag", "key"]).rows == len(ROWS)
     assert [record["partition"] for record in records(connection)] == [{}]
-    assert score(connection, run_id="monday").skipped == 0
+    assert score(connection, run_id="monday").counts["unchanged"] == 0
 
 
 class Stopped(Exception):

@@ -158,7 +158,7 @@ def test_every_door_takes_a_table_of_a_database(source: pc.SqlSource, tmp_path: 
         pc.fit(ROWS, spec).predict_table(ROWS)["prediction"]
     )
     assert pc.evaluate(model, source).accuracy == pc.evaluate(model, ROWS).accuracy
-    pc.score(model, source, tmp_path / "scored.parquet", columns=["key"])
+    pc.score(model, source, tmp_path / "scored.parquet", options=pc.ScoringOptions(columns=["key"]))
     assert pq.read_table(tmp_path / "scored.parquet")["key"].equals(ROWS["key"])
 
 

@@ -213,7 +213,7 @@ def test_everything_that_reads_rows_computes_parts(
     assert pc.evaluate(plain, files).log_loss == pytest.approx(
         pc.evaluate(plain, columns).log_loss, rel=1e-12
     )
-    pc.score(plain, files, tmp_path / "scored", columns=["fare"])
+    pc.score(plain, files, tmp_path / "scored", options=pc.ScoringOptions(columns=["fare"]))
     scored = pq.read_table(tmp_path / "scored").sort_by("fare")
     proba = plain.predict_proba(table.sort_by("fare"))
     assert scored.column_names[0] == "fare"

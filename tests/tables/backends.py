@@ -177,4 +177,6 @@ everywhere = pytest.mark.parametrize(
 
 def append(model: pc.Model, source: Any, sink: pc.TableRef, **options: Any) -> pc.ScoreReport:
     """Score a source, keep its column x, and append the rows to the sink."""
-    return pc.score(model, source, sink, **{"columns": ["x"], "overwrite": "append", **options})
+    more = options.pop("options", {})
+    more = {"columns": ["x"], "overwrite": "append", **more}
+    return pc.score(model, source, sink, options=more, **options)

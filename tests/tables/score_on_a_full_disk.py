@@ -42,7 +42,7 @@ def main(folder: Path, name: str) -> None:
     (folder / "old" / "ballast").unlink()
     assert states(folder, name) == {"old"}
     replace_new(folder)
-    assert score(folder, sink, "new").skipped == 0
+    assert score(folder, sink, "new").counts["unchanged"] == 0
     assert states(folder, name) == {"new"}
     assert not unknown_files(folder, name)
 

@@ -75,7 +75,7 @@ def scoring_error(folder: Path, name: str) -> str:
 
 
 def assert_scored_again(folder: Path, name: str) -> None:
-    assert score(folder, sink_in(folder, name), "new").skipped == 0
+    assert score(folder, sink_in(folder, name), "new").counts["unchanged"] == 0
     assert states(folder, name) == {"new"}
     assert not unknown_files(folder, name)
 

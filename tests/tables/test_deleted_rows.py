@@ -84,5 +84,5 @@ def test_a_scored_partition_whose_source_lost_rows_is_scored_again(
     model = pc.fit(source, spec())
     pc.score(model, source, sink)
     delete_january(lake, [3])
-    assert pc.score(model, source, sink).skipped == 1
+    assert pc.score(model, source, sink).counts["unchanged"] == 1
     assert rows_by_month(lake.read("scored")) == {"2014-01": 39, "2014-02": 40}

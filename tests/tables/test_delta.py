@@ -25,7 +25,7 @@ def test_a_table_is_recognized_by_its_log_and_by_its_prefix(
     model = pc.fit(source, spec())
     assert model.training["version"] == 0
     pc.score(model, source, f"delta+file://{tmp_path}/scored")
-    assert pc.score(model, source, str(tmp_path / "scored")).skipped == 2
+    assert pc.score(model, source, str(tmp_path / "scored")).counts["unchanged"] == 2
     assert rows_by_month(lake.read("scored")) == {"2014-01": 40, "2014-02": 40}
 
 
@@ -55,11 +55,11 @@ def test_compacted_rows_are_not_appended_again(
     before = backend.xs("scored")
     assert DeltaTable(sink.uri).optimize.compact()["numFilesAdded"] == 1
     for source in (first, second):
-        assert append(model, source, sink, partition=JANUARY).skipped == 1
+        assert append(model, source, sink, partition=JANUARY).counts["unchanged"] == 1
     assert backend.xs("scored") == before
     # Once another engine replaces the partition, the rows can be appended again.
     DeltaLake(tmp_path).replace("scored", backend.read("scored").slice(0, 1), "2014-01")
-    assert append(model, first, sink, partition=JANUARY).skipped == 0
+    assert append(model, first, sink, partition=JANUARY).counts["unchanged"] == 0
     assert backend.read("scored").num_rows == 41
 
 
@@ -73,12 +73,19 @@ def test_an_append_only_table_and_constraints_are_respected(lake: DeltaLake) -> 
     message = r"only accepts appended rows .*score with overwrite='append'"
     with pytest.raises(pc.TableError, match=message):
         pc.score(other, source, sink, partition=january)
-    assert pc.score(other, source, sink, partition=january, overwrite="append").rows == 40
+    assert (
+        pc.score(
+            other, source, sink, partition=january, options=pc.ScoringOptions(overwrite="append")
+        ).rows
+        == 40
+    )
     assert pc.score(model, source, sink, partition=february).rows == 40
     assert rows_by_month(lake.read("scored")) == {"2014-01": 80, "2014-02": 40}
     DeltaTable(sink.uri).alter.add_constraint({"small": "x < 100000"})
     with pytest.raises(pc.TableError, match=r"cannot check: 'delta\.constraints\.small'"):
-        pc.score(other, source, sink, partition=february, overwrite="append")
+        pc.score(
+            other, source, sink, partition=february, options=pc.ScoringOptions(overwrite="append")
+        )
 
 
 def months(count: int) -> pa.Table:
@@ -102,7 +109,7 @@ def test_the_log_is_not_replayed_for_each_partition(
     assert len(opened) <= 8, "while there was no table"
     log = tmp_path / "scored" / "_delta_log"
     assert len(list(log.glob("*.checkpoint.parquet"))) == 1, "every ten commits, as Spark does"
-    assert pc.score(model, lake.ref("lake"), lake.ref("scored")).skipped == 12
+    assert pc.score(model, lake.ref("lake"), lake.ref("scored")).counts["unchanged"] == 12
 
 
 def test_a_table_that_takes_the_place_of_the_sink_meanwhile_is_recognized(tmp_path: Path) -> None:

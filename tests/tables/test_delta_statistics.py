@@ -42,7 +42,7 @@ def score(root: Path, *months: pa.Table, **options: Any) -> DeltaTable:
         existing_data_behavior="delete_matching",
     )
     sink = pc.TableRef(str(root / "scored"), format="delta")
-    pc.score(pc.fit(rows(MONTHS[0]), spec()), root / "lake", sink, **options)
+    pc.score(pc.fit(rows(MONTHS[0]), spec()), root / "lake", sink, options=options)
     return DeltaTable(root / "scored")
 
 

@@ -49,7 +49,7 @@ def test_every_commit_has_the_health_of_its_rows_and_the_verdicts_on_them(
     monkeypatch.setattr(scoring, "PART_ROWS", part_rows)
     monkeypatch.setattr(units, "_UNIT_ROWS", 1)  # each file is a unit
     sink = backend.ref("scored")
-    report = pc.score(model, source, sink, watch=NULLS)
+    report = pc.score(model, source, sink, options=pc.ScoringOptions(watch=NULLS))
     expected = [pc.health(model, source, partition=one) for one in (JANUARY, FEBRUARY)]
     assert report.health == expected
     commits = pc.commits(sink)
@@ -60,8 +60,8 @@ def test_every_commit_has_the_health_of_its_rows_and_the_verdicts_on_them(
     verdicts = [verdict.to_dict() for _, verdict in report.verdicts]
     assert {(one["check"], one["subject"]) for one in verdicts} >= {("nulls", "x")}
     assert [one for commit in commits for one in commit.get("verdicts", ())] == verdicts
-    again = pc.score(model, source, sink, watch=NULLS)
-    assert (again.skipped, again.health) == (2, expected)
+    again = pc.score(model, source, sink, options=pc.ScoringOptions(watch=NULLS))
+    assert (again.counts["unchanged"], again.health) == (2, expected)
 
 
 def test_appended_rows_have_a_health_and_verdicts_of_their_own(
@@ -71,7 +71,12 @@ def test_appended_rows_have_a_health_and_verdicts_of_their_own(
     sink, expected = backend.ref("scored"), {}
     for where in ("n < 20", "n >= 20"):
         report = pc.score(
-            model, source, sink, partition=JANUARY, where=where, overwrite="append", watch=NULLS
+            model,
+            source,
+            sink,
+            partition=JANUARY,
+            where=where,
+            options=pc.ScoringOptions(overwrite="append", watch=NULLS),
         )
         expected[report.commit_id] = [verdict.to_dict() for _, verdict in report.verdicts]
         assert expected[report.commit_id]
@@ -85,7 +90,9 @@ def test_a_single_file_has_the_verdicts_on_its_rows(
 ) -> None:
     file = source / "month=2014-01/0.parquet"
     for name, watch in (("plain", False), ("scored", NULLS)):
-        report = pc.score(model, file, tmp_path / f"{name}.parquet", watch=watch)
+        report = pc.score(
+            model, file, tmp_path / f"{name}.parquet", options=pc.ScoringOptions(watch=watch)
+        )
     (commit,) = pc.commits(tmp_path / "scored.parquet")
     assert commit["verdicts"] == [verdict.to_dict() for _, verdict in report.verdicts] != []
     assert commit["rows"] == 20
@@ -98,7 +105,13 @@ def test_without_watching_only_the_health_is_left_out(
     model: pc.Model, source: Path, tmp_path: Path
 ) -> None:
     reports = [
-        pc.score(model, source, tmp_path / f"{watch}", partition=FEBRUARY, watch=watch)
+        pc.score(
+            model,
+            source,
+            tmp_path / f"{watch}",
+            partition=FEBRUARY,
+            options=pc.ScoringOptions(watch=watch),
+        )
         for watch in (False, True)
     ]
     assert reports[0].commit_id == reports[1].commit_id
@@ -115,7 +128,13 @@ def test_engines_estimate_the_same_shares(model: pc.Model, source: Path, tmp_pat
     """They write the same bytes, though an executor's workers measure whole partitions."""
     with ThreadPoolExecutor(2) as pool:
         for name, engine in (("threads", None), ("executor", pool), ("again", None)):
-            pc.score(model, source, tmp_path / name, prior="estimated", engine=engine)
+            pc.score(
+                model,
+                source,
+                tmp_path / name,
+                options=pc.ScoringOptions(prior="estimated"),
+                engine=engine,
+            )
     files = sorted(path.relative_to(tmp_path / "again") for path in tmp_path.glob("again/*/*"))
     assert len(files) == 5, "and the verdicts of January"
     for file in files:
@@ -127,15 +146,23 @@ def test_estimated_shares_are_recorded_and_part_of_the_identity(
     model: pc.Model, source: Path, tmp_path: Path
 ) -> None:
     sink = tmp_path / "scored"
-    plain, corrected = (pc.score(model, source, sink, prior=prior) for prior in (None, "estimated"))
+    plain, corrected = (
+        pc.score(model, source, sink, options=pc.ScoringOptions(prior=prior))
+        for prior in (None, "estimated")
+    )
     assert plain.commit_id != corrected.commit_id
-    assert corrected.skipped == 0
+    assert corrected.counts["unchanged"] == 0
     for commit, health in zip(pc.commits(sink), corrected.health, strict=True):
         assert health is not None
         assert commit["prior"] == "estimated"
         priors = {name: one.prior for name, one in health.classes.items()}
         assert priors == pytest.approx(commit["estimated_prior"])
-    assert pc.score(model, source, sink, prior="estimated").skipped == 2
+    assert (
+        pc.score(model, source, sink, options=pc.ScoringOptions(prior="estimated")).counts[
+            "unchanged"
+        ]
+        == 2
+    )
 
 
 def test_a_csv_file_has_no_commit_but_the_report_has_its_health(

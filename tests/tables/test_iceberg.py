@@ -54,7 +54,7 @@ def test_a_scored_partition_that_lost_rows_is_scored_again(lake: IcebergLake) ->
     pc.score(model, source, sink)
     delete_rows(lake.table("scored"), "month == '2014-01'", [3])
     assert rows_by_month(lake.read("scored")) == {"2014-01": 39, "2014-02": 40}
-    assert pc.score(model, source, sink).skipped == 1
+    assert pc.score(model, source, sink).counts["unchanged"] == 1
     assert rows_by_month(lake.read("scored")) == {"2014-01": 40, "2014-02": 40}
 
 
@@ -191,19 +191,36 @@ def test_columns_are_cast_to_types_of_iceberg(lake: IcebergLake) -> None:
 def test_values_that_do_not_fit_the_table_are_refused(lake: IcebergLake) -> None:
     source = lake.ref("lake")
     model = pc.fit(source, spec())
-    pc.score(model, source, lake.ref("scored"), partition={"month": "2014-01"}, columns=["x"])
+    pc.score(
+        model,
+        source,
+        lake.ref("scored"),
+        partition={"month": "2014-01"},
+        options=pc.ScoringOptions(columns=["x"]),
+    )
     numbered = rows("").set_column(3, "month", pa.array([1] * 40))
     lake.write("numbered", numbered, ["month"])
     with pytest.raises(
         pc.TableError, match=r"'month' is string in .*scored, which cannot represent 1"
     ):
-        pc.score(model, lake.ref("numbered"), lake.ref("scored"), columns=["x"])
+        pc.score(
+            model,
+            lake.ref("numbered"),
+            lake.ref("scored"),
+            options=pc.ScoringOptions(columns=["x"]),
+        )
     with lake.table("scored").update_schema(allow_incompatible_changes=True) as change:
         change.update_column("x", required=True)
     with_null = rows("2014-02").set_column(0, "x", pa.array([None, *map(float, range(39))]))
     lake.replace("lake", with_null, "2014-02")
     with pytest.raises(pc.TableError, match="null"):
-        pc.score(model, source, lake.ref("scored"), partition={"month": "2014-02"}, columns=["x"])
+        pc.score(
+            model,
+            source,
+            lake.ref("scored"),
+            partition={"month": "2014-02"},
+            options=pc.ScoringOptions(columns=["x"]),
+        )
     assert rows_by_month(lake.read("scored")) == {"2014-01": 40}
 
 

@@ -66,7 +66,7 @@ def test_a_table_partitioned_by_a_transform_is_not_written(lake: IcebergLake, by
         ({"kind": "p"}, "partition"),
         (None, "append"),
     ):
-        options: dict[str, Any] = {"partition": partition, "overwrite": overwrite}
+        options: dict[str, Any] = {"partition": partition, "options": {"overwrite": overwrite}}
         with pytest.raises(
             pc.TableError, match=r"only replaces partitions by|got one of no columns"
         ):

@@ -97,12 +97,12 @@ def test_writes_are_retried(
     fault = Fault(kind, requests, times)
     proxy.faults.append(fault)
     report = score_in_process(51, lake, at("scored", by=proxy.endpoint))
-    assert (report.rows, report.skipped) == (141, 0)
+    assert (report.rows, report.counts["unchanged"]) == (141, 0)
     assert fault.met > fault.times
     scored = read_rows(at("scored"))
     assert scored.num_rows == 141
     assert set(scored["model_id"].to_pylist()) == {model(51).id}
-    assert pc.score(model(51), lake, at("scored")).skipped == 3
+    assert pc.score(model(51), lake, at("scored")).counts["unchanged"] == 3
 
 
 def test_no_row_is_read_twice_if_a_file_fails_half_way(
@@ -232,7 +232,7 @@ def steps_killed(
             found = read_state(sink)
             yield found
             report = score(folder, sink, lake)
-            assert report.skipped == (1 if found == STATE_AFTER[lake] else 0)
+            assert report.counts["unchanged"] == (1 if found == STATE_AFTER[lake] else 0)
             assert read_state(sink) == STATE_AFTER[lake]
             if seconds is not None:
                 break

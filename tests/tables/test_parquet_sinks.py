@@ -38,7 +38,7 @@ def test_a_copy_of_a_table_with_manifests_is_not_written(
             append(
                 *(model, arrives("second"), backend.ref("scored")),
                 partition=JANUARY,
-                overwrite=overwrite,
+                options={"overwrite": overwrite},
             )
     assert backend.xs("scored") == JANUARY_ROWS
 
@@ -92,18 +92,20 @@ def test_a_partition_in_parts_is_committed_by_one_manifest(
     with ThreadPoolExecutor(2) as executor:
         for engine, seed in ((None, 50), (executor, 51)):
             report = pc.score(model_of(seed), lake, sink, partition=JANUARY, engine=engine)
-            assert (report.rows, report.skipped) == (47, 0)
+            assert (report.rows, report.counts["unchanged"]) == (47, 0)
             assert backend.read("scored")["id"].to_pylist() == ids, "in the order of the source"
             files = files_of(sink, "2014-01")
             assert len(files) == 2, "those of the other model are gone"
             assert not set(files) & set(first)
             first = files
-            assert pc.score(model_of(seed), lake, sink, partition=JANUARY).skipped == 1
+            assert pc.score(model_of(seed), lake, sink, partition=JANUARY).counts["unchanged"] == 1
     # No row of the second part matches the filter.
     few = {"partition": JANUARY, "where": [("id", "<", 30)]}
     for rows, skipped in ((30, 0), (30, 1)):
-        report = pc.score(model_of(), lake, sink, overwrite="append", **few)
-        assert (report.rows, report.skipped) == (rows, skipped)
+        report = pc.score(
+            model_of(), lake, sink, options=pc.ScoringOptions(overwrite="append"), **few
+        )
+        assert (report.rows, report.counts["unchanged"]) == (rows, skipped)
     assert sorted(backend.read("scored")["id"].to_pylist()) == sorted([*ids, *range(30)])
     assert pc.clean_table(sink, older_than=timedelta(0)) == []
 
@@ -129,14 +131,14 @@ def test_files_that_no_manifest_names_are_ignored_and_cleaned(lake: Path, tmp_pa
     store.rm(named)
     with pytest.raises(pc.TableError, match="which its manifest names"):
         backend.read("scored")
-    assert pc.score(model_of(), lake, sink, partition=JANUARY).skipped == 0
+    assert pc.score(model_of(), lake, sink, partition=JANUARY).counts["unchanged"] == 0
     assert backend.read("scored").num_rows == 47
 
 
 def test_refused_sources_and_sinks(lake: Path, tmp_path: Path) -> None:
     ref = object_store(tmp_path).ref
     pc.score(model_of(), lake, ref("source"))
-    kept: dict[str, Any] = {"columns": ["id"]}
+    kept: dict[str, Any] = {"options": {"columns": ["id"]}}
     for source, sink, options, message in [
         (ref("source"), ref("source"), kept, "is the source"),
         (ref("source"), ref("source/month=2014-09"), kept, "is inside memory://"),

@@ -131,10 +131,14 @@ def test_refused_sources_and_sinks(tmp_path: Path, kind: str) -> None:
         ("sea://bucket/scored", {}, "Protocol not known"),
         (
             "scored",
-            {"overwrite": "always"},
+            {"options": {"overwrite": "always"}},
             "overwrite must be one of 'append', 'never', 'partition', got 'always'",
         ),
-        ("scored", {"posterior": "rows"}, "posterior must be one of 'columns', 'list', got 'rows'"),
+        (
+            "scored",
+            {"options": {"posterior": "rows"}},
+            "posterior must be one of 'columns', 'list', got 'rows'",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(
@@ -177,7 +181,7 @@ def test_a_table_in_a_read_only_directory_is_written(tmp_path: Path) -> None:
     try:
         with as_nobody():
             for number in (50, 51):
-                assert pc.score(model(number), lake, sink).skipped == 0
+                assert pc.score(model(number), lake, sink).counts["unchanged"] == 0
     finally:
         tmp_path.chmod(0o755)
     assert [path.name for path in sink.iterdir()] == ["month=2014-01"]

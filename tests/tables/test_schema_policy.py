@@ -46,18 +46,22 @@ def test_a_column_added_upstream_is_added_once(
     first = pc.score(model, lake, sink)
     times = pa.array([0] * 40, pa.timestamp("us"))
     lands(lake, "2014-02", site=pa.array(["a", "b"] * 20), at=times)
-    report = pc.score(model, lake, sink, partition=FEBRUARY, overwrite=overwrite)
+    report = pc.score(
+        model, lake, sink, partition=FEBRUARY, options=pc.ScoringOptions(overwrite=overwrite)
+    )
     assert report.changes.added == ("site", "at")
     assert report.to_dict()["added_columns"] == ["site", "at"]
     assert report.warnings == first.warnings == []
     assert column(backend, "site") == {"2014-01": [None] * 40, "2014-02": ["a", "b"] * 20}
     # No file of January has the column, so its rows are what they were.
     again = pc.score(model, lake, sink)
-    assert (again.rows, again.skipped, again.changes.added) == (80, 2, ())
+    assert (again.rows, again.counts["unchanged"], again.changes.added) == (80, 2, ())
     assert again.commits[0]["commit_id"] == first.commit_id
-    assert pc.reconcile(model, lake, sink).counts["unchanged"] == 2
+    assert pc.score(model, lake, sink).counts["unchanged"] == 2
     lands(lake, "2014-03", site=pa.array(["c"] * 40), at=times)
-    later = pc.score(model, lake, sink, partition=MARCH, overwrite=overwrite)
+    later = pc.score(
+        model, lake, sink, partition=MARCH, options=pc.ScoringOptions(overwrite=overwrite)
+    )
     assert (later.changes.added, later.changes.absent) == ((), ())
     happened = "added to the scored table, null in earlier rows"
     record(f"a column added, overwrite={overwrite!r}", backend.name, happened, "120 rows")
@@ -69,7 +73,7 @@ def test_a_column_removed_upstream_is_null_with_a_warning(
     lands(tmp_path / "first", "2014-01", site=pa.array(["a"] * 40))
     lands(tmp_path / "second", "2014-02")
     pc.score(model, tmp_path / "first", backend.ref("scored"))
-    report = pc.reconcile(model, tmp_path / "second", backend.ref("scored"))
+    report = pc.score(model, tmp_path / "second", backend.ref("scored"))
     [warning] = report.warnings
     assert warning.startswith("The scored table has 'site', which the rows lack")
     assert report.to_dict()["absent_columns"] == ["site"]
@@ -82,15 +86,22 @@ def test_the_same_columns_can_be_required(
 ) -> None:
     lands(tmp_path / "first", "2014-01")
     lands(tmp_path / "second", "2014-02", site=pa.array(["a"] * 40))
-    pc.score(model, tmp_path / "first", backend.ref("scored"), schema="same")
+    pc.score(
+        model, tmp_path / "first", backend.ref("scored"), options=pc.ScoringOptions(schema="same")
+    )
     message = r"has no column 'site'; it has .* Add it with schema='evolve'"
-    for score in (pc.score, pc.reconcile):
+    for score in (pc.score, pc.score):
         with pytest.raises(pc.TableMismatchError, match=message) as caught:
             score(model, tmp_path / "second", backend.ref("scored"), schema="same")
         assert not caught.value.is_transient
     assert set(column(backend, "x")) == {"2014-01"}
     with pytest.raises(pc.SpecError, match="schema must be one of"):
-        pc.score(model, tmp_path / "first", backend.ref("scored"), schema="merge")  # type: ignore[arg-type]
+        pc.score(
+            model,
+            tmp_path / "first",
+            backend.ref("scored"),
+            options=pc.ScoringOptions(schema="merge"),
+        )  # type: ignore[arg-type]
 
 
 def test_columns_that_differ_by_case_only_are_refused(

@@ -32,8 +32,8 @@ def sink(tmp_path: Path) -> Path:
 
 def test_a_scored_table_contains_the_source_and_the_predictions(lake: Path, sink: Path) -> None:
     report = pc.score(model(), lake, sink)
-    assert report.partitions == [{"month": f"2014-0{month}"} for month in (1, 2, 3)]
-    assert (report.rows, report.skipped, report.model_id) == (141, 0, model().id)
+    assert [str(one) for one in report.scored] == [f"month=2014-0{month}" for month in (1, 2, 3)]
+    assert (report.rows, report.counts["unchanged"], report.model_id) == (141, 0, model().id)
     assert report.uri == str(sink)
     assert report.to_dict()["commit_id"] == report.commit_id
     table = read(sink)
@@ -65,10 +65,11 @@ def test_a_rerun_changes_no_file_and_a_replacement_those_of_its_partition(
 ) -> None:
     pc.score(model(), lake, sink)
     before = contents(sink)
-    assert pc.score(model(), lake, sink, workers=1).skipped == 3
+    assert pc.score(model(), lake, sink, workers=1).counts["unchanged"] == 3
     assert contents(sink) == before
     report = pc.score(model(51), lake, sink, partition={"month": "2014-02"})
-    assert (report.partitions, report.skipped) == ([{"month": "2014-02"}], 0)
+    assert [str(one) for one in report.partitions] == ["month=2014-02"]
+    assert report.scored == report.partitions
     after = contents(sink)
     assert after.keys() == before.keys()
     changed = {path for path in before if after[path][0] != before[path][0]}
@@ -78,7 +79,7 @@ def test_a_rerun_changes_no_file_and_a_replacement_those_of_its_partition(
     }
     # A partition without rows that match the filter stays.
     report = pc.score(model(51), lake, sink, where=[("id", "<", 100)])
-    assert report.partitions == [{"month": "2014-01"}]
+    assert [str(one) for one in report.scored] == ["month=2014-01"]
     last = contents(sink)
     assert {path for path in after if after[path] != last[path]} == {
         "month=2014-01/_SUCCESS",
@@ -88,12 +89,12 @@ def test_a_rerun_changes_no_file_and_a_replacement_those_of_its_partition(
 
 CHANGES: dict[str, dict[str, Any]] = {
     "model": {"model": 51},
-    "columns": {"columns": ["id"]},
+    "columns": {"options": {"columns": ["id"]}},
     "rows": {"where": [("wind", "==", "N")]},
-    "layout": {"posterior": "list"},
-    "rule": {"decision": "ml"},
-    "rejection": {"decision": {"min_probability": 0.8}},
-    "another rejection": {"decision": {"min_probability": 0.9}},
+    "layout": {"options": {"posterior": "list"}},
+    "rule": {"options": {"decision": "ml"}},
+    "rejection": {"options": {"decision": {"min_probability": 0.8}}},
+    "another rejection": {"options": {"decision": {"min_probability": 0.9}}},
 }
 
 
@@ -102,11 +103,12 @@ def test_another_configuration_is_another_result(lake: Path, sink: Path) -> None
     for changed in CHANGES.values():
         options = dict(changed)
         other = model(options.pop("model", 50))
+        never = {**options.get("options", {}), "overwrite": "never"}
         with pytest.raises(pc.TableError, match="made from other inputs"):
-            pc.score(other, lake, sink, overwrite="never", **options)
+            pc.score(other, lake, sink, **{**options, "options": never})
         report = pc.score(other, lake, sink, **options)
-        assert (report.skipped, len(report.partitions)) == (0, 3)
-        assert pc.score(other, lake, sink, **options).skipped == 3
+        assert (report.counts["scored"], len(report.partitions)) == (3, 3)
+        assert pc.score(other, lake, sink, **options).counts["unchanged"] == 3
         commits.add(report.commit_id)
     assert len(commits) == 1 + len(CHANGES)
 
@@ -114,11 +116,11 @@ def test_another_configuration_is_another_result(lake: Path, sink: Path) -> None
 def test_a_single_file_as_sink(lake: Path, tmp_path: Path) -> None:
     source, sink = lake / "month=2014-01", tmp_path / "scored.parquet"
     report = pc.score(model(), source, sink)
-    assert (report.rows, report.partitions, report.skipped) == (47, [], 0)
+    assert (report.rows, len(report.scored), len(report.partitions)) == (47, 1, 1)
     before = contents(tmp_path)
-    assert pc.score(model(), source, sink).skipped == 1
+    assert pc.score(model(), source, sink).counts["unchanged"] == 1
     assert contents(tmp_path) == before
-    assert pc.score(model(51), source, sink).skipped == 0
+    assert pc.score(model(51), source, sink).counts["unchanged"] == 0
     assert set(pq.read_table(sink)["model_id"].to_pylist()) == {model(51).id}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "scored.parquet"]
     with pytest.raises(pc.TableError, match="is a file and cannot have partitions"):
@@ -145,13 +147,13 @@ def test_a_table_in_memory_is_scored_into_a_partition(sink: Path) -> None:
         pc.score(model(), table, sink, partition={"month": "2015-01"})
     report = pc.score(model(), table.to_pandas(), sink, partition={"month": "2014-02"})
     # A table in memory has no identity, so the rerun cannot be skipped.
-    assert report.skipped == 0
+    assert report.counts["unchanged"] == 0
 
 
 def test_the_density_of_a_ball_of_unknown_volume_is_null(lake: Path, sink: Path) -> None:
     block = pc.Block("knn_density", ["x", "y"], k=3, metric="canberra")
     other = pc.fit(lake, pc.ModelSpec("air", [block]))
-    pc.score(other, lake, sink, columns=[])
+    pc.score(other, lake, sink, options=pc.ScoringOptions(columns=[]))
     table = ds.dataset(sink).to_table()
     assert table["log_density"].null_count == table.num_rows == 141
     assert table.schema.field("log_density").type == pa.float64()
@@ -162,10 +164,10 @@ def test_the_density_of_a_ball_of_unknown_volume_is_null(lake: Path, sink: Path)
 
 
 def test_only_the_listed_columns_are_passed_through(lake: Path, sink: Path) -> None:
-    pc.score(model(), lake, sink, columns="air")
+    pc.score(model(), lake, sink, options=pc.ScoringOptions(columns="air"))
     assert pq.read_schema(sink / "month=2014-01" / "part-0.parquet").names == ["air", *SCORED]
     with pytest.raises(pc.DataError, match=r"no columns 'ide', 'wend'; the table has .*'wind'"):
-        pc.score(model(), lake, sink, columns=["id", "wend", "ide"])
+        pc.score(model(), lake, sink, options=pc.ScoringOptions(columns=["id", "wend", "ide"]))
 
 
 def test_only_columns_whose_values_repeat_are_written_with_dictionaries(tmp_path: Path) -> None:
@@ -206,9 +208,9 @@ def test_a_passthrough_column_must_not_have_the_name_of_a_scored_one(
     source = rows_of(1).append_column(name, pa.array(range(40)))
     message = f"column '{name}' of the source has the name of a scored column"
     with pytest.raises(pc.SpecError, match=message):
-        pc.score(model(), source, sink, **options)
+        pc.score(model(), source, sink, options=options)
     assert not sink.exists()
-    assert pc.score(model(), source, sink, columns=["id"], **options).rows == 40
+    assert pc.score(model(), source, sink, options={"columns": ["id"], **options}).rows == 40
     if name == "rejected":
         assert pc.score(model(), source, sink).rows == 40, "a rule that rejects adds the column"
 

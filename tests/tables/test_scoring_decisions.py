@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.dataset as ds
@@ -34,7 +35,7 @@ def lake(tmp_path: Path) -> Path:
 
 def test_rejected_rows_and_expected_costs_are_in_the_table(lake: Path, tmp_path: Path) -> None:
     sink = tmp_path / "scored"
-    pc.score(measured(), lake, sink, columns=["id"], decision=RULE)
+    pc.score(measured(), lake, sink, options=pc.ScoringOptions(columns=["id"], decision=RULE))
     table = ds.dataset(sink, partitioning="hive").to_table()
     assert table.column_names == [
         *("id", "prediction", "probability", "rejected", "expected_cost"),
@@ -60,10 +61,14 @@ def test_rejected_rows_and_expected_costs_are_in_the_table(lake: Path, tmp_path:
 
 
 def test_a_rule_that_cannot_reject_adds_no_column(lake: Path, tmp_path: Path) -> None:
-    kinds = {"plain": {}, "ml": {"decision": "ml"}, "costs": {"decision": {"costs": {}}}}
+    kinds: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "ml": {"decision": "ml"},
+        "costs": {"decision": {"costs": {}}},
+    }
     names = {}
     for kind, rule in kinds.items():
-        pc.score(model(), lake, tmp_path / kind, columns=[], **rule)  # type: ignore[arg-type]
+        pc.score(model(), lake, tmp_path / kind, options={"columns": [], **rule})
         schema = pq.read_schema(tmp_path / kind / "month=2014-01" / "part-0.parquet")
         names[kind] = schema.names
         assert json.loads(schema.metadata[b"probclass.decision"])["by"] in ("map", "ml")
@@ -75,13 +80,13 @@ def test_an_equal_rule_changes_nothing(lake: Path, tmp_path: Path) -> None:
     """See `test_another_configuration_is_another_result` for others."""
     sink = tmp_path / "scored"
     for rule in ("map", {"min_probability": 0.8}, RULE):
-        report = pc.score(measured(), lake, sink, decision=rule)
-        assert report.skipped == 0
+        report = pc.score(measured(), lake, sink, options=pc.ScoringOptions(decision=rule))
+        assert report.counts["unchanged"] == 0
         equal = pc.DecisionRule.from_dict(pc.DecisionRule.parse(rule).to_dict())
-        again = pc.score(measured(), lake, sink, decision=equal)
-        assert (again.skipped, again.commit_id) == (2, report.commit_id)
-    pc.score(measured(), lake, sink, decision="map")
-    assert pc.score(measured(), lake, sink).skipped == 2, "the default is 'map'"
+        again = pc.score(measured(), lake, sink, options=pc.ScoringOptions(decision=equal))
+        assert (again.counts["unchanged"], again.commit_id) == (2, report.commit_id)
+    pc.score(measured(), lake, sink, options=pc.ScoringOptions(decision="map"))
+    assert pc.score(measured(), lake, sink).counts["unchanged"] == 2, "the default is 'map'"
 
 
 def test_a_rule_that_does_not_fit_writes_nothing(lake: Path, tmp_path: Path) -> None:
@@ -90,5 +95,5 @@ def test_a_rule_that_does_not_fit_writes_nothing(lake: Path, tmp_path: Path) -> 
         ({"costs": {"ugly": {"bad": 1}}}, "the costs name class 'ugly'; .* 'bad', 'good'"),
     ):
         with pytest.raises(pc.SpecError, match=message):
-            pc.score(model(), lake, tmp_path / "scored", decision=rule)
+            pc.score(model(), lake, tmp_path / "scored", options=pc.ScoringOptions(decision=rule))
     assert not (tmp_path / "scored").exists()

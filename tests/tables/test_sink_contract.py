@@ -58,13 +58,13 @@ def test_partitions_are_scored_one_by_one_and_once(
 ) -> None:
     sink = backend.ref("scored")
     report = pc.score(model, source, sink)
-    assert (report.rows, report.skipped, report.partitions) == (80, 0, [JANUARY, FEBRUARY])
+    assert (report.rows, [one.partition for one in report.scored]) == (80, [JANUARY, FEBRUARY])
     commits = backend.commits("scored")
     assert [commit["partition"] for commit in commits] == [JANUARY, FEBRUARY]
-    for options in ({}, {"workers": 1}, {"overwrite": "never"}):
+    for options in ({}, {"workers": 1}, {"options": {"overwrite": "never"}}):
         again = pc.score(model, source, sink, **options)
-        assert (again.rows, again.skipped, again.commit_id) == (80, 2, report.commit_id)
-    assert pc.score(model, source, sink, partition=FEBRUARY).skipped == 1
+        assert (again.rows, again.counts["unchanged"], again.commit_id) == (80, 2, report.commit_id)
+    assert pc.score(model, source, sink, partition=FEBRUARY).counts["unchanged"] == 1
     assert backend.commits("scored") == commits
     assert backend.xs("scored") == [*JANUARY_ROWS, *FEBRUARY_ROWS]
     assert no_leftovers(sink)
@@ -74,7 +74,7 @@ def test_other_tools_read_the_same(backend: Backend, model: pc.Model, source: Pa
     order = [("month", "ascending"), ("x", "ascending")]
     columns = ["month", "x", "prediction", "p_low", "log_density", "model_id"]
     for name, posterior in (("scored", "columns"), ("lists", "list")):
-        pc.score(model, source, backend.ref(name), posterior=posterior)
+        pc.score(model, source, backend.ref(name), options=pc.ScoringOptions(posterior=posterior))
         chosen = [*columns[:3], "posterior"] if posterior == "list" else columns
         ours = backend.read(name).sort_by(order)
         for tool, read in backend.others.items():
@@ -103,7 +103,7 @@ def test_a_smaller_rerun_leaves_no_stale_rows(
     pc.score(model, source, backend.ref("scored"))
     replace_month(source, rows("2014-02", 7), "2014-02")
     report = pc.score(model, source, backend.ref("scored"))
-    assert (report.rows, report.skipped) == (47, 1)
+    assert (report.rows, report.counts["unchanged"]) == (47, 1)
     assert rows_by_month(backend.read("scored")) == {"2014-01": 40, "2014-02": 7}
 
 
@@ -112,7 +112,7 @@ def test_a_table_without_partitions_is_replaced_as_a_whole(
 ) -> None:
     source, sink = arrives("rows"), backend.ref("scored")
     assert pc.score(model, source, sink).rows == 40
-    assert pc.score(model, source, sink).skipped == 1
+    assert pc.score(model, source, sink).counts["unchanged"] == 1
     assert pc.score(model, arrives("rows", "2014-02", size=5), sink).rows == 5
     assert backend.xs("scored") == FEBRUARY_ROWS[:5]
 
@@ -128,7 +128,8 @@ def test_any_text_names_a_partition(backend: Backend, model: pc.Model, tmp_path:
                 *(model, tmp_path / "rows.parquet", backend.ref("scored")),
                 partition={"month": month},
             )
-            assert (report.partitions, report.skipped) == ([{"month": month}], skipped)
+            (outcome,) = report.partitions
+            assert (str(outcome), report.counts["unchanged"]) == (f"month={month}", skipped)
     for read in (backend.read, *backend.others.values()):
         assert rows_by_month(read("scored")) == dict.fromkeys(MONTHS_OF_TEXT, 40)
 
@@ -151,10 +152,10 @@ def test_partitions_by_dates_numbers_texts_and_nulls(
     for key in keys:
         partition = dict(zip(types, key, strict=True))
         report = pc.score(model, lake.ref("days"), sink, partition=partition)
-        assert (report.rows, report.skipped) == (40, 0)
-    assert pc.score(model, lake.ref("days"), sink).skipped == 4
+        assert (report.rows, report.counts["unchanged"]) == (40, 0)
+    assert pc.score(model, lake.ref("days"), sink).counts["unchanged"] == 4
     by_text = {"place": "north", "hour": "4", "day": None}
-    assert pc.score(model, lake.ref("days"), sink, partition=by_text).skipped == 1
+    assert pc.score(model, lake.ref("days"), sink, partition=by_text).counts["unchanged"] == 1
     table = backend.read("scored")
     if backend.typed:
         assert {name: table.schema.field(name).type for name in types} == types
@@ -172,7 +173,7 @@ def test_a_partition_value_of_another_type_than_the_table_has(
         pq.write_table(month, tmp_path / f"{name}.parquet")
     append(model, tmp_path / "text.parquet", backend.ref("scored"), partition={"month": "1"})
     for overwrite in ("append", "partition"):
-        options: dict[str, Any] = {"partition": {"month": 1}, "overwrite": overwrite}
+        options: dict[str, Any] = {"partition": {"month": 1}, "options": {"overwrite": overwrite}}
         if backend.typed:
             with pytest.raises(pc.TableError, match=r"'month' is string in .* cannot represent 1;"):
                 append(model, tmp_path / "number.parquet", backend.ref("scored"), **options)
@@ -189,19 +190,19 @@ def test_each_input_is_appended_once(backend: Backend, model: pc.Model, arrives:
     first, second = arrives("first"), arrives("second", start=100.0, size=3)
     sink, later = backend.ref("scored"), [("2014-01", 100.0 + x) for x in range(3)]
     report = append(model, first, sink, partition=JANUARY)
-    assert (report.rows, report.skipped, report.partitions) == (40, 0, [JANUARY])
+    assert (report.rows, [one.partition for one in report.scored]) == (40, [JANUARY])
     assert backend.xs("scored") == JANUARY_ROWS
     report = append(model, second, sink, partition=JANUARY)
-    assert (report.rows, report.skipped) == (3, 0)
+    assert (report.rows, report.counts["unchanged"]) == (3, 0)
     assert backend.xs("scored") == [*JANUARY_ROWS, *later]
     append(model, arrives("third", "2014-02"), sink, partition=FEBRUARY)
     for source, count in ((first, 40), (second, 3)):
         again = append(model, source, sink, partition=JANUARY)
-        assert (again.rows, again.skipped) == (count, 1)
+        assert (again.rows, again.counts["unchanged"]) == (count, 1)
     assert backend.xs("scored") == [*JANUARY_ROWS, *later, *FEBRUARY_ROWS]
     # A file that changed is another input.
     arrives("second", start=200.0, size=1)
-    assert append(model, second, sink, partition=JANUARY).skipped == 0
+    assert append(model, second, sink, partition=JANUARY).counts["unchanged"] == 0
     assert backend.xs("scored") == [*JANUARY_ROWS, *later, ("2014-01", 200.0), *FEBRUARY_ROWS]
     assert no_leftovers(sink)
 
@@ -212,10 +213,12 @@ def test_a_table_without_partitions_is_appended_to_as_a_whole(
     first, second = arrives("first"), arrives("second", "2014-02")
     for _ in range(2):
         for source in (first, second):
-            report = append(model, source, backend.ref("scored"), columns=["x", "month"])
-            assert (report.rows, report.partitions) == (40, [])
+            report = append(
+                model, source, backend.ref("scored"), options={"columns": ["x", "month"]}
+            )
+            assert (report.rows, report.partitions[0].partition) == (40, {})
         assert backend.xs("scored") == [*JANUARY_ROWS, *FEBRUARY_ROWS]
-    assert report.skipped == 1
+    assert report.counts["unchanged"] == 1
 
 
 def test_each_partition_of_a_source_is_appended_once(
@@ -226,9 +229,9 @@ def test_each_partition_of_a_source_is_appended_once(
         pq.write_to_dataset(both, tmp_path / lake, partition_cols=["month"])
     append(model, tmp_path / "first", backend.ref("scored"), partition=JANUARY)
     report = append(model, tmp_path / "first", backend.ref("scored"))
-    assert (report.rows, report.skipped) == (80, 1)
-    assert append(model, tmp_path / "second", backend.ref("scored")).skipped == 0
-    assert append(model, tmp_path / "second", backend.ref("scored")).skipped == 2
+    assert (report.rows, report.counts["unchanged"]) == (80, 1)
+    assert append(model, tmp_path / "second", backend.ref("scored")).counts["unchanged"] == 0
+    assert append(model, tmp_path / "second", backend.ref("scored")).counts["unchanged"] == 2
     assert backend.xs("scored") == sorted(2 * [*JANUARY_ROWS, *FEBRUARY_ROWS])
 
 
@@ -250,17 +253,17 @@ def test_a_replacement_replaces_appended_rows_too(
     for source in sources:
         append(model, source, sink, partition=JANUARY)
     # The partition has the rows of two commits, so it is not what this scoring would write.
-    report = append(model, sources[0], sink, partition=JANUARY, overwrite="partition")
-    assert (report.rows, report.skipped) == (40, 0)
+    report = append(model, sources[0], sink, partition=JANUARY, options={"overwrite": "partition"})
+    assert (report.rows, report.counts["unchanged"]) == (40, 0)
     assert backend.xs("scored") == JANUARY_ROWS
-    assert append(model, sources[0], sink, partition=JANUARY).skipped == 1
+    assert append(model, sources[0], sink, partition=JANUARY).counts["unchanged"] == 1
     # The rows of the second commit were replaced, so they can be appended again.
     for _ in range(2):
         again = append(model, sources[1], sink, partition=JANUARY)
-    assert again.skipped == 1
+    assert again.counts["unchanged"] == 1
     assert backend.xs("scored") == [*JANUARY_ROWS, *(("2014-01", 100.0 + x) for x in range(40))]
     with pytest.raises(pc.TableError, match="was made from other inputs"):
-        append(model, arrives("c"), sink, partition=JANUARY, overwrite="never")
+        append(model, arrives("c"), sink, partition=JANUARY, options={"overwrite": "never"})
 
 
 @everywhere
@@ -270,13 +273,13 @@ def test_rows_of_other_writers_stay(backend: Backend, model: pc.Model, arrives: 
     more = arrives("more", start=100.0)
     for skipped in (0, 1):
         report = append(model, more, backend.ref("scored"), partition=JANUARY)
-        assert (report.rows, report.skipped) == (40, skipped)
+        assert (report.rows, report.counts["unchanged"]) == (40, skipped)
     later = [("2014-01", 100.0 + x) for x in range(40)]
     assert backend.xs("scored") == [*JANUARY_ROWS, *later]
     # The partition also has the rows of the other writer, so it is not what this scoring writes.
     sink = backend.ref("scored")
-    report = append(model, more, sink, partition=JANUARY, overwrite="partition")
-    assert report.skipped == 0
+    report = append(model, more, sink, partition=JANUARY, options={"overwrite": "partition"})
+    assert report.counts["unchanged"] == 0
     assert backend.xs("scored") == later
 
 
@@ -297,17 +300,22 @@ def test_a_commit_records_its_model_input_and_run(
         lake.write("lake", rows(month), ["month"])
     source, sink = lake.ref("lake", version=0), backend.ref("scored")
     model = pc.fit(source, spec(), partition=JANUARY)
-    options: dict[str, Any] = {"partition": JANUARY, "overwrite": overwrite}
-    append(model, source, sink, **options, run_id="manual__1")
+    options: dict[str, Any] = {"partition": JANUARY, "options": {"overwrite": overwrite}}
+    append(model, source, sink, **options, provenance={"run_id": "manual__1"})
     [commit] = backend.commits("scored")
-    assert (commit["model_id"], commit["run_id"]) == (model.id, "manual__1")
+    assert (commit["model_id"], commit["provenance"]["run_id"]) == (model.id, "manual__1")
     # The input of a scoring is recorded in the same words as the input of a training.
     recorded = [commit[key] for key in ("source", "input_version", "input", "partition")]
     trained = [model.training[key] for key in ("source", "version", "snapshot", "partition")]
     assert recorded == trained
     assert commit["input_version"] == 0
     # Another run of the same scoring has nothing to do.
-    assert append(model, source, sink, **options, run_id="manual__2").skipped == 1
+    assert (
+        append(model, source, sink, **options, provenance={"run_id": "manual__2"}).counts[
+            "unchanged"
+        ]
+        == 1
+    )
     assert backend.commits("scored") == [commit]
 
 
@@ -342,7 +350,8 @@ def test_rows_with_other_columns_are_refused_and_change_nothing(
         with pytest.raises(pc.TableError, match=message):
             append(
                 *(scorer, tmp_path / "other.parquet", sink),
-                **{"partition": partition, "overwrite": overwrite, **options},
+                partition=partition,
+                options={"overwrite": overwrite, **options},
             )
     assert backend.xs("scored") == JANUARY_ROWS
     assert len(backend.commits("scored")) == 1
@@ -372,7 +381,7 @@ def test_rows_outside_the_partition_are_refused(
     backend: Backend, model: pc.Model, columns: list[str] | None
 ) -> None:
     both = pa.concat_tables([rows("2014-01"), rows("2014-02", 3)])
-    options: dict[str, Any] = {"partition": JANUARY, "columns": columns}
+    options: dict[str, Any] = {"partition": JANUARY, "options": {"columns": columns}}
     pc.score(model, rows("2014-01"), backend.ref("scored"), **options)
     message = r"3 rows are outside the partition month=2014-01; the first has '2014-02'"
     with pytest.raises(pc.TableError, match=message):
@@ -402,7 +411,7 @@ def test_an_interrupted_scoring_changes_nothing(
         append(
             *(model, arrives("second", partition["month"]), backend.ref("scored")),
             partition=partition,
-            overwrite=overwrite,
+            options={"overwrite": overwrite},
             progress=interrupt,
         )
     assert backend.xs("scored") == JANUARY_ROWS

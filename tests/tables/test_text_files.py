@@ -129,15 +129,15 @@ def test_a_path_fits_evaluates_explains_and_scores_as_the_table(
     assert pc.evaluate(model, path).log_loss == pc.evaluate(model, trips()).log_loss
     assert pc.explain(model, path).table.equals(pc.explain(model, trips()).table)
     report = pc.score(model, path, tmp_path / "scored.parquet")
-    assert (report.rows, report.skipped) == (60, 0)
+    assert (report.rows, report.counts["unchanged"]) == (60, 0)
     assert (tmp_path / "scored.parquet").is_file()
     scored = pq.read_table(tmp_path / "scored.parquet")
     assert scored["id"].to_pylist() == trips()["id"].to_pylist()
     assert scored["prediction"].to_pylist() == model.predict(trips()).to_pylist()
-    assert pc.score(model, path, tmp_path / "scored.parquet").skipped == 1
+    assert pc.score(model, path, tmp_path / "scored.parquet").counts["unchanged"] == 1
     write(Path(path), as_csv(trips(50)))
     again = pc.score(model, path, tmp_path / "scored.parquet")
-    assert (again.rows, again.skipped) == (50, 0)
+    assert (again.rows, again.counts["unchanged"]) == (50, 0)
 
 
 def test_partitions_of_directories_are_columns(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_partitions_of_directories_are_columns(tmp_path: Path) -> None:
     nights = trips(seed=2).slice(58)["night"].to_pylist()
     assert late["month"].to_pylist() == [2] * sum(nights)
     report = pc.score(pc.fit(tmp_path, SPEC), tmp_path, tmp_path.with_name("scored"))
-    assert report.partitions == [{"month": 1}, {"month": 2}]
+    assert [one.partition for one in report.scored] == [{"month": 1}, {"month": 2}]
 
 
 def test_statistics_of_unchanged_files_are_reused(tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ def test_a_csv_sink_is_one_file_that_reads_back(tmp_path: Path, name: str, engin
     expected = pq.read_table(tmp_path / "scored.parquet").replace_schema_metadata(None)
     assert read_rows(sink).equals(expected)  # all 17 digits of the probabilities
     before = sink.read_bytes()
-    assert pc.score(model, trips(), sink).skipped == 0
+    assert pc.score(model, trips(), sink).counts["unchanged"] == 0
     assert sink.read_bytes() == before
     pc.score(model, trips(30), sink)
     assert read_rows(sink).num_rows == 30
@@ -430,9 +430,15 @@ def test_a_failed_scoring_leaves_the_csv_file_as_it_was(tmp_path: Path) -> None:
     source = write(tmp_path / "bad" / "trips.csv", as_csv(trips(300)) + "one,field,more\n")
     attempts: list[tuple[dict[str, Any], str]] = [
         ({"source": source}, "has 3 fields, but the header has 7"),
-        ({"posterior": "list"}, "column 'posterior' is list<.*, which CSV cannot store"),
-        ({"overwrite": "never"}, "already exists"),
-        ({"overwrite": "append"}, "cannot be appended to; score with overwrite='partition'"),
+        (
+            {"options": {"posterior": "list"}},
+            "column 'posterior' is list<.*, which CSV cannot store",
+        ),
+        ({"options": {"overwrite": "never"}}, "already exists"),
+        (
+            {"options": {"overwrite": "append"}},
+            "cannot be appended to; score with overwrite='partition'",
+        ),
         ({"partition": {"night": True}}, "is a file and cannot have partitions"),
         ({"sink": tmp_path / "bad"}, "bad is a directory; write to another"),
     ]

@@ -2,9 +2,9 @@
 
 Reading map:
     base: the arguments of all operators, progress, cancellation, errors, results.
-    operators: train, calibrate, evaluate and score; one operator for each verb.
+    operators: train, calibrate and evaluate; one operator for each verb.
+    score: scores whatever is missing or stale in a scored table; plans it for many tasks.
     sensors: waits for labels; triggers: waits for them in the triggerer.
-    reconcile: scores whatever is missing or stale in a scored table.
     promotion: promotes a challenger that beats the champion; rolls back.
     sql: scores a table in the database of a connection.
     mapped: operators for one table and many tasks: plan, shards, merge.
@@ -57,11 +57,10 @@ from probclass_airflow.operate import (
 from probclass_airflow.operators import (
     ProbClassCalibrateOperator,
     ProbClassEvaluateOperator,
-    ProbClassScoreOperator,
     ProbClassTrainOperator,
 )
 from probclass_airflow.promotion import ProbClassPromoteOperator, ProbClassRollbackOperator
-from probclass_airflow.reconcile import ProbClassPlanBatchesOperator, ProbClassReconcileOperator
+from probclass_airflow.score import ProbClassPlanBatchesOperator, ProbClassScoreOperator
 from probclass_airflow.sensors import ProbClassLabelsSensor
 from probclass_airflow.sql import ProbClassSQLScoreOperator
 
@@ -79,7 +78,6 @@ __all__ = [
     "ProbClassPlanRunOperator",
     "ProbClassPlanShardsOperator",
     "ProbClassPromoteOperator",
-    "ProbClassReconcileOperator",
     "ProbClassRollbackOperator",
     "ProbClassSQLScoreOperator",
     "ProbClassScoreOperator",

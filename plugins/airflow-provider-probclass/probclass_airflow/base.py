@@ -66,7 +66,17 @@ class ProbClassOperator(BaseOperator):
         "where",
     )
     template_fields_renderers: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("columns", "decision", "evaluation", "partition", "spec", "where"), "json"
+        (
+            "columns",
+            "decision",
+            "evaluation",
+            "options",
+            "partition",
+            "partitions",
+            "spec",
+            "where",
+        ),
+        "json",
     )
     operator_extra_links = (ModelCardLink(), RunReportLink())
 

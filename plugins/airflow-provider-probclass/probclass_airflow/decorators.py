@@ -15,11 +15,8 @@ from airflow.sdk.bases.decorator import DecoratedOperator, determine_kwargs, tas
 from airflow.sdk.exceptions import AirflowFailException
 
 from probclass_airflow.base import ProbClassOperator
-from probclass_airflow.operators import (
-    ProbClassEvaluateOperator,
-    ProbClassScoreOperator,
-    ProbClassTrainOperator,
-)
+from probclass_airflow.operators import ProbClassEvaluateOperator, ProbClassTrainOperator
+from probclass_airflow.score import ProbClassScoreOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

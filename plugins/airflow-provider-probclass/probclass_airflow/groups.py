@@ -14,9 +14,8 @@ from probclass_airflow.mapped import (
     ProbClassPlanShardsOperator,
     ProbClassSummarizeOperator,
 )
-from probclass_airflow.operators import ProbClassScoreOperator
 from probclass_airflow.promotion import ProbClassPromoteOperator, ProbClassRollbackOperator
-from probclass_airflow.reconcile import ProbClassPlanBatchesOperator, ProbClassReconcileOperator
+from probclass_airflow.score import ProbClassPlanBatchesOperator, ProbClassScoreOperator
 
 
 def train_task_group(
@@ -130,13 +129,16 @@ def score_task_group(
     model: str,
     partitions: Where | None = None,
     batch: int | Literal["auto"] | None = None,
+    options: Mapping[str, Any] | None = None,
+    where: Where | None = None,
     deleted: str = "keep",
     outlets: Sequence[Asset] = (),
     changed: Sequence[Asset] = (),
+    workers: int | None = None,
     source_conn_id: str | None = None,
+    sink_conn_id: str | None = None,
     store_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
-    **scoring: Any,
 ) -> TaskGroup:
     """Score the partitions of a table in mapped tasks, all with the same version of a model.
 
@@ -157,15 +159,17 @@ def score_task_group(
             default.
         batch: number of partitions of a task, about, or ``"auto"``, see
             `ProbClassPlanBatchesOperator`; by default a task for each partition.
+        options: options of scoring, see `ProbClassScoreOperator`.
+        where: rows to score.
         deleted: with `batch`, what happens to partitions of the sink that are gone from the source,
-            see `ProbClassReconcileOperator`.
+            see `ProbClassScoreOperator`.
         outlets: assets of the scored table; each mapped task makes an event.
         changed: with `batch`, assets that get an event from each task that changed a partition.
+        workers: number of threads of each task.
         source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
+        sink_conn_id: connection with the credentials of the sink.
         store_conn_id: connection with the credentials of the model store.
         default_args: arguments of all tasks, such as retries.
-        scoring: further arguments of ``score``, see `ProbClassScoreOperator`: where, columns,
-            posterior, decision, prior, watch, missing_columns, schema, workers and sink_conn_id.
 
     Raises:
         ValueError: if deleted or changed is given without batch.
@@ -181,20 +185,27 @@ def score_task_group(
         "store": store,
         "store_conn_id": store_conn_id,
     }
-    scoring = {**places, **scoring, "sink": sink}
+    scoring: dict[str, Any] = {
+        **places,
+        "sink": sink,
+        "sink_conn_id": sink_conn_id,
+        "where": where,
+        "options": options,
+        "workers": workers,
+    }
     with TaskGroup(group_id, default_args=default_args or {}) as group:  # type: ignore[arg-type]
         if batch is not None:
-            scoring |= {"partitions": partitions, "deleted": deleted}
+            scoring["deleted"] = deleted
             batches = ProbClassPlanBatchesOperator(
-                task_id="plan", model=model, size=batch, **scoring
+                task_id="plan", model=model, size=batch, partitions=partitions, **scoring
             )
-            ProbClassReconcileOperator.partial(
+            ProbClassScoreOperator.partial(
                 task_id="score",
                 model=XComArg(batches, key="model"),
                 outlets=list(outlets),
                 changed=list(changed),
                 **scoring,
-            ).expand(batch=batches.output)
+            ).expand(partitions=batches.output)
             return group
         plan = ProbClassPlanPartitionsOperator(
             task_id="plan", model=model, where=partitions, **places
@@ -217,16 +228,18 @@ def rollback_task_group(
     to: str | None = None,
     version: str | None = None,
     reason: str | None = None,
+    options: Mapping[str, Any] | None = None,
     outlets: Sequence[Asset] = (),
     changed: Sequence[Asset] = (),
+    source_conn_id: str | None = None,
+    sink_conn_id: str | None = None,
     store_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
-    **scoring: Any,
 ) -> TaskGroup:
     """Roll back a model, and score again what the versions left behind have scored.
 
     The tasks are ``rollback``, a `ProbClassRollbackOperator`, and ``rescore``, a
-    `ProbClassReconcileOperator` that scores those partitions with the version in force; all others
+    `ProbClassScoreOperator` that scores those partitions with the version in force; all others
     are left as they are. Repeated, also in part, the group changes nothing more.
 
     Args:
@@ -240,12 +253,14 @@ def rollback_task_group(
         to: date or time whose version to return to, in place of `steps`.
         version: ``name@id`` to roll back from; the task fails if the alias names another one.
         reason: why, for the ledger.
+        options: options of scoring, see `ProbClassScoreOperator`: the same as where the table is
+            scored, since partitions scored by another rule are stale there.
         outlets: assets of the model, which get an event from ``rollback``.
         changed: assets of the scored table, which get an event if a partition was scored.
-        store_conn_id: connection with the credentials of the model store; see `ProbClassHook`.
+        source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
+        sink_conn_id: connection with the credentials of the sink.
+        store_conn_id: connection with the credentials of the model store.
         default_args: arguments of both tasks, such as retries.
-        scoring: further arguments of ``rescore``, such as columns and decision: the same as where
-            the table is scored, since partitions scored by another rule are stale there.
     """
     with TaskGroup(group_id, default_args=default_args or {}) as group:  # type: ignore[arg-type]
         rollback = ProbClassRollbackOperator(
@@ -260,16 +275,19 @@ def rollback_task_group(
             reason=reason,
             outlets=list(outlets),
         )
+        in_force: Any = XComArg(rollback, key="model")
         left_behind: Any = XComArg(rollback, key="left_behind")
-        ProbClassReconcileOperator(
+        ProbClassScoreOperator(
             task_id="rescore",
             source=source,
+            source_conn_id=source_conn_id,
             sink=sink,
+            sink_conn_id=sink_conn_id,
             store=store,
             store_conn_id=store_conn_id,
-            model=XComArg(rollback, key="model"),
-            scored_by=left_behind,
+            model=in_force,
+            partitions={"scored_by": left_behind},
+            options=options,
             changed=changed,
-            **scoring,
         )
     return group

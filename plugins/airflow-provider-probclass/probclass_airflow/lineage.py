@@ -147,19 +147,11 @@ def _table_written(
     if task.spec_used is not None and written:
         facets["columnLineage"] = _column_lineage(source, read, written, task.spec_used)
     output_facets: dict[str, OutputDatasetFacet] = {}
-    if (rows := _rows_written(summary)) is not None:
+    if (rows := summary.get("scored_rows")) is not None:
         output_facets["outputStatistics"] = (
             output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=rows)
         )
     return OutputDataset(*dataset_name(sink), facets=facets, outputFacets=output_facets)
-
-
-def _rows_written(summary: Mapping[str, Any]) -> int | None:
-    """Number of rows written; None if only some of the partitions were written."""
-    skipped, partitions = summary.get("skipped"), summary.get("partitions", 0)
-    if skipped == 0:
-        return int(summary["rows"])
-    return 0 if skipped is not None and skipped >= max(partitions, 1) else None
 
 
 def _column_lineage(

@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from probclass_airflow.base import ProbClassOperator
 from probclass_airflow.operators import ProbClassCalibrateOperator, ProbClassTrainOperator
 from probclass_airflow.promotion import ProbClassPromoteOperator
-from probclass_airflow.reconcile import ProbClassReconcileOperator
+from probclass_airflow.score import ProbClassScoreOperator
 from probclass_airflow.sensors import ProbClassLabelsSensor
 
 
@@ -188,13 +188,14 @@ def operate_model(
     alias: str = "champion",
     fallback: Literal["prior", "rollback"] | None = "prior",
     decision: Mapping[str, Any] | str = "map",
+    options: Mapping[str, Any] | None = None,
     catch_up: int = 7,
     outlets: Sequence[Asset] = (),
     workers: int | None = None,
     source_conn_id: str | None = None,
     store_conn_id: str | None = None,
+    sink_conn_id: str | None = None,
     default_args: dict[str, Any] | None = None,
-    **scoring: Any,
 ) -> TaskGroup:
     """Retrain, judge, fall back and score: a model operated by a schedule.
 
@@ -238,6 +239,7 @@ def operate_model(
             ``"prior"``, the prior of the last training, ``"rollback"``, the version before, or None
             to leave it.
         decision: decision rule of predictions and evaluations.
+        options: further options of ``score``, see `ProbClassScoreOperator`.
         catch_up: number of partitions before that of the run that are scored as well if they are
             missing in the sink, and before the judged one that are judged as well if their labels
             came late; if one of them cannot be scored, the run fails, too.
@@ -245,9 +247,8 @@ def operate_model(
         workers: number of threads of each task.
         source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
         store_conn_id: connection with the credentials of the model store.
+        sink_conn_id: connection with the credentials of the sink.
         default_args: arguments of all tasks, such as retries.
-        scoring: further arguments of ``score``, see `ProbClassScoreOperator`: columns, posterior,
-            prior, watch, missing_columns, schema and sink_conn_id.
     """
     places: dict[str, Any] = {
         "source": source,
@@ -318,18 +319,16 @@ def operate_model(
             trigger_rule="all_done",  # a champion that does harm is replaced without a challenger
             **places,
         )
-        score = ProbClassReconcileOperator(
+        score = ProbClassScoreOperator(
             task_id="score",
-            partition=partition,
-            catch_up=catch_up,
-            missing="fail",
+            partitions={"where": [partition], "catch_up": catch_up},
             model=f"{model}@{alias}",
             sink=sink,
-            decision=decision,
+            sink_conn_id=sink_conn_id,
+            options={**(options or {}), "decision": decision},
             outlets=list(outlets),
             trigger_rule="all_done",
             **places,
-            **scoring,
         )
         done = EmptyOperator(task_id="done", trigger_rule="none_failed")
         tasks = list(dict.fromkeys((plan, labels, train, challenger, promote, judge, score)))

@@ -1,4 +1,4 @@
-"""Train, calibrate, evaluate, score: one operator for each verb of the library.
+"""Train, calibrate, evaluate: one operator for each verb of the library.
 
 Every field that names data or a model is a template. A run triggered by hand or by an asset may
 have no logical date, and then ``{{ ds }}`` raises. Take partitions from ``data_interval_start`` in
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from probclass_airflow.base import ProbClassOperator
-from probclass_airflow.hooks import table_ref
 from probclass_airflow.specs import model_spec
 
 if TYPE_CHECKING:
@@ -25,16 +24,12 @@ if TYPE_CHECKING:
         ModelSpec,
         ModelStore,
         ModelVersion,
-        ReconcileReport,
-        ScoreReport,
         TableRef,
         Verdict,
     )
 
 _MAX_WARNINGS = 10
 """Sentences in an XCom; the log and the store have all."""
-
-Prior = Mapping[str, float | str] | Literal["estimated"] | None
 
 _ERRORS = ("log_loss_error", "log_loss_gain_error")
 """Standard errors, which the verdicts take from the record of the evaluation."""
@@ -371,173 +366,3 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         if evaluation.warning:
             self.log.warning("%s: %s", version.ref, evaluation.warning)
         return evaluation
-
-
-class ScoringOperator(ProbClassOperator):
-    """A task that scores, records it in the store, and returns the summary of the report."""
-
-    ui_color = "#d3f0e3"
-
-    def summary_of(self, version: ModelVersion, report: ScoreReport) -> dict[str, Any]:
-        """The report for XCom."""
-        summary = report.to_dict()
-        del summary["failed"]
-        return {
-            "model": version.ref,
-            "partition": self.partition,
-            # A whole lake may have too many partitions for XCom.
-            "partitions": len(summary.pop("partitions")),
-            **summary,
-            "warnings": summary["warnings"][:_MAX_WARNINGS],
-        }
-
-    def record(
-        self,
-        store: ModelStore,
-        version: ModelVersion,
-        report: ScoreReport | ReconcileReport,
-        run: dict[str, str],
-    ) -> None:
-        """Record a scoring in the store, for the pages of the model."""
-        import probclass_core as pc
-
-        try:
-            store.record_scoring(version, report, provenance={"airflow": run})
-        except pc.StoreError as error:  # the rows are committed, and the store may be read-only
-            self.log.warning("scored, but not recorded in the store: %s", error)
-
-    @contextmanager
-    def recorded_stops(
-        self, store: ModelStore, version: ModelVersion, run: dict[str, str]
-    ) -> Iterator[None]:
-        """Record which partitions could not be scored, if that is why the call fails."""
-        import probclass_core as pc
-
-        try:
-            yield
-        except pc.ProbClassError as error:
-            if error.report is not None:
-                self.record(store, version, error.report, run)
-            raise
-
-
-class ProbClassScoreOperator(ScoringOperator):
-    """Score a table with a stored model, and replace a partition of the sink, or add to it.
-
-    The commit records the id of the DAG run. A retry finds that commit and changes nothing.
-
-    Args:
-        sink: path or URI of the scored table.
-        model: ``name@alias`` or ``name@id``; an alias is resolved once, and the id is recorded.
-        sink_conn_id: connection with the credentials of the sink; see `ProbClassHook`.
-        columns: columns of the source to copy to the sink; all by default.
-        posterior: ``"columns"`` for one column ``p_<class>`` per class, or ``"list"``.
-        decision: ``"map"``, ``"ml"``, or a dict for `DecisionRule.from_dict`.
-        overwrite: ``"partition"`` replaces the partition, ``"append"`` adds to it, ``"never"``
-            fails if the partition exists, unless it was scored from the same inputs.
-        watch: what to check before the commit and what to do, as for `Watch.from_dict`, such as
-            ``{"fail": ["missing", "nulls"]}``; True for the defaults, which warn, False for none. A
-            check that fails fails the task without a retry, and nothing is written.
-        missing_columns: what to do about a column of the model that no file has: ``"error"``, or
-            ``"warn"`` or ``"allow"``, which read it as null.
-        schema: what to do if the sink lacks a passthrough column: ``"evolve"`` adds it, and leaves
-            one of the sink that the source lacks null, with a warning; ``"same"`` fails without a
-            retry.
-        prior: shares of the classes to have the posteriors under, ``{class: share}``, or
-            ``"estimated"`` to estimate those of each partition; by default those of the training.
-        kwargs: source, store, partition, where, workers and the connections, see
-            `ProbClassOperator`; arguments of `BaseOperator`. The partition is scored and written
-            alone.
-
-    Returns (XCom and the `extra` of outlet assets):
-        model (``name@id``), partition, partitions (number of partitions), rows, skipped, model_id,
-        uri, commit_id, seconds, warnings (verdicts as sentences, at most 10).
-    """
-
-    template_fields: Sequence[str] = (
-        *ProbClassOperator.template_fields,
-        "sink",
-        "sink_conn_id",
-        "model",
-        "columns",
-        "decision",
-        "watch",
-        "prior",
-    )
-    ui_color = "#d3f0e3"
-
-    def __init__(
-        self,
-        *,
-        sink: str,
-        model: str,
-        sink_conn_id: str | None = None,
-        columns: Sequence[str] | None = None,
-        posterior: Literal["columns", "list"] = "columns",
-        decision: Mapping[str, Any] | str = "map",
-        overwrite: Literal["partition", "append", "never"] = "partition",
-        watch: Mapping[str, Any] | bool = True,
-        missing_columns: Literal["error", "warn", "allow"] = "error",
-        schema: Literal["evolve", "same"] = "evolve",
-        prior: Prior = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.sink = sink
-        self.model = model
-        self.sink_conn_id = sink_conn_id
-        self.columns = columns
-        self.posterior = posterior
-        self.decision = decision
-        self.overwrite = overwrite
-        self.watch = watch
-        self.missing_columns = missing_columns
-        self.schema = schema
-        self.prior = prior
-
-    def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Load, score, commit."""
-        import probclass_core as pc
-
-        store = self.model_store()
-        version, model = self.load_model(store, self.model)
-        with self.recorded_stops(store, version, run):
-            report = pc.score(
-                model,
-                self.table(),
-                table_ref(self.sink, self.sink_conn_id),
-                overwrite=self.overwrite,
-                **self.score_options(run),
-                **self.read_options(),
-            )
-        self.record(store, version, report, run)
-        return self.summary_of(version, report)
-
-    def score_options(self, run: dict[str, str]) -> dict[str, Any]:
-        """Keyword arguments of a library function that scores partitions."""
-        return {
-            "columns": self.columns,
-            "posterior": self.posterior,
-            "decision": self.decision,
-            "prior": shares(self.prior),
-            "run_id": run["run_id"],
-            "watch": self.watch,
-            "missing_columns": self.missing_columns,
-            "schema": self.schema,
-        }
-
-
-def shares(prior: Prior) -> Mapping[str, float] | str | None:
-    """A prior with numbers, which templates render as text.
-
-    Raises:
-        SpecError: if a share is not a number.
-    """
-    import probclass_core as pc
-
-    if not isinstance(prior, Mapping):
-        return prior
-    try:
-        return {name: float(share) for name, share in prior.items()}
-    except (TypeError, ValueError):
-        raise pc.SpecError(f"the shares of a prior must be numbers, got {dict(prior)!r}.") from None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 from probclass_airflow.base import ProbClassOperator
-from probclass_airflow.operators import ScoringOperator, shares
+from probclass_airflow.score import ScoringOperator, summary_of
 
 
 class ProbClassSQLScoreOperator(ScoringOperator):
@@ -79,10 +79,14 @@ class ProbClassSQLScoreOperator(ScoringOperator):
         import probclass_core as pc
 
         store = self.model_store()
-        version, model = self.load_model(store, self.model)
+        version = store.resolve(self.model)
+        shares: Any = self.prior
+        prior: Any = pc.ScoringOptions(
+            prior=shares
+        ).prior  # numbers, which templates render as text
         with closing(self._connect()) as connection:
             report = pc.score_sql(
-                model,
+                version,
                 connection,
                 str(self.source),
                 self.sink,
@@ -91,8 +95,10 @@ class ProbClassSQLScoreOperator(ScoringOperator):
                 columns=self.columns,
                 posterior=self.posterior,
                 decision=self.decision,
-                prior=cast("Mapping[str, float] | None", shares(self.prior)),
+                prior=prior,
                 run_id=run["run_id"],
+                store=store,
+                provenance={"airflow": run},
                 commits=self.commits,
                 uri=self.dataset_uri(self.sink),
                 before_commit=self.raise_if_stopped,
@@ -101,8 +107,7 @@ class ProbClassSQLScoreOperator(ScoringOperator):
                 schema = pc.SqlSource(connection, table).schema
                 columns = {field.name: str(field.type) for field in schema}
                 self.dataset_columns[self.dataset_uri(table)] = columns
-        self.record(store, version, report, run)
-        return self.summary_of(version, report)
+        return {"model": version.ref, "partition": self.partition, **summary_of(report)}
 
     def dataset_uri(self, table: str) -> str:
         """The URI of a table by the naming rules of OpenLineage, for lineage and reports."""

@@ -77,9 +77,10 @@ def _run_month(
         lake,
         sink,
         partition=partition,
-        columns=["time", "air"],
-        # The labels are there, and the evaluation says more.
-        watch=pc.Watch(ignore=["expected_accuracy", "expected_log_loss"]),
+        options=pc.ScoringOptions(
+            columns=["time", "air"],
+            watch=pc.Watch(ignore=["expected_accuracy", "expected_log_loss"]),
+        ),
     )
     evaluation = pc.evaluate(model, lake, partition=partition)
     return {

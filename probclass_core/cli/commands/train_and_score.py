@@ -1,9 +1,9 @@
-"""fit, calibrate, score and reconcile: train a model, calibrate it, and apply it to tables."""
+"""fit, calibrate and score: train a model, calibrate it, and apply it to tables."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -20,6 +20,7 @@ from probclass_core.cli.options import (
     ModelOptions,
     OptionalStore,
     Posterior,
+    RowOptions,
     Source,
     WatchOptions,
     WorkerOptions,
@@ -28,7 +29,6 @@ from probclass_core.cli.output import (
     MAX_ROWS,
     Part,
     key_values,
-    partition_path,
     prose,
     show,
     show_json,
@@ -36,21 +36,14 @@ from probclass_core.cli.output import (
 )
 from probclass_core.cli.parsing import parse_names, parse_prior
 from probclass_core.cli.verbosity import progress
-from probclass_core.errors import SpecError, StoreError
+from probclass_core.errors import SpecError
 from probclass_core.store.display import minute
 from probclass_core.store.records import timestamp
 
 if TYPE_CHECKING:
-    from probclass_core import (
-        Model,
-        ModelSpec,
-        ModelStore,
-        ModelVersion,
-        ReconcileReport,
-        ScoreReport,
-    )
-    from probclass_core.operation.reconciliation import Deleted, Missing
-    from probclass_core.scoring.plan import Overwrite
+    import probclass_core as pc
+    from probclass_core import Model, ModelSpec, ModelStore, ModelVersion, ScoreReport
+    from probclass_core.pipeline.scoring import Deleted
     from probclass_core.spec.model_spec import Effort
 
 
@@ -133,8 +126,8 @@ class SpecOptions:
 
 
 @dataclass(frozen=True)
-class ScoringOptions(DecisionOptions, WatchOptions):
-    """What scoring writes for each row, what is checked before, and the id of the run."""
+class ScoringOptionGroup(DecisionOptions, WatchOptions):
+    """The options of `probclass_core.ScoringOptions`."""
 
     columns: Columns = None
     posterior: Posterior = "columns"
@@ -147,6 +140,14 @@ class ScoringOptions(DecisionOptions, WatchOptions):
             "the rows of each partition, found by reading them twice.",
         ),
     ] = None
+    overwrite: Annotated[
+        str,
+        typer.Option(
+            "--overwrite",
+            metavar="partition|append|never",
+            help="Replace existing partitions, add rows to them, or fail if they exist.",
+        ),
+    ] = "partition"
     missing_columns: MissingColumnsOption = "error"
     schema: Annotated[
         str,
@@ -157,26 +158,82 @@ class ScoringOptions(DecisionOptions, WatchOptions):
             "partitions that are not scored now.",
         ),
     ] = "evolve"
-    run_id: Annotated[
-        str | None, typer.Option("--run-id", metavar="ID", help="Run id to record in the commit.")
-    ] = None
 
-    def arguments(self) -> dict[str, Any]:
-        """The options as keyword arguments of `score` and `reconcile`.
+    def parsed_options(self) -> pc.ScoringOptions:
+        """The options that the library takes.
 
         Raises:
             SpecError: if an option is invalid, or a file cannot be read.
         """
-        return {
-            "columns": parse_names("columns", self.columns or ()),
-            "posterior": self.posterior,
-            "decision": self.rule(),
-            "prior": parse_prior(self.prior or ()),
-            "watch": self.parsed(),
-            "missing_columns": self.missing_columns,
-            "schema": self.schema,
-            "run_id": self.run_id,
-        }
+        import probclass_core as pc
+
+        plain = {name: getattr(self, name) for name in ("posterior", "overwrite", "schema")}
+        return pc.ScoringOptions(
+            columns=parse_names("columns", self.columns or ()),
+            decision=self.rule(),
+            prior=parse_prior(self.prior or ()),
+            watch=self.parsed(),
+            missing_columns=cast("Any", self.missing_columns),
+            **plain,
+        )
+
+
+@dataclass(frozen=True)
+class PartitionOptions(EngineOptions):
+    """Which rows to score, of which partitions, and the engine and workers."""
+
+    partitions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--partitions",
+            metavar="CONDITION",
+            help="Consider only partitions that meet this condition: 'month >= 2013-01'; if "
+            "repeated, those that meet all.",
+        ),
+    ] = None
+    catch_up: Annotated[
+        int,
+        typer.Option(
+            "--catch-up",
+            metavar="N",
+            min=0,
+            help="Also score those of the N partitions before that of --partition that are missing "
+            "in the sink.",
+        ),
+    ] = 0
+    scored_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scored-by",
+            metavar="NAME@VERSION",
+            help="Consider only partitions that this version scored, such as one that was rolled "
+            "back; repeat for several.",
+        ),
+    ] = None
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", min=1, help="Score at most this many partitions."),
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """The options as keyword arguments of `score`.
+
+        Raises:
+            SpecError: if an option is invalid, or one excludes another.
+        """
+        import probclass_core as pc
+
+        read = RowOptions(self.partition, self.where).arguments()
+        one = read["partition"]
+        if one and self.partitions:
+            raise SpecError("give --partition or --partitions, not both.")
+        if self.partitions or self.catch_up or self.scored_by or self.limit:
+            where = [one] if one else self.partitions
+            several = pc.Partitions(
+                where, catch_up=self.catch_up, scored_by=self.scored_by, limit=self.limit
+            )
+            read["partition"] = several
+        return {**read, "engine": self.engine, "workers": self.workers}
 
 
 def fit(
@@ -339,89 +396,8 @@ def score(
     source: Source,
     sink: Sink,
     *,
-    rows: EngineOptions,
-    scoring: ScoringOptions,
-    overwrite: Annotated[
-        str,
-        typer.Option(
-            "--overwrite",
-            metavar="HOW",
-            help="partition: replace existing partitions; append: add rows to them; "
-            "never: fail if they exist.",
-        ),
-    ] = "partition",
-    as_json: Json = False,
-) -> None:
-    """Score a table and write predictions and posteriors to another table.
-
-    Each partition is checked, and committed completely or not at all. What is unusual in it is
-    shown as a warning, or fails before the commit with --fail-on. A partition that cannot be scored
-    fails alone; the exit code is then 2. The scoring is recorded in the store of the model.
-
-    Example: probclass score air@champion lake scored --partition month=2014-01 --columns time
-    """
-    import probclass_core as pc
-
-    options = {**rows.arguments(), **scoring.arguments()}
-    store, version = model.resolve()
-    failure: pc.PartitionError | None = None
-    try:
-        with progress("scoring") as report:
-            result = pc.score(
-                store.load(version.ref),
-                source,
-                sink,
-                overwrite=cast("Overwrite", overwrite),
-                progress=report,
-                **options,
-            )
-    except pc.PartitionError as error:
-        failure, result = error, error.report
-    _record_scoring(store, version, result, scoring.run_id)
-    if as_json:
-        show_json({"model": version.ref, **result.to_dict()})
-    else:
-        _show_scored(result, version)
-    if failure is not None:
-        raise failure
-
-
-def _show_scored(result: ScoreReport, version: ModelVersion) -> None:
-    commits = len(result.commits)
-    is_unchanged = result.skipped == commits and not result.failed
-    some = f"{result.skipped} of {commits}: already scored from the same inputs"
-    show(
-        *([prose(_UNCHANGED_SCORES)] if is_unchanged else []),
-        key_values(
-            {
-                "scored": f"{result.rows:,} rows"
-                + ("" if is_unchanged else f" in {result.seconds:.2f} s"),
-                "by": version.ref,
-                "into": result.uri,
-                "added columns": ", ".join(result.changes.added) or None,
-                "partitions": _abbreviated(result.partitions),
-                "unchanged": some if result.skipped and not is_unchanged else None,
-            }
-        ),
-    )
-
-
-def reconcile(
-    model: ModelOptions,
-    source: Source,
-    sink: Sink,
-    *,
-    rows: EngineOptions,
-    partitions: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--partitions",
-            metavar="CONDITION",
-            help="Compare only partitions that meet this condition: 'month >= 2013-01'; if "
-            "repeated, those that meet all.",
-        ),
-    ] = None,
-    scoring: ScoringOptions,
+    rows: PartitionOptions,
+    scoring: ScoringOptionGroup,
     deleted: Annotated[
         str,
         typer.Option(
@@ -431,86 +407,53 @@ def reconcile(
             "before anything is written.",
         ),
     ] = "keep",
-    missing: Annotated[
-        str,
-        typer.Option(
-            "--missing",
-            metavar="skip|fail",
-            help="Whether a partition named by --partition may be missing or without rows.",
-        ),
-    ] = "skip",
-    limit: Annotated[
-        int | None,
-        typer.Option("--limit", metavar="N", min=1, help="Score at most this many partitions."),
-    ] = None,
-    catch_up: Annotated[
-        int,
-        typer.Option(
-            "--catch-up",
-            metavar="N",
-            min=0,
-            help="Also score those of the N partitions before that of --partition that are missing "
-            "in the sink.",
-        ),
-    ] = 0,
-    scored_by: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scored-by",
-            metavar="NAME@VERSION",
-            help="Compare only partitions that this version scored, such as one that was rolled "
-            "back; repeat for several.",
-        ),
-    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be scored; write nothing.")
     ] = False,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="Run id to record in the commit.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Score the partitions that are missing in a scored table, or stale there.
+    """Score the partitions of a table that are missing in a scored table, or stale there.
 
     A partition is stale if its input, the model or the rule (conditions, columns, decision) changed
-    since it was scored. One that cannot be scored fails alone; the exit code is then 2.
+    since it was scored. Each is checked, and committed completely or not at all. What is unusual in
+    it is shown as a warning, or fails before the commit with --fail-on. A partition that cannot be
+    scored fails alone; the exit code is then 2. The scoring is recorded in the store of the model.
 
-    Example: probclass reconcile air@champion lake scored --columns time --deleted remove
+    Example: probclass score air@champion lake scored --partition month=2014-01 --columns time
     """
     import probclass_core as pc
 
-    options = {**rows.arguments(), **scoring.arguments()}
-    named = options.pop("partition")
-    if named and partitions:
-        raise SpecError("give --partition or --partitions, not both.")
+    options, where = scoring.parsed_options(), rows.arguments()
     store, version = model.resolve()
     failure: pc.PartitionError | None = None
     try:
         with progress("scoring") as report:
-            result = pc.reconcile(
-                store.load(version.ref),
+            result = pc.score(
+                version,
                 source,
                 sink,
-                partitions=[named] if named else partitions,
+                options=options,
                 deleted=cast("Deleted", deleted),
-                missing=cast("Missing", missing),
-                limit=limit,
-                catch_up=catch_up,
-                scored_by=[store.resolve(ref).id for ref in scored_by] if scored_by else None,
                 dry_run=dry_run,
+                store=store,
+                provenance={} if run_id is None else {"run_id": run_id},
                 progress=report,
-                **options,
+                **where,
             )
     except pc.PartitionError as error:
         failure, result = error, error.report
-    if not dry_run:
-        _record_scoring(store, version, result, scoring.run_id)
     if as_json:
         show_json({"model": version.ref, **result.to_dict()})
     else:
-        _show_reconciled(result, version)
+        _show_scored(result, version)
     if failure is not None:
         raise failure
 
 
-def _show_reconciled(result: ReconcileReport, version: ModelVersion) -> None:
+def _show_scored(result: ScoreReport, version: ModelVersion) -> None:
     changed = [one for one in result.partitions if one.outcome != "unchanged"]
     counts = {name: count for name, count in result.counts.items() if count}
     listed = {
@@ -519,33 +462,23 @@ def _show_reconciled(result: ReconcileReport, version: ModelVersion) -> None:
         "because of": [", ".join(one.reasons) for one in changed],
         "rows": ["" if one.rows is None else f"{one.rows:,}" for one in changed],
     }
+    is_partitioned = any(one.partition for one in result.partitions)
+    scored = f"{result.scored_rows:,} rows in {result.seconds:.2f} s"
     show(
         *([] if changed else [prose(_UNCHANGED_SCORES)]),
         key_values(
             {
-                "scored": f"{result.rows:,} rows in {result.seconds:.2f} s" if changed else None,
+                "scored": scored if changed else f"{result.rows:,} rows",
                 "by": version.ref,
                 "into": result.uri,
                 "added columns": ", ".join(result.changes.added) or None,
-                "partitions": ", ".join(f"{count:,} {name}" for name, count in counts.items()),
+                "partitions": ", ".join(f"{count:,} {name}" for name, count in counts.items())
+                if is_partitioned
+                else None,
             }
         ),
-        *([table(listed, "Partitions", limit=MAX_ROWS)] if changed else []),
+        *([table(listed, "Partitions", limit=MAX_ROWS)] if changed and is_partitioned else []),
     )
-
-
-def _record_scoring(
-    store: ModelStore,
-    version: ModelVersion,
-    report: ScoreReport | ReconcileReport,
-    run_id: str | None,
-) -> None:
-    """Record a scoring in the store of the model, as the operators do."""
-    provenance = {} if run_id is None else {"run_id": run_id}
-    try:
-        store.record_scoring(version, report, provenance=provenance)
-    except StoreError as error:  # the rows are committed, and the store may be read-only
-        log.warning("scored, but not recorded in the store: %s", error)
 
 
 def _check_names(name: str, aliases: Sequence[str]) -> None:
@@ -666,11 +599,3 @@ def _saved(version: ModelVersion, aliases: Sequence[str], store: str) -> dict[st
 
 def _nats(value: float | None) -> str:
     return "∞" if value is None else f"{value:.4f}"
-
-
-def _abbreviated(partitions: Sequence[Mapping[str, Any]]) -> str | None:
-    """The partitions as directory names; of more than three, the first two and the last."""
-    names = [partition_path(partition) for partition in partitions]
-    if len(names) <= 3:
-        return ", ".join(names) or None
-    return f"{len(names)}: {names[0]}, {names[1]}, … {names[-1]}"

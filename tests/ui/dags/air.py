@@ -28,7 +28,7 @@ with DAG("air", schedule=None):
         task_id="score",
         model="{{ ti.xcom_pull(task_ids='train')['model'] }}",
         sink="scored",
-        columns=["time"],
+        options={"columns": ["time"]},
         **READ,
     ).expand(partition=MONTHS)
     evaluate = ProbClassEvaluateOperator(

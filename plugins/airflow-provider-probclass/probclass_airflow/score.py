@@ -1,4 +1,4 @@
-"""Reconcile a scored table with its source: one task scores whatever is missing or stale.
+"""Score a table: one task scores whatever is missing or stale.
 
 Asset events coalesce: a DAG on an asset runs once for several of them. So an event only wakes this
 task, and the partitions follow from the tables.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import Asset, AssetAlias
@@ -16,76 +17,88 @@ from airflow.sdk.exceptions import AirflowFailException
 from probclass_airflow.base import ProbClassOperator, Where
 from probclass_airflow.hooks import table_ref
 from probclass_airflow.mapped import MAX_XCOM_BYTES
-from probclass_airflow.operators import ProbClassScoreOperator
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
-    from probclass_core import Model, ModelStore, PartitionError, ReconcileReport
+    from probclass_core import PartitionError, ScoreReport
 
 _NAMES = 5
 """Partitions of each outcome that a summary names."""
 
 _MAX_SENTENCE = 300
-"""Characters of the error of a partition in a summary; the log has all of it."""
+"""Characters of a sentence in a summary; the log has all of it."""
 
 
-class ProbClassReconcileOperator(ProbClassScoreOperator):
+class ScoringOperator(ProbClassOperator):
+    """A task that scores with a version of a model, which the library loads."""
+
+    ui_color = "#d3f0e3"
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """Inputs and outputs of the task; the columns are those of the spec of the model."""
+        import probclass_core as pc
+
+        if self._summary is not None:
+            with suppress(pc.ProbClassError):  # lineage never fails a task
+                self.spec_used = self.model_store().load(self._summary["model"]).spec
+        return super().get_openlineage_facets_on_complete(task_instance)
+
+
+class ProbClassScoreOperator(ScoringOperator):
     """Score the partitions of a table that are missing in another, or stale there.
 
     A partition is stale if its input, the model or the rule (where, columns, decision) changed
-    since it was scored. Each is committed on its own. One that cannot be scored fails alone: the
-    others are committed, then the task fails, and a retry takes up only what is left. The task is
-    retried if that may help one of them.
+    since it was scored. Each is committed on its own, and a retry leaves it as it is. One that
+    cannot be scored fails alone: the others are committed, then the task fails, and a retry takes
+    up only what is left. The task is retried if that may help one of them. This is
+    `probclass_core.score`; the commits and the store record the run.
 
     Args:
-        partitions: conditions on partition columns, such as ``"month >= '2014-01'"``, or a list of
-            partitions; all by default. With `partition`, that one alone.
-        batch: first and last partition of a range, from a plan of several tasks.
-        catch_up: with `partition`, number of partitions before it that are scored as well if they
-            are missing in the sink.
-        scored_by: ``name@id`` or a list of them; only partitions that these versions scored, such
-            as the ``left_behind`` of a `ProbClassRollbackOperator`.
+        sink: path or URI of the scored table.
+        model: ``name@alias`` or ``name@id``; an alias is resolved once, and the id is recorded.
+        sink_conn_id: connection with the credentials of the sink; see `ProbClassHook`.
+        partitions: conditions on partition columns, such as ``"month >= '2014-01'"``, a list of
+            partitions, or a mapping of the fields of `probclass_core.Partitions`, such as
+            ``{"where": [{"month": "2014-01"}], "catch_up": 7}``; all by default. In place of
+            `partition`, which must have rows.
+        options: mapping of the fields of `probclass_core.ScoringOptions`: columns, posterior,
+            decision, prior, overwrite, watch, missing_columns and schema.
         deleted: partitions of the sink that are gone from the source: ``"keep"`` and report them,
             ``"remove"`` each in one step, or ``"fail"`` before anything is written.
-        missing: partitions that were asked for by name and do not exist or have no rows:
-            ``"skip"`` or ``"fail"``.
-        limit: largest number of partitions to score in this run.
         changed: assets that get an event if a partition was scored or removed, and after a retry;
             `outlets` get one whenever the task succeeds.
-        kwargs: sink, model, columns, posterior, decision, prior, watch, missing_columns, schema and
-            the connections, see `ProbClassScoreOperator`; source, store, partition, where and
-            workers, see `ProbClassOperator`; arguments of `BaseOperator`.
+        kwargs: source, store, partition, where, workers and the connections, see
+            `ProbClassOperator`; arguments of `BaseOperator`.
 
     Returns (XCom, also of a failed task, and the `extra` of assets):
-        model (``name@id``), rows (scored now), scored, unchanged, pending, empty, orphaned, removed
-        and failed (numbers of partitions), names (the first partitions of each outcome but
-        unchanged), errors (of the first partitions that failed), warnings (the first verdicts),
-        model_id, uri, seconds.
+        model (``name@id``), partition, rows (in the sink because of this task or an equal one
+        before it), scored_rows, scored, unchanged, pending, empty, orphaned, removed and failed
+        (numbers of partitions), names (the first partitions of each outcome but unchanged), errors
+        (of the first partitions that failed), warnings (the first verdicts), model_id, uri,
+        commit_id, seconds.
     """
 
     template_fields: Sequence[str] = (
-        *ProbClassScoreOperator.template_fields,
+        *ProbClassOperator.template_fields,
+        "sink",
+        "sink_conn_id",
+        "model",
         "partitions",
-        "batch",
-        "catch_up",
-        "scored_by",
+        "options",
         "deleted",
-        "missing",
-        "limit",
     )
-    ui_color = "#b9e4d0"
 
     def __init__(
         self,
         *,
-        partitions: Where | Sequence[Mapping[str, str]] | None = None,
-        batch: Mapping[str, Any] | None = None,
-        catch_up: int | str = 0,
-        scored_by: Sequence[str] | str | None = None,
+        sink: str,
+        model: str,
+        sink_conn_id: str | None = None,
+        partitions: Where | Sequence[Mapping[str, str]] | Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
         deleted: str = "keep",
-        missing: str = "skip",
-        limit: int | str | None = None,
         changed: Sequence[Asset] = (),
         outlets: Sequence[Any] = (),
         **kwargs: Any,
@@ -94,15 +107,12 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         # A mapped task has them already, see `partial`.
         outlets = [*(one for one in outlets if one not in aliases), *aliases]
         super().__init__(outlets=outlets, **kwargs)
-        if self.overwrite != "partition":
-            raise ValueError(f"{self.task_id!r}: overwrite is of ProbClassScoreOperator.")
+        self.sink = sink
+        self.model = model
+        self.sink_conn_id = sink_conn_id
         self.partitions = partitions
-        self.batch = batch
-        self.catch_up = catch_up
-        self.scored_by = scored_by
+        self.options = options
         self.deleted: Any = deleted  # checked after rendering, by the library
-        self.missing: Any = missing
-        self.limit = limit
         self.changed = aliases
 
     @classmethod
@@ -112,7 +122,7 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         return super().partial(**{**kwargs, "outlets": [*kwargs.get("outlets", ()), *aliases]})
 
     def execute(self, context: Context) -> Any:
-        """Reconcile; publish the summary also if some partitions failed.
+        """Score; publish the summary also if some partitions failed.
 
         Raises:
             AirflowFailException, TableError: as `ProbClassOperator.execute`; if some partitions
@@ -132,65 +142,59 @@ class ProbClassReconcileOperator(ProbClassScoreOperator):
         return summary
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Load, compare, score, commit."""
-        store = self.model_store()
-        version, model = self.load_model(store, self.model)
-        with self.recorded_stops(store, version, run):
-            report, self._failure = self.reconcile(store, model, run)
-        self.record(store, version, report, run)
+        """Compare, score, commit, record."""
+        version, report, self._failure = self.score(run)
         for one in report.failed:
             self.log.error("%s failed: %s", one, one.error)
-        return {"model": version.ref, **summary_of(report)}
+        return {"model": version, "partition": self.partition, **summary_of(report)}
 
-    def reconcile(
-        self, store: ModelStore, model: Model, run: dict[str, str], *, dry_run: bool = False
-    ) -> tuple[ReconcileReport, PartitionError | None]:
-        """Reconcile with a model; returns the report, and the error if some partitions failed."""
+    def score(
+        self, run: dict[str, str], *, dry_run: bool = False
+    ) -> tuple[str, ScoreReport, PartitionError | None]:
+        """Score; returns ``name@id``, the report, and the error if some partitions failed."""
         import probclass_core as pc
 
-        options = self.read_options()
-        partition = options.pop("partition")
-        scored_by = [self.scored_by] if isinstance(self.scored_by, str) else self.scored_by
+        store = self.model_store()
+        version = store.resolve(self.model)
+        reading = self.read_options()
+        if self.partitions is not None:
+            reading["partition"] = pc.Partitions.parse(self.partitions)
         try:
-            report = pc.reconcile(
-                model,
+            report = pc.score(
+                version,
                 self.table(),
                 table_ref(self.sink, self.sink_conn_id),
-                partitions=self.partitions if partition is None else [partition],
-                batch=None if self.batch is None else pc.PartitionRange(**self.batch),
-                catch_up=int(self.catch_up),
-                scored_by=scored_by and [store.resolve(ref).id for ref in scored_by],
+                options=self.options,
                 deleted=self.deleted,
-                missing=self.missing,
-                limit=None if self.limit is None else int(self.limit),
                 dry_run=dry_run,
-                **self.score_options(run),
-                **options,
+                store=store,
+                provenance={"airflow": run},
+                **reading,
             )
         except pc.PartitionError as error:
-            return error.report, error.with_traceback(None)
-        return report, None
+            return version.ref, error.report, error.with_traceback(None)
+        return version.ref, report, None
 
 
-class ProbClassPlanBatchesOperator(ProbClassReconcileOperator):
+class ProbClassPlanBatchesOperator(ProbClassScoreOperator):
     """Divide the partitions that are missing or stale in a scored table into ranges of equal work.
 
     With ``deleted="remove"``, partitions that are gone from the source are in the ranges, too.
 
-    Map a `ProbClassReconcileOperator` over the output as ``batch``, with
-    ``model=plan.output["model"]`` and the same arguments: a task for many partitions costs little
+    Map a `ProbClassScoreOperator` over the output as ``partitions``, with
+    ``model=plan.output["model"]`` and the same options: a task for many partitions costs little
     more than a task for one. If nothing is missing or stale the list is empty, and the mapped tasks
     are skipped.
 
     Args:
         size: number of partitions of a batch, about; ``"auto"`` for at most 32 batches of at least
             a million rows, if there are so many.
-        kwargs: as for `ProbClassReconcileOperator`, which must get the same.
+        kwargs: as for `ProbClassScoreOperator`.
 
     Returns (XCom):
-        The first and last partition of each batch, such as ``[{"first": {"month": "2014-01"},
-        "last": {"month": "2014-04"}}]``, and under the key ``model`` the ``name@id``. The `extra`
-        of outlet assets has both.
+        The fields of `probclass_core.Partitions` for each batch, such as ``[{"first": {"month":
+        "2014-01"}, "last": {"month": "2014-04"}}]``, and under the key ``model`` the ``name@id``.
+        The `extra` of outlet assets has both.
     """
 
     ui_color = "#e8e8ee"
@@ -204,12 +208,10 @@ class ProbClassPlanBatchesOperator(ProbClassReconcileOperator):
         return ProbClassOperator.execute(self, context)["batches"]
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Resolve the model, compare, divide."""
+        """Compare, divide."""
         import probclass_core as pc
 
-        store = self.model_store()
-        version, model = self.load_model(store, self.model)
-        report, _ = self.reconcile(store, model, run, dry_run=True)
+        version, report, _ = self.score(run, dry_run=True)
         remove = self.deleted == "remove"
         if self.size == "auto":
             ranges = report.batches(orphaned=remove)
@@ -222,7 +224,7 @@ class ProbClassPlanBatchesOperator(ProbClassReconcileOperator):
                 f"{len(batches)} batches take {size:,} bytes, and this XCom is limited to "
                 f"{MAX_XCOM_BYTES:,}; make batches larger than {self.size} partitions."
             )
-        return {"model": version.ref, "batches": batches, **report.counts}
+        return {"model": version, "batches": batches, **report.counts}
 
 
 def _aliases(changed: Sequence[Asset]) -> dict[AssetAlias, Asset]:
@@ -230,19 +232,21 @@ def _aliases(changed: Sequence[Asset]) -> dict[AssetAlias, Asset]:
     return {AssetAlias(f"probclass:{asset.uri}"): asset for asset in changed}
 
 
-def summary_of(report: ReconcileReport) -> dict[str, Any]:
-    """A reconciliation in a few hundred bytes: counts, and the names of the first partitions."""
+def summary_of(report: ScoreReport) -> dict[str, Any]:
+    """A scoring in a few hundred bytes: counts, and the names of the first partitions."""
     names: dict[str, list[str]] = {}
     for one in report.partitions:
         if one.outcome != "unchanged" and len(names.setdefault(one.outcome, [])) < _NAMES:
             names[one.outcome].append(str(one))
     return {
         "rows": report.rows,
+        "scored_rows": report.scored_rows,
         **report.counts,
         "names": names,
         "errors": [(one.error or "")[:_MAX_SENTENCE] for one in report.failed[:_NAMES]],
         "warnings": [sentence[:_MAX_SENTENCE] for sentence in report.warnings[:_NAMES]],
         "model_id": report.model_id,
         "uri": report.uri,
+        "commit_id": report.commit_id,
         "seconds": report.seconds,
     }

@@ -17,7 +17,7 @@ import pytest
 from airflow.sdk import DAG, Asset
 
 import probclass_core as pc
-from probclass_airflow import ProbClassReconcileOperator, score_task_group
+from probclass_airflow import ProbClassScoreOperator, score_task_group
 
 ROWS = {"x": [0.0, 1.0, 2.0, 3.0], "y": ["a", "b", "a", "b"]}
 SPEC = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
@@ -52,24 +52,24 @@ def fields(days: Path, tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def reconcile(run_dag: Callable[..., Any], request: pytest.FixtureRequest) -> Callable[..., Any]:
+def score(run_dag: Callable[..., Any], request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Run the operator as the only task of a DAG of its own."""
     numbers = count()
 
     def run(**arguments: Any) -> Any:
         name = re.sub(r"\W", "_", request.node.name)
         with DAG(f"{name}_{next(numbers)}", schedule=None) as dag:
-            ProbClassReconcileOperator(task_id="task", **arguments)
+            ProbClassScoreOperator(task_id="task", **arguments)
         return run_dag(dag)["task"]
 
     return run
 
 
 def test_a_run_scores_what_landed_and_says_whether_anything_changed(
-    reconcile: Callable[..., Any], fields: dict[str, Any], days: Path
+    score: Callable[..., Any], fields: dict[str, Any], days: Path
 ) -> None:
     fields = {**fields, "changed": [Asset("scored", uri="file:///scored")]}
-    first = reconcile(partitions="day <= d003", **fields)
+    first = score(partitions="day <= d003", **fields)
     assert (first.state, first.result["scored"], first.result["rows"]) == ("success", 4, 16)
     assert first.events["scored"] == first.result
     assert first.result["model"].startswith("tiny@")
@@ -77,30 +77,30 @@ def test_a_run_scores_what_landed_and_says_whether_anything_changed(
     store = pc.ModelStore(fields["store"])
     (record,) = store.scorings("tiny")
     assert [one["partition"]["day"] for one in record.partitions] == [f"d00{d}" for d in range(4)]
-    again = reconcile(partitions="day <= d003", **fields)
+    again = score(partitions="day <= d003", **fields)
     assert (again.result["unchanged"], again.result["scored"], again.events) == (4, 0, {})
     assert len(store.scorings("tiny")) == 1
 
     for day in range(6, 12):
         write_day(days, day)
     shutil.rmtree(days / "day=d000")
-    later = reconcile(deleted="remove", **fields)
+    later = score(deleted="remove", **fields)
     assert (later.result["scored"], later.result["removed"]) == (8, 1)
     assert len(json.dumps(later.result)) < 2048
-    limited = reconcile(partition={"day": "d999"}, limit="1", **fields)
+    limited = score(partitions={"where": [{"day": "d999"}], "limit": "1"}, **fields)
     assert (limited.state, limited.result["empty"], limited.events) == ("success", 1, {})
 
 
 @pytest.mark.parametrize("may_pass", [False, True])
 def test_a_failed_partition_fails_the_task_and_not_the_others(
-    may_pass: bool, reconcile: Callable[..., Any], fields: dict[str, Any], days: Path
+    may_pass: bool, score: Callable[..., Any], fields: dict[str, Any], days: Path
 ) -> None:
     damaged = days / "day=d002" / "rows.parquet"
     if may_pass:
         damaged.write_bytes(b"not yet complete")
     else:
         score_badly(damaged)
-    task = reconcile(retries=1, retry_delay=timedelta(0), **fields)
+    task = score(retries=1, retry_delay=timedelta(0), **fields)
     assert (task.state, task.tries) == ("failed", 2 if may_pass else 1)
     outcome = task.result["unchanged" if may_pass else "scored"]
     assert (outcome, task.result["failed"]) == (5, 1)
@@ -109,7 +109,7 @@ def test_a_failed_partition_fails_the_task_and_not_the_others(
     scored = pc.open_table(fields["sink"]).partitions()
     assert [one["day"] for one in scored] == ["d000", "d001", "d003", "d004", "d005"]
     write_day(days, 2)
-    assert reconcile(**fields).result["scored"] == 1
+    assert score(**fields).result["scored"] == 1
 
 
 def test_batches_score_many_partitions_and_a_damaged_one_fails_alone(
@@ -134,7 +134,8 @@ def test_batches_score_many_partitions_and_a_damaged_one_fails_alone(
     assert len({task.result["model"] for task in tasks}) == 1
     write_day(days, 15)
     again = run_dag(scoring("one_batch", "auto"))
-    assert again["score.plan"].result == [{"first": {"day": "d015"}, "last": {"day": "d015"}}]
+    ends = {"first": {"day": "d015"}, "last": {"day": "d015"}}
+    assert again["score.plan"].result == [{"where": "day != d003", **ends}]
     assert again["score.score[0]"].result["scored"] == 1
     nothing = run_dag(scoring("no_batch", "auto"))
     assert nothing["score.plan"].result == []
@@ -145,13 +146,12 @@ def test_batches_remove_what_is_gone_and_say_which_tasks_changed_something(
     run_dag: Callable[..., Any], fields: dict[str, Any], days: Path
 ) -> None:
     model = pc.ModelStore(fields["store"]).load(fields["model"])
-    pc.score(model, days, fields["sink"], prior={"a": 0.9, "b": 0.1})
+    pc.score(model, days, fields["sink"], options=pc.ScoringOptions(prior={"a": 0.9, "b": 0.1}))
     for gone in (1, 4):
         shutil.rmtree(days / f"day=d00{gone}")
     write_day(days, 9)
     more = {
-        "prior": {"a": "0.9", "b": "{{ 0.1 }}"},
-        "watch": {"fail": ["nulls"]},
+        "options": {"prior": {"a": "0.9", "b": "{{ 0.1 }}"}, "watch": {"fail": ["nulls"]}},
         "changed": [Asset("changed")],
         "deleted": "remove",
     }
@@ -169,8 +169,6 @@ def test_batches_remove_what_is_gone_and_say_which_tasks_changed_something(
 def test_arguments_that_would_do_nothing_are_refused(fields: dict[str, Any]) -> None:
     with DAG("no_batches", schedule=None), pytest.raises(ValueError, match="need batch='auto'"):
         score_task_group(deleted="remove", **fields)
-    with pytest.raises(ValueError, match="overwrite is of ProbClassScoreOperator"):
-        ProbClassReconcileOperator(task_id="task", overwrite="append", **fields)
 
 
 def test_a_summary_is_one_row_of_xcom_and_the_model_another(
@@ -181,7 +179,7 @@ def test_a_summary_is_one_row_of_xcom_and_the_model_another(
     from sqlalchemy import select
 
     with DAG("xcom_rows", schedule=None) as dag:
-        ProbClassReconcileOperator(task_id="score", **fields)
+        ProbClassScoreOperator(task_id="score", **fields)
     run_dag(dag)
     with create_session() as session:
         rows = session.scalars(select(XComModel.key).where(XComModel.dag_id == "xcom_rows")).all()

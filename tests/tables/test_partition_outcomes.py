@@ -1,11 +1,10 @@
-"""Reconciling a scored table with its source: what is missing, stale, gone or damaged."""
+"""Partitions of a scored table that are missing, stale, gone or damaged."""
 
 from __future__ import annotations
 
 import datetime as dt
 import pickle
 import shutil
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ def names(outcomes: list[pc.PartitionOutcome]) -> list[str]:
     return [outcome.partition["month"] for outcome in outcomes]
 
 
-def reasons(report: pc.ReconcileReport) -> dict[str, tuple[str, ...]]:
+def reasons(report: pc.ScoreReport) -> dict[str, tuple[str, ...]]:
     return {one.partition["month"]: tuple(one.reasons) for one in report.pending + report.scored}
 
 
@@ -59,20 +58,21 @@ def test_only_what_differs_is_scored_and_what_is_gone_is_removed(
 ) -> None:
     sink = backend.ref("scored")
     pc.score(model, lake, sink, partition={"month": "2014-01"})
-    planned = pc.reconcile(model, lake, sink, dry_run=True)
+    planned = pc.score(model, lake, sink, dry_run=True)
     assert (names(planned.unchanged), names(planned.pending)) == (MONTHS[:1], MONTHS[1:])
-    first = pc.reconcile(model, lake, sink)
+    first = pc.score(model, lake, sink)
     assert (names(first.unchanged), names(first.scored)) == (MONTHS[:1], MONTHS[1:])
-    assert (first.rows, set(reasons(first).values())) == (120, {("missing",)})
-    assert pc.score(model, lake, sink).skipped == 4, "the commits are those of a score"
+    assert (first.rows, first.scored_rows) == (160, 120)
+    assert {*reasons(first).values()} == {("missing",)}
+    assert pc.score(model, lake, sink).counts["unchanged"] == 4, "the commits are those of a score"
 
     write_month(lake, "2014-02", 7)
     shutil.rmtree(lake / "month=2014-03")
     write_month(lake, "2014-05", 3)
-    kept = pc.reconcile(model, lake, sink, dry_run=True)
+    kept = pc.score(model, lake, sink, dry_run=True)
     assert reasons(kept) == {"2014-02": ("input",), "2014-05": ("missing",)}
     assert names(kept.orphaned) == ["2014-03"]
-    removed = pc.reconcile(model, lake, sink, deleted="remove")
+    removed = pc.score(model, lake, sink, deleted="remove")
     assert (names(removed.removed), names(removed.orphaned)) == (["2014-03"], [])
     assert rows_by_month(backend.read("scored")) == {
         "2014-01": 40,
@@ -80,11 +80,11 @@ def test_only_what_differs_is_scored_and_what_is_gone_is_removed(
         "2014-04": 40,
         "2014-05": 3,
     }
-    again = pc.reconcile(model, lake, sink, deleted="remove")
+    again = pc.score(model, lake, sink, deleted="remove")
     assert again.counts["unchanged"] == len(again.partitions) == 4
     assert pc.clean_table(sink, older_than=timedelta(0)) == []
     write_month(lake, "2014-03", 5)
-    assert reasons(pc.reconcile(model, lake, sink)) == {"2014-03": ("missing",)}
+    assert reasons(pc.score(model, lake, sink)) == {"2014-03": ("missing",)}
     assert rows_by_month(backend.read("scored"))["2014-03"] == 5
 
 
@@ -95,9 +95,9 @@ def test_a_failed_partition_does_not_stop_the_others(
     for month in (MONTHS[0], MONTHS[-1]):  # the files whose schemas are read first
         damage(lake / f"month={month}" / "rows.parquet")
 
-    def failure(call: Callable[..., Any]) -> pc.PartitionError:
+    def failure() -> pc.PartitionError:
         with pytest.raises(pc.PartitionError, match=r"2 of 4 .* failed: month=2014-01: ") as raised:
-            call(model, lake, sink)
+            pc.score(model, lake, sink)
         error = pickle.loads(pickle.dumps(raised.value))
         assert "\n" not in str(error)
         assert error.is_transient
@@ -105,43 +105,40 @@ def test_a_failed_partition_does_not_stop_the_others(
         assert rows_by_month(backend.read("scored")) == {"2014-02": 40, "2014-03": 40}
         return error
 
-    scored = failure(pc.score).report
-    assert (scored.rows, scored.partitions) == (80, [{"month": month} for month in MONTHS[1:3]])
-    assert names(failure(pc.reconcile).report.unchanged) == MONTHS[1:3]
+    scored = failure().report
+    assert (scored.rows, names(scored.scored)) == (80, MONTHS[1:3])
+    assert names(failure().report.unchanged) == MONTHS[1:3]
     write_month(lake, MONTHS[0])
     with pytest.raises(pc.PartitionError, match="1 of 4") as one:
         pc.score(model, lake, sink)
-    assert one.value.report.skipped == 2
+    assert one.value.report.counts["unchanged"] == 2
     write_month(lake, MONTHS[-1])
-    assert names(pc.reconcile(model, lake, sink).scored) == [MONTHS[-1]]
+    assert names(pc.score(model, lake, sink).scored) == [MONTHS[-1]]
 
 
 @pytest.mark.parametrize(
-    ("call", "engine", "prior"),
-    [
-        (pc.score, "threads", None),
-        (pc.reconcile, "threads", "estimated"),
-        (pc.score, "processes", "estimated"),
-    ],
+    ("engine", "prior"), [("threads", None), ("threads", "estimated"), ("processes", "estimated")]
 )
 def test_a_partition_whose_rows_cannot_be_scored_fails_alone(
-    call: Callable[..., Any], engine: str, prior: Any, model: pc.Model, lake: Path, tmp_path: Path
+    engine: str, prior: Any, model: pc.Model, lake: Path, tmp_path: Path
 ) -> None:
     path = write_month(lake, "2014-02")
     table = pq.read_table(path, partitioning=None)
     x = pa.array([float("inf"), *table["x"].to_pylist()[1:]])
     pq.write_table(table.set_column(0, "x", x), path)
     sink, done = tmp_path / "scored", []
-    options = {"engine": engine, "workers": 2, "prior": prior}
+    options: dict[str, Any] = {"engine": engine, "workers": 2, "options": {"prior": prior}}
     with pytest.raises(pc.PartitionError, match=r"1 of 4 .*month=2014-02: .*'x'") as raised:
-        call(model, lake, sink, progress=lambda *rows: done.append(rows), **options)
+        pc.score(model, lake, sink, progress=lambda *rows: done.append(rows), **options)
     assert not raised.value.is_transient
     assert {total for _, total in done} == {320 if prior else 160}
     commits = raised.value.report.commits
     assert [one["partition"]["month"] for one in commits] == ["2014-01", "2014-03", "2014-04"]
     assert not (sink / "month=2014-02").exists()
     shutil.rmtree(lake / "month=2014-02")
-    assert pc.reconcile(model, lake, sink, prior=prior).counts["unchanged"] == 3
+    assert (
+        pc.score(model, lake, sink, options=pc.ScoringOptions(prior=prior)).counts["unchanged"] == 3
+    )
 
 
 def test_what_concerns_all_partitions_is_refused_before_anything_is_written(
@@ -152,9 +149,14 @@ def test_what_concerns_all_partitions_is_refused_before_anything_is_written(
     write_month(lake, "2014-03", 9)
     damage(lake / "month=2014-01" / "rows.parquet")
     with pytest.raises(pc.TableError, match=r"month=2014-03 already exists"):
-        pc.score(model, lake, sink, overwrite="never")
+        pc.score(model, lake, sink, options=pc.ScoringOptions(overwrite="never"))
     with pytest.raises(pc.TableError, match="also has 'kind'"):
-        pc.score(model, lake, sink, columns=["x"], overwrite="append", schema="same")
+        pc.score(
+            model,
+            lake,
+            sink,
+            options=pc.ScoringOptions(columns=["x"], overwrite="append", schema="same"),
+        )
     assert [path.name for path in sink.glob("month=*")] == ["month=2014-03"]
 
 
@@ -165,19 +167,23 @@ def test_if_all_partitions_fail_for_one_reason_that_is_the_error(
         path = write_month(tmp_path / "lake", month)
         pq.write_table(pq.read_table(path, partitioning=None).drop_columns("x"), path)
     with pytest.raises(pc.DataError, match="'x'"):
-        pc.reconcile(model, tmp_path / "lake", tmp_path / "scored")
+        pc.score(model, tmp_path / "lake", tmp_path / "scored")
 
 
 def test_a_stale_partition_says_what_changed(model: pc.Model, lake: Path, tmp_path: Path) -> None:
     sink = tmp_path / "scored"
-    pc.reconcile(model, lake, sink)
+    pc.score(model, lake, sink)
     foreign = sink / "month=2014-04" / "part-0.parquet"
     pq.write_table(pq.read_table(foreign, partitioning=None).replace_schema_metadata(), foreign)
     write_month(lake, "2014-02", 8)
 
-    def changes(model: pc.Model, **options: Any) -> list[tuple[str, ...]]:
-        options = {"partitions": "month <= 2014-02", **options}
-        return list(reasons(pc.reconcile(model, lake, sink, dry_run=True, **options)).values())
+    def changes(
+        model: pc.Model, partition: Any = "month <= 2014-02", where: Any = None, **options: Any
+    ) -> list[tuple[str, ...]]:
+        report = pc.score(
+            *(model, lake, sink), partition=partition, where=where, options=options, dry_run=True
+        )
+        return list(reasons(report).values())
 
     other = pc.fit(rows("2014-01", 20), spec())
     assert changes(model) == [("input",)]
@@ -186,9 +192,9 @@ def test_a_stale_partition_says_what_changed(model: pc.Model, lake: Path, tmp_pa
     assert changes(model, where="x >= 0") == [("rule",), ("input", "rule")]
     assert changes(model, columns=["x"]) == [("rule",), ("input",)]
     assert changes(other) == [("model",), ("input", "model")]
-    assert changes(model, partitions=[{"month": "2014-04"}]) == [("unrecorded",)]
-    assert pc.reconcile(model, lake, sink).counts["scored"] == 2
-    assert pc.reconcile(other, lake, sink, limit=3).counts["pending"] == 1
+    assert changes(model, partition=[{"month": "2014-04"}]) == [("unrecorded",)]
+    assert pc.score(model, lake, sink).counts["scored"] == 2
+    assert pc.score(other, lake, sink, partition=pc.Partitions(limit=3)).counts["pending"] == 1
 
 
 def test_a_call_that_is_stopped_is_completed_by_the_next_one(
@@ -203,8 +209,8 @@ def test_a_call_that_is_stopped_is_completed_by_the_next_one(
             raise Stopped
 
     with pytest.raises(Stopped):
-        pc.reconcile(model, lake, tmp_path / "scored", progress=stop)
-    report = pc.reconcile(model, lake, tmp_path / "scored")
+        pc.score(model, lake, tmp_path / "scored", progress=stop)
+    report = pc.score(model, lake, tmp_path / "scored")
     assert (names(report.unchanged), names(report.scored)) == (MONTHS[:2], MONTHS[2:])
     assert pc.clean_table(tmp_path / "scored", older_than=timedelta(0)) == []
 
@@ -213,22 +219,26 @@ def test_partitions_without_rows_are_no_failure(
     model: pc.Model, lake: Path, tmp_path: Path
 ) -> None:
     sink = tmp_path / "scored"
-    pc.reconcile(model, lake, sink)
+    pc.score(model, lake, sink)
     write_month(lake, "2014-01", 0)
     write_month(lake, "2013-12", 0)
     named = [{"month": month} for month in ("2014-02", "2013-12", "2031-01")]
-    report = pc.reconcile(model, lake, sink, partitions=named)
+    report = pc.score(model, lake, sink, partition=named)
     assert (names(report.unchanged), names(report.empty)) == (["2014-02"], ["2013-12", "2031-01"])
-    with pytest.raises(pc.PartitionError, match=r"month=2031-01: .* has no rows of month=2031-01"):
-        pc.reconcile(model, lake, sink, partitions=named, missing="fail")
-    with pytest.raises(pc.TableError, match="has no rows of month=2031-01"):
-        pc.reconcile(model, lake, sink, partitions=named[2:], missing="fail")
+    with pytest.raises(pc.TableError, match=r"has no partition with .*2031-01"):
+        pc.score(model, lake, sink, partition=named[2])
+    for month in ("2013-12", "2014-01"):
+        with pytest.raises(pc.TableError, match=f"has no rows of month={month} to score"):
+            pc.score(model, lake, sink, partition={"month": month})
+    missing = pc.Partitions(named[2:], catch_up=1)
+    with pytest.raises(pc.TableError, match="has no rows of month=2031-01 to score"):
+        pc.score(model, lake, sink, partition=missing)
 
-    everything = pc.reconcile(model, lake, sink, where="x >= 40", dry_run=True)
+    everything = pc.score(model, lake, sink, where="x >= 40", dry_run=True)
     assert everything.counts["orphaned"] == 1, "its rows are gone from the source"
     with pytest.raises(pc.TableError, match=r"1 partitions .* are gone .*: month=2014-01; nothing"):
-        pc.reconcile(model, lake, sink, deleted="fail")
-    assert names(pc.reconcile(model, lake, sink, deleted="remove").removed) == ["2014-01"]
+        pc.score(model, lake, sink, deleted="fail")
+    assert names(pc.score(model, lake, sink, deleted="remove").removed) == ["2014-01"]
     assert not (sink / "month=2014-01").exists()
 
 
@@ -239,15 +249,15 @@ def test_a_partition_is_scored_with_those_before_it_that_are_missing(
     for month in ("2013-12", *MONTHS):
         write_month(lake, month)
 
-    def run(month: str, catch_up: int) -> pc.ReconcileReport:
+    def run(month: str, catch_up: int) -> pc.ScoreReport:
         named = [{"month": month}]
-        return pc.reconcile(model, lake, sink, partitions=named, catch_up=catch_up)
+        return pc.score(model, lake, sink, partition=pc.Partitions(where=named, catch_up=catch_up))
 
     assert names(run("2014-01", 9).scored) == ["2014-01"], "nothing is missing before the first"
     assert names(run("2014-04", 1).scored) == ["2014-03", "2014-04"]
     write_month(lake, "2014-01", size=20)  # stale, not missing
     assert names(run("2014-04", 9).scored) == ["2014-02"]
-    assert names(pc.reconcile(model, lake, sink).scored) == ["2013-12", "2014-01"]
+    assert names(pc.score(model, lake, sink).scored) == ["2013-12", "2014-01"]
 
 
 def test_what_a_version_scored_is_scored_again_by_another(
@@ -260,10 +270,12 @@ def test_what_a_version_scored_is_scored_again_by_another(
         pc.score(bad, lake, sink, partition={"month": month})
     shutil.rmtree(lake / "month=2014-03")
     write_month(lake, "2014-01", size=20)  # stale, and none of the bad version's
-    report = pc.reconcile(model, lake, sink, scored_by=[bad.id])
+    report = pc.score(model, lake, sink, partition=pc.Partitions(scored_by=[bad.id]))
     assert (names(report.scored), names(report.orphaned)) == (["2014-02"], ["2014-03"])
     assert reasons(report) == {"2014-02": ("model",)}
-    again = pc.reconcile(model, lake, sink, scored_by=[bad.id], partitions=[{"month": "2014-02"}])
+    again = pc.score(
+        model, lake, sink, partition=pc.Partitions(scored_by=[bad.id], where=[{"month": "2014-02"}])
+    )
     assert not again.partitions
 
 
@@ -273,25 +285,25 @@ def test_text_that_looks_like_numbers_is_the_same_partition(
     source = DeltaLake(tmp_path)
     source.write("lake", pa.concat_tables([rows("01"), rows("02")]), ["month"])
     sink = tmp_path / "scored"
-    assert pc.reconcile(model, source.ref("lake"), sink).counts["scored"] == 2
-    report = pc.reconcile(model, source.ref("lake"), sink, deleted="remove")
+    assert pc.score(model, source.ref("lake"), sink).counts["scored"] == 2
+    report = pc.score(model, source.ref("lake"), sink, deleted="remove")
     assert (report.counts["unchanged"], report.counts["orphaned"]) == (2, 0)
     assert report.counts["removed"] == 0
 
 
 def test_a_table_without_partitions_and_rows_in_memory(model: pc.Model, tmp_path: Path) -> None:
     sink = tmp_path / "scored"
-    assert pc.reconcile(model, rows("2014-01"), sink).counts["scored"] == 1
-    again = pc.reconcile(model, rows("2014-01"), sink)
+    assert pc.score(model, rows("2014-01"), sink).counts["scored"] == 1
+    again = pc.score(model, rows("2014-01"), sink)
     assert [one.reasons for one in again.scored] == [("input",)], "memory has no identity"
     pq.write_table(rows("2014-01"), tmp_path / "one.parquet")
     source = tmp_path / "one.parquet"
-    pc.reconcile(model, source, sink)
-    assert pc.reconcile(model, source, sink).counts["unchanged"] == 1
+    pc.score(model, source, sink)
+    assert pc.score(model, source, sink).counts["unchanged"] == 1
     bad = other_version(model)
-    assert not pc.reconcile(model, source, sink, scored_by=[bad.id]).partitions
+    assert not pc.score(model, source, sink, partition=pc.Partitions(scored_by=[bad.id])).partitions
     pc.score(bad, source, sink)
-    again = pc.reconcile(model, source, sink, scored_by=[bad.id])
+    again = pc.score(model, source, sink, partition=pc.Partitions(scored_by=[bad.id]))
     assert again.counts["scored"] == len(again.partitions) == 1
 
 
@@ -305,7 +317,7 @@ def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Pa
     source = DeltaLake(tmp_path)
     source.write("lake", table, ["day", "month"])
     lake, sink = source.ref("lake"), tmp_path / "scored"
-    plan = pc.reconcile(model, lake, sink, dry_run=True)
+    plan = pc.score(model, lake, sink, dry_run=True)
     batches = plan.batches(4, min_rows=1)
     assert [batch.to_dict() for batch in plan.batches()] == [
         {
@@ -316,17 +328,17 @@ def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Pa
     assert len(batches) == 4
     scored: list[Any] = []
     named = [{"day": day, "month": "m"} for day in days]
-    ends = pc.PartitionRange(named[1], named[2])
-    within = pc.reconcile(model, lake, sink, partitions=named, batch=ends, dry_run=True)
+    ends = pc.Partitions(named, named[1], named[2])
+    within = pc.score(model, lake, sink, partition=ends, dry_run=True)
     assert [one.outcome for one in within.partitions] == ["pending", "pending"]
     for batch in batches:
-        again = pc.PartitionRange(**batch.to_dict())  # as text, from a message
-        report = pc.reconcile(model, lake, sink, batch=again, deleted="remove")
+        again = pc.Partitions.parse(batch.to_dict())  # as text, from a message
+        report = pc.score(model, lake, sink, partition=again, deleted="remove")
         assert report.rows == 40
         scored += [one.partition["day"] for one in report.scored]
     assert scored == days
     source.write("later", table.slice(20), ["day", "month"])
-    last = pc.reconcile(model, source.ref("later"), sink, dry_run=True)
+    last = pc.score(model, source.ref("later"), sink, dry_run=True)
     (rewritten,), (all_of_them,) = last.batches(), last.batches(orphaned=True)
     assert (rewritten.first["day"], all_of_them.first["day"]) == (days[2], days[0])
 
@@ -334,22 +346,47 @@ def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"prior": "guessed"}, "prior must be 'estimated' or a table of shares, got 'guessed'"),
+        (
+            {"options": {"prior": "guessed"}},
+            "prior must be 'estimated' or a table of shares, got 'guessed'",
+        ),
         ({"deleted": "drop"}, "deleted must be one of 'fail', 'keep', 'remove', got 'drop'"),
-        ({"missing": "keep"}, "missing must be one of 'fail', 'skip', got 'keep'"),
-        ({"limit": 0}, "limit must be at least 1, got 0"),
-        ({"catch_up": -1}, "catch_up must be at least 0, got -1"),
-        ({"catch_up": 1}, "catch_up needs one partition of a table with one partition column"),
-        ({"partitions": "x > 1"}, "'x' is not a partition column of .*; it has 'month'"),
-        ({"partitions": [{"x": 1.0}]}, "does not have a value for each of the partition columns"),
+        ({"partition": 5}, "where must be text"),
+        ({"partition": "x > 1"}, "'x' is not a partition column of .*; it has 'month'"),
+        ({"partition": [{"x": 1.0}]}, "does not have a value for each of the partition columns"),
+        (
+            {"partition": pc.Partitions(catch_up=1)},
+            "catch_up needs one partition of a table with one partition column",
+        ),
+        (
+            {"partition": pc.Partitions(scored_by=["tiny@12345678"])},
+            "'tiny@12345678' is a reference: give the store that has it",
+        ),
+        ({"options": {"colums": "x"}}, "unknown option 'colums'.*Did you mean 'columns'"),
+        ({"options": "columns"}, "options must be ScoringOptions or a table of their names"),
     ],
 )
 def test_a_wrong_argument_is_refused_before_anything_is_written(
     options: dict[str, Any], message: str, model: pc.Model, lake: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(pc.SpecError, match=message):
-        pc.reconcile(model, lake, tmp_path / "scored", **options)
+        pc.score(model, lake, tmp_path / "scored", **options)
     assert not (tmp_path / "scored").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"limit": 0}, "limit must be at least 1, got 0"),
+        ({"catch_up": -1}, "catch_up must be at least 0, got -1"),
+        ({"limit": "three"}, "limit must be a whole number, got 'three'"),
+        ({"frist": {}}, "no field 'frist', only .*Did you mean 'first'"),
+    ],
+)
+def test_wrong_partitions_are_refused(values: dict[str, Any], message: str) -> None:
+    assert pc.Partitions.parse({"limit": "3"}) == pc.Partitions(limit=3)
+    with pytest.raises(pc.SpecError, match=message):
+        pc.Partitions.parse(values)
 
 
 def test_an_orphan_in_a_folder_of_another_name_is_not_said_to_be_removed(
@@ -362,5 +399,5 @@ def test_an_orphan_in_a_folder_of_another_name_is_not_said_to_be_removed(
     (sink / "month=2").rename(sink / "month=02")
     shutil.rmtree(lake / "month=2")
     with pytest.raises(pc.PartitionError, match=r"month=2 does not exist.*remove that folder"):
-        pc.reconcile(model, lake, sink, deleted="remove")
+        pc.score(model, lake, sink, deleted="remove")
     assert (sink / "month=02").is_dir()

@@ -1,0 +1,119 @@
+"""The options of scoring, for Python, the command line, the project file and Airflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias, get_type_hints
+
+from probclass_core.analysis.distributions.watch import Watch, WatchOption
+from probclass_core.arguments import check_argument
+from probclass_core.errors import SpecError, shown, suggest
+from probclass_core.io.missing_columns import MissingColumns
+from probclass_core.model.decision import DecisionOption, DecisionRule
+from probclass_core.scoring.batch import PosteriorFormat
+
+Overwrite = Literal["partition", "append", "never"]
+"""What happens to rows that are already in the sink: replace them, add to them, or refuse."""
+
+SchemaPolicy = Literal["evolve", "same"]
+"""Whether a scored table gains passthrough columns that it lacks, and may have others that are then
+null, or must have the same columns."""
+
+PriorOption: TypeAlias = Literal["estimated"] | Mapping[str, float] | None
+"""Shares of the classes to have posteriors under: of training, given, or estimated by EM."""
+
+
+@dataclass(frozen=True)
+class ScoringOptions:
+    """What scoring writes for each row, what it checks, and how it changes the sink.
+
+    Attributes:
+        columns: passthrough column of the scored table, or several; by default all except an
+            index without a name that pandas wrote.
+        posterior: ``"columns"`` for one column per class, ``"list"`` for one list column; see
+            `BatchScorer`.
+        decision: decision rule, or what `DecisionRule.parse` reads as one.
+        prior: shares of the classes to have the posteriors under, instead of those of the training:
+            a table ``{class: share}``, or ``"estimated"`` to estimate those of each partition by
+            EM, which reads its rows twice; see `analysis.distributions.label_shift`. It changes no
+            log p(x).
+        overwrite: ``"partition"`` replaces the partition; ``"append"`` adds to it, once for each
+            model, input and configuration; ``"never"`` refuses a partition that exists, unless it
+            was made from the same, before anything is written.
+        watch: what to check of each partition before its commit; see `Watch`. True warns by the
+            default thresholds, a mapping is that of `Watch.from_dict`. Health and verdicts are
+            recorded with the commit, whose id does not depend on them; False records nothing.
+        missing_columns: what to do about a column of the model that no file has: ``"error"``, or
+            read it as null, with a warning (``"warn"``) or without (``"allow"``). A column that
+            only some files have is null in the others, with a warning unless ``"allow"``.
+        schema: what to do if the sink lacks a passthrough column: ``"evolve"`` adds it, null in the
+            partitions that are not scored now, and leaves a column of the sink that the rows lack
+            null, with a warning; ``"same"`` is an error for both. No column is dropped, and none
+            gets another type.
+
+    Raises:
+        SpecError: if a value is not one of its choices.
+    """
+
+    columns: str | Sequence[str] | None = None
+    posterior: PosteriorFormat = "columns"
+    decision: DecisionOption = "map"
+    prior: PriorOption = None
+    overwrite: Overwrite = "partition"
+    watch: WatchOption = True
+    missing_columns: MissingColumns = "error"
+    schema: SchemaPolicy = "evolve"
+
+    def __post_init__(self) -> None:
+        parsed = {"decision": DecisionRule.parse, "prior": _parse_prior, "watch": Watch.parse}
+        kinds = get_type_hints(type(self))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in parsed:
+                object.__setattr__(self, field.name, parsed[field.name](value))
+            else:
+                check_argument(field.name, value, kinds[field.name])
+        if self.columns is not None and not isinstance(self.columns, str):
+            object.__setattr__(self, "columns", tuple(self.columns))
+
+    @classmethod
+    def parse(cls, options: ScoringOption) -> ScoringOptions:
+        """Options from any form that ``options=`` takes: a mapping has the fields as its keys.
+
+        Raises:
+            SpecError: if a key is unknown, or a value is not one of its choices.
+        """
+        if isinstance(options, cls):
+            return options
+        if options is None:
+            return cls()
+        if not isinstance(options, Mapping):
+            raise SpecError(
+                f"options must be ScoringOptions or a table of their names, got {shown(options)}."
+            )
+        known = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise SpecError(f"unknown option {name!r}; known: {suggest(name, known)}")
+        return cls(**options)
+
+
+ScoringOption: TypeAlias = ScoringOptions | Mapping[str, Any] | None
+"""Scoring options, or a mapping of their names to values."""
+
+
+def _parse_prior(prior: PriorOption) -> PriorOption:
+    """A prior whose shares are numbers; a template renders them as text.
+
+    Raises:
+        SpecError: if it is something else.
+    """
+    if prior is None or (isinstance(prior, str) and prior == "estimated"):
+        return prior
+    if not isinstance(prior, Mapping):
+        raise SpecError(f"prior must be 'estimated' or a table of shares, got {prior!r}.")
+    try:
+        return {name: float(share) for name, share in prior.items()}
+    except (TypeError, ValueError):
+        raise SpecError(f"the shares of a prior must be numbers, got {dict(prior)!r}.") from None

@@ -1,0 +1,278 @@
+"""Which partitions of a source and its sink a scoring considers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias, TypeGuard
+
+import pyarrow.compute as pc
+
+from probclass_core.arguments import check_argument
+from probclass_core.arrow.bundle import as_json
+from probclass_core.errors import SpecError, TableError, one_of, shown, suggest
+from probclass_core.io.filters import Condition, Where, parse_where, typed_partition
+from probclass_core.io.open import open_table
+from probclass_core.io.references import TableRef
+from probclass_core.io.table import Source
+from probclass_core.scoring.commits import commits
+from probclass_core.spec.model_spec import category_text
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Which partitions to consider; all by default.
+
+    Attributes:
+        where: conditions on partition columns, such as ``"month >= '2014-01'"``, or a list of
+            partitions, such as ``[{"month": "2014-01"}]``.
+        first: first partition in the order of their values.
+        last: last partition in this order, which is included.
+        catch_up: with a list of one partition, number of partitions before it that are scored as
+            well if they are missing in the sink, such as those of runs that failed. Partitions
+            before the first one of the sink are not missing.
+        scored_by: versions of models, as content ids or ``name@id``; only partitions that one of
+            them scored, such as those of a version that was rolled back.
+        limit: largest number of partitions to score now.
+
+    Raises:
+        SpecError: if a number is too small.
+    """
+
+    where: Where | Sequence[Mapping[str, Any]] = None
+    first: Mapping[str, Any] | None = None
+    last: Mapping[str, Any] | None = None
+    catch_up: int = 0
+    scored_by: Sequence[str] | None = None
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("catch_up", 0), ("limit", 1)):
+            number = getattr(self, name)
+            if number is not None:
+                check_argument(name, number, int)
+                if number < least:
+                    raise SpecError(f"{name} must be at least {least}, got {number}.")
+        if isinstance(self.scored_by, str):
+            object.__setattr__(self, "scored_by", [self.scored_by])
+
+    @classmethod
+    def parse(cls, partitions: Any) -> Partitions:
+        """Partitions from conditions, a list of partitions, or a mapping of the fields.
+
+        Raises:
+            SpecError: if a key is unknown, or a number is too small.
+        """
+        if isinstance(partitions, cls):
+            return partitions
+        if not isinstance(partitions, Mapping):
+            return cls(partitions)
+        known = [field.name for field in fields(cls)]
+        for name in partitions:
+            if name not in known:
+                raise SpecError(f"partitions has no field {name!r}, only {suggest(name, known)}")
+        values = dict(partitions)
+        for name in values.keys() & {"catch_up", "limit"}:
+            values[name] = _number(name, values[name])
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that are set as plain JSON values, for `parse`."""
+        default = Partitions()
+        values = {name: value for name, value in vars(self).items() if value != vars(default)[name]}
+        plain: dict[str, Any] = as_json(values)
+        return plain
+
+
+PartitionOption: TypeAlias = Mapping[str, Any] | Partitions | str | Sequence[Any] | None
+"""One partition by the values of its columns, or what `Partitions.parse` reads as several."""
+
+Key = tuple[tuple[str, str | None], ...]
+"""Names and texts of a partition's values, sorted by name."""
+
+
+class SelectedPartitions:
+    """The partitions of a source and of its sink that are considered.
+
+    Attributes:
+        columns: partition columns of the source.
+        named: the partitions if they are listed; None if they are not.
+
+    Args:
+        table: source.
+        sink: scored table, which need not exist.
+        partitions: which partitions.
+        where: conditions on the rows, which may leave out whole partitions.
+        model_ids: content ids of ``partitions.scored_by``.
+
+    Raises:
+        SpecError: if the table has no partitions, a condition is on another column, or `catch_up`
+            is not with one partition of a table with one partition column.
+        TableError: if a column does not exist, or commits cannot be read.
+    """
+
+    def __init__(
+        self,
+        table: Source,
+        sink: TableRef,
+        partitions: Partitions,
+        where: Where,
+        model_ids: Set[str] | None,
+    ) -> None:
+        self._table = table
+        self.columns = table.partition_columns
+        self._where = where
+        chosen, first, last = partitions.where, partitions.first, partitions.last
+        if not self.columns and any(one is not None for one in (chosen, first, last)):
+            raise SpecError(
+                f"{table.uri or 'the source'} has no partitions to choose from; leave them out."
+            )
+        self.named: list[Mapping[str, Any]] | None = None
+        self._conditions: Where = None
+        if _are_partitions(chosen):
+            self.named = [self._typed(one) for one in chosen]
+        else:
+            self._conditions = self._checked(parse_where(chosen))
+        self._keys: Set[Key] | None = None
+        self._first = None if first is None else _sort_key(self._typed(first))
+        self._last = None if last is None else _sort_key(self._typed(last))
+        if self.named is not None:
+            self.named = [one for one in self.named if self._is_in_range(one)]
+        if partitions.catch_up:
+            self._add_missed(sink, partitions.catch_up)
+        if model_ids is not None:
+            scored = (one["partition"] for one in commits(sink) if one["model_id"] in model_ids)
+            self._keys = keys = {key_of(self._typed(one)) for one in scored}
+            if self.named is not None:
+                self.named = [one for one in self.named if key_of(one) in keys]
+
+    def in_source(self) -> list[Mapping[str, Any]]:
+        """The partitions of the source, in its order; one without columns if it has none."""
+        if not self.columns:
+            return [{}] if self._keys is None or key_of({}) in self._keys else []
+        return self._select(self._table)
+
+    def with_rows(self) -> set[Key] | None:
+        """The partitions that may have rows of the filter; None for all."""
+        if self._where is None or not self.columns:
+            return None
+        return {key_of(one) for one in self._table.partitions(self._where)}
+
+    def in_sink(self, sink: Source) -> list[Mapping[str, Any]]:
+        """The partitions of the sink; none if it is partitioned by other columns."""
+        return self._select(sink) if {*sink.partition_columns} == {*self.columns} else []
+
+    def typed(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Values of a partition of the sink, which may guess their types, as the source has them.
+
+        Values that the source cannot have are left as they are.
+        """
+        try:
+            return typed_partition(self._table.schema, values)
+        except SpecError:
+            return values
+
+    def _add_missed(self, sink: TableRef, count: int) -> None:
+        """Add those of the partitions before the named one that are missing in the sink."""
+        if len(self.columns) != 1 or self.named is None or len(self.named) != 1:
+            raise SpecError(
+                "catch_up needs one partition of a table with one partition column, such as "
+                "where=[{'day': '2014-01-31'}]; partitions that are missing are scored in any "
+                "case if none is named."
+            )
+        (column,) = self.columns
+        last = self.named[0][column]
+        try:
+            listed = open_table(sink).partitions()
+        except TableError:
+            return  # there is no sink yet
+        scored = {typed_partition(self._table.schema, one)[column] for one in listed} - {None}
+        values = [one[column] for one in self._table.partitions() if one[column] is not None]
+        before = sorted(value for value in values if value < last)[-count:]
+        first = min(scored, default=last)
+        self.named[:0] = [{column: v} for v in before if v > first and v not in scored]
+
+    def _typed(self, partition: Mapping[str, Any]) -> dict[str, Any]:
+        typed = typed_partition(self._table.schema, partition)
+        if {*typed} != {*self.columns}:
+            raise SpecError(
+                f"partition {dict(partition)} does not have a value for each of the partition "
+                f"columns of {self._table.uri}: {one_of(self.columns)}."
+            )
+        return {name: typed[name] for name in self.columns}
+
+    def _checked(self, conditions: Sequence[Condition] | pc.Expression | None) -> Where:
+        if isinstance(conditions, pc.Expression):
+            raise SpecError("partitions must be text, conditions or partitions, not an expression.")
+        for column, *_ in conditions or ():
+            if column not in self.columns:
+                raise SpecError(
+                    f"{column!r} is not a partition column of {self._table.uri}; it has "
+                    f"{one_of(self.columns)}. Conditions on rows go to where=."
+                )
+        return conditions
+
+    def _is_in_range(self, values: Mapping[str, Any]) -> bool:
+        key = _sort_key(values)
+        return (self._first is None or self._first <= key) and (
+            self._last is None or key <= self._last
+        )
+
+    def _select(self, table: Source) -> list[Mapping[str, Any]]:
+        listed: list[Mapping[str, Any]] = [
+            {name: one[name] for name in self.columns} for one in table.partitions(self._conditions)
+        ]
+        if self.named is not None:
+            wanted = {key_as(table, one) for one in self.named}
+            listed = [one for one in listed if key_of(one) in wanted]
+        if self._keys is not None:
+            keys = self._keys
+            listed = [one for one in listed if key_as(self._table, one) in keys]
+        if self._first is not None or self._last is not None:
+            listed = [one for one in listed if self._is_in_range(self.typed(one))]
+        return listed
+
+
+def key_of(values: Mapping[str, Any]) -> Key:
+    """What identifies a partition, whatever the order of its columns."""
+    return tuple(
+        (name, None if values[name] is None else category_text(values[name]))
+        for name in sorted(values)
+    )
+
+
+def key_as(table: Source, values: Mapping[str, Any]) -> Key:
+    """The key of a partition whose values have the types that another table gives them.
+
+    A directory of Parquet files has integers where the source may have text such as ``"01"``.
+    """
+    try:
+        return key_of(typed_partition(table.schema, values))
+    except SpecError:
+        return key_of(values)
+
+
+def in_order(partitions: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Positions of partitions in the order of their values, column by column, null first."""
+    return sorted(range(len(partitions)), key=lambda position: _sort_key(partitions[position]))
+
+
+def _sort_key(values: Mapping[str, Any]) -> tuple[tuple[bool, str, Any], ...]:
+    return tuple((value is not None, type(value).__name__, value) for value in values.values())
+
+
+def _are_partitions(
+    partitions: Where | Sequence[Mapping[str, Any]],
+) -> TypeGuard[Sequence[Mapping[str, Any]]]:
+    """Whether it is a list of partitions, and not conditions."""
+    if isinstance(partitions, str) or not isinstance(partitions, Sequence):
+        return False
+    return all(isinstance(one, Mapping) for one in partitions)
+
+
+def _number(name: str, value: object) -> object:
+    """A number, which a template renders as text."""
+    try:
+        return int(value) if isinstance(value, str) else value
+    except ValueError:
+        raise SpecError(f"{name} must be a whole number, got {shown(value)}.") from None
