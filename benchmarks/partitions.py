@@ -46,9 +46,9 @@ def measure(folder: Path, partitions: int, rows: int) -> dict[str, Any]:
     sinks = {}
     for name, sink in _sinks(folder).items():
         pc.score(model, lake, _sinks(folder / "warm")[name], partition={"day": "d0000"})
-        reconcile = functools.partial(pc.score, model, lake, sink)
-        scored, first = _milliseconds(reconcile, partitions)
-        unchanged, second = _milliseconds(reconcile, partitions)
+        score = functools.partial(pc.score, model, lake, sink)
+        scored, first = _milliseconds(score, partitions)
+        unchanged, second = _milliseconds(score, partitions)
         if [len(first.scored), len(second.unchanged)] != [partitions, partitions]:
             raise RuntimeError(f"{name}: {first}, then {second}")
         sinks[name] = {"scored": scored, "unchanged": unchanged}

@@ -60,7 +60,7 @@ def score(data: Dataset) -> Outcome:
     )
     model = fit(sample, data.features, "gaussian_diagonal")
     path = data.scratch("scored")
-    report = probclass_core.score(model, data.path, path, columns=[ID, LABEL])
+    report = probclass_core.score(model, data.path, path, options={"columns": [ID, LABEL]})
     path.unlink()
     assert report.rows == data.rows
     return {}

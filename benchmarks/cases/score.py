@@ -173,7 +173,7 @@ def _scored_row_group(scoring: Scoring) -> pa.RecordBatch:
     """One row group of the scored table."""
     path = scoring.data.scratch("row-group")
     first = scoring.data.arrow().head(ROW_GROUP)
-    probclass_core.score(_model(scoring), first, path, columns=scoring.copied)
+    probclass_core.score(_model(scoring), first, path, options={"columns": scoring.copied})
     table = pq.read_table(path).combine_chunks()
     path.unlink()
     return table.to_batches()[0]
@@ -182,7 +182,9 @@ def _scored_row_group(scoring: Scoring) -> pa.RecordBatch:
 def score(scoring: Scoring) -> ScoredFile:
     """score, all threads, committed and synced."""
     path = scoring.data.scratch("scored")
-    probclass_core.score(_model(scoring), scoring.data.path, path, columns=scoring.copied)
+    probclass_core.score(
+        _model(scoring), scoring.data.path, path, options={"columns": scoring.copied}
+    )
     return ScoredFile(path)
 
 

@@ -43,7 +43,9 @@ def with_health(data: Dataset) -> Outcome:
 
 def _score(data: Dataset, *, watch: bool) -> Outcome:
     sink = data.scratch("watched")
-    report = probclass_core.score(_model(data), data.path, sink, columns=[], watch=watch)
+    report = probclass_core.score(
+        _model(data), data.path, sink, options={"columns": [], "watch": watch}
+    )
     sink.unlink()
     return {"rows": report.rows}
 

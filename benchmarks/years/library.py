@@ -61,14 +61,15 @@ def operate_unguarded(home: Path, months: Sequence[str]) -> None:
 
 def _score(home: Path, store: pc.ModelStore, name: str, month: str, run: Mapping[str, Any]) -> None:
     champion = store.resolve(f"{name}@champion")
-    report = pc.score(
-        store.load(champion.ref),
+    pc.score(
+        champion,
         home / "lake",
         home / "scored" / name,
         partition={"month": month},
         options=pc.ScoringOptions(columns=["time"]),
+        store=store,
+        provenance=run,
     )
-    store.record_scoring(champion, report, provenance=run)
 
 
 def _run(month: str) -> dict[str, Any]:

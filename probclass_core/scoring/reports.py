@@ -228,7 +228,7 @@ class ScoreReport(Report):
         """
         if first is None:
             return
-        failed, count = self.failed, len(self.partitions)
+        failed, count = self.failed, len(self.partitions) - len(self.orphaned)
         all_failed = len(failed) == count
         if all_failed and len({one.error for one in failed}) == 1:
             first.report = self

@@ -398,7 +398,7 @@ def settled(client: Client, home: Path, days: list[str]) -> dict[str, bytes]:
     return dict(wait_for(done))
 
 
-def test_reconciling_makes_up_for_events_that_a_paused_dag_missed_or_that_coalesce(
+def test_scoring_makes_up_for_events_that_a_paused_dag_missed_or_that_coalesce(
     client: Client, home: Path, served: pc.ModelStore
 ) -> None:
     days = [f"2014-01-{day:02d}" for day in range(2, 7)]

@@ -135,7 +135,7 @@ def test_a_fault_stops_the_commit_if_its_check_fails(
     assert check not in {verdict.check for _, verdict in ignored.verdicts}
 
 
-@pytest.mark.parametrize("verb", ["score", "evaluate", "health", "reconcile"])
+@pytest.mark.parametrize("verb", ["score", "evaluate", "health"])
 def test_a_renamed_column_is_an_error(
     verb: str, lake: Path, model: pc.Model, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -145,25 +145,14 @@ def test_a_renamed_column_is_an_error(
         write(source, month, rows(month))
 
     where: dict[str, Any] = {"partition": {"month": FAULTY}}
+
+    def score(**options: Any) -> pc.ScoreReport:
+        return pc.score(model, source, sink, options={"columns": "state", **options}, **where)
+
     calls: dict[str, Callable[..., Any]] = {
-        "score": partial(
-            pc.score,
-            model,
-            source,
-            sink,
-            options=pc.ScoringOptions(columns=["state"], watch=True),
-            **where,
-        ),
+        "score": score,
         "evaluate": partial(pc.evaluate, model, source, **where),
         "health": partial(pc.health, model, source, **where),
-        "reconcile": partial(
-            pc.score,
-            model,
-            source,
-            sink,
-            partition=[where["partition"]],
-            options=pc.ScoringOptions(columns=["state"]),
-        ),
     }
     call = calls[verb]
     for others in (True, False):
@@ -236,15 +225,15 @@ def test_warnings_are_the_same_for_every_engine_and_are_logged(
     assert again.warnings == report.warnings  # those of the commits that are already there
 
 
-def test_a_reconciliation_fails_only_the_partition_that_its_watch_refuses(
+def test_only_the_partition_that_the_watch_refuses_fails(
     lake: Path, model: pc.Model, tmp_path: Path
 ) -> None:
     source, sink = tmp_path / "lake", tmp_path / "scored"
     shutil.copytree(lake, source)
     write(source, FAULTY, NULL(rows(FAULTY)))
-    failing: dict[str, Any] = {"partitions": "month >= 2013-08", "watch": {"fail": ["nulls"]}}
+    watch = pc.ScoringOptions(watch={"fail": ["nulls"]})
     with pytest.raises(pc.PartitionError, match="1 of 5 partitions failed: month=2013-09"):
-        pc.score(model, source, sink, **failing)
+        pc.score(model, source, sink, partition="month >= 2013-08", options=watch)
     names = sorted(path.name for path in sink.iterdir())
     assert names == [f"month={month}" for month in MONTHS[19:] if month != FAULTY]
 

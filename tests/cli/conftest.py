@@ -69,10 +69,14 @@ class CommandLine:
         return result.err
 
     def files(self) -> dict[str, bytes | None]:
-        """The content of every file below the folder; None for a directory."""
+        """The content of every file below the folder, without records of scorings.
+
+        None for a directory.
+        """
         return {
             str(path.relative_to(self.folder)): path.read_bytes() if path.is_file() else None
             for path in sorted(self.folder.rglob("*"))
+            if "scorings" not in path.parts
         }
 
     def table(self, name: str, columns: Mapping[str, Sequence[Any]] | pa.Table) -> Path:

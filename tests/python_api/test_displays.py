@@ -76,7 +76,7 @@ def results(
         "promotion": promotion,
         "score report": scored,
         "scoring record": scoring,
-        "reconcile report": pc.score(model, lake, folder / "other", dry_run=True),
+        "report of a dry run": pc.score(model, lake, folder / "other", dry_run=True),
         "shard plan": pc.plan_shards(lake, fast, cache=store, min_rows=1),
         "records": store.records("titanic"),
         "gate": pc.Gate(),

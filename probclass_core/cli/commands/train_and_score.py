@@ -144,8 +144,9 @@ class ScoringOptionGroup(DecisionOptions, WatchOptions):
         str,
         typer.Option(
             "--overwrite",
-            metavar="partition|append|never",
-            help="Replace existing partitions, add rows to them, or fail if they exist.",
+            metavar="HOW",
+            help="partition: replace existing partitions; append: add rows to them; "
+            "never: fail if they exist.",
         ),
     ] = "partition"
     missing_columns: MissingColumnsOption = "error"
