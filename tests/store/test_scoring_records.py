@@ -36,6 +36,47 @@ def commit(partition: object, name: str = "a", **values: Any) -> dict[str, Any]:
     return {"partition": {"p": partition}, "commit_id": name, "skipped": False, **values}
 
 
+def test_score_records_in_the_store_of_the_version_that_scores(
+    store: pc.ModelStore,
+    model: pc.Model,
+    lake: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    version, sink, run = store.save(model, "iris"), tmp_path / "scored", {"run": 1}
+    pc.score("iris", lake, sink, store=store, dry_run=True)
+    assert store.scorings("iris") == []
+    pc.score("iris", lake, sink, partition={"part": 0}, store=store, provenance=run)
+    rest = pc.score(version, lake, sink, store=store)
+    first, second = store.scorings("iris")
+    assert [one["partition"] for one in first.partitions] == [{"part": 0}]
+    assert [one.partition for one in rest.scored] == [{"part": 1}, {"part": 2}]
+    assert (first.version, first.provenance, second.provenance) == (version.id, run, {})
+    assert [one.get("provenance") for one in pc.commits(sink)] == [run, None, None]
+    bad = store.save(model.with_prior(dict.fromkeys(model.class_names, 1 / 3)), "other")
+    pc.score(bad, lake, sink, partition={"part": 1}, store=store)
+    again = pc.Partitions(scored_by=[bad.ref])
+    assert len(pc.score(version, lake, sink, partition=again, store=store).scored) == 1
+
+    (lake / "part=0/rows.parquet").unlink()
+    pq.write_table(pa.table({"nothing": [1]}), lake / "part=0/rows.parquet")
+    with pytest.raises(pc.PartitionError, match="1 of 3"):
+        pc.score(version, lake, sink, store=store)
+    assert store.scorings("iris")[-1].stopped[0]["partition"] == {"part": 0}
+
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise pc.StoreError("the store is read-only")
+
+    monkeypatch.setattr(pc.ModelStore, "record_scoring", refuse)
+    assert (
+        pc.score(version, lake, tmp_path / "other", partition={"part": 1}, store=store).rows == 50
+    )
+    assert "not recorded in the store: the store is read-only" in caplog.text
+    with pytest.raises(pc.SpecError, match="with store, model must be a version or a reference"):
+        pc.score(model, lake, sink, store=store)
+
+
 def test_a_scoring_is_recorded_once_and_says_what_was_scored(
     store: pc.ModelStore, model: pc.Model, lake: Path, tmp_path: Path
 ) -> None:
