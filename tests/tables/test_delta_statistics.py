@@ -33,7 +33,7 @@ def month_of(number: int, **columns: Any) -> pa.Table:
     return table
 
 
-def score(root: Path, *months: pa.Table, **options: Any) -> DeltaTable:
+def score(root: Path, *months: pa.Table, where: Any = None, **options: Any) -> DeltaTable:
     """Score months into a new Delta table, one file each."""
     pq.write_to_dataset(
         pa.concat_tables(months),
@@ -42,7 +42,7 @@ def score(root: Path, *months: pa.Table, **options: Any) -> DeltaTable:
         existing_data_behavior="delete_matching",
     )
     sink = pc.TableRef(str(root / "scored"), format="delta")
-    pc.score(pc.fit(rows(MONTHS[0]), spec()), root / "lake", sink, options=options)
+    pc.score(pc.fit(rows(MONTHS[0]), spec()), root / "lake", sink, where=where, options=options)
     return DeltaTable(root / "scored")
 
 

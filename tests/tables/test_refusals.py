@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[Callable[[Path], tuple[Path, Path]], dict[str, Any], st
     ),
     "an append to a single file": (
         lambda root: (rows_in(root), root / "scored.parquet"),
-        {"overwrite": "append"},
+        {"options": {"overwrite": "append"}},
         "tables of this format cannot be appended to",
     ),
     "a text file": (

@@ -92,7 +92,7 @@ def test_the_same_columns_can_be_required(
     message = r"has no column 'site'; it has .* Add it with schema='evolve'"
     for score in (pc.score, pc.score):
         with pytest.raises(pc.TableMismatchError, match=message) as caught:
-            score(model, tmp_path / "second", backend.ref("scored"), schema="same")
+            score(model, tmp_path / "second", backend.ref("scored"), options={"schema": "same"})
         assert not caught.value.is_transient
     assert set(column(backend, "x")) == {"2014-01"}
     with pytest.raises(pc.SpecError, match="schema must be one of"):
