@@ -36,7 +36,7 @@ def test_a_function_chooses_the_rows(
             sink=str(tmp_path / "scored"), model="{{ 'air' }}@champion", outlets=[asset]
         )
         def score(month: str):  # type: ignore[no-untyped-def]
-            return {"partition": {"month": month}, "columns": ["time"]}
+            return {"partition": {"month": month}, "options": {"columns": ["time"]}}
 
         @task.probclass_evaluate(partition={"month": "{{ '2013-04' }}"})
         def evaluate(model: str) -> dict[str, str]:
@@ -66,7 +66,7 @@ def test_a_function_chooses_the_rows(
     ("returned", "message"),
     [
         ("2013-03", "the function returned '2013-03'; it must return a dict of arguments"),
-        ({"month": "2013-03"}, "the function returned 'month', which is not one of columns, "),
+        ({"month": "2013-03"}, "the function returned 'month', which is not one of changed, "),
         (
             {"partition": {"month": "2013-03"}},
             "'sink' is neither given to the decorator nor returned",

@@ -135,10 +135,11 @@ class ProbClassScoreOperator(ScoringOperator):
             if self._failure.is_transient:
                 raise self._failure
             raise AirflowFailException(str(self._failure))
-        retried = (getattr(context.get("ti"), "try_number", 1) or 1) > 1
-        if retried or summary["scored"] or summary["removed"]:
-            for alias, asset in self.changed.items():
-                context["outlet_events"][alias].add(asset, extra=summary)
+        if self.changed:
+            retried = (getattr(context.get("ti"), "try_number", 1) or 1) > 1
+            if retried or summary["scored"] or summary["removed"]:
+                for alias, asset in self.changed.items():
+                    context["outlet_events"][alias].add(asset, extra=summary)
         return summary
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
