@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import struct
 import uuid
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
+from pyroaring import BitMap
 
 # The columns and ids of a position delete file, by the Iceberg specification.
 POSITIONS = pa.schema(
@@ -46,22 +50,25 @@ def delete_rows(
     positions: Sequence[int],
     content: DataFileContent = DataFileContent.POSITION_DELETES,
     file_format: FileFormat = FileFormat.PARQUET,
-) -> None:
-    """Delete rows of a file by their positions.
+) -> Path:
+    """Delete rows of a file by their positions, and return the path of the delete file.
 
     Args:
         table: table to delete rows from.
         row_filter: filter that matches exactly one data file.
         positions: positions of the rows in the file.
         content: content of the delete file by its manifest; it always contains positions.
-        file_format: format of the delete file by its manifest; it always is Parquet.
+        file_format: Parquet, or Puffin for a deletion vector.
     """
     (task,) = table.scan(row_filter=row_filter).plan_files()
-    location = f"{table.location()}/data/deletes-{uuid.uuid4()}.parquet"
+    location = f"{table.location()}/data/deletes-{uuid.uuid4()}.{file_format.value.lower()}"
     paths = [task.file.file_path] * len(positions)
     path = Path(location.removeprefix("file://"))
     path.parent.mkdir(exist_ok=True)
-    pq.write_table(pa.table([paths, list(positions)], schema=POSITIONS), path)
+    if file_format == FileFormat.PUFFIN:
+        path.write_bytes(puffin(task.file.file_path, positions))
+    else:
+        pq.write_table(pa.table([paths, list(positions)], schema=POSITIONS), path)
     deletes = DataFile.from_args(
         content=content,
         file_path=location,
@@ -84,3 +91,22 @@ def delete_rows(
         append.new_manifest_writer = new_manifest_writer
         append.append_data_file(deletes)
         append.commit()
+    return path
+
+
+def puffin(data_file: str, positions: Sequence[int]) -> bytes:
+    """A file with the deletion vector of a data file, by the Puffin specification."""
+    vector = b"\xd1\xd3\x39\x64" + struct.pack("<qi", 1, 0) + BitMap(positions).serialize()
+    blob = struct.pack(">i", len(vector)) + vector + struct.pack(">I", zlib.crc32(vector))
+    entry = {
+        "type": "deletion-vector-v1",
+        "fields": [],
+        "snapshot-id": -1,
+        "sequence-number": -1,
+        "offset": 4,
+        "length": len(blob),
+        "properties": {"referenced-data-file": data_file, "cardinality": str(len(positions))},
+    }
+    footer = json.dumps({"blobs": [entry]}).encode()
+    magic = b"PFA1"
+    return b"".join([magic, blob, magic, footer, struct.pack("<ii", len(footer), 0), magic])

@@ -1,25 +1,25 @@
 """Read the data files of an Iceberg scan with the columns and rows of the table.
 
-Columns are matched by their ids, and position deletes leave rows out; see `AdaptedFiles`.
+Columns are matched by their ids, and deleted rows are left out; see `AdaptedFiles`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow.fs import FileSystem
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
+from pyiceberg.io.pyarrow import PyArrowFileIO, _read_deletes, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.schema import Schema, index_by_name
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.transforms import IdentityTransform
 
 from probclass_core.arrow.types import map_type
-from probclass_core.errors import TableMismatchError
+from probclass_core.errors import TableError, TableMismatchError, one_line
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location
 from probclass_core.io.parquet.adapted import (
@@ -43,7 +43,7 @@ class IcebergFiles(AdaptedFiles):
         version: id of the snapshot, or None for a table without snapshots.
 
     Raises:
-        TableError: if a data file is not Parquet, or a delete file cannot be read.
+        TableError: if a data file is not Parquet.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class IcebergFiles(AdaptedFiles):
         self._name_mapping = table.name_mapping()
         self._ids_by_name = index_by_name(columns)
         self._fields = schema_to_pyarrow(columns, include_field_ids=True)
-        self._deleted: dict[str, pa.Int64Array] = {}
+        self._deletes: dict[str, Mapping[str, pa.ChunkedArray]] = {}
         filesystem, root = locate(table.io, table.location())
         self._tasks = {locate(table.io, task.file.file_path)[1]: task for task in tasks}
         schema = arrow_schema(columns)
@@ -108,19 +108,25 @@ class IcebergFiles(AdaptedFiles):
         return sorted(file.file_path for file in self._tasks[path].delete_files)
 
     def _deleted_positions(self, path: str) -> pa.Int64Array:
-        if path not in self._deleted:
-            self._deleted[path] = self._read_deletes(self._tasks[path])
-        return self._deleted[path]
-
-    def _read_deletes(self, task: FileScanTask) -> pa.Int64Array:
-        chunks: list[pa.Array] = []
-        for file in task.delete_files:
-            filesystem, path = locate(self._table.io, file.file_path)
-            with translate_read_errors(file.file_path):
-                deletes = ds.dataset(path, filesystem=filesystem, format="parquet")
-                of_file = pc.field("file_path") == task.file.file_path
-                chunks.extend(deletes.to_table(["pos"], filter=of_file)["pos"].chunks)
+        task = self._tasks[path]
+        chunks = [
+            chunk.cast(pa.int64())
+            for file in task.delete_files
+            if (positions := self._positions(file).get(task.file.file_path)) is not None
+            for chunk in positions.chunks
+        ]
         return pc.unique(pa.chunked_array(chunks, pa.int64()))
+
+    def _positions(self, file: DataFile) -> Mapping[str, pa.ChunkedArray]:
+        """Positions of deleted rows by data file, from position deletes or deletion vectors."""
+        name = file.file_path
+        if name not in self._deletes:
+            with translate_read_errors(name):
+                try:
+                    self._deletes[name] = _read_deletes(self._table.io, file)
+                except (ValueError, LookupError) as error:
+                    raise TableError(f"cannot read {name}: {one_line(error)}.") from error
+        return self._deletes[name]
 
     def _partition_condition(self, file: DataFile, schema: pa.Schema) -> pc.Expression | None:
         """Return the condition that all rows of a file meet by its partition, if any."""
@@ -175,9 +181,3 @@ def _check_readable(uri: str, task: FileScanTask) -> None:
             f"{uri}: {task.file.file_path} is {task.file.file_format}; probclass only reads "
             "Parquet: rewrite the data files."
         )
-    for file in task.delete_files:
-        if file.file_format != FileFormat.PARQUET:
-            raise TableMismatchError(
-                f"{uri} has deletes in {file.file_format} files (deletion vectors), which "
-                "probclass cannot read; rewrite the data files so that no deletes are left."
-            )

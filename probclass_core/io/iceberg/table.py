@@ -44,7 +44,7 @@ class IcebergTable(Source):
     A plan reads only the files that the manifests do not rule out: by partition values, and by the
     bounds of columns for conditions given as a list. Columns are matched by id, so a renamed column
     is found in older files, and an added one has its initial default there, or null. Rows
-    removed by position deletes are left out.
+    removed by position deletes or deletion vectors are left out.
 
     Args:
         ref: the table.
