@@ -250,8 +250,12 @@ class Location:
             self.filesystem.create_dir(self.absolute(folder), recursive=True)
 
     def fsspec_key(self, path: str) -> str | None:
-        """Return the digest of all that fsspec knows of a file; None without fsspec."""
-        return None if self._fsspec is None else str(self._fsspec.ukey(self.absolute(path)))
+        """Return the digest of all that fsspec knows of a file; None without fsspec or the file."""
+        if self._fsspec is None:
+            return None
+        with suppress(FileNotFoundError):
+            return str(self._fsspec.ukey(self.absolute(path)))
+        return None
 
     @property
     def _fsspec(self) -> Any:

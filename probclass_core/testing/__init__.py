@@ -1,6 +1,7 @@
-"""The conformance kit: the laws of the estimator contract, to be tried on any estimator.
+"""The conformance kit: the laws of estimators and of sinks, to be tried on any of them.
 
-suite       `EstimatorLaws`: subclass it, and pytest tries every law
+tables      `SinkLaws`: subclass it, and pytest tries every law of a sink
+suite       `EstimatorLaws`: subclass it, and pytest tries every law of an estimator
 generators  columns, tables, parts and rows with extreme values, as Hypothesis strategies
 laws        the laws, as plain functions that need neither pytest nor Hypothesis
 totals      sums of masses and integrals of densities, for the laws that they are 1
@@ -10,5 +11,5 @@ retyped     the same values in other Arrow types and layouts
 sqlite      rows and queries on SQLite, for the law of SQL
 comparison  comparison of results, with messages that show the first difference
 
-`suite` and `generators` need the extra ``testing``.
+`tables`, `suite` and `generators` need the extra ``testing``.
 """

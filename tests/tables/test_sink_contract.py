@@ -1,18 +1,13 @@
-"""What every backend guarantees a writer: each input once, all of it or nothing."""
+"""Scoring into every backend: each input once, and what is refused; see also test_sink_laws.py."""
 
 from __future__ import annotations
 
 import datetime as dt
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pac
 import pyarrow.parquet as pq
 import pytest
 from backends import (
@@ -25,7 +20,7 @@ from backends import (
     append,
     everywhere,
 )
-from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
+from delta_and_iceberg import DeltaLake, rows, spec
 
 import probclass_core as pc
 from probclass_core.io.table import Source
@@ -96,17 +91,6 @@ def test_the_files_of_a_scored_table_are_inspected(
     assert inspection.files.statistics_coverage == 1.0
 
 
-@everywhere
-def test_a_smaller_rerun_leaves_no_stale_rows(
-    backend: Backend, model: pc.Model, source: Path
-) -> None:
-    pc.score(model, source, backend.ref("scored"))
-    replace_month(source, rows("2014-02", 7), "2014-02")
-    report = pc.score(model, source, backend.ref("scored"))
-    assert (report.rows, report.counts["unchanged"]) == (47, 1)
-    assert rows_by_month(backend.read("scored")) == {"2014-01": 40, "2014-02": 7}
-
-
 def test_a_table_without_partitions_is_replaced_as_a_whole(
     backend: Backend, model: pc.Model, arrives: Arrives
 ) -> None:
@@ -115,23 +99,6 @@ def test_a_table_without_partitions_is_replaced_as_a_whole(
     assert pc.score(model, source, sink).counts["unchanged"] == 1
     assert pc.score(model, arrives("rows", "2014-02", size=5), sink).rows == 5
     assert backend.xs("scored") == FEBRUARY_ROWS[:5]
-
-
-MONTHS_OF_TEXT = ["2014 01", "a/b=c", "1%41", "ü'\"", "+", "a#b?c"]
-
-
-def test_any_text_names_a_partition(backend: Backend, model: pc.Model, tmp_path: Path) -> None:
-    for month in MONTHS_OF_TEXT:
-        pq.write_table(rows(month), tmp_path / "rows.parquet")
-        for skipped in (0, 1):
-            report = pc.score(
-                *(model, tmp_path / "rows.parquet", backend.ref("scored")),
-                partition={"month": month},
-            )
-            (outcome,) = report.partitions
-            assert (str(outcome), report.counts["unchanged"]) == (f"month={month}", skipped)
-    for read in (backend.read, *backend.others.values()):
-        assert rows_by_month(read("scored")) == dict.fromkeys(MONTHS_OF_TEXT, 40)
 
 
 def test_partitions_by_dates_numbers_texts_and_nulls(
@@ -417,96 +384,3 @@ def test_an_interrupted_scoring_changes_nothing(
     assert backend.xs("scored") == JANUARY_ROWS
     assert len(backend.commits("scored")) == 1
     assert no_leftovers(backend.ref("scored"))
-
-
-# Concurrent writers.
-
-
-def commit_together(scorings: Sequence[Callable[..., Any]]) -> list[str]:
-    """Run scorings in threads that commit at the same moment, and return their outcomes."""
-    barrier = threading.Barrier(len(scorings))
-
-    def wait_before_the_commit(done: int, total: int | None) -> None:
-        if done == total:
-            barrier.wait(60)
-
-    def run(scoring: Callable[..., Any]) -> str:
-        try:
-            scoring(progress=wait_before_the_commit, workers=1)
-        except pc.TableError as error:
-            return str(error)
-        return "committed"
-
-    with ThreadPoolExecutor(len(scorings)) as pool:
-        return list(pool.map(run, scorings))
-
-
-@everywhere
-@pytest.mark.parametrize("new", [True, False], ids=["a new table", "an existing table"])
-def test_concurrent_writers_all_append(
-    backend: Backend, model: pc.Model, arrives: Arrives, new: bool
-) -> None:
-    sink = backend.ref("scored")
-    first = backend.ref("another" if new else "scored")  # creates the catalog
-    append(model, arrives("first", start=-100.0, size=2), first, partition=JANUARY)
-    before = [] if new else [("2014-01", -100.0), ("2014-01", -99.0)]
-    sources = [arrives(str(n), start=10.0 * n, size=10) for n in range(4)]
-    outcomes = commit_together(
-        [partial(append, model, source, sink, partition=JANUARY) for source in sources]
-    )
-    assert outcomes == ["committed"] * 4
-    assert backend.xs("scored") == [*before, *JANUARY_ROWS]
-
-
-@everywhere
-def test_concurrent_attempts_at_one_input_append_it_once(
-    backend: Backend, model: pc.Model, arrives: Arrives
-) -> None:
-    sink, source = backend.ref("scored"), arrives("first")
-    append(model, arrives("zero", "2014-02"), sink, partition=FEBRUARY)
-    attempt = partial(append, model, source, sink, partition=JANUARY)
-    assert commit_together([attempt] * 3) == ["committed"] * 3
-    assert backend.xs("scored") == [*JANUARY_ROWS, *FEBRUARY_ROWS]
-
-
-def test_concurrent_writers_of_different_partitions_all_commit(
-    backend: Backend, model: pc.Model, tmp_path: Path
-) -> None:
-    months = [f"2015-{month:02}" for month in range(1, 7)]
-    lake = DeltaLake(tmp_path / "in")
-    lake.write("months", pa.concat_tables(map(rows, months)), ["month"])
-    append(model, lake.ref("months"), backend.ref("another"), partition={"month": "2015-01"})
-    scorings = [
-        partial(pc.score, model, lake.ref("months"), backend.ref("scored"), partition={"month": m})
-        for m in months
-    ]
-    assert commit_together(scorings) == ["committed"] * 6
-    assert rows_by_month(backend.read("scored")) == dict.fromkeys(months, 40)
-    assert len(backend.commits("scored")) == 6
-
-
-@everywhere
-@pytest.mark.parametrize("before", ["no table", "another partition", "the partition"])
-def test_of_concurrent_replacements_one_remains(
-    backend: Backend, source: Path, before: str
-) -> None:
-    models = [pc.fit(rows("2014-01", size), spec()) for size in (30, 36, 40)]
-    sink = backend.ref("scored")
-    first = backend.ref("another" if before == "no table" else "scored")  # creates the catalog
-    existing = FEBRUARY if before == "another partition" else JANUARY
-    pc.score(models[-1], source, first, partition=existing)
-    outcomes = commit_together(
-        [partial(pc.score, model, source, sink, partition=JANUARY) for model in models[:2]]
-    )
-    table = backend.read("scored")
-    january = table.filter(pac.field("month") == "2014-01")
-    assert table.num_rows - january.num_rows == (40 if before == "another partition" else 0)
-    assert january.num_rows == 40
-    [winner] = set(january["model_id"].to_pylist())
-    assert winner in {
-        model.id for model, one in zip(models, outcomes, strict=False) if one == "committed"
-    }
-    if backend.name not in ("parquet", "object store"):  # neither compares before it replaces
-        [refused] = [outcome for outcome in outcomes if outcome != "committed"]
-        assert "was replaced by another writer during this run" in refused
-    assert no_leftovers(sink)

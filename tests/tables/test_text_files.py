@@ -8,12 +8,9 @@ import io
 import json
 import logging
 import pickle
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -448,41 +445,6 @@ def test_a_failed_scoring_leaves_the_csv_file_as_it_was(tmp_path: Path) -> None:
             pc.score(model, options.pop("source"), options.pop("sink"), **options)
     assert sink.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad", "scored.csv"]
-
-
-KILLED = """
-import os, signal, sys
-import probclass_core as pc
-from probclass_core.io.commit import file_sink
-
-when, source, target = sys.argv[1:]
-put_in_place = file_sink.put_in_place
-
-def put_in_place_and_die(*paths):
-    if when == "after":
-        put_in_place(*paths)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-file_sink.put_in_place = put_in_place_and_die
-model = pc.fit(source, pc.ModelSpec("payment", [pc.Block("gaussian_diagonal", ["fare"])]))
-pc.score(model, source, target)
-"""
-
-
-@pytest.mark.parametrize(("when", "rows"), [("before", 60), ("after", 30)])
-def test_a_killed_scoring_leaves_the_old_csv_file_or_the_new_one(
-    tmp_path: Path, when: str, rows: int
-) -> None:
-    sink = tmp_path / "scored.csv"
-    pc.score(pc.fit(trips(), SPEC), trips(), sink)
-    source = write(tmp_path / "new" / "trips.csv", as_csv(trips(30)))
-    command = [sys.executable, "-c", KILLED, when, str(source), str(sink)]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert read_rows(sink).num_rows == rows
-    assert list(tmp_path.glob("_staging-*"))
-    pc.clean_table(sink, older_than=timedelta(0))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "scored.csv"]
-    assert read_rows(sink).num_rows == rows
 
 
 def test_text_on_an_object_store_is_read(tmp_path: Path) -> None:

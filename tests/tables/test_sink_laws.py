@@ -1,0 +1,111 @@
+"""The laws of a sink, tried on every format that is written, and on the one of docs/plugins.md."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backends import Backend, everywhere
+
+import probclass_core as pc
+from probclass_core.authoring import Sink
+from probclass_core.io.built_in import Parquet
+from probclass_core.io.commit.file_sink import StagedFile
+from probclass_core.io.parquet.file_sink import ParquetFileSink
+from probclass_core.testing.tables import FIRST, Reader, SinkLaws, TableUnderTest
+
+PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
+
+
+@everywhere
+class TestPartitionedFormats(SinkLaws):
+    """Parquet, Delta and Iceberg; writers of theirs are killed in test_kills.py."""
+
+    kills = 0
+
+    @pytest.fixture(autouse=True)
+    def _backend(self, backend: Backend) -> None:
+        self.backend = backend
+        type(self).refuses_second = backend.name in ("delta", "iceberg")
+
+    @pytest.fixture
+    def ref(self, backend: Backend) -> pc.TableRef:
+        return backend.ref("scored")
+
+    def readers(self, ref: pc.TableRef) -> Mapping[str, Reader]:
+        # Readers of a bare folder of an object store find replaced rows until they are deleted.
+        if self.backend.name not in ("parquet", "delta", "iceberg"):
+            return {}
+        return {name: partial(read, "scored") for name, read in self.backend.others.items()}
+
+
+class TestParquetFile(SinkLaws):
+    partitioned = appends = removes = False
+
+    @pytest.fixture
+    def ref(self, tmp_path: Path) -> pc.TableRef:
+        return pc.TableRef(str(tmp_path / "scored.parquet"))
+
+
+class TestCsvFile(SinkLaws):
+    partitioned = appends = removes = False
+    keeps_records = False
+
+    @pytest.fixture(params=["scored.csv", "scored.tsv.gz"])
+    def ref(self, tmp_path: Path, request: Any) -> pc.TableRef:
+        return pc.TableRef(str(tmp_path / request.param))
+
+
+class TestFormatOfThePage(SinkLaws):
+    """The format of a third party in docs/plugins.md, which is not installed."""
+
+    partitioned = appends = removes = False
+
+    @pytest.fixture(autouse=True)
+    def _module(self, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        section = PAGE.read_text(encoding="utf-8").split("## Table formats")[1]
+        folder = tmp_path_factory.mktemp("plugin")
+        (folder / "probclass_arrow.py").write_text(section.split("```py\n")[1].split("```")[0])
+        monkeypatch.syspath_prepend(folder)
+        type(self).format = importlib.import_module("probclass_arrow").Arrow
+        yield
+        del sys.modules["probclass_arrow"]
+
+    @pytest.fixture
+    def ref(self, _module: None, tmp_path: Path) -> pc.TableRef:
+        return pc.TableRef(str(tmp_path / "scored.arrow"))
+
+
+class InPlace(ParquetFileSink):
+    """A sink that writes at the place of the table, which readers then find unfinished."""
+
+    @contextmanager
+    def stage(self, schema: Any, commit: Any, *, append: bool = False) -> Iterator[StagedFile]:
+        part = self.new_part(self.path, schema, commit)
+        with closing(Written(self, self.path, part)) as staged:
+            yield staged
+
+
+class Written(StagedFile):
+    def publish(self, summary: Any = None) -> None:
+        self._part.finish(summary)
+
+
+class Broken(Parquet):
+    def sink(self, ref: pc.TableRef, partition: Mapping[str, Any]) -> Sink:
+        return InPlace(ref, partition)
+
+
+def test_a_sink_that_does_not_stage_its_rows_is_caught(tmp_path: Path) -> None:
+    ref = pc.TableRef(str(tmp_path / "scored.parquet"))
+    table = TableUnderTest(Broken(), ref, partitioned=False, readers={})
+    table.replace("a", FIRST["a"])
+    TestParquetFile().test_published_rows_are_read_with_their_record(table)
+    with pytest.raises((AssertionError, pc.TableError)):
+        TestParquetFile().test_nothing_changes_without_a_commit(table)
