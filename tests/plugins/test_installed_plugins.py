@@ -136,7 +136,8 @@ prefixed = "arrow+file://" + {str(rows)!r}
 model = pc.fit(table, spec)
 print(*{{pc.fit(rows, spec).id == model.id for rows in (named, prefixed, named.uri)}})
 scored = {str(tmp_path / "scored.arrow")!r}
-print(*[pc.score(model, {str(rows)!r}, scored).skipped for _ in range(2)], len(pc.commits(scored)))
+reports = [pc.score(model, {str(rows)!r}, scored) for _ in range(2)]
+print(*[report.counts["unchanged"] for report in reports], len(pc.commits(scored)))
 for source, sink in [
     (table, "scored.jsonl"), (table, "tsv+file:///nowhere"), ({str(tmp_path / "none.arrow")!r}, "s")
 ]:
