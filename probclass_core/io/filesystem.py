@@ -113,7 +113,12 @@ class Location:
             except FileNotFoundError:
                 return None
             with file:
-                found = {name.lower(): value for name, value in file.metadata().items()}
+                try:
+                    found = {name.lower(): value for name, value in file.metadata().items()}
+                except ValueError:
+                    if file.closed:  # as pyarrow leaves an object that was removed in between
+                        return None
+                    raise
         tag = found.get("generation") or found.get("etag")
         return None if tag is None else bytes(tag).decode()
 

@@ -30,8 +30,11 @@ class TestPartitionedFormats(SinkLaws):
     kills = 0
 
     @pytest.fixture(autouse=True)
-    def _backend(self, backend: Backend) -> None:
-        self.backend = backend
+    def _backend(self, backend: Backend, request: Any) -> None:
+        # Readers of a bare folder of an object store find replaced rows until they are deleted, and
+        # polars does not take the endpoint of a bucket from a catalog of Iceberg.
+        local = request.node.callspec.params["backend"] in ("parquet", "delta", "iceberg")
+        self.others = backend.others if local else {}
         type(self).refuses_second = backend.name in ("delta", "iceberg")
 
     @pytest.fixture
@@ -39,10 +42,7 @@ class TestPartitionedFormats(SinkLaws):
         return backend.ref("scored")
 
     def readers(self, ref: pc.TableRef) -> Mapping[str, Reader]:
-        # Readers of a bare folder of an object store find replaced rows until they are deleted.
-        if self.backend.name not in ("parquet", "delta", "iceberg"):
-            return {}
-        return {name: partial(read, "scored") for name, read in self.backend.others.items()}
+        return {name: partial(read, "scored") for name, read in self.others.items()}
 
 
 class TestParquetFile(SinkLaws):
