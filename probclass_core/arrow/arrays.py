@@ -551,7 +551,7 @@ class ByClass:
     """The rows of a batch, grouped by class.
 
     Attributes:
-        labels: the ``g`` classes that have rows in the batch, in the order of their codes.
+        labels: the ``g`` classes that have rows in the batch, ascending.
         order: positions of the rows sorted by class, in their original order within it, ``(n,)``.
         starts: start of each class in ``order``, ``(g,)``.
         counts: number of rows of each class, ``(g,)``.
@@ -565,12 +565,14 @@ class ByClass:
     @classmethod
     def group(cls, classes: pa.DictionaryArray) -> ByClass:
         """Group rows by their labels, none of which may be null."""
-        codes = classes.indices.to_numpy(zero_copy_only=False)
-        order, counts = _sorted_by_class(codes, len(classes.dictionary))
+        ascending = pc.sort_indices(classes.dictionary)
+        codes = np.argsort(ascending)[classes.indices.to_numpy(zero_copy_only=False)]
+        order, counts = _sorted_by_class(codes, len(ascending))
         present = np.flatnonzero(counts)
         counts = counts[present]
-        starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.intp)
-        return cls(classes.dictionary.take(pa.array(present)), order, starts, counts)
+        starts = np.cumsum(counts) - counts
+        labels = classes.dictionary.take(ascending.take(pa.array(present)))
+        return cls(labels, order, starts, counts)
 
     @property
     def slices(self) -> list[slice]:

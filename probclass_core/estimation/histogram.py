@@ -33,6 +33,9 @@ _LOWEST = -float(np.finfo(np.float64).max)
 _CELLS_PER_VALUE = 4
 """Cells of a range, for all classes together, that are counted in a table, per value."""
 
+_ALIGNED = 4.0
+"""A table begins at a multiple of so many cells, so that they can be joined twice as they are."""
+
 _BLOCK = 65_536
 """Values that are counted together: with fewer, threads wait for each other after each step."""
 
@@ -78,7 +81,7 @@ def histogram(
         return counted
     # A grid that is too fine for some of the values is too fine for all of them.
     before = width
-    width = _cells_of(_some(values, cells), width, cells)[1]
+    width = _width(_some(values, cells), width, cells)
     if width > before and (counted := _on_grid(values, _exponent(width), *rows)) is not None:
         return counted
     too_fine = _exponent(width) if width else _LEAST
@@ -112,7 +115,9 @@ def _on_grid(
         return None
     with np.errstate(over="ignore"):
         low, high = _cell_numbers(np.array([values.min(), values.max()]), exponent).tolist()
+        low -= low % _ALIGNED
         size = high - low + 1.0
+        size += -size % _ALIGNED
         is_small = size * groups <= _CELLS_PER_VALUE * len(values)
     if not is_small:
         return None
@@ -152,16 +157,14 @@ def _some(values: FloatArray, cells: int) -> FloatArray:
     return values[:: max(-(-len(values) // (2 * cells)), 1)]
 
 
-def _cells_of(values: FloatArray, width: float, cells: int) -> tuple[FloatArray, float]:
-    """The values and the width of the histogram of rows or cells; see `histogram`."""
-    found = np.unique(values)
+def _width(values: FloatArray, width: float, cells: int) -> float:
+    """The width of the histogram of rows or cells; see `histogram`."""
+    distinct = np.unique(values)
     if width:
-        found = _unique(lower_edges(found, _exponent(width)))
-    if len(found) > cells:
-        exponent = _finest(found, cells, _exponent(width) if width else _LEAST)
-        width = float(np.ldexp(1.0, exponent))
-        found = _unique(lower_edges(found, exponent))
-    return found + 0.0, width
+        distinct = _unique(lower_edges(distinct, _exponent(width)))
+    if len(distinct) <= cells:
+        return width
+    return float(np.ldexp(1.0, _finest(distinct, cells, _exponent(width) if width else _LEAST)))
 
 
 def _unique(values: FloatArray) -> FloatArray:
@@ -244,7 +247,8 @@ def _finest(distinct: FloatArray, cells: int, too_fine: int) -> int:
     """
 
     def fits(exponent: int) -> bool:
-        return len(_unique(lower_edges(distinct, exponent))) <= cells
+        edges = lower_edges(distinct, exponent)
+        return bool(np.count_nonzero(edges[1:] != edges[:-1]) < cells)
 
     # A range of r widths touches fewer than r + 2 cells. Most columns fill much of their range, so
     # the answer is near that exponent: steps from there double, and the last one is bisected.

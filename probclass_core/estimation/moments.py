@@ -148,6 +148,12 @@ def _sums_of_columns(
         sums: FloatArray
         sums, _ = compiled.sums_by_class(columns, groups.order, groups.counts, weights)
         return sums
+    if columns and len(columns[0]) < SHORT:
+        values = np.take(np.stack(columns), groups.order, axis=1, mode="clip")
+        weight = None if weights is None else weights[groups.order]
+        total = _sums(values, groups.starts, weight)
+        if not np.isnan(total).any():
+            return _sums_without_gaps(values, total, groups.starts, groups.counts, weight)
     return np.array([_sums_by_class(column, groups, weights) for column in columns])
 
 
@@ -172,8 +178,9 @@ def _sums_by_class(column: FloatArray, groups: ByClass, weights: FloatArray | No
 
 
 def _sums(values: FloatArray, starts: IntArray, weight: FloatArray | None) -> FloatArray:
-    """Σ w x of each class, ``(g,)``, of values that are sorted by class."""
-    sums: FloatArray = np.add.reduceat(values if weight is None else values * weight, starts)
+    """Σ w x of each class, ``(…, g)``, of values ``(…, n)`` that are sorted by class."""
+    products = values if weight is None else values * weight
+    sums: FloatArray = np.add.reduceat(products, starts, axis=-1)
     return sums
 
 
@@ -184,25 +191,26 @@ def _sums_without_gaps(
     counts: IntArray,
     weight: FloatArray | None,
 ) -> FloatArray:
-    """`_sums_by_class` of values without NaN.
+    """`_sums_by_class` of values without NaN, ``(…, 4, g)``.
 
     Args:
-        values: sorted by class, ``(n,)``; they are overwritten.
-        total: Σ w x of each class, ``(g,)``.
+        values: sorted by class, ``(…, n)``; they are overwritten.
+        total: Σ w x of each class, ``(…, g)``.
         starts: start of each class among the values, ``(g,)``.
         counts: number of values of each class, at least 1, ``(g,)``.
         weight: weights of the values, ``(n,)``, or None for weights of 1.
     """
     count = counts.astype(np.float64) if weight is None else np.add.reduceat(weight, starts)
     mean = total / np.where(count > 0.0, count, 1.0)
-    if len(counts) > FEW_CLASSES:
-        values -= np.repeat(mean, counts)
+    if values.ndim > 1 or len(counts) > FEW_CLASSES:
+        values -= np.repeat(mean, counts, axis=-1)
     else:
         slices = [slice(start, start + rows) for start, rows in zip(starts, counts, strict=True)]
         _center(values, slices, mean)
     residue = _sums(values, starts, weight)
     np.multiply(values, values, out=values)
-    return np.stack([count, total, residue, _sums(values, starts, weight)])
+    squares = _sums(values, starts, weight)
+    return np.stack([np.broadcast_to(count, total.shape), total, residue, squares], axis=-2)
 
 
 def _center(values: FloatArray, slices: Sequence[slice], mean: FloatArray) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import (
@@ -378,7 +379,7 @@ def summarize_batches(
     }
     sample = Accumulator(merge_samples, _is_many_or_large)
     sampled = (spec.label, *spec.features) if spec.fits_weights else ()
-    sample_schema = feature_schema(schema, sampled)
+    sample_schema = feature_schema(schema, sampled) if sampled else schema
     profiles = Accumulator(merge_profiles, _is_many)
     rows = null_labels = 0
     for batch in batches:
@@ -443,8 +444,8 @@ def statistics_of_classes(
         DataError: if there are too many classes.
     """
     table = pa.table({"class": classes, "rows": class_rows, "count": class_counts})
-    merged = _merge_classes(spec, classes.type, [table])
-    return Statistics(spec, features, merged, blocks, rows, null_labels, columns=columns)
+    summed = _sum_classes(spec, classes.type, [table])
+    return Statistics(spec, features, summed, blocks, rows, null_labels, columns=columns)
 
 
 def accumulator() -> Accumulator[Statistics]:
@@ -619,7 +620,8 @@ def _class_counts(labels: pa.DictionaryArray, weights: FloatArray | None) -> pa.
     size = len(labels.dictionary)
     rows = np.bincount(codes, minlength=size)
     counts = rows if weights is None else np.bincount(codes, weights, minlength=size)
-    present = np.flatnonzero(rows)
+    ascending = pc.sort_indices(labels.dictionary).to_numpy()
+    present = ascending[rows[ascending] > 0]
     return pa.table(
         {
             "class": labels.dictionary.take(pa.array(present)),
@@ -632,6 +634,10 @@ def _class_counts(labels: pa.DictionaryArray, weights: FloatArray | None) -> pa.
 def _merge_classes(
     spec: ModelSpec, label_type: pa.DataType, tables: Sequence[pa.Table]
 ) -> pa.Table:
+    return tables[0] if len(tables) == 1 else _sum_classes(spec, label_type, tables)
+
+
+def _sum_classes(spec: ModelSpec, label_type: pa.DataType, tables: Sequence[pa.Table]) -> pa.Table:
     schema = pa.schema([("class", label_type), ("rows", pa.int64()), ("count", pa.float64())])
     if not tables:
         return schema.empty_table()

@@ -7,6 +7,7 @@ This kind of statistics serves columns of numbers whose cuts are computed from t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -81,20 +82,29 @@ class Grids:
         self, tables: Sequence[pa.Table], classes: pa.Array
     ) -> Iterator[tuple[str, Histogram, FloatArray]]:
         """Each column, its histogram in all tables together, and its counts of nulls ``(k,)``."""
-        features = [by_feature(table, self.columns) for table in tables]
-        for parts in zip(*features, strict=True):
-            feature, rows = parts[0][0], pa.concat_tables([rows for _, rows in parts])
-            group = label_codes(rows["class"], classes)
+        rows = pa.concat_tables(tables)
+        group, sizes = label_codes(rows["class"], classes), _sizes(rows)
+        ends = np.cumsum(sizes)
+        slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        lists = _flat(rows["values"]), _flat(rows["counts"])
+        widths, nulls = rows["width"].to_numpy(), rows["nulls"].to_numpy()
+        column = label_codes(rows["feature"], pa.array(self.columns, pa.string()))
+        order = np.argsort(column, kind="stable")
+        starts = np.searchsorted(column[order], np.arange(len(self.columns) + 1))
+        for name, (start, end) in zip(self.columns, pairwise(starts), strict=True):
+            of = order[start:end]
+            values, counts = (
+                np.concatenate([each[:0], *(each[slices[row]] for row in of)]) for each in lists
+            )
             cells = histogram(
-                _flat(rows["values"]),
-                rows["width"].to_numpy().max(initial=0.0),
-                np.repeat(group, _sizes(rows)),
-                _flat(rows["counts"]),
+                values,
+                widths[of].max(initial=0.0),
+                np.repeat(group[of], sizes[of]),
+                counts,
                 len(classes),
                 self.cells,
             )
-            nulls = np.bincount(group, rows["nulls"].to_numpy(), len(classes))
-            yield feature, cells, nulls.astype(np.float64)
+            yield name, cells, np.bincount(group[of], nulls[of], len(classes)).astype(np.float64)
 
     def check(self, statistics: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that `merge` cannot have made; see `check_statistics`."""

@@ -48,7 +48,9 @@ class TermMoments:
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """The moments of the rows of all tables, by the update of Chan, Golub and LeVeque."""
-        parts = pa.concat_tables(tables)
+        return tables[0] if len(tables) == 1 else self._merged(pa.concat_tables(tables))
+
+    def _merged(self, parts: pa.Table) -> pa.Table:
         classes = sorted_classes(parts["class"])
         return self.table(classes, self.arrays(parts, classes))
 
@@ -91,7 +93,7 @@ class TermMoments:
             StoreError: naming the column and what is wrong.
         """
         allowed = ["scatter"] if infinite else []
-        check_same_when_merged(table, self.merge([table]), infinite=allowed)
+        check_same_when_merged(table, self._merged(table), infinite=allowed)
         check_row_counts(table, classes, ["feature", "term"], features=self.features)
         Range(low=0.0, finite=not infinite).check("scatter", table["scatter"])
 

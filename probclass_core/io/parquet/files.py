@@ -505,7 +505,7 @@ class RowGroups(Unit):
     def _batch_schema(self) -> pa.Schema:
         return pa.schema([self.schema.field(name) for name in self.columns])
 
-    @property
+    @cached_property
     def batch_rows(self) -> int:
         """Largest number of rows of a batch."""
         return read_rows(self._batch_schema)
