@@ -6,7 +6,7 @@ compiled       the compiled loops of another distribution, if it is installed
 rows           the rows of one batch as NumPy arrays, each column converted once
 parts          where batches become features; parts of dates and times such as the hour
 unreadable     why Arrow cannot convert a data frame: the column, and how to fix it
-row_sample     a sample of rows that merges: those with the smallest hashes
+row_hashes     hashes of the values of rows, whatever their types
 sparse_counts  columns of counts, of words or of documents as sparse matrices
 display        reports of results as text and as HTML
 bundle         Arrow tables and a manifest as checksummed files

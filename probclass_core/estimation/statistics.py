@@ -41,7 +41,6 @@ from probclass_core.arrow.parts import (
     time_zones,
     with_time_zones,
 )
-from probclass_core.arrow.row_sample import check_sample, merge_samples, sample_rows
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import (
     common_type,
@@ -66,6 +65,7 @@ from probclass_core.estimation.column_profile import (
     profile_values,
 )
 from probclass_core.estimation.contract import Estimator
+from probclass_core.estimation.kinds.sample import Sample
 from probclass_core.estimation.moments import sums_by_group
 from probclass_core.estimation.parameters import Range
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text
@@ -113,7 +113,7 @@ class Statistics(Report):
         null_labels: number of rows left out because their label is null.
         columns: what these rows have in each feature column, see `column_profile`; not part of the
             content id.
-        sample: sample of the labeled rows, see `row_sample`, if the spec fits block weights.
+        sample: sample of the labeled rows, see `kinds.sample`, if the spec fits block weights.
     """
 
     spec: ModelSpec
@@ -233,7 +233,7 @@ class Statistics(Report):
             raise StoreError("the sample of rows is missing, or the spec fits no weights.")
         if self.sample is not None:
             sampled = pa.schema([pa.field(spec.label, labels.type), *self.features])
-            check_sample(self.sample, sampled.remove_metadata(), float(counts.sum()))
+            Sample(sampled.remove_metadata()).check(self.sample, float(counts.sum()))
         check_profile(self.columns, spec.features, labeled)
 
     def _check_blocks(self) -> None:
@@ -377,9 +377,9 @@ def summarize_batches(
         )
         for block in spec.blocks
     }
-    sample = Accumulator(merge_samples, _is_many_or_large)
     sampled = (spec.label, *spec.features) if spec.fits_weights else ()
-    sample_schema = feature_schema(schema, sampled) if sampled else schema
+    kind_of_sample = Sample(feature_schema(schema, sampled))
+    sample = Accumulator(Sample.merge, _is_many_or_large)
     profiles = Accumulator(merge_profiles, _is_many)
     rows = null_labels = 0
     for batch in batches:
@@ -400,7 +400,7 @@ def summarize_batches(
             for name, estimator in estimators.items():
                 blocks[name].add(estimator.summarize(view, labels, weights))
             if sampled:
-                sample.add(sample_rows(view, sample_schema, weights))
+                sample.add(kind_of_sample.summarize(view, weights))
             profiles.add(profile_columns(view, spec.features))
         on_rows(batch_rows)
     return Statistics(
@@ -503,7 +503,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         blocks=blocks,
         rows=sum(part.rows for part in parts),
         null_labels=sum(part.null_labels for part in parts),
-        sample=merge_samples(samples) if samples else None,
+        sample=Sample.merge(samples) if samples else None,
         columns=merge_profiles([part.columns for part in parts]),
     )
 

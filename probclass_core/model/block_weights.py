@@ -12,7 +12,7 @@ per unit of weight and ½ Σ b². The problem is convex, so its solution does no
 With w = 1 and b = 0 it is the naive Bayes classifier (Zaidi, Cerquides, Carman and Webb,
 "Alleviating naive Bayes attribute independence assumption by attribute weighting", JMLR 14, 2013).
 
-Weights are fitted on a sample of the training rows (see `arrow.row_sample`) and on likelihoods of
+Weights are fitted on a sample of the training rows (see `kinds.sample`) and on likelihoods of
 parameters that did not see the row: by exact leave-one-out if the estimator has it, else in five
 folds of the sample, each scored by the merged statistics of the other four. Likelihoods of rows
 that a block was trained on would reward the block that remembers most.
@@ -33,7 +33,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
-from probclass_core.arrow.row_sample import COUNT, HASH
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError
 from probclass_core.estimation.contract import (
@@ -42,6 +41,7 @@ from probclass_core.estimation.contract import (
     LeaveOneOut,
     Likelihood,
 )
+from probclass_core.estimation.kinds.sample import COUNT, HASH
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.execution.threads import single_threaded_blas
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text

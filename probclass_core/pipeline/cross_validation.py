@@ -27,7 +27,7 @@ from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.arrays import IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select
-from probclass_core.arrow.row_sample import row_hashes
+from probclass_core.arrow.row_hashes import row_hashes
 from probclass_core.arrow.rows import Rows
 from probclass_core.attached import CrossValidationsMethods
 from probclass_core.errors import DataError, ProbClassError, SpecError

@@ -22,9 +22,9 @@ import pyarrow as pa
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.arrays import IntArray, label_codes
 from probclass_core.arrow.parts import part_of
-from probclass_core.arrow.row_sample import COUNT, HASH, SAMPLE_ROWS
 from probclass_core.errors import DataError, SpecError, nearest, one_of, shown
 from probclass_core.estimation.families.counted.strength import LEAVE_ONE_OUT
+from probclass_core.estimation.kinds.sample import COUNT, HASH, SAMPLE_ROWS
 from probclass_core.estimation.statistics import (
     MAX_CLASSES,
     Statistics,
@@ -322,7 +322,7 @@ class _Structure:
     Attributes:
         columns: the columns by their values.
         statistics: of one block for each column, over all rows.
-        sample: sample of the rows with label and all columns; see `arrow.row_sample`.
+        sample: sample of the rows with label and all columns; see `kinds.sample`.
         effort: as for `ModelSpec.auto`.
     """
 

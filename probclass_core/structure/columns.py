@@ -20,10 +20,10 @@ from probclass_core.arrow.arrays import (
     names_of_columns,
 )
 from probclass_core.arrow.parts import Part, parts_of_type
-from probclass_core.arrow.row_sample import COUNT
 from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
 from probclass_core.estimation.families.counted.strength import LEAVE_ONE_OUT
 from probclass_core.estimation.kinds.grids import tidy_cells
+from probclass_core.estimation.kinds.sample import COUNT
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.spec.model_spec import Block, category_text
 

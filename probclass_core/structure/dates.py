@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import IntArray
 from probclass_core.arrow.parts import Part, parts_of_type
-from probclass_core.arrow.row_sample import COUNT
+from probclass_core.estimation.kinds.sample import COUNT
 from probclass_core.structure.columns import Column, Columns, listed
 
 _RECURRING = ("hour", "weekday", "month")
@@ -71,7 +71,7 @@ def parts_by_values(columns: Columns, sample: pa.Table) -> Columns:
 
     Args:
         columns: result of `candidate_parts`.
-        sample: sample of the rows; see `arrow.row_sample`.
+        sample: sample of the rows; see `kinds.sample`.
     """
     used = [column for column in columns.used if not column.is_part]
     by_name = {column.name: column for column in columns.used}

@@ -18,9 +18,10 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 import probclass_core as pc
-from probclass_core.arrow import row_sample
-from probclass_core.arrow.row_sample import COUNT, HASH, merge_samples, row_hashes, sample_rows
+from probclass_core.arrow.row_hashes import row_hashes
 from probclass_core.arrow.rows import Rows
+from probclass_core.estimation.kinds import sample as kinds_sample
+from probclass_core.estimation.kinds.sample import COUNT, HASH, Sample
 from probclass_core.model.block_weights import below_best, ranked_blocks
 
 ROWS_OF_TABLE = 400
@@ -300,11 +301,14 @@ def test_a_sample_does_not_depend_on_the_split_or_order(
     rows: list[tuple[object, ...]], cut: int, seed: int, size: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_sample, "SAMPLE_ROWS", size)
-        whole = sample_rows(Rows(batch_of(rows)), SCHEMA)
+        patch.setattr(kinds_sample, "SAMPLE_ROWS", size)
+        kind = Sample(SCHEMA)
+        whole = kind.summarize(Rows(batch_of(rows)), None)
         shuffled = [rows[number] for number in np.random.default_rng(seed).permutation(len(rows))]
         parts = [part for part in (shuffled[:cut], shuffled[cut:]) if part]
-        merged = merge_samples([sample_rows(Rows(batch_of(part)), SCHEMA) for part in parts])
+        merged = Sample.merge(
+            [Sample(SCHEMA).summarize(Rows(batch_of(part)), None) for part in parts]
+        )
     keys = [HASH, COUNT, "text"]
     assert merged.select(keys).equals(whole.select(keys))
     assert whole.num_rows <= size
@@ -333,8 +337,8 @@ def test_a_sample_is_uniform() -> None:
     numbers = np.arange(100_000)
     batch = pa.record_batch({"number": numbers})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_sample, "SAMPLE_ROWS", 10_000)
-        sample = sample_rows(Rows(batch), batch.schema)
+        patch.setattr(kinds_sample, "SAMPLE_ROWS", 10_000)
+        sample = Sample(batch.schema).summarize(Rows(batch), None)
     chosen = pd.Series(sample["number"].to_numpy() // 10_000).value_counts()
     assert chosen.sum() == 10_000
     assert (abs(chosen - 1000) < 4 * np.sqrt(1000 * 0.9)).all()

@@ -1,6 +1,9 @@
 """Kinds of sufficient statistics; each merges, is a table, and checks itself.
 
-moments   count, mean and scatter of terms of single columns
-grids     counts of the numbers of single columns, and of their nulls
-cells     counts of values of columns, and of their combinations
+moments        count, mean and scatter of terms of single columns
+joint_moments  count, mean and scatter of all pairs of columns
+grids          counts of the numbers of single columns, and of their nulls
+cells          counts of values of columns, and of their combinations
+points         the distinct rows of columns of numbers, all of them or a sample
+sample         a sample of all columns: the rows with the smallest hashes
 """

@@ -11,7 +11,7 @@ linear function of the features, because the quadratic term is common to all cla
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -20,14 +20,13 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import (
     BoolArray,
-    ByClass,
     FloatArray,
     label_codes,
     sorted_classes,
 )
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, SpecError, StoreError
-from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
+from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import (
     NormalPrior,
@@ -62,12 +61,14 @@ from probclass_core.estimation.families.gaussian.shrinkage import (
 )
 from probclass_core.estimation.families.scarce import NoLikelihood
 from probclass_core.estimation.families.scarce import pooled as pooled_estimates
-from probclass_core.estimation.formulas import Column, Expression
+from probclass_core.estimation.kinds.joint_moments import (
+    JointMoments,
+    single_moments,
+    tensor_of,
+)
 from probclass_core.estimation.moments import (
     Moments,
-    cross_moments,
     merge_moments,
-    moments_about,
     pooled,
     without_rounding,
 )
@@ -157,52 +158,24 @@ class GaussianFull(Estimator):
 
     options: Options
 
+    @property
+    def _statistics(self) -> JointMoments:
+        return JointMoments(self.features.names)
+
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        groups = ByClass.group(classes)
-        moments = cross_moments(rows, self.features.names, groups, weights)
-        return _statistics(groups.labels, moments)
+        return self._statistics.summarize(rows, classes, weights)
 
     def aggregates(self) -> Sums:
-        terms: dict[Hashable, Expression] = {}
-        for first in self.features.names:
-            for second in self.features.names:
-                deviation = Deviation(first)
-                both = known(Column(first)) * known(Column(second))
-                terms["deviation", first, second] = deviation * known(Column(second))
-                if first <= second:
-                    terms["count", first, second] = both
-                    terms["product", first, second] = deviation * Deviation(second)
-        return Sums(terms, self._from_sums)
-
-    def _from_sums(self, by_class: ClassSums) -> pa.Table:
-        names = self.features.names
-
-        def tensor(part: str) -> FloatArray:
-            symmetric = part != "deviation"
-            pairs = [
-                by_class.sums[part, *(sorted((i, j)) if symmetric else (i, j))]
-                for i in names
-                for j in names
-            ]
-            return np.stack(pairs, axis=-1).reshape(-1, len(names), len(names))
-
-        center = np.stack([by_class.centers[name] for name in names], axis=-1)[:, :, None]
-        parts = [tensor(part) for part in ("count", "deviation", "product")]
-        moments = moments_about(center, *parts, crossed=True)
-        diagonal = np.einsum("kii->ki", moments.scatter)
-        np.maximum(diagonal, 0.0, out=diagonal)
-        return _statistics(by_class.classes, moments)
+        return self._statistics.aggregates()
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        parts = pa.concat_tables(tables)
-        classes = sorted_classes(parts["class"])
-        return _statistics(classes, _moments(parts, classes))
+        return self._statistics.merge(tables)
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        moments = _moments(statistics, classes)
-        names, single, notes = modeled_columns(self, _single_moments(moments))
+        moments = self._statistics.arrays(statistics, classes)
+        names, single, notes = modeled_columns(self, single_moments(moments))
         if len(names) < len(self.features):
             positions = [self.features.names.index(name) for name in names]
             moments = Moments(*(_of(values, positions) for values in vars(moments).values()))
@@ -320,20 +293,7 @@ class GaussianFull(Estimator):
         )
 
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        super().check_statistics(statistics, classes)
-        count, _, scatter = vars(_parts(statistics)).values()
-        rows = classes["count"].to_numpy()[
-            label_rows(statistics, classes["class"].combine_chunks())
-        ]
-        spread = np.sqrt(np.maximum(np.diagonal(scatter, axis1=1, axis2=2), 0.0))
-        largest = spread[:, :, None] * spread[:, None, :]
-        for name, values, most in (
-            ("count", count, rows[:, None, None]),
-            ("scatter", np.abs(scatter), largest),
-        ):
-            symmetric = np.allclose(values, np.swapaxes(values, 1, 2), rtol=ROUNDING)
-            if not symmetric or (values < 0.0).any() or (values > most * (1.0 + ROUNDING)).any():
-                raise StoreError(f"a {name} is not symmetric, or larger than it can be.")
+        self._statistics.check(statistics, classes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         numbers = {"count": COUNT}
@@ -348,7 +308,7 @@ class GaussianFull(Estimator):
             self.features.names.index(name) for name in notes.get("modeled", self.features.names)
         ]
         check_column(parameters, "mean", pa.list_(pa.float64()))
-        mean, covariance = parameters["mean"].combine_chunks(), _tensor(parameters, "covariance")
+        mean, covariance = parameters["mean"].combine_chunks(), tensor_of(parameters, "covariance")
         if covariance.shape != (len(classes), size, size) or mean.value_lengths().to_pylist() != [
             size
         ] * len(classes):
@@ -377,7 +337,7 @@ class GaussianFull(Estimator):
         if not features:
             return NoLikelihood(len(classes))
         mean = np.array(ordered["mean"].to_pylist(), dtype=np.float64)
-        covariance = _tensor(ordered, "covariance")
+        covariance = tensor_of(ordered, "covariance")
         if "modeled" in notes:
             positions = [notes["features"].index(name) for name in features]
             mean, covariance = mean[:, positions], _of(covariance, positions)
@@ -390,8 +350,8 @@ class GaussianFull(Estimator):
         if not statistics.num_rows:
             return 0.0
         classes = sorted_classes(statistics["class"])
-        moments = _moments(statistics, classes)
-        single = _single_moments(moments)
+        moments = self._statistics.arrays(statistics, classes)
+        single = single_moments(moments)
         check_complete(self.name, self.features.names, classes, moments.count)
         names = self.features.names
         prior = _inverse_wishart(self.options.conjugate_prior.complete(single, names))
@@ -581,35 +541,3 @@ def _scaled_eigenvalues(covariance: FloatArray, scale: FloatArray) -> FloatArray
     """Eigenvalues, ascending, with each feature divided by the root of its scale."""
     width = np.sqrt(scale)
     return np.linalg.eigvalsh(covariance / np.outer(width, width))
-
-
-def _statistics(classes: pa.Array, moments: Moments) -> pa.Table:
-    tensors = {
-        field: pa.FixedShapeTensorArray.from_numpy_ndarray(np.ascontiguousarray(values))
-        for field, values in vars(moments).items()
-    }
-    return pa.table({"class": classes, **tensors})
-
-
-def _moments(table: pa.Table, classes: pa.Array) -> Moments:
-    """Statistics, merged by class, as cross moments ``(k, d, d)``."""
-    group = label_codes(table["class"], classes)
-    return merge_moments(group, len(classes), _parts(table), crossed=True)
-
-
-def _parts(table: pa.Table) -> Moments:
-    """Statistics as cross moments of each row of the table, ``(r, d, d)``."""
-    return Moments(*(_tensor(table, field) for field in ("count", "mean", "scatter")))
-
-
-def _tensor(table: pa.Table, name: str) -> FloatArray:
-    column = table[name].combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0)
-    tensor: FloatArray = column.to_numpy_ndarray()
-    return tensor
-
-
-def _single_moments(moments: Moments) -> Moments:
-    """Moments of single features, ``(k, d)``, out of cross moments ``(k, d, d)``."""
-    return Moments(*(np.diagonal(values, axis1=1, axis2=2) for values in vars(moments).values()))

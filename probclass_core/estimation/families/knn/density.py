@@ -24,11 +24,9 @@ from probclass_core.arrow.arrays import (
     IntArray,
     label_codes,
     missing_patterns,
-    sorted_classes,
 )
-from probclass_core.arrow.row_sample import HashArray, row_hashes
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, nearest
+from probclass_core.errors import DataError, NotSupportedError, SpecError, nearest
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.knn.balls import Balls, Search
 from probclass_core.estimation.families.scarce import (
@@ -40,6 +38,7 @@ from probclass_core.estimation.families.scarce import (
     without_values,
 )
 from probclass_core.estimation.formulas import Formula
+from probclass_core.estimation.kinds.points import Points, check_points, coordinates
 from probclass_core.estimation.marginals import Curve, derive
 from probclass_core.estimation.options import (
     NUMBERS,
@@ -57,7 +56,6 @@ from probclass_core.estimation.parameters import (
     NOT_NEGATIVE,
     check_column,
     check_notes,
-    check_row_counts,
     label_rows,
 )
 from probclass_core.estimation.tidy import notes_of
@@ -163,55 +161,21 @@ class KnnDensity(Estimator):
 
     options: Options
 
+    @property
+    def _statistics(self) -> Points:
+        return Points(self.features.names, self.options.points)
+
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        points = rows.matrix(self.features.names).T + 0.0  # −0.0 and 0.0 are one point
-        observed = ~np.isnan(points).all(axis=1)
-        counts = np.ones(len(points)) if weights is None else weights
-        labels = classes.dictionary_decode().filter(pa.array(observed))
-        return self._sample(self._distinct(labels, points[observed], counts[observed]))
+        return self._statistics.summarize(rows, classes, weights)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        parts = pa.concat_tables(tables).combine_chunks()
-        counts = parts["count"].to_numpy()
-        labels = parts["class"].combine_chunks()
-        return self._sample(self._distinct(labels, _points(parts), counts))
-
-    def _sample(self, points: pa.Table) -> pa.Table:
-        """The points that the option ``points`` keeps, in the same order."""
-        most = self.options.points
-        if not most or points.num_rows <= most:
-            return points
-        hashes = _hashes(points["class"], _points(points))
-        kept = np.sort(np.argsort(hashes, kind="stable")[:most])
-        return points.take(pa.array(kept)).combine_chunks()
-
-    def _distinct(self, labels: pa.Array, points: FloatArray, counts: FloatArray) -> pa.Table:
-        """Distinct points in order of class and coordinates, their counts summed."""
-        classes = sorted_classes(labels)
-        codes = label_codes(labels, classes)
-        order = np.lexsort((*points.T[::-1], codes))
-        codes, points, counts = codes[order], points[order], counts[order]
-        if len(points):
-            after, before = points[1:], points[:-1]
-            equal = (after == before) | (np.isnan(after) & np.isnan(before))
-            new = np.append(True, ~(equal.all(axis=1) & (codes[1:] == codes[:-1])))
-            starts = np.flatnonzero(new)
-            codes, points = codes[starts], points[starts]
-            counts = np.add.reduceat(counts, starts)
-        flat = pa.array(np.ascontiguousarray(points).ravel())
-        return pa.table(
-            {
-                "class": classes.take(pa.array(codes)),
-                "point": pa.FixedSizeListArray.from_arrays(flat, len(self.features)),
-                "count": counts,
-            }
-        )
+        return self._statistics.merge(tables)
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         names = self.features.names
-        values = np.count_nonzero(~np.isnan(_points(statistics)), axis=0)
+        values = np.count_nonzero(~np.isnan(coordinates(statistics)), axis=0)
         codes = label_codes(statistics["class"], classes)
         total = statistics["count"].to_numpy().sum()
         none = np.bincount(codes, minlength=len(classes)) == 0
@@ -242,7 +206,7 @@ class KnnDensity(Estimator):
         """Mean and standard deviation by feature, if an option needs them."""
         if not self.options.standardize and self.options.missing == "marginalize":
             return {}
-        points, counts = _points(statistics), statistics["count"].to_numpy()
+        points, counts = coordinates(statistics), statistics["count"].to_numpy()
         moments: dict[str, dict[str, float]] = {"mean": {}, "deviation": {}}
         for feature, values in zip(self.features.names, points.T, strict=True):
             observed = ~np.isnan(values)
@@ -258,11 +222,7 @@ class KnnDensity(Estimator):
         return moments
 
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        check_column(statistics, "point", pa.list_(pa.float64(), len(self.features)))
-        points = _points(statistics)  # NaN for null
-        if statistics["point"].null_count or np.isinf(points).any():
-            raise StoreError("a point is null or infinite.")
-        check_row_counts(statistics, classes)
+        self._statistics.check(statistics, classes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         notes = notes_of(parameters)
@@ -270,11 +230,8 @@ class KnnDensity(Estimator):
             check_notes(notes.get(name), name, FINITE if name == "mean" else NOT_NEGATIVE)
         label_rows(parameters, classes)
         check_column(parameters, "count", pa.float64())
-        check_column(parameters, "point", pa.list_(pa.float64(), len(notes["features"])))
+        check_points(parameters, len(notes["features"]))
         COUNT.check("count", parameters["count"])
-        points = _points(parameters)
-        if parameters["point"].null_count or np.isinf(points).any():
-            raise StoreError("a point is null or infinite.")
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array
@@ -285,7 +242,7 @@ class KnnDensity(Estimator):
     def _compiled(self, parameters: pa.Table, classes: pa.Array) -> KnnDensityLikelihood:
         codes, chosen = label_codes(parameters["class"], classes), self.options
         notes = notes_of(parameters)
-        features, points = notes["features"], _points(parameters)
+        features, points = notes["features"], coordinates(parameters)
         if "modeled" in notes:
             points = points[:, [features.index(name) for name in notes["modeled"]]]
             features = notes["modeled"]
@@ -321,12 +278,8 @@ class KnnDensity(Estimator):
         likelihood = self._compiled(parameters, classes)
         if not likelihood.features:
             return np.zeros((len(rows), len(classes)))
-        points = rows.matrix(self.features.names).T + 0.0
         labels = classes.take(pa.array(truth))
-        kept = _hashes(parameters["class"], _points(parameters))
-        own = np.isin(_hashes(labels, points), kept).astype(np.float64)
-        if weights is not None:
-            own *= weights
+        own = self._statistics.own_counts(parameters, rows, labels, weights)
         return likelihood.leave_one_out(rows, truth, own)
 
 
@@ -463,20 +416,3 @@ class KnnDensityLikelihood:
             points, counts, classes = points[complete], counts[complete], classes[complete]
         per_class = np.bincount(classes, counts, self.k_classes).astype(np.float64, copy=False)
         return Balls(points, counts, classes, per_class, self.search)
-
-
-def _hashes(labels: pa.Array | pa.ChunkedArray, points: FloatArray) -> HashArray:
-    """Hashes of points with a class and coordinates ``(m, d)``, ``(m,)``."""
-    if isinstance(labels, pa.ChunkedArray):
-        labels = labels.combine_chunks()
-    columns = [pa.array(column) for column in points.T]
-    names = [str(number) for number in range(len(columns))]
-    return row_hashes(Rows(pa.record_batch([labels, *columns], ["class", *names])))
-
-
-def _points(table: pa.Table) -> FloatArray:
-    """Coordinates ``(m, d)``; a column in one chunk, as in models, is not copied."""
-    column = table["point"]
-    column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    points: FloatArray = column.flatten().to_numpy(zero_copy_only=False)
-    return points.reshape(-1, column.type.list_size)

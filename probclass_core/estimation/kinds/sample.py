@@ -1,0 +1,153 @@
+"""A sample of rows: those with the smallest hashes, whichever parts they come from.
+
+Every row gets a hash of its values, and the sample is the rows with the smallest hashes (a bottom-k
+sample: Cohen and Kaplan, "Summarizing data using bottom-k sketches", 2007). A hash depends on the
+values alone, so any split of the rows, in any order, gives the same sample. Rows with the same
+values are one row of the sample, with the sum of their weights.
+
+The table has the columns of the rows, `HASH` (uint64, ascending, unique) and `COUNT` (Σ w).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.row_hashes import HashArray, row_hashes
+from probclass_core.arrow.rows import Rows
+from probclass_core.arrow.types import common_type
+from probclass_core.errors import StoreError
+
+SAMPLE_ROWS = 32_768
+"""Largest number of different rows in a sample."""
+
+HASH, COUNT = "__hash__", "__count__"
+"""Columns of a sample besides those of the rows: hash, and Σ w of the rows with these values."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The sample of some columns.
+
+    Attributes:
+        schema: the columns, and the types that they are recorded as.
+    """
+
+    schema: pa.Schema
+
+    def summarize(self, rows: Rows, weights: FloatArray | None) -> pa.Table:
+        """The sample of a batch.
+
+        Args:
+            rows: ``n`` rows with these columns.
+            weights: weight of each row, ``(n,)``; None means 1 for every row.
+
+        Raises:
+            DataError: if a column of numbers contains an infinite value.
+        """
+        hashes, batch = row_hashes(rows, self.schema.names), rows.batch
+        counts = np.ones(len(hashes)) if weights is None else weights
+        if (limit := _limit(hashes)) is not None:
+            candidates = np.flatnonzero(hashes <= limit)
+            batch = batch.take(pa.array(candidates))
+            hashes, counts = hashes[candidates], counts[candidates]
+        columns = {
+            field.name: _recorded(batch.column(field.name), field.type) for field in self.schema
+        }
+        return _smallest(pa.table({**columns, HASH: hashes, COUNT: counts}))
+
+    @staticmethod
+    def merge(samples: Sequence[pa.Table]) -> pa.Table:
+        """The sample of all parts together.
+
+        Args:
+            samples: samples of at least one part; the types of a column may differ if they have a
+                common one.
+        """
+        if len(samples) == 1:
+            return samples[0]
+        first = samples[0].schema
+        if any(sample.schema != first for sample in samples):
+            kinds = [
+                (name, common_type(sample.schema.field(name).type for sample in samples))
+                for name in first.names
+            ]
+            samples = [sample.cast(pa.schema(kinds)) for sample in samples]
+        # Samples are sorted, so rows above the k-th smallest hash of all cannot remain.
+        hashes = [sample[HASH].to_numpy() for sample in samples]
+        if (limit := _limit(np.concatenate(hashes))) is not None:
+            samples = [
+                sample.slice(0, int(np.searchsorted(of_sample, limit, side="right")))
+                for sample, of_sample in zip(samples, hashes, strict=True)
+            ]
+        return _smallest(pa.concat_tables(samples))
+
+    def check(self, sample: pa.Table, total: float) -> None:
+        """Refuse a table that no rows have.
+
+        Args:
+            sample: the table.
+            total: Σ w of all rows.
+
+        Raises:
+            StoreError: if it is not a sample of such rows.
+        """
+        kinds = [*zip(self.schema.names, self.schema.types, strict=True), (HASH, pa.uint64())]
+        if sample.schema.remove_metadata() != pa.schema([*kinds, (COUNT, pa.float64())]):
+            raise StoreError(
+                f"the columns of the sample are {sample.column_names}, or of other types."
+            )
+        hashes, counts = sample[HASH].to_numpy(), sample[COUNT].to_numpy()
+        if not np.array_equal(hashes, _hashes_of(sample, self.schema.names)):
+            raise StoreError("the hashes of the sample are not those of its rows.")
+        ascending = (hashes[1:] > hashes[:-1]).all() and len(hashes) <= SAMPLE_ROWS
+        # Sums of the same weights in different orders differ in their last digits.
+        low, high = total * (1.0 - 1e-9), total * (1.0 + 1e-9)
+        within = (len(hashes) == SAMPLE_ROWS or counts.sum() >= low) and counts.sum() <= high
+        if not ascending or not (counts > 0.0).all() or not within:
+            raise StoreError("the sample has a row twice, too few or many rows, or a wrong count.")
+
+
+def _hashes_of(sample: pa.Table, names: Sequence[str]) -> HashArray:
+    if not sample.num_rows:
+        return np.empty(0, np.uint64)
+    (batch,) = sample.select(names).combine_chunks().to_batches()
+    return row_hashes(Rows(batch))
+
+
+def _limit(hashes: HashArray) -> np.uint64 | None:
+    """A hash that at least as many different ones as a sample has do not exceed, or None.
+
+    It is small, so that few rows remain candidates.
+    """
+    smallest = SAMPLE_ROWS
+    # Equal rows have equal hashes, so it may take more of them until enough are different.
+    while smallest < len(hashes):
+        limit = np.partition(hashes, smallest)[smallest]
+        if len(np.unique(hashes[hashes <= limit])) >= SAMPLE_ROWS:
+            return np.uint64(limit)
+        smallest *= 4
+    return None
+
+
+def _smallest(rows: pa.Table) -> pa.Table:
+    """Rows by ascending hash, equal ones added up, as many as a sample has."""
+    hashes, first, group = np.unique(rows[HASH].to_numpy(), return_index=True, return_inverse=True)
+    counts = np.bincount(group, rows[COUNT].to_numpy(), minlength=len(hashes))[:SAMPLE_ROWS]
+    sample = rows.take(pa.array(first[:SAMPLE_ROWS])).combine_chunks()
+    return sample.set_column(sample.schema.get_field_index(COUNT), COUNT, pa.array(counts))
+
+
+def _recorded(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column as it is recorded: NaN as null and −0.0 as 0.0, so that equal rows are identical."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    column = column.cast(kind, safe=False)
+    if not pa.types.is_float64(kind):
+        return column
+    values = column.to_numpy(zero_copy_only=False) + 0.0
+    return pa.array(values, mask=np.isnan(values))
