@@ -54,6 +54,7 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.errors import NotSupportedError, SpecError, one_of
 from probclass_core.estimation.aggregates import DistinctRows, Sums
 from probclass_core.estimation.formulas import Formula
+from probclass_core.estimation.kinds.kind import Kind
 from probclass_core.estimation.marginals import Marginal
 from probclass_core.estimation.options import (
     ColumnTypes,
@@ -277,7 +278,11 @@ class Estimator(ABC):
         if self.models is not None:
             require_types(self.name, features, self.models.accepts, self.models.description)
 
-    @abstractmethod
+    @property
+    def kind(self) -> Kind:
+        """The kind of its statistics; one without has its own ``summarize`` and ``merge``."""
+        raise NotImplementedError(f"{type(self).__name__} has no kind of statistics.")
+
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
@@ -288,14 +293,15 @@ class Estimator(ABC):
             classes: the label of each row, without nulls.
             weights: ``(n,)``, positive; None means 1 for every row.
         """
+        return self.kind.summarize(rows, classes, weights)
 
-    @abstractmethod
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Statistics of all parts together.
 
         Args:
             tables: statistics of at least one part; they are not modified.
         """
+        return self.kind.merge(tables)
 
     @abstractmethod
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
@@ -324,9 +330,9 @@ class Estimator(ABC):
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
         """Refuse a table of statistics that `summarize` and `merge` cannot have made.
 
-        Called when statistics are read from a store, before they are merged. By default their
-        classes and features are checked, and that they are finite and the result of a merge; see
-        `authoring.check_row_counts` for counts of rows.
+        Called when statistics are read from a store, before they are merged. The kind checks its
+        own. By default their classes are checked, and that they are finite and the result of a
+        merge; see `authoring.check_row_counts` for counts of rows.
 
         Args:
             statistics: statistics of one part.
@@ -335,6 +341,9 @@ class Estimator(ABC):
         Raises:
             StoreError: naming the column and what is wrong.
         """
+        if type(self).kind is not Estimator.kind:
+            self.kind.check(statistics, classes)
+            return
         label_rows(statistics, classes["class"].combine_chunks())
         check_same_when_merged(statistics, self.merge([statistics]))
 

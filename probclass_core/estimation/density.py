@@ -44,7 +44,7 @@ from probclass_core.estimation.column_density import (
 from probclass_core.estimation.formulas import Column
 from probclass_core.estimation.kinds.grids import Grids
 from probclass_core.estimation.kinds.moments import TermMoments, without_row
-from probclass_core.estimation.moments import Moments, moments_of_arrays, moments_of_columns
+from probclass_core.estimation.moments import Moments, moments_of_arrays
 from probclass_core.estimation.moments import pooled as of_all_classes
 from probclass_core.estimation.options import EstimatorOptions, number
 from probclass_core.estimation.parameters import Range
@@ -131,7 +131,7 @@ class Density(ColumnDensity):
         raise NotSupportedError(f"{self.name} offers no log evidence.")
 
     @property
-    def _moments(self) -> TermMoments:
+    def kind(self) -> TermMoments:
         return TermMoments(self.features.names, list(self.terms(np.empty(0))))
 
     @property
@@ -141,14 +141,11 @@ class Density(ColumnDensity):
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        groups, names = ByClass.group(classes), self.features.names
         if self._of_x_alone and self.support == Density.support and not self.whole:
-            moments = moments_of_columns(rows, names, groups, weights)
-        else:
-            columns = [self._terms_of(name, self.values(rows, name)) for name in names]
-            terms = [term for column in columns for term in column]
-            moments = moments_of_arrays(terms, groups, weights)
-        return self._moments.table(groups.labels, moments)
+            return super().summarize(rows, classes, weights)
+        columns = [self._terms_of(name, self.values(rows, name)) for name in self.features.names]
+        terms, groups = [term for column in columns for term in column], ByClass.group(classes)
+        return self.kind.table(groups.labels, moments_of_arrays(terms, groups, weights))
 
     def _terms_of(self, name: str, x: FloatArray) -> Sequence[FloatArray]:
         """The terms of a column.
@@ -167,11 +164,8 @@ class Density(ColumnDensity):
                 )
         return list(terms.values())
 
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return self._moments.merge(tables)
-
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        self._moments.check(statistics, classes, infinite=True)
+        self.kind.check(statistics, classes, infinite=True)
         of_x = statistics.filter(pc.equal(statistics["term"], "x"))
         Range(*self.support).check("mean", of_x["mean"])
 
@@ -180,20 +174,20 @@ class Density(ColumnDensity):
         if not self._of_x_alone:
             return None
         columns = map(Column, self.features.names)
-        return self._moments.aggregates([each for x in columns for each in self.outside(x)])
+        return self.kind.aggregates([each for x in columns for each in self.outside(x)])
 
     def fit(
         self, statistics: pa.Table, classes: pa.Array, notes: list[str]
     ) -> Mapping[str, Estimates]:
         fitted = {}
-        for name, m in self._moments.by_column(statistics, classes).items():
+        for name, m in self.kind.by_column(statistics, classes).items():
             estimates = _Column(self, name, classes, m).fit(notes)
             if estimates is not None:
                 fitted[name] = {"count": _first(m).count, **estimates}
         return fitted
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
-        columns = self._moments.by_column(statistics, classes)
+        columns = self.kind.by_column(statistics, classes)
         return self.next_pass({name: Terms(m) for name, m in columns.items()})
 
     @classmethod
@@ -202,7 +196,7 @@ class Density(ColumnDensity):
 
     def log_evidence(self, statistics: pa.Table) -> float:
         classes = pc.unique(statistics["class"])
-        columns = self._moments.by_column(statistics, classes)
+        columns = self.kind.by_column(statistics, classes)
         return float(sum(self.evidence(Terms(m)).sum() for m in columns.values()))
 
     @BEYOND_FLOAT64
@@ -219,7 +213,7 @@ class Density(ColumnDensity):
         likelihood = self.likelihood(parameters, classes)
         result = likelihood.log_likelihood(rows)
         own = np.zeros(len(rows))
-        for name, m in self._moments.by_column(statistics, classes).items():
+        for name, m in self.kind.by_column(statistics, classes).items():
             if name in likelihood.estimates:
                 x = rows.numbers(name)
                 within = np.flatnonzero(self.has_density(x))
@@ -407,7 +401,7 @@ class HistogramDensity(ColumnDensity):
         """The parameters of every class, ``(k,)``, from the counts of the values."""
 
     @property
-    def _grids(self) -> Grids:
+    def kind(self) -> Grids:
         return Grids(self.features.names, self.cells)
 
     def summarize(
@@ -415,20 +409,14 @@ class HistogramDensity(ColumnDensity):
     ) -> pa.Table:
         for name in self.features.names:
             self.values(rows, name)  # refuses those outside the support
-        return self._grids.summarize(rows, classes, weights)
-
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return self._grids.merge(tables)
-
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        self._grids.check(statistics, classes)
+        return super().summarize(rows, classes, weights)
 
     @BEYOND_FLOAT64
     def fit(
         self, statistics: pa.Table, classes: pa.Array, notes: list[str]
     ) -> Mapping[str, Estimates]:
         fitted = {}
-        for name, histogram, _ in self._grids.read([statistics], classes):
+        for name, histogram, _ in self.kind.read([statistics], classes):
             if not len(histogram.values):
                 continue
             h = Counts(histogram.values + 0.5 * histogram.width, histogram.counts)

@@ -21,6 +21,7 @@ from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.families.counted.joint import CategoricalJoint
 from probclass_core.estimation.families.gaussian.full import GaussianFull, GaussianShared
 from probclass_core.estimation.formulas import IMPOSSIBLE, Case, Formula, Named
+from probclass_core.estimation.kinds.kind import Kind
 from probclass_core.estimation.marginals import Marginal
 
 
@@ -46,20 +47,13 @@ class JointConditional(Estimator):
         self.features = features
         self.options = self.joint.options
 
-    def summarize(
-        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
-    ) -> pa.Table:
-        return self.joint.summarize(rows, classes, weights)
-
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return self.joint.merge(tables)
+    @property
+    def kind(self) -> Kind:
+        return self.joint.kind
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         self.joint.on_scarce, self.joint.row_weight = self.on_scarce, self.row_weight
         return self.joint.finalize(statistics, classes)
-
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        self.joint.check_statistics(statistics, classes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         self.joint.check_parameters(parameters, classes)

@@ -12,10 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import FloatArray, label_codes, sorted_classes
+from probclass_core.arrow.arrays import ByClass, FloatArray, label_codes, sorted_classes
+from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
 from probclass_core.estimation.formulas import Column, Condition, Expression
-from probclass_core.estimation.moments import Moments, merge_moments, moments_about
+from probclass_core.estimation.moments import (
+    Moments,
+    merge_moments,
+    moments_about,
+    moments_of_columns,
+)
 from probclass_core.estimation.parameters import Range, check_row_counts, check_same_when_merged
 from probclass_core.estimation.tidy import tidy_table
 
@@ -33,6 +39,13 @@ class TermMoments:
 
     features: Sequence[str]
     terms: Sequence[str]
+
+    def summarize(
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        """The moments of one batch, if the only term is the value itself."""
+        groups = ByClass.group(classes)
+        return self.table(groups.labels, moments_of_columns(rows, self.features, groups, weights))
 
     def table(self, classes: pa.Array, moments: Moments) -> pa.Table:
         """The table of moments ``(k, d · t)``, the terms of a column next to each other."""

@@ -13,11 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import (
-    ByClass,
     FloatArray,
     sorted_classes,
 )
-from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import normal_evidence, normal_posterior
@@ -40,7 +38,6 @@ from probclass_core.estimation.families.gaussian.options import (
 from probclass_core.estimation.kinds.moments import TermMoments
 from probclass_core.estimation.moments import (
     Moments,
-    moments_of_columns,
     pooled_variance,
     variance_within,
     without_rounding,
@@ -100,24 +97,14 @@ class GaussianDiagonal(Estimator):
     options: Options
 
     @property
-    def _statistics(self) -> TermMoments:
+    def kind(self) -> TermMoments:
         return TermMoments(self.features.names, ["x"])
 
-    def summarize(
-        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
-    ) -> pa.Table:
-        groups = ByClass.group(classes)
-        moments = moments_of_columns(rows, self.features.names, groups, weights)
-        return self._statistics.table(groups.labels, moments)
-
     def aggregates(self) -> Sums:
-        return self._statistics.aggregates()
-
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return self._statistics.merge(tables)
+        return self.kind.aggregates()
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        moments, ddof = self._statistics.arrays(statistics, classes), self.options.ddof
+        moments, ddof = self.kind.arrays(statistics, classes), self.options.ddof
         names, moments, notes = modeled_columns(self, moments)
         if self.options.predictive:
             return self._finalize_predictive(names, classes, moments, notes)
@@ -181,9 +168,6 @@ class GaussianDiagonal(Estimator):
         )
         return self.annotate(parameters, scarce=notes, prior=prior_notes(names, prior))
 
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        self._statistics.check(statistics, classes)
-
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         numbers = {"count": COUNT, "mean": FINITE, "variance": NOT_NEGATIVE}
         if self.options.predictive:
@@ -204,7 +188,7 @@ class GaussianDiagonal(Estimator):
     def log_evidence(self, statistics: pa.Table) -> float:
         if not statistics.num_rows:
             return 0.0
-        moments = self._statistics.arrays(statistics, sorted_classes(statistics["class"]))
+        moments = self.kind.arrays(statistics, sorted_classes(statistics["class"]))
         prior = self.options.conjugate_prior.complete(moments, self.features.names)
         return float(normal_evidence(prior, moments.count, moments.mean, moments.scatter).sum())
 

@@ -24,7 +24,6 @@ from probclass_core.arrow.arrays import (
     label_codes,
     sorted_classes,
 )
-from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, SpecError, StoreError
 from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.contract import Estimator
@@ -159,22 +158,14 @@ class GaussianFull(Estimator):
     options: Options
 
     @property
-    def _statistics(self) -> JointMoments:
+    def kind(self) -> JointMoments:
         return JointMoments(self.features.names)
 
-    def summarize(
-        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
-    ) -> pa.Table:
-        return self._statistics.summarize(rows, classes, weights)
-
     def aggregates(self) -> Sums:
-        return self._statistics.aggregates()
-
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return self._statistics.merge(tables)
+        return self.kind.aggregates()
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        moments = self._statistics.arrays(statistics, classes)
+        moments = self.kind.arrays(statistics, classes)
         names, single, notes = modeled_columns(self, single_moments(moments))
         if len(names) < len(self.features):
             positions = [self.features.names.index(name) for name in names]
@@ -292,9 +283,6 @@ class GaussianFull(Estimator):
             }
         )
 
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        self._statistics.check(statistics, classes)
-
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         numbers = {"count": COUNT}
         if self.options.predictive:
@@ -350,7 +338,7 @@ class GaussianFull(Estimator):
         if not statistics.num_rows:
             return 0.0
         classes = sorted_classes(statistics["class"])
-        moments = self._statistics.arrays(statistics, classes)
+        moments = self.kind.arrays(statistics, classes)
         single = single_moments(moments)
         check_complete(self.name, self.features.names, classes, moments.count)
         names = self.features.names

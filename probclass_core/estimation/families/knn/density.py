@@ -162,16 +162,8 @@ class KnnDensity(Estimator):
     options: Options
 
     @property
-    def _statistics(self) -> Points:
+    def kind(self) -> Points:
         return Points(self.features.names, self.options.points)
-
-    def summarize(
-        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
-    ) -> pa.Table:
-        return self._statistics.summarize(rows, classes, weights)
-
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return self._statistics.merge(tables)
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         names = self.features.names
@@ -220,9 +212,6 @@ class KnnDensity(Estimator):
             moments["mean"][feature] = mean * float(largest)
             moments["deviation"][feature] = deviation * float(largest)
         return moments
-
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        self._statistics.check(statistics, classes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         notes = notes_of(parameters)
@@ -279,7 +268,7 @@ class KnnDensity(Estimator):
         if not likelihood.features:
             return np.zeros((len(rows), len(classes)))
         labels = classes.take(pa.array(truth))
-        own = self._statistics.own_counts(parameters, rows, labels, weights)
+        own = self.kind.own_counts(parameters, rows, labels, weights)
         return likelihood.leave_one_out(rows, truth, own)
 
 
