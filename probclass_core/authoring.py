@@ -16,6 +16,8 @@ Tables with one row per class and cell, as arrays and back, and notes in their s
     `tidy_table`, `dense_arrays`, `sum_counts`, `with_notes`, `notes_of`.
 Checks of tables that are read from a store:
     `check_parameters`, `check_row_counts`.
+Kinds of statistics, which summarize, merge and check their tables; see `Estimator.kind`:
+    `TermMoments`, `JointMoments`, `Grids`, `Points`.
 Counts on a grid, which merge to the same bits in any order and in bounded memory:
     `Histogram`, `histogram`.
 A log-likelihood as a formula, from which SQL is made:
@@ -57,6 +59,10 @@ from probclass_core.estimation.formulas import (
     if_known,
 )
 from probclass_core.estimation.histogram import Histogram, histogram
+from probclass_core.estimation.kinds.grids import Grids
+from probclass_core.estimation.kinds.joint_moments import JointMoments
+from probclass_core.estimation.kinds.moments import TermMoments
+from probclass_core.estimation.kinds.points import Points
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.estimation.options import (
     CATEGORIES,
@@ -118,12 +124,15 @@ __all__ = [
     "FileSink",
     "FloatArray",
     "Formula",
+    "Grids",
     "Histogram",
     "HistogramDensity",
     "IntArray",
+    "JointMoments",
     "Levels",
     "OptionPath",
     "Plan",
+    "Points",
     "Range",
     "Rows",
     "Sink",
@@ -132,6 +141,7 @@ __all__ = [
     "StagedPart",
     "StagedPartition",
     "Sums",
+    "TermMoments",
     "Terms",
     "Unit",
     "check_parameters",
