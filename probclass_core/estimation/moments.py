@@ -294,8 +294,9 @@ def cross_moments(
         else:
             weight = None if weights is None else weights[groups.order[places]]
             found = _with_gaps(part, weight)
-            count[group], mean[group], scatter[group] = found.count, found.mean, found.scatter
-            mean[group] += np.where(has_gaps[group], 0.0, center[group])[:, None]
+            count[group], scatter[group] = found.count, found.scatter
+            centered = np.where(has_gaps[group], 0.0, center[group])[:, None]
+            mean[group] = np.where(found.count > 0.0, found.mean + centered, 0.0)
         np.fill_diagonal(scatter[group], np.maximum(np.diagonal(scatter[group]), 0.0))
     return Moments(count, mean, scatter)
 
