@@ -7,7 +7,6 @@ This kind of statistics serves columns of numbers whose cuts are computed from t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -84,15 +83,14 @@ class Grids:
         """Each column, its histogram in all tables together, and its counts of nulls ``(k,)``."""
         rows = pa.concat_tables(tables)
         group, sizes = label_codes(rows["class"], classes), _sizes(rows)
-        ends = np.cumsum(sizes)
-        slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        starts = np.cumsum(sizes) - sizes
+        slices = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
         lists = _flat(rows["values"]), _flat(rows["counts"])
         widths, nulls = rows["width"].to_numpy(), rows["nulls"].to_numpy()
         column = label_codes(rows["feature"], pa.array(self.columns, pa.string()))
         order = np.argsort(column, kind="stable")
-        starts = np.searchsorted(column[order], np.arange(len(self.columns) + 1))
-        for name, (start, end) in zip(self.columns, pairwise(starts), strict=True):
-            of = order[start:end]
+        ends = np.searchsorted(column[order], np.arange(len(self.columns) + 1))
+        for name, of in zip(self.columns, np.split(order, ends)[1:-1], strict=True):
             values, counts = (
                 np.concatenate([each[:0], *(each[slices[row]] for row in of)]) for each in lists
             )
