@@ -81,7 +81,8 @@ def histogram(
         return counted
     # A grid that is too fine for some of the values is too fine for all of them.
     before = width
-    width = _width(_some(values, cells), width, cells)
+    if len(values) > cells:
+        width = _width(_some(values, cells), width, cells)
     if width > before and (counted := _on_grid(values, _exponent(width), *rows)) is not None:
         return counted
     too_fine = _exponent(width) if width else _LEAST

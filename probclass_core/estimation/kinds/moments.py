@@ -33,11 +33,11 @@ class TermMoments:
     """The moments of every term of every column.
 
     Attributes:
-        features: ``d`` columns.
+        columns: ``d`` names.
         terms: ``t`` names of terms.
     """
 
-    features: Sequence[str]
+    columns: Sequence[str]
     terms: Sequence[str]
 
     def summarize(
@@ -45,14 +45,14 @@ class TermMoments:
     ) -> pa.Table:
         """The moments of one batch, if the only term is the value itself."""
         groups = ByClass.group(classes)
-        return self.table(groups.labels, moments_of_columns(rows, self.features, groups, weights))
+        return self.table(groups.labels, moments_of_columns(rows, self.columns, groups, weights))
 
     def table(self, classes: pa.Array, moments: Moments) -> pa.Table:
         """The table of moments ``(k, d · t)``, the terms of a column next to each other."""
-        features = np.repeat(np.array(self.features, object), len(self.terms))
+        features = np.repeat(np.array(self.columns, object), len(self.terms))
         cells = {
             "feature": pa.array(features, pa.string()),
-            "term": pa.array([*self.terms] * len(self.features), pa.string()),
+            "term": pa.array([*self.terms] * len(self.columns), pa.string()),
         }
         # Squares may leave float64 where the estimate does not need them.
         scatter = np.where(np.isnan(moments.scatter), np.inf, moments.scatter)
@@ -71,9 +71,9 @@ class TermMoments:
         """Merged moments as arrays, ``(k, d · t)``; the count of a cell without values is 0."""
         feature, term = (
             label_codes(table[name], pa.array(values, pa.string()))
-            for name, values in (("feature", self.features), ("term", self.terms))
+            for name, values in (("feature", self.columns), ("term", self.terms))
         )
-        size = len(self.features) * len(self.terms)
+        size = len(self.columns) * len(self.terms)
         group = label_codes(table["class"], classes) * size + feature * len(self.terms) + term
         parts = Moments(*(table[field].to_numpy() for field in _FIELDS))
         merged = merge_moments(group, len(classes) * size, parts)
@@ -84,7 +84,7 @@ class TermMoments:
         arrays = vars(self.arrays(table, classes)).values()
         places = {
             name: range(at * len(self.terms), (at + 1) * len(self.terms))
-            for at, name in enumerate(self.features)
+            for at, name in enumerate(self.columns)
         }
         return {
             name: {
@@ -107,7 +107,7 @@ class TermMoments:
         """
         allowed = ["scatter"] if infinite else []
         check_same_when_merged(table, self._merged(table), infinite=allowed)
-        check_row_counts(table, classes, ["feature", "term"], features=self.features)
+        check_row_counts(table, classes, ["feature", "term"], features=self.columns)
         Range(low=0.0, finite=not infinite).check("scatter", table["scatter"])
 
     def aggregates(self, refused: Sequence[Condition] = ()) -> Sums:
@@ -117,7 +117,7 @@ class TermMoments:
             refused: conditions of rows that training refuses.
         """
         terms: dict[Hashable, Expression] = {}
-        for name in self.features:
+        for name in self.columns:
             deviation = Deviation(name)
             terms["count", name] = known(Column(name))
             terms["deviation", name] = deviation
@@ -130,7 +130,7 @@ class TermMoments:
                 by_class.centers[name],
                 *(by_class.sums[part, name] for part in ("count", "deviation", "square")),
             )
-            for name in self.features
+            for name in self.columns
         ]
         stacked = (
             np.stack([getattr(column, field) for column in columns], axis=1) for field in _FIELDS
