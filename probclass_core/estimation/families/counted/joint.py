@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import (
-    MISSING,
     FloatArray,
     IntArray,
     label_codes,
@@ -37,17 +36,16 @@ from probclass_core.estimation.families.scarce import (
     without_values,
 )
 from probclass_core.estimation.formulas import MOST_LOOKUPS, Formula, Lookup
-from probclass_core.estimation.kinds.cells import CellIndex, count_cells
+from probclass_core.estimation.kinds.cells import CellIndex, JointCells
 from probclass_core.estimation.marginals import Levels
 from probclass_core.estimation.options import CATEGORIES
 from probclass_core.estimation.parameters import (
     COUNT,
     LOG_PROBABILITY,
     check_parameters,
-    check_row_counts,
     label_rows,
 )
-from probclass_core.estimation.tidy import notes_of, sum_counts, tidy_table
+from probclass_core.estimation.tidy import notes_of, tidy_table
 
 _OWN_COLUMNS = ("class", "count", "log_probability")
 
@@ -85,31 +83,12 @@ class CategoricalJoint(Estimator):
                     f"table; rename it, to {column + '_'!r} for example."
                 )
 
-    def summarize(
-        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
-    ) -> pa.Table:
-        encoded = [rows.categories(name) for name in self.features.names]
-        codes = np.stack([column for column, _ in encoded], dtype=np.intp)
-        known = np.flatnonzero((codes != MISSING).any(axis=0))
-        label = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        codes = np.concatenate([label[None], codes - MISSING])[:, known]  # 0 for null
-        texts = (pa.array([None, *distinct], pa.string()) for _, distinct in encoded)
-        values = [classes.dictionary, *texts]
-        weight = None if weights is None else weights[known]
-        cells, counts = count_cells(codes, [len(distinct) for distinct in values], weight)
-        columns = {
-            name: distinct.take(pa.array(code))
-            for name, distinct, code in zip(
-                ["class", *self.features.names], values, cells, strict=True
-            )
-        }
-        return self.merge([pa.table({**columns, "count": counts})])
+    @property
+    def kind(self) -> JointCells:
+        return JointCells(self.features.names)
 
     def aggregates(self) -> DistinctRows:
-        return DistinctRows([self.features.names])
-
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return sum_counts(tables, ["class", *self.features.names], ["count"])
+        return self.kind.aggregates()
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         joint, _ = self._joint(statistics, classes)
@@ -171,10 +150,6 @@ class CategoricalJoint(Estimator):
             instead = OF_ALL if without_prior else OF_PRIOR
             notes.append(f"{who} no row with all of {listed}: {instead}.")
         return notes
-
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        super().check_statistics(statistics, classes)
-        check_row_counts(statistics, classes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         notes = notes_of(parameters)
