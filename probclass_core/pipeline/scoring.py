@@ -69,7 +69,8 @@ def score(
             `ScoringOptions`, or a mapping of its fields.
         deleted: partitions of the sink that are gone from the source, or have no rows there any
             more: ``"keep"`` and report them, ``"remove"`` each in one step, or ``"fail"`` before
-            anything is written.
+            anything is written. With ``overwrite="append"`` the sink has rows of other sources,
+            too, and they are not looked for.
         dry_run: find out what would be done, and write nothing.
         store: store in which to record what was scored; that it cannot be written to is a warning.
         provenance: plain JSON values to record with each commit and in the store, such as a run id.
@@ -98,8 +99,14 @@ def score(
         )
     began = time.monotonic()
     facts = plain_json(provenance or {}, "provenance")
+    options = ScoringOptions.parse(options)
+    if options.overwrite == "append" and deleted != "keep":
+        raise SpecError(
+            f"deleted={deleted!r} compares the sink with one source, and overwrite='append' adds "
+            "rows of several; leave one of them out."
+        )
     scorer, version = load_scorer(model, store)
-    planner = ScoringPlanner.open(scorer, source, sink, where, ScoringOptions.parse(options), facts)
+    planner = ScoringPlanner.open(scorer, source, sink, where, options, facts)
     run = ScoringRun(planner)
     one, chosen = _one_or_several(partition, planner)
     if one is not None:

@@ -174,8 +174,8 @@ class ScoringRun:
     def _find_orphaned(
         self, source: Sequence[Mapping[str, Any]], selected: SelectedPartitions
     ) -> None:
-        if not selected.columns:
-            return
+        if not selected.columns or self._planner.options.overwrite == "append":
+            return  # rows that are appended come from several sources
         try:
             sink = open_table(self._planner.sink)
             listed = selected.in_sink(sink)

@@ -61,7 +61,7 @@ with DAG("slow", schedule=None, **COMMON):
         store=STORE,
         model="air_full@other",
         partition={"month": "2014-01"},
-        columns=["time", "air"],
+        options={"columns": ["time", "air"]},
     )
 '''
 
@@ -76,7 +76,6 @@ from probclass_airflow import (
     ProbClassEvaluateOperator,
     ProbClassLabelsSensor,
     ProbClassScoreOperator,
-    ProbClassScoreOperator,
 )
 
 LANDED = "{{ params.home }}/landed"
@@ -89,7 +88,7 @@ with DAG("serve", schedule=[Asset("landed")], max_active_runs=1, **COMMON):
         sink=f"{SCORED}/landed",
         store=STORE,
         model="served@champion",
-        columns=["time"],
+        options={"columns": ["time"]},
         deleted="remove",
     )
 
@@ -101,7 +100,7 @@ with DAG("backfilled", **DAILY):
         store=STORE,
         model="served@champion",
         partition={"day": DAY},
-        columns=["time"],
+        options={"columns": ["time"]},
         outlets=[Asset("backfilled")],
     )
 

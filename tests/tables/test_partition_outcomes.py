@@ -362,6 +362,7 @@ def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Pa
             {"partition": pc.Partitions(scored_by=["tiny@12345678"])},
             "'tiny@12345678' is a reference: give the store that has it",
         ),
+        ({"deleted": "fail", "options": {"overwrite": "append"}}, "leave one of them out"),
         ({"options": {"colums": "x"}}, "unknown option 'colums'.*Did you mean 'columns'"),
         ({"options": "columns"}, "options must be ScoringOptions or a table of their names"),
     ],
