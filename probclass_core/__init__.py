@@ -18,10 +18,10 @@ The public API, loaded lazily. The packages follow the pipeline::
     store/       saved models, aliases, evaluations, cached statistics
     analysis/    evaluation, explanation, comparison, drift
     training/    units -> statistics, in one or many tasks; calibration
-    scoring/     partitions -> scored partitions
+    scoring/     whatever is missing or stale in a scored table -> scored partitions
     pipeline/    fit, summarize, compare, score, evaluate, cross_validate: start reading here
     sql/         a model as one SQL query; statistics that a database computes
-    operation/   keep scored tables up to date, judge, promote and replace versions
+    operation/   judge, promote and replace versions
     structure/   from a table to a spec: roles of columns, blocks that help
     authoring    helpers for authors of estimators
     cli/  plots/  report/  sklearn/  testing/  demo/
