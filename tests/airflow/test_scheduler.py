@@ -340,7 +340,7 @@ def test_a_backfill_scores_every_partition_once(
     scored = pc.commits(sink)
     days = [str(day) for day in BACKFILLED]
     assert [str(one["partition"]["day"]) for one in scored] == days
-    assert len({one["run_id"] for one in scored}) == runs
+    assert len({one["provenance"]["airflow"]["run_id"] for one in scored}) == runs
     assert {one["rows"] for one in scored} == {24}
     assert sorted(recorded(served, "backfilled")) == days
     events = client.events("backfilled")
