@@ -23,7 +23,7 @@ def air_quality_sql() -> None:
         store=STORE,
         model="air_full@champion",
         partition={"day": DAY},
-        columns=["hour", "air"],
+        options={"columns": ["hour", "air"]},
         outlets=[Asset("air_quality_scored")],
     )
 

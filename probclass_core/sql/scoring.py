@@ -20,8 +20,9 @@ from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.errors import DataError, SpecError, TableError, TableMismatchError
 from probclass_core.io.filters import Where, partition_text, typed_conditions
-from probclass_core.model.decision import DecisionOption, DecisionRule
-from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
+from probclass_core.model.decision import DecisionRule
+from probclass_core.scoring.batch import BatchOptions, BatchScorer
+from probclass_core.scoring.options import ScoringOption, ScoringOptions
 from probclass_core.scoring.recording import StoredModelOption, load_scorer, record_scored
 from probclass_core.scoring.reports import Outcome, PartitionOutcome, ScoreReport
 from probclass_core.sql.connections import Database, database_of
@@ -43,10 +44,7 @@ def score_sql(
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
-    columns: Sequence[str] = (),
-    posterior: PosteriorFormat = "columns",
-    decision: DecisionOption = "map",
-    prior: Mapping[str, float] | None = None,
+    options: ScoringOption = None,
     run_id: str | None = None,
     store: ModelStore | None = None,
     provenance: Mapping[str, Any] | None = None,
@@ -71,10 +69,8 @@ def score_sql(
         partition: values of columns of the source, such as ``{"day": "2014-01-01"}``: these rows
             are scored, and replace the rows of the sink with these values. By default all rows.
         where: further conditions of the rows to score; see `fit`.
-        columns: columns of the source to copy to the sink, after those of the partition.
-        posterior: as for `score`, like decision and prior.
-        decision: decision rule.
-        prior: share of each class to have the posteriors under.
+        options: columns of the source to copy to the sink, after those of the partition, by default
+            none; posterior, decision and prior, see `ScoringOptions`. It has no others.
         run_id: id of the run. A repeated call with the same one changes nothing, unless the number
             of rows in the source or the sink has changed since. Without it, rows are scored again.
         store: store in which to record what was scored, as for `score`.
@@ -100,11 +96,7 @@ def score_sql(
     began = time.monotonic()
     database = database_of(connection)
     dialect = database.dialect
-    if prior is not None and not isinstance(prior, Mapping):
-        raise SpecError(
-            f"prior must be a table of shares of the classes, got {prior!r}; estimated shares need "
-            "the rows: pc.score estimates them."
-        )
+    chosen = _batch_options(ScoringOptions.parse(options), partition or {})
     names = {"source": dialect.source(source), "sink": dialect.source(sink)}
     if names["source"] == names["sink"]:
         raise TableMismatchError(f"{sink} is the source; write the scored table somewhere else.")
@@ -115,16 +107,15 @@ def score_sql(
         "source": source if isinstance(source, str) else list(source),
         "partition": as_json(partition or {}),
         "where": as_json(where),
-        "columns": list(columns),
-        "posterior": posterior,
-        "decision": DecisionRule.parse(decision).to_dict(),
-        "prior": None if prior is None else dict(prior),
+        "columns": chosen.columns,
+        "posterior": chosen.posterior,
+        "decision": DecisionRule.parse(chosen.decision).to_dict(),
+        "prior": chosen.prior,
         "run_id": run_id,
     }
     commit_id = json_digest(identity)
-    kept = list(dict.fromkeys([*(partition or {}), *columns]))
-    schema = pa.schema([(name, pa.null()) for name in kept])
-    scorer = BatchScorer(model, schema, BatchOptions(kept, posterior, decision, prior))
+    schema = pa.schema([(name, pa.null()) for name in chosen.columns])
+    scorer = BatchScorer(model, schema, chosen)
     with database.transaction():
         table = SqlSource(connection, source)
         conditions = [
@@ -142,10 +133,7 @@ def score_sql(
             model,
             dialect=dialect.name,
             source=f"({rows})",
-            columns=scorer.options.columns,
-            posterior=posterior,
-            decision=decision,
-            prior=prior,
+            **vars(chosen),
         )
         record = _Record(database, dialect.source(commits), address, identity["partition"])
         before = record.lock()
@@ -203,6 +191,26 @@ def score_sql(
     )
     record_scored(store, version, report, provenance or {})
     return report
+
+
+def _batch_options(options: ScoringOptions, partition: Mapping[str, Any]) -> BatchOptions:
+    """The options of a query, whose columns begin with those of the partition.
+
+    Raises:
+        SpecError: if an option is set that needs the rows or a sink of `score`.
+    """
+    default = ScoringOptions()
+    for name in ("overwrite", "watch", "missing_columns", "schema"):
+        if getattr(options, name) not in (getattr(default, name), None):
+            raise SpecError(f"score_sql has no option {name!r}; pc.score has.")
+    if isinstance(options.prior, str):
+        raise SpecError(
+            f"prior must be a table of shares of the classes, got {options.prior!r}; estimated "
+            "shares need the rows: pc.score estimates them."
+        )
+    named = [options.columns] if isinstance(options.columns, str) else options.columns or ()
+    columns = list(dict.fromkeys([*partition, *named]))
+    return BatchOptions(columns, options.posterior, options.decision, options.prior)
 
 
 class _Record:

@@ -133,7 +133,8 @@ def test_the_example_dag_scores_a_day_in_postgres(
 
 
 def task(conn_id: str, store: str, **fields: Any) -> ProbClassSQLScoreOperator:
-    given = {"source": "trips", "sink": "others", "model": "taxis", "columns": ["key"], **fields}
+    given = {"source": "trips", "sink": "others", "model": "taxis", **fields}
+    given["options"] = {"columns": ["key"], **given.get("options", {})}
     return ProbClassSQLScoreOperator(task_id="score", conn_id=conn_id, store=store, **given)
 
 
@@ -158,8 +159,8 @@ def test_lineage_names_the_tables_and_columns_of_the_database(conn_id: str, stor
         ({"conn_type": "fs"}, {}, "connection 'other' "),
         ("warehouse", {"source": "absent"}, 'relation "absent" does not exist'),
         ("warehouse", {"where": "count < 0"}, "has no rows of the table to score"),
-        ("warehouse", {"decision": "nothing"}, "nothing"),
-        ("warehouse", {"columns": ["absent"]}, "absent"),
+        ("warehouse", {"options": {"decision": "nothing"}}, "nothing"),
+        ("warehouse", {"options": {"columns": ["absent"]}}, "absent"),
     ],
 )
 def test_what_is_wrong_is_one_clear_line(

@@ -34,7 +34,8 @@ def connection(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def score(connection: Any, **options: Any) -> pc.ScoreReport:
-    options = {"partition": YES, "columns": ["key"], **options}
+    options = {"partition": YES, **options}
+    options["options"] = {"columns": ["key"], **options.get("options", {})}
     return pc.score_sql(options.pop("model", MODEL), connection, "rows", "scored", **options)
 
 
@@ -84,7 +85,7 @@ def test_a_retry_of_a_committed_partition_changes_nothing(connection: Any) -> No
 
 def test_the_whole_table_replaces_its_partitions(connection: Any) -> None:
     score(connection, run_id="monday")
-    assert score(connection, partition=None, columns=["flag", "key"]).rows == len(ROWS)
+    assert score(connection, partition=None, options={"columns": ["flag", "key"]}).rows == len(ROWS)
     assert [record["partition"] for record in records(connection)] == [{}]
     assert score(connection, run_id="monday").counts["unchanged"] == 0
 
@@ -103,12 +104,13 @@ def interrupt() -> None:
         ("UPDATE rows SET count = -1 WHERE key = 1", {}, pc.DataError, "1 of .* model refuses"),
         ("DELETE FROM rows WHERE flag", {}, pc.TableError, "no rows of partition flag=True"),
         ("", {"before_commit": interrupt}, Stopped, "stopped"),
-        ("", {"columns": ["absent"]}, pc.TableError, "absent"),
+        ("", {"options": {"columns": ["absent"]}}, pc.TableError, "absent"),
         ("", {"partition": {"absent": 1}}, pc.TableError, "no column 'absent' to filter by"),
         ("DROP TABLE rows", {}, pc.TableError, "rows"),
         ("", {"where": pac.field("key") > 1}, pc.SpecError, "cannot be written as SQL"),
-        ("", {"decision": {"by": "nothing"}}, pc.SpecError, "nothing"),
-        ("", {"prior": "estimated"}, pc.SpecError, "estimated shares need the rows"),
+        ("", {"options": {"decision": {"by": "nothing"}}}, pc.SpecError, "nothing"),
+        ("", {"options": {"prior": "estimated"}}, pc.SpecError, "estimated shares need the rows"),
+        ("", {"options": {"overwrite": "append"}}, pc.SpecError, "no option 'overwrite'"),
     ],
 )
 def test_after_an_error_everything_is_as_before(

@@ -95,7 +95,7 @@ def test_files_readers_and_databases_are_read_as_numbers(
         np.testing.assert_allclose(other.predict_proba(table), expected, rtol=1e-9)
     with duckdb.connect() as connection:
         connection.register("rows", table)
-        pc.score_sql(model, connection, "rows", "scored", columns=["key"])
+        pc.score_sql(model, connection, "rows", "scored", options={"columns": ["key"]})
         in_database = connection.sql("SELECT * FROM scored ORDER BY key").to_arrow_table()
         np.testing.assert_allclose(in_database["p_late"], expected[:, 1], rtol=1e-9)
         connection.execute("CREATE TABLE copied AS SELECT * FROM rows")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
@@ -25,10 +25,8 @@ class ProbClassSQLScoreOperator(ScoringOperator):
         source: table to score, such as ``"public.measurements"``.
         sink: scored table, which is created if it does not exist.
         model: ``name@alias`` or ``name@id``; an alias is resolved once, and the id is recorded.
-        columns: columns of the source to copy to the sink, after those of the partition.
-        posterior: ``"columns"`` for one column ``p_<class>`` per class, or ``"list"``.
-        decision: ``"map"``, ``"ml"``, or a dict for `DecisionRule.from_dict`.
-        prior: shares of the classes to have the posteriors under, ``{class: share}``.
+        options: columns of the source to copy to the sink, after those of the partition; posterior,
+            decision and prior, as for `ProbClassScoreOperator`.
         commits: table of the records, which is created if it does not exist.
         kwargs: store, partition, where and store_conn_id, see `ProbClassOperator`; arguments of
             `BaseOperator`. The partition is values of columns of the source.
@@ -42,9 +40,7 @@ class ProbClassSQLScoreOperator(ScoringOperator):
         "conn_id",
         "sink",
         "model",
-        "columns",
-        "decision",
-        "prior",
+        "options",
         "commits",
     )
     sink_conn_id: ClassVar[None] = None
@@ -56,10 +52,7 @@ class ProbClassSQLScoreOperator(ScoringOperator):
         source: str,
         sink: str,
         model: str,
-        columns: Sequence[str] = (),
-        posterior: Literal["columns", "list"] = "columns",
-        decision: Mapping[str, Any] | str = "map",
-        prior: Mapping[str, float | str] | None = None,
+        options: Mapping[str, Any] | None = None,
         commits: str = "probclass_commits",
         **kwargs: Any,
     ) -> None:
@@ -67,10 +60,7 @@ class ProbClassSQLScoreOperator(ScoringOperator):
         self.conn_id = conn_id
         self.sink = sink
         self.model = model
-        self.columns = columns
-        self.posterior = posterior
-        self.decision = decision
-        self.prior = prior
+        self.options = options
         self.commits = commits
         self.dataset_columns: dict[str, dict[str, str]] = {}
 
@@ -80,10 +70,6 @@ class ProbClassSQLScoreOperator(ScoringOperator):
 
         store = self.model_store()
         version = store.resolve(self.model)
-        shares: Any = self.prior
-        prior: Any = pc.ScoringOptions(
-            prior=shares
-        ).prior  # numbers, which templates render as text
         with closing(self._connect()) as connection:
             report = pc.score_sql(
                 version,
@@ -92,10 +78,7 @@ class ProbClassSQLScoreOperator(ScoringOperator):
                 self.sink,
                 partition=self.partition,
                 where=self.where,
-                columns=self.columns,
-                posterior=self.posterior,
-                decision=self.decision,
-                prior=prior,
+                options=self.options,
                 run_id=run["run_id"],
                 store=store,
                 provenance={"airflow": run},
