@@ -20,6 +20,7 @@ from probclass_core.analysis.distributions.columns import ColumnMeter, expected_
 from probclass_core.analysis.distributions.label_shift import estimate_shares
 from probclass_core.analysis.distributions.sums import HealthMeter
 from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.rows import Rows
 from probclass_core.scoring.batch import BatchOptions, BatchScorer
 
 CLASSES = ["u", "v", "w"]
@@ -75,7 +76,7 @@ def test_the_bins_of_each_column_have_the_probability_of_the_mixture(model: pc.M
     rows = drawn(200_000, TRAINING, 2)
     columns = expected_columns(model)
     batch = rows.select([column.name for column in columns]).combine_chunks().to_batches()[0]
-    _, bins = ColumnMeter(columns).measure(batch, 1)
+    _, bins = ColumnMeter(columns).measure(Rows(batch), 1)
     for column, of_column in zip(columns, bins, strict=True):
         assert column.expected is not None
         assert column.expected.sum() == pytest.approx(1.0, abs=1e-9)
@@ -210,7 +211,7 @@ def test_sums_do_not_depend_on_how_they_are_merged(
     batches = [rows.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(health_sums, "SAMPLE_ROWS", 50)
-        parts = [meter.measure(batch, *model.decide(batch, rule)) for batch in batches]
+        parts = [meter.measure(model.rows(batch), *model.decide(batch, rule)) for batch in batches]
         whole = meter.total(parts)
         merged = meter.total(parts[:cut]) + meter.total(parts[cut:])
     assert merged.rows == whole.rows == 300
