@@ -565,13 +565,16 @@ class ByClass:
     @classmethod
     def group(cls, classes: pa.DictionaryArray) -> ByClass:
         """Group rows by their labels, none of which may be null."""
-        ascending = pc.sort_indices(classes.dictionary)
-        codes = np.argsort(ascending)[classes.indices.to_numpy(zero_copy_only=False)]
-        order, counts = _sorted_by_class(codes, len(ascending))
+        codes = classes.indices.to_numpy(zero_copy_only=False)
+        ascending = pc.sort_indices(classes.dictionary).to_numpy()
+        # For small unsigned integers NumPy's stable sort is a radix sort, which takes linear time.
+        rank = np.argsort(ascending).astype(np.min_scalar_type(max(len(ascending) - 1, 0)))
+        order = np.argsort(rank[codes], kind="stable")
+        counts = np.bincount(codes, minlength=len(ascending))[ascending]
         present = np.flatnonzero(counts)
         counts = counts[present]
         starts = np.cumsum(counts) - counts
-        labels = classes.dictionary.take(ascending.take(pa.array(present)))
+        labels = classes.dictionary.take(pa.array(ascending[present]))
         return cls(labels, order, starts, counts)
 
     @property
@@ -579,14 +582,6 @@ class ByClass:
         """One slice of ``order`` per class."""
         ends = self.starts + self.counts
         return [slice(start, end) for start, end in zip(self.starts, ends, strict=True)]
-
-
-def _sorted_by_class(codes: np.ndarray, classes: int) -> tuple[IntArray, IntArray]:
-    """Positions of the rows sorted by class, ``(n,)``, and the rows of each class, ``(k,)``."""
-    # For small unsigned integers NumPy's stable sort is a radix sort, which takes linear time.
-    width = np.min_scalar_type(max(classes - 1, 0))
-    order = np.argsort(codes.astype(width, copy=False), kind="stable")
-    return order, np.bincount(codes, minlength=classes)
 
 
 def label_codes(labels: pa.Array | pa.ChunkedArray, classes: pa.Array) -> IntArray:
