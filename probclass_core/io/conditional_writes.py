@@ -7,26 +7,36 @@ systems.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from probclass_core.arrow.bundle import Buffer
 from probclass_core.io.retry import RETRIES
 
 if TYPE_CHECKING:
+    from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
 SCRATCH_SUFFIX = ".put"
 """End of the names of files that are removed at once; a killed process may leave one."""
+
+Content: TypeAlias = Buffer | mmap.mmap
+
+_TAIL = 65_536
+"""Bytes at the end of a file that tell ours from any other: a footer, or all."""
+
+_TIMEOUT = 300
+"""Seconds that a request may take, which may have to put gigabytes."""
 
 _CHECKED: set[tuple[str, str]] = set()
 """Object stores that refuse what they should, by endpoint and bucket."""
@@ -82,17 +92,29 @@ class ConditionalWrites:
                 data = bytes(found.bytes())
         except FileNotFoundError:
             return Revision(None)
-        meta = found.meta
-        versions = {"e_tag": meta["e_tag"], "version": meta["version"]}
-        return Revision(data, {name: text for name, text in versions.items() if text})
+        return Revision(data, _version(found.meta))
 
-    def write(self, path: str, data: Buffer, seen: Revision) -> bool:
+    def version(self, path: str) -> Revision:
+        """Return the version of a file, without its content.
+
+        Raises:
+            OSError: if the store refuses.
+        """
+        from obstore import head
+
+        try:
+            with _translate_errors():
+                return Revision(b"", _version(head(self._store, self._key(path))))
+        except FileNotFoundError:
+            return Revision(None)
+
+    def write(self, path: str, data: Content, seen: Revision) -> bool:
         """Make or replace a file in one request, if it is still as it was seen.
 
         Args:
             path: path of the file.
             data: new content.
-            seen: what `read` returned.
+            seen: what `read` or `version` returned.
 
         Returns:
             False if another process replaced, made or removed the file first.
@@ -103,17 +125,29 @@ class ConditionalWrites:
         self._check_support(path)
         if self._put(path, data, seen):
             return True
-        # The answer to a first attempt may have been lost: then the file is ours.
-        return self.read(path).data == data
+        return self._ends_with(path, data)
 
-    def _put(self, path: str, data: Buffer, seen: Revision) -> bool:
+    def _ends_with(self, path: str, data: Content) -> bool:
+        """Whether a file that was refused is ours: the answer to a first attempt may be lost."""
+        from obstore import get_range
+
+        end = memoryview(data)[-_TAIL:]
+        with suppress(OSError), _translate_errors():
+            found = get_range(
+                self._store, self._key(path), start=len(data) - len(end), end=len(data)
+            )
+            return bytes(found) == bytes(end)
+        return False
+
+    def _put(self, path: str, data: Content, seen: Revision) -> bool:
         from obstore import put
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         mode: Any = "create" if seen.data is None else dict(seen.version)
+        content = memoryview(data).cast("B")
         try:
             with _translate_errors(AlreadyExistsError, PreconditionError):
-                put(self._store, self._key(path), bytes(data), mode=mode, use_multipart=False)
+                put(self._store, self._key(path), content, mode=mode, use_multipart=False)
         except (AlreadyExistsError, PreconditionError):
             return False
         return True
@@ -148,6 +182,11 @@ class ConditionalWrites:
         return _OPENERS[self.service](self.bucket, dict(self.options))
 
 
+def _version(meta: ObjectMeta) -> dict[str, str]:
+    versions = {"e_tag": meta["e_tag"], "version": meta["version"]}
+    return {name: text for name, text in versions.items() if text}
+
+
 @contextmanager
 def _translate_errors(*passed: type[Exception]) -> Iterator[None]:
     """Raise OSError, as pyarrow does, for an error of obstore.
@@ -175,9 +214,9 @@ def _translate_errors(*passed: type[Exception]) -> Iterator[None]:
 def _clients(endpoint: str, options: dict[str, Any]) -> dict[str, Any]:
     """Settings of any client: time limits, retries, certificates, plain HTTP."""
     client: dict[str, Any] = {"allow_http": endpoint.startswith("http://")}
-    for ours, theirs in (("request_timeout", "timeout"), ("connect_timeout", "connect_timeout")):
-        if (seconds := options.get(ours)) is not None:
-            client[theirs] = timedelta(seconds=float(seconds))
+    client["timeout"] = timedelta(seconds=float(options.get("request_timeout") or _TIMEOUT))
+    if (seconds := options.get("connect_timeout")) is not None:
+        client["connect_timeout"] = timedelta(seconds=float(seconds))
     if proxy := options.get("proxy_options"):
         proxy = proxy if isinstance(proxy, str) else "{scheme}://{host}:{port}".format(**proxy)
         client["proxy_url"] = proxy

@@ -8,6 +8,7 @@ looks for them on its own; messages and records only contain `Location.uri`, whi
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import shutil
 import uuid
@@ -18,7 +19,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 from pyarrow.fs import (
@@ -55,6 +56,9 @@ _OpenedFileSystem = tuple[FileSystem, str, ConditionalWrites | None]
 
 _STAGING_PREFIX = ".staging-"
 _LOCK_PREFIX = ".lock-"
+
+_PIECE = 2**22
+"""Bytes of a large file that are copied at once."""
 
 _MOST_IN_MEMORY = 2**28
 """Bytes up to which a local file is read into memory; a larger one is mapped."""
@@ -165,31 +169,39 @@ class Location:
         with translate_write_errors(self.uri_of(path), error=self.error):
             self._replace(self.absolute(path), data)
 
-    @property
-    def writes_conditionally(self) -> bool:
-        """Whether `replace` compares and writes in one step."""
-        return self.conditional is not None and self.conditional.available
-
     def revision(self, path: str) -> Revision:
         """Read what a file contains now, for `replace`.
 
         Raises:
             NotSupportedError: if obstore, which writes conditionally, is not installed.
         """
+        if self.conditional is not None:
+            return self._conditionally(path, self.conditional.read)
         with translate_read_errors(self.uri_of(path), error=self.error):
-            if self.conditional is None:
-                try:
-                    return Revision(retry(partial(self._read, self.absolute(path), None)))
-                except FileNotFoundError:
-                    return Revision(None)
-            conditional = self.conditional
-            if not conditional.available:
-                raise NotSupportedError(
-                    f"{self.uri_of(path)} can only be replaced safely with obstore: "
-                    "pip install 'probclass[object-store]'."
-                )
             try:
-                return retry(lambda: conditional.read(self.absolute(path)))
+                return Revision(retry(partial(self._read, self.absolute(path), None)))
+            except FileNotFoundError:
+                return Revision(None)
+
+    def version(self, path: str) -> Revision | None:
+        """Return the version of a file, for `put`; None without conditional writes.
+
+        Raises:
+            NotSupportedError: as `revision`.
+        """
+        if self.conditional is None:
+            return None
+        return self._conditionally(path, self.conditional.version)
+
+    def _conditionally(self, path: str, read: Callable[[str], Revision]) -> Revision:
+        if self.conditional is not None and not self.conditional.available:
+            raise NotSupportedError(
+                f"{self.uri_of(path)} can only be replaced safely with obstore: "
+                "pip install 'probclass[object-store]'."
+            )
+        with translate_read_errors(self.uri_of(path), error=self.error):
+            try:
+                return retry(lambda: read(self.absolute(path)))
             except (ImportError, ValueError) as cause:  # of options that obstore does not have
                 raise NotSupportedError(f"{self.uri}: {one_line(cause)}.") from cause
 
@@ -215,6 +227,54 @@ class Location:
             return False
         self.write(path, data)
         return True
+
+    def put(self, path: str, file: IO[bytes], seen: Revision | None) -> bool:
+        """Make or replace a large file in one step.
+
+        Args:
+            path: path of the file; its folders are made.
+            file: an open local file, whose content it gets.
+            seen: what `version` returned.
+
+        Returns:
+            False if another process replaced, made or removed the file first.
+        """
+        absolute, conditional = self.absolute(path), self.conditional
+        with translate_write_errors(self.uri_of(path), error=self.error):
+            if conditional is not None and seen is not None:
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                return retry(lambda: conditional.write(absolute, data, seen))
+            scratch = f"{path.rpartition('/')[0]}/{scratch_name()}".lstrip("/")
+            try:
+                self.send(file, scratch)
+                if self.filesystem.type_name == "hdfs":
+                    self.remove(path)  # it renames to no existing name
+                self.filesystem.move(self.absolute(scratch), absolute)
+            except BaseException:
+                self.remove(scratch)
+                raise
+        return True
+
+    def send(self, file: IO[bytes], path: str) -> None:
+        """Make a file of an open local one, not in one step."""
+
+        def copy() -> None:
+            self.make_folder(path.rpartition("/")[0])
+            file.seek(0)
+            with self.filesystem.open_output_stream(self.absolute(path)) as stream:
+                shutil.copyfileobj(file, stream, _PIECE)
+
+        retry(copy)
+
+    def fetch(self, path: str, file: IO[bytes]) -> None:
+        """Read a file into an open local one."""
+
+        def copy() -> None:
+            file.seek(0)
+            with self.filesystem.open_input_stream(self.absolute(path)) as stream:
+                shutil.copyfileobj(stream, file, _PIECE)
+
+        retry(copy)
 
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
         """Make a folder of files, complete once the last file exists.
@@ -280,7 +340,7 @@ class Location:
             retry(partial(self._put, path, data))
             return
         # pyarrow writes to Azure in three requests, the first of which empties the existing file.
-        scratch = f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}{SCRATCH_SUFFIX}"
+        scratch = f"{path.rpartition('/')[0]}/{scratch_name()}"
         try:
             retry(partial(self._put, scratch, data))
             retry(partial(self.filesystem.copy_file, scratch, path))
@@ -423,8 +483,13 @@ def open_location(
     )
 
 
+def scratch_name() -> str:
+    """Return a name for a hidden file that is removed at once."""
+    return f".{uuid.uuid4().hex}{SCRATCH_SUFFIX}"
+
+
 def is_scratch(info: FileInfo) -> bool:
-    """Whether a killed `Location.write` left this file."""
+    """Whether a killed writer left this file, which has such a name."""
     name = str(info.base_name)
     return name.startswith(".") and name.endswith(SCRATCH_SUFFIX)
 

@@ -93,20 +93,23 @@ def parquet(root: Path) -> Backend:
 
 
 def object_store(root: Path) -> Backend:
-    """Parquet files with manifests, as in a bucket, in fsspec's store in memory."""
+    """Parquet files as in a bucket, in fsspec's store in memory."""
     store = PyFileSystem(FSSpecHandler(fsspec.filesystem("memory")))
-    return _with_manifests(
+    return _parquet_in(
         store, f"/{root.name}", lambda name: pc.TableRef(f"memory://{root.name}/{name}")
     )
 
 
-def _with_manifests(
+def _parquet_in(
     store: FileSystem, folder: str, ref: Callable[[str], pc.TableRef], name: str = "object store"
 ) -> Backend:
     def commits(name: str) -> list[dict[str, Any]]:
-        files = store.get_file_info(FileSelector(f"{folder}/{name}/_commits", recursive=True))
-        paths = sorted(file.path for file in files if file.is_file)
-        return [json.loads(store.open_input_file(path).read())["commit"] for path in paths]
+        selector = FileSelector(f"{folder}/{name}", recursive=True, allow_not_found=True)
+        files = sorted(store.get_file_info(selector), key=lambda file: file.path)
+        paths = [file.path for file in files if file.extension == "parquet"]
+        footers = [pq.read_metadata(path, filesystem=store).metadata for path in paths]
+        records = [footer.get(b"probclass.commit") for footer in footers]
+        return [json.loads(record) for record in records if record is not None]
 
     def write(name: str, table: pa.Table) -> None:
         path = f"{folder}/{name}"
@@ -144,7 +147,7 @@ BACKENDS = {"parquet": parquet, "object store": object_store, "delta": delta, "i
 def in_bucket(bucket: Bucket, form: str, root: Path) -> Backend:
     """Return the backend of a format in a bucket; a catalog of Iceberg is in the root."""
     if form == "parquet":
-        return _with_manifests(bucket.filesystem, bucket.name, bucket.at, bucket.scheme)
+        return _parquet_in(bucket.filesystem, bucket.name, bucket.at, bucket.scheme)
     if form == "delta":
         storage = bucket.delta_options_at(bucket.endpoint)
         return _logged("delta", DeltaLake(root, f"{bucket.scheme}://{bucket.name}", storage))

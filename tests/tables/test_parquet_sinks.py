@@ -1,46 +1,49 @@
-"""What is particular to scored Parquet files: single files, manifests, and readers of a store."""
+"""What is particular to scored Parquet files on object stores: one object is a partition."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import timedelta
 from io import BytesIO
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from backends import JANUARY, JANUARY_ROWS, Arrives, append, object_store, parquet
+from backends import JANUARY, JANUARY_ROWS, Arrives, append, object_store
 from buckets import SECRET
 from fsspec.implementations.memory import MemoryFile
 from monthly_lake import SPEC, rows_of, write_lake
 from monthly_lake import model as model_of
+from reading import read_rows
 
 import probclass_core as pc
-from probclass_core.io.parquet import units
+from probclass_core.io.filesystem import Location
+from probclass_core.io.parquet import object_sink, units
 from probclass_core.scoring import partition as scoring
 
 MONTHS = ("2014-01", "2014-02", "2014-03")
 
 
-def test_a_copy_of_a_table_with_manifests_is_not_written(
+def test_a_table_with_manifests_of_an_early_release_is_refused(
     model: pc.Model, arrives: Arrives, tmp_path: Path
 ) -> None:
-    """A reader of the copy ignores files that its manifests do not name."""
-    append(model, arrives("first"), pc.TableRef(f"local://{tmp_path}/scored"), partition=JANUARY)
-    backend = parquet(tmp_path)
-    assert backend.xs("scored") == JANUARY_ROWS
+    sink, store = object_store(tmp_path).ref("scored"), fsspec.filesystem("memory")
+    append(model, arrives("first"), sink, partition=JANUARY)
+    store.pipe_file(f"{sink.uri.removeprefix('memory:/')}/_commits/month=2014-01.json", b"{}")
     for overwrite in ("append", "partition"):
-        with pytest.raises(pc.TableError, match=r"use its _commits; write to another directory"):
+        with pytest.raises(pc.TableError, match=r"has manifests in '_commits'.* score it again"):
             append(
-                *(model, arrives("second"), backend.ref("scored")),
-                partition=JANUARY,
-                options={"overwrite": overwrite},
+                model, arrives("second"), sink, partition=JANUARY, options={"overwrite": overwrite}
             )
-    assert backend.xs("scored") == JANUARY_ROWS
+    with pytest.raises(pc.TableError, match="has manifests in '_commits'"):
+        pc.open_table(sink)
 
 
 def test_a_reader_during_appends_sees_whole_inputs(
@@ -79,60 +82,74 @@ def files_of(sink: pc.TableRef, month: str) -> list[str]:
     return sorted(store.glob(f"{folder}/month={month}/*.parquet"))
 
 
-def test_a_partition_in_parts_is_committed_by_one_manifest(
+def test_a_large_partition_is_one_object_with_every_engine(
     lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scoring, "PART_ROWS", 20)
     monkeypatch.setattr(units, "_UNIT_ROWS", 1)  # each file is a unit
-    backend = object_store(tmp_path)
-    sink, ids = backend.ref("scored"), [*range(40), *range(100_000, 100_007)]
-    expected = pc.open_table(lake).plan(["id"], partition=JANUARY)
-    assert pa.Table.from_batches(expected.batches())["id"].to_pylist() == ids
-    first: list[str] = []
-    with ThreadPoolExecutor(2) as executor:
-        for engine, seed in ((None, 50), (executor, 51)):
+    sink, ids = pc.TableRef(f"local://{tmp_path}/scored"), [*range(40), *range(100_000, 100_007)]
+    with (
+        ThreadPoolExecutor(2) as threads,
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes,
+    ):
+        for engine, seed in ((None, 50), (threads, 51), (processes, 52)):
             report = pc.score(model_of(seed), lake, sink, partition=JANUARY, engine=engine)
             assert (report.rows, report.counts["unchanged"]) == (47, 0)
-            assert backend.read("scored")["id"].to_pylist() == ids, "in the order of the source"
-            files = files_of(sink, "2014-01")
-            assert len(files) == 2, "those of the other model are gone"
-            assert not set(files) & set(first)
-            first = files
+            scored = read_rows(sink)
+            assert scored["id"].to_pylist() == ids, "in the order of the source"
+            assert set(scored["model_id"].to_pylist()) == {model_of(seed).id}
+            left = [path.name for path in (tmp_path / "scored").rglob("*") if path.is_file()]
+            assert left == ["part-0.parquet"]
             assert pc.score(model_of(seed), lake, sink, partition=JANUARY).counts["unchanged"] == 1
-    # No row of the second part matches the filter.
-    few = {"partition": JANUARY, "where": [("id", "<", 30)]}
-    for rows, skipped in ((30, 0), (30, 1)):
-        report = pc.score(
-            model_of(), lake, sink, options=pc.ScoringOptions(overwrite="append"), **few
-        )
-        assert (report.rows, report.counts["unchanged"]) == (rows, skipped)
-    assert sorted(backend.read("scored")["id"].to_pylist()) == sorted([*ids, *range(30)])
-    assert pc.clean_table(sink, older_than=timedelta(0)) == []
 
 
-def test_files_that_no_manifest_names_are_ignored_and_cleaned(lake: Path, tmp_path: Path) -> None:
-    backend, store = object_store(tmp_path), fsspec.filesystem("memory")
-    sink = backend.ref("scored")
-    pc.score(model_of(), lake, sink, partition=JANUARY)
-    [named] = files_of(sink, "2014-01")
-    stray = f"{named.rpartition('/')[0]}/part-abc-{'0' * 32}.parquet"
-    # Nor are those of a partition without a manifest read: another writer may be about to commit.
-    other = stray.replace("2014-01", "2014-02")
-    for path in (stray, other):
-        store.pipe_file(path, store.cat(named))
-        assert backend.read("scored").num_rows == 47
-    with pytest.raises(pc.TableError, match="has no Parquet files"):
-        backend.read("scored/month=2014-02")
-    assert not pc.clean_table(sink, dry_run=True), "their writer may still be running"
-    leftovers = pc.clean_table(sink, older_than=timedelta(0), dry_run=True)
-    names = [leftover.path.rpartition("/")[2] for leftover in leftovers]
-    assert names == [path.rpartition("/")[2] for path in (stray, other)]
-    # A partition that lost a file is scored again.
-    store.rm(named)
-    with pytest.raises(pc.TableError, match="which its manifest names"):
-        backend.read("scored")
-    assert pc.score(model_of(), lake, sink, partition=JANUARY).counts["unchanged"] == 0
-    assert backend.read("scored").num_rows == 47
+def test_a_reader_between_two_objects_gets_an_error_and_no_rows(lake: Path, tmp_path: Path) -> None:
+    """The pages of an object cannot be read with the footer of the one that it replaced."""
+    sink, store = object_store(tmp_path).ref("scored"), fsspec.filesystem("memory")
+    objects = []
+    for seed in (50, 51, 52):
+        pc.score(model_of(seed), lake, sink, partition=JANUARY)
+        [name] = files_of(sink, "2014-01")
+        objects.append(store.cat(name))
+    for old, new in itertools.pairwise(objects):
+        footer = pq.read_metadata(BytesIO(old))
+        for column in footer.schema.names:
+            with pytest.raises((OSError, pa.ArrowException)):
+                pq.ParquetFile(BytesIO(new), metadata=footer).read([column])
+
+
+def test_replaced_objects_that_were_not_deleted_are_ignored_and_cleaned(
+    model: pc.Model, arrives: Arrives, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = object_store(tmp_path)
+    sink, first, second = backend.ref("scored"), arrives("first"), arrives("second", start=100.0)
+    for source in (first, second):
+        append(model, source, sink, partition=JANUARY)
+    with monkeypatch.context() as killed:
+        killed.setattr(Location, "remove", lambda *_: None)
+        append(model, first, sink, partition=JANUARY, options={"overwrite": "partition"})
+    assert len(files_of(sink, "2014-01")) == 3
+    assert backend.xs("scored") == JANUARY_ROWS
+    pattern = pc.TableRef(f"{sink.uri}/*/*.parquet")
+    assert read_rows(pattern).num_rows == 40
+    assert append(model, first, sink, partition=JANUARY).counts["unchanged"] == 1
+    assert not pc.clean_table(sink, dry_run=True, older_than=timedelta(days=1))
+    assert len(pc.clean_table(sink, older_than=timedelta(0))) == 2
+    assert backend.xs("scored") == JANUARY_ROWS
+    # Rows that were replaced can be added again.
+    append(model, second, sink, partition=JANUARY)
+    assert len(backend.xs("scored")) == 80
+
+
+def test_a_partition_larger_than_one_request_is_refused(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = object_store(tmp_path)
+    pc.score(model_of(50), lake, backend.ref("scored"))
+    monkeypatch.setattr(object_sink, "_MOST_BYTES", 1_000)
+    with pytest.raises(pc.TableError, match=r"one request can put 1,000; divide .* Delta table"):
+        pc.score(model_of(51), lake, backend.ref("scored"), partition=JANUARY)
+    assert set(backend.read("scored")["model_id"].to_pylist()) == {model_of(50).id}
 
 
 def test_refused_sources_and_sinks(lake: Path, tmp_path: Path) -> None:
@@ -152,7 +169,7 @@ def test_refused_sources_and_sinks(lake: Path, tmp_path: Path) -> None:
             pc.score(model_of(), source, sink, **options)
 
 
-def test_the_snapshot_of_a_table_with_manifests_identifies_its_state(
+def test_the_snapshot_of_a_table_on_an_object_store_identifies_its_state(
     lake: Path, tmp_path: Path
 ) -> None:
     table, spec = object_store(tmp_path).ref("scored"), pc.ModelSpec("prediction", SPEC.blocks)

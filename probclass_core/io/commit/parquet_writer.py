@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ class ParquetPart(StagedPart):
         location: path or URI of the partition, for messages.
         filesystem: file system of the path; the local one by default.
         part: number of the file among the files of the commit, and their count.
+        codec: compression of the pages.
     """
 
     def __init__(
@@ -58,9 +59,11 @@ class ParquetPart(StagedPart):
         location: str,
         filesystem: FileSystem | None = None,
         part: tuple[int, int] = (0, 1),
+        codec: str = "snappy",
     ) -> None:
         self.rows = 0
         self.path = path
+        self._codec = codec
         self.number, count = part
         self._location = location
         self._filesystem = filesystem
@@ -104,13 +107,25 @@ class ParquetPart(StagedPart):
                 text = json.dumps(self._summary, sort_keys=True)
                 writer.add_key_value_metadata({SUMMARY_KEY: text})
             writer.close()
-            footer = retry(lambda: pq.read_metadata(self.path, filesystem=self._filesystem))
+            footer = retry(lambda: pq.read_metadata(self._file(), filesystem=self._filesystem))
         if footer.num_rows != self.rows:
             raise TableError(
                 f"{self.path} contains {footer.num_rows} rows, but {self.rows} were written."
             )
         self._footer = footer
         return footer
+
+    def write_again(self, source: Any, summary: Mapping[str, Any]) -> None:
+        """Write all rows of a finished file, and finish with a summary that it lacks.
+
+        Args:
+            source: path of the file, or the open file.
+            summary: see `finish`.
+        """
+        with pq.ParquetFile(source) as file, closing(self):
+            for batch in file.iter_batches():
+                self.write(pa.record_batch(batch.columns, schema=self._schema))
+            self.finish(summary)
 
     def finish(self, summary: Mapping[str, Any] | None = None) -> Any:
         """Finish the file; return its footer, or None if there are no rows and so no file."""
@@ -129,6 +144,10 @@ class ParquetPart(StagedPart):
             if self._writer is not None:
                 self._writer.close()
 
+    def _file(self) -> Any:
+        """The path of the file, or the open file."""
+        return self.path
+
     def _open(self) -> pq.ParquetWriter:
         if self._writer is None:
             columns = self._pending[0].columns if self._pending else []
@@ -143,9 +162,10 @@ class ParquetPart(StagedPart):
                     folder = str(self.path).rpartition("/")[0]
                     self._filesystem.create_dir(folder, recursive=True)
                 self._writer = pq.ParquetWriter(
-                    self.path,
+                    self._file(),
                     self._schema,
                     use_dictionary=encoded,
+                    compression=self._codec,
                     write_page_checksum=True,
                     filesystem=self._filesystem,
                 )

@@ -8,7 +8,7 @@ units           which files and row groups are read, summarized and cached toget
 column_chunks   check what a footer says about its columns, before Arrow uses it
 partitions      folder names and partition values
 digests         digests of units and files
-manifests       lists of the files of a partition on an object store
+listing         the data files of a directory
 directory_sink  write a partition on a local disk, committed by a rename
 file_sink       write one file on a local disk
 object_sink     write a partition on an object store, committed by one PUT

@@ -36,7 +36,6 @@ from probclass_core.io.commit.staging import CONTENT, staging_folder
 from probclass_core.io.commit.swap import put_in_place
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import sync, sync_names
-from probclass_core.io.parquet.manifests import COMMITS
 from probclass_core.io.parquet.partitions import hive_folder, hive_segment
 from probclass_core.io.references import TableRef
 from probclass_core.io.sink import ColumnChanges, CommitRecord
@@ -90,11 +89,6 @@ class DirectorySink(EvolvingSink):
                 raise TableMismatchError(
                     f"{path} is a file; name a directory for the scored table, or a .parquet file."
                 )
-        if (self.root / COMMITS).is_dir():
-            raise TableMismatchError(
-                f"{self.root} is a copy of a table on an object store, whose readers use its "
-                f"{COMMITS}; write to another directory, or move {COMMITS} away."
-            )
         for name in self.partition:
             # Siblings share the levels, listing them for each would take quadratic time.
             entries = () if (level, name) in self._checked else _visible_entries(level)

@@ -19,7 +19,7 @@ from probclass_core.io.file_versions import file_state
 from probclass_core.io.filesystem import Location, open_location
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.files import with_utf8_names
-from probclass_core.io.parquet.manifests import DATA_FILE, data_files
+from probclass_core.io.parquet.listing import data_files, without_replaced
 from probclass_core.io.parquet.partitions import HIVE_NULL
 from probclass_core.io.patterns import matching_files, split_pattern
 from probclass_core.io.references import TableRef
@@ -32,9 +32,9 @@ _FILES_TRIED = 3
 def parquet_table(ref: TableRef) -> DatasetTable:
     """Open a Parquet file, or a directory of them with or without Hive partitions.
 
-    Files and directories whose names begin with ``_`` or ``.`` are not data. A partition with a
-    manifest consists of the files that the manifest names. The columns are those of the first and
-    the last file, so that a column that was added over time is found; they may be in any order.
+    Files and directories whose names begin with ``_`` or ``.`` are not data. The columns are those
+    of the first and the last file, so that a column that was added over time is found; they may be
+    in any order.
 
     Raises:
         TableError: if there is no Parquet file, or one cannot be read.
@@ -95,12 +95,7 @@ def find_files(ref: TableRef, kind: str) -> FoundFiles:
         uri = location.uri_of(pattern) if location.remote else ref.uri
         if not files:
             raise TableError(f"no file matches {uri}.")
-        if location.remote and any(DATA_FILE.fullmatch(info.base_name) for info in files):
-            raise TableError(
-                f"{uri} matches files of a scored table, of which only its commits know which "
-                "count; name the directory of the table."
-            )
-        return FoundFiles(uri, location, files)
+        return FoundFiles(uri, location, without_replaced(location, files))
     files = data_files(location)
     if not files:
         exists = location.info("").type != FileType.NotFound

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +29,10 @@ class ParquetFileSink(FileSink):
         """Write the rows again if there are verdicts, because a footer cannot be changed."""
         if "verdicts" not in summary:
             return
-        with pq.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            commit = json.loads(schema.metadata[COMMIT_KEY.encode()])
-            part = self.new_part(path.with_name(f"{path.name}.again"), schema, commit)
-            with closing(part):
-                for batch in file.iter_batches():
-                    part.write(pa.record_batch(batch.columns, schema=schema))
-                part.finish(summary)
+        schema = pq.read_schema(path)
+        commit = json.loads(schema.metadata[COMMIT_KEY.encode()])
+        part = self.new_part(path.with_name(f"{path.name}.again"), schema, commit)
+        part.write_again(path, summary)
         Path(part.path).replace(path)
 
 

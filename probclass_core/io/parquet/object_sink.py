@@ -1,20 +1,28 @@
-"""Write a partition on an object store, where nothing can be renamed: one small PUT commits it.
+"""Write a partition on an object store, where nothing can be renamed: one PUT commits it.
 
-Data files have names that no other writer uses. One manifest names the files of the partition
-(`manifests`); putting it in place is the commit. It is refused if another writer committed since
-the partition was staged; without obstore, the later commit wins. The replaced files are deleted
-afterwards. Files that could not be deleted, or that a killed writer left, are deleted by a later
-commit. Added rows have a manifest of their own and replace nothing.
+The rows of a partition are one object. It is written to an unnamed temporary file, in bounded
+memory, and then put in place by one request, which is refused if another writer replaced the
+partition since it was staged. So whoever lists the directory sees the old rows or the new ones, and
+a killed writer leaves nothing.
+
+A reader may have the footer of the old object, and request pages once the new one is in its place.
+Two successive objects are therefore compressed by different codecs, neither of which decompresses
+what the other made: such a reader gets an error, never rows of both.
+
+Added rows are an object of their own, named by its commit. A partition of several objects is
+replaced by one that says which ones it replaces (`listing`); those are deleted afterwards.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
+import io
+import json
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
-from datetime import UTC, datetime
-from itertools import chain
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,23 +30,31 @@ from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.leftovers import file_leftovers
-from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
+from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet
+from probclass_core.io.commit.records import read_commit_record
 from probclass_core.io.commit.schemas import EvolvingSink, common_columns
 from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
-from probclass_core.io.filesystem import is_file, open_location
-from probclass_core.io.parquet.manifests import (
-    DATA_FILE,
-    Manifest,
-    manifest_path,
-    read_manifests,
-    unnamed_files,
-    valid_manifests,
+from probclass_core.io.file_versions import file_state
+from probclass_core.io.filesystem import Location, is_file, open_location, scratch_name
+from probclass_core.io.parquet.listing import (
+    DELTA_LOG,
+    MAIN,
+    MANIFESTS,
+    REPLACED_KEY,
+    list_files,
+    refuse_logs,
+    without_replaced,
 )
 from probclass_core.io.parquet.partitions import hive_folder, hive_segment
-from probclass_core.io.references import ABANDONED, Leftover, TableRef
+from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.retry import retry
 from probclass_core.io.sink import ColumnChanges, CommitRecord
+
+_CODECS = ("snappy", "zstd")
+
+_MOST_BYTES = 5_000_000_000
+"""Size of the largest object that one request can put, on S3 and Azure."""
 
 
 class ObjectSink(EvolvingSink):
@@ -81,26 +97,12 @@ class ObjectSink(EvolvingSink):
 
     @property
     def exists(self) -> bool:
-        manifests = self.manifests()
-        return any(manifest.files for manifest in manifests) or (
-            not manifests and self._has_other_files()
-        )
-
-    def _has_other_files(self) -> bool:
-        """Whether there are files of other writers, which count until there is a manifest."""
-        names = (info.base_name for info in self.visible_entries(self.folder))
-        return any(not DATA_FILE.fullmatch(name) for name in names)
+        return bool(self.visible_entries(self.folder))
 
     def commits(self) -> Sequence[CommitRecord | None]:
-        manifests = self.manifests()
-        present = {info.base_name for info in self.visible_entries(self.folder)}
-        added_to_others = bool(manifests) and manifests[0].appended is not None
-        others = [None] if added_to_others and self._has_other_files() else []
-        return others + [
-            {**manifest.commit, "rows": manifest.rows}
-            if manifest.files and present.issuperset(manifest.files)
-            else None
-            for manifest in manifests
+        return [
+            read_commit_record(info.path, self.table.filesystem)
+            for info in without_replaced(self.table, self.visible_entries(self.folder))
         ]
 
     def check_columns(
@@ -109,7 +111,7 @@ class ObjectSink(EvolvingSink):
         folders = {hive_folder(partition) for partition in replaced}
         files = [
             info
-            for info in sorted(self.table.entries("", recursive=True), key=lambda info: info.path)
+            for info in self.table.entries("", recursive=True)
             if _is_parquet(info) and self._folder_of(info) not in folders
         ]
         existing = common_columns(self._first_schema(files), self._first_schema(reversed(files)))
@@ -119,30 +121,39 @@ class ObjectSink(EvolvingSink):
         return self.table.relative(info.path).rpartition("/")[0]
 
     def _first_schema(self, files: Iterable[FileInfo]) -> pa.Schema | None:
-        """Return the schema of the first file that is part of the table, or None."""
         for info in files:
-            manifests = valid_manifests(read_manifests(self.table, self._folder_of(info)))
-            named = chain(*(manifest.files for manifest in manifests))
-            if DATA_FILE.fullmatch(info.base_name) and info.base_name not in named:
-                continue  # a killed writer may have left it
             with suppress(OSError, pa.ArrowException):  # readers of the table will report it
                 return pq.read_schema(info.path, filesystem=self.table.filesystem)
         return None
 
     def stage(
         self, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool = False
-    ) -> AbstractContextManager[StagedObjects]:
-        return closing(StagedObjects(self, schema, commit, append=append))
+    ) -> AbstractContextManager[StagedObject]:
+        return closing(StagedObject(self, schema, commit, append=append))
 
     def remove(self) -> None:
-        # A manifest that names no file: whatever a deletion leaves behind does not count.
-        if self.exists:
-            with closing(StagedObjects(self, pa.schema([]), {}, append=False)) as staged:
-                staged.publish()
+        seen, entries = self.seen(), self.visible_entries(self.folder)
+        if not entries:
+            return
+        if [info.base_name for info in entries] != [MAIN]:
+            with closing(StagedObject(self, pa.schema([]), {}, append=False)) as staged:
+                staged.parts(1)
+                staged.publish()  # no rows, in place of several objects at once
+            seen = self.seen()
+        if self.seen() != seen:
+            raise self.conflict()
+        self.table.remove(self.path_of(MAIN))
 
-    def manifests(self) -> list[Manifest]:
-        """Read the valid manifests of the partition."""
-        return valid_manifests(read_manifests(self.table, self.folder))
+    def seen(self) -> Revision | None:
+        """Which object is the partition, or None if the store has no conditional requests."""
+        return self.table.version(self.path_of(MAIN))
+
+    def conflict(self) -> TableError:
+        """The error that another writer came first."""
+        return TableError(
+            f"{self.location} was replaced by another writer during this run, which changed "
+            "nothing; run it again."
+        )
 
     def visible_entries(self, folder: str) -> list[FileInfo]:
         """List what a reader sees in a folder; empty if it does not exist."""
@@ -150,8 +161,8 @@ class ObjectSink(EvolvingSink):
         return [info for info in entries if not info.base_name.startswith(("_", "."))]
 
     def path_of(self, name: str) -> str:
-        """Return the path in the file system of a file of the partition."""
-        return self.table.absolute(f"{self.folder}/{name}".lstrip("/"))
+        """Return the path of a file of the partition, relative to the table."""
+        return f"{self.folder}/{name}".lstrip("/")
 
     def _check_table(self) -> None:
         """Check that the bucket exists, and has no table of another format here."""
@@ -162,11 +173,7 @@ class ObjectSink(EvolvingSink):
                 info = retry(lambda: table.filesystem.get_file_info(bucket))
             if not _exists(info):
                 raise TableError(f"{table.uri}: bucket {bucket!r} does not exist; create it first.")
-        if _exists(table.info("_delta_log")):
-            raise TableMismatchError(
-                f"{table.uri} is a Delta table; name its format: "
-                f"TableRef({table.uri!r}, format='delta')."
-            )
+        refuse_logs(table, [name for name in (DELTA_LOG, MANIFESTS) if _exists(table.info(name))])
 
     def _check_target(self) -> None:
         """Check that a partition gets next to its like, and a table where no partitions are."""
@@ -190,127 +197,160 @@ class ObjectSink(EvolvingSink):
             )
 
 
-class StagedObjects(StagedParquet):
-    """A staged partition, or rows to add to one: Parquet files that no manifest names yet."""
+class StagedObject(StagedParquet):
+    """A staged partition, or rows to add to one: a local file until it is put in place."""
+
+    _parts: Sequence[ObjectPart] = ()
 
     def __init__(
         self, sink: ObjectSink, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool
     ) -> None:
         self._sink = sink
+        self._commit = commit
         self._schema = schema
-        self._commit = dict(commit)
-        self._append = append
-        self._published = False
+        self._codec = _CODECS[0]
+        self._replaced: list[FileInfo] = []
         # Read now, so that a commit of another writer since then is not replaced unseen.
-        self._seen = None
-        if not append and sink.table.writes_conditionally:
-            self._seen = sink.table.revision(manifest_path(sink.folder))
+        self._seen = sink.seen()
+        entries = sink.visible_entries(sink.folder)
+        main = next((info for info in entries if info.base_name == MAIN), None)
+        self._added: str | None = None
+        if append:
+            self._added = _name_of_added(commit["commit_id"], self._seen, main)
+            return
+        if main is not None:
+            self._codec = _other_codec(sink.table, main)
+        self._replaced = [info for info in entries if info is not main]
+        if self._replaced:
+            states = [file_state(sink.table, info) for info in self._replaced]
+            metadata = {**(schema.metadata or {}), REPLACED_KEY: json.dumps(states)}
+            self._schema = schema.with_metadata(metadata)
 
-    def parts(self, count: int) -> Sequence[ParquetPart]:
-        sink = self._sink
-        commit_id = str(self._commit.get("commit_id", 0))[:12]
-        names = [f"part-{commit_id}-{name}.parquet" for name in unique_names(count)]
-        with translate_write_errors(sink.location):
-            sink.table.make_folder(sink.folder)
-        self._parts = [
-            ParquetPart(
-                sink.path_of(name),
-                self._schema,
-                self._commit,
-                location=sink.location,
-                filesystem=sink.table.filesystem,
-                part=(number, count),
-            )
-            for number, name in enumerate(names)
-        ]
+    def parts(self, count: int) -> Sequence[ObjectPart]:
+        # One request puts one object, so the rows are not divided.
+        self._parts = [self._part()]
         return self._parts
 
-    @property
-    def _file_names(self) -> list[str]:
-        """Names of the files that have rows."""
-        return [str(part.path).rpartition("/")[2] for part in self._parts if part.rows]
+    def _part(self) -> ObjectPart:
+        return ObjectPart(self._sink, self._schema, self._commit, self._codec)
 
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
-        for part in self._parts:
-            part.finish()
-        self._commit.update(summary or {})
-        sink = self._sink
-        if self._append:
+        sink, (part,) = self._sink, self._parts
+        part.finish_file()
+        if summary and "verdicts" in summary:  # the footer has all else
+            with translate_write_errors(sink.location):
+                judged = self._part()
+                judged.write_again(part._file(), summary)
+                part.close_file()
+                self._parts = [part := judged]
+        if self._added is not None:
             commit_id = self._commit["commit_id"]
             if commit_id not in {record["commit_id"] for record in sink.commit_records()}:
-                self._put_manifest(replaced=(), appended=commit_id)
+                # If there is one of this name, another attempt at this commit came first.
+                part.put(sink.path_of(self._added), self._seen and Revision(None))
             return
-        before = read_manifests(sink.table, sink.folder)
-        added = [manifest for manifest in before if manifest.appended is not None]
-        replaced = self._replaced_files(before)
-        added_files = chain(*(manifest.files for manifest in added))
-        self._put_manifest(replaced=sorted({*replaced, *added_files}))
-        paths = [sink.path_of(name) for name in replaced]
-        paths += [sink.table.absolute(manifest_path(sink.folder, m.appended)) for m in added]
-        for path in paths:
-            with suppress(OSError):  # no reader of ours sees it, and a later commit tries again
-                sink.table.filesystem.delete_file(path)
-
-    def _put_manifest(self, replaced: Sequence[str], appended: str | None = None) -> None:
-        """Commit: write the manifest by one request.
-
-        Raises:
-            TableError: if another writer replaced the partition since it was staged.
-        """
-        table, folder = self._sink.table, self._sink.folder
-        manifest = Manifest(folder, self._file_names, self.rows, self._commit, replaced, appended)
-        path, data = manifest_path(folder, appended), manifest.to_bytes()
-        if not table.writes_conditionally:
-            table.write(path, data)
-        elif not table.replace(path, data, self._seen or Revision(None)):
-            if self._append:
-                return  # another attempt at this commit came first
-            raise TableError(
-                f"{self._sink.location} was replaced by another writer during this run, which "
-                "changed nothing; run it again."
-            )
-        self._published = True
+        if not part.put(sink.path_of(MAIN), self._seen):
+            raise sink.conflict()
+        for info in self._replaced:
+            with suppress(TableError):  # no reader of ours sees it, and a later commit tries again
+                sink.table.remove(sink.table.relative(info.path))
 
     def close(self) -> None:
-        """Close the files, and remove them unless a manifest names them."""
         super().close()
-        if self._published:
-            return
-        # A PUT may succeed although its answer was lost. Look, and if in doubt keep the files.
-        with suppress(OSError, TableError):
-            named = {*chain(*(manifest.files for manifest in self._sink.manifests()))}
-            for part in self._parts:
-                if str(part.path).rpartition("/")[2] not in named:
-                    with suppress(OSError):
-                        self._sink.table.filesystem.delete_file(str(part.path))
+        for part in self._parts:
+            part.close_file()
 
-    def _replaced_files(self, before: Sequence[Manifest]) -> list[str]:
-        """Return the names of the files to delete: not those that others may be writing."""
-        sink = self._sink
-        known = {name for manifest in before for name in (*manifest.files, *manifest.replaced)}
-        return [
-            info.base_name
-            for info in sink.visible_entries(sink.folder)
-            if info.base_name not in self._file_names
-            and (
-                info.base_name in known
-                or not DATA_FILE.fullmatch(info.base_name)
-                or _is_abandoned(info)
+
+class ObjectPart(ParquetPart):
+    """The rows of an object, in an unnamed temporary file.
+
+    A copy in another process sends its file by a hidden object of the store.
+    """
+
+    def __init__(
+        self, sink: ObjectSink, schema: pa.Schema, commit: Mapping[str, Any], codec: str
+    ) -> None:
+        super().__init__(sink.location, schema, commit, location=sink.location, codec=codec)
+        self._table = sink.table
+        self._scratch = sink.path_of(scratch_name())
+        self._temporary: IO[bytes] | None = None
+        self._is_copy = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_is_copy": True}
+
+    def _file(self) -> IO[bytes]:
+        if self._temporary is None:
+            self._temporary = tempfile.TemporaryFile(prefix="probclass-")  # noqa: SIM115
+        return self._temporary
+
+    def finish(self, summary: Mapping[str, Any] | None = None) -> Any:
+        footer = super().finish(summary)
+        if footer is not None and self._is_copy:
+            with translate_write_errors(self._location), self._file() as file:
+                self._table.send(file, self._scratch)
+        return footer
+
+    def adopt(self, finished: Any) -> None:
+        super().adopt(finished)
+        if finished is not None and self._temporary is None:
+            with translate_read_errors(self._location):
+                self._table.fetch(self._scratch, self._file())
+            self._table.remove(self._scratch)
+
+    def put(self, path: str, seen: Revision | None) -> bool:
+        """Put the file in place; arguments and result as for `Location.put`.
+
+        Raises:
+            TableError: if the store refuses, or the file is larger than one request may be.
+        """
+        file = self._file()
+        size = file.seek(0, io.SEEK_END)
+        if size > _MOST_BYTES:
+            raise TableError(
+                f"{self._location} would be an object of {size:,} bytes, but one request can put "
+                f"{_MOST_BYTES:,}; divide the rows into more partitions, or write a Delta table: "
+                "its address begins with 'delta+'."
             )
-        ]
+        file.flush()
+        return self._table.put(path, file, seen)
+
+    def close_file(self) -> None:
+        """Remove the file."""
+        if self._temporary is not None:
+            self._temporary.close()
+
+
+def _name_of_added(commit_id: str, seen: Revision | None, main: FileInfo | None) -> str:
+    """Return a name that attempts at one commit share, and none after the partition is replaced."""
+    state = [None if main is None else main.mtime_ns, None if seen is None else dict(seen.version)]
+    digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+    return f"part-{commit_id[:24]}-{digest[:8]}.parquet"
+
+
+def _other_codec(table: Location, main: FileInfo) -> str:
+    """Return the codec of an object that replaces another; see above."""
+    try:
+        footer = pq.read_metadata(main.path, filesystem=table.filesystem)
+    except (OSError, pa.ArrowException):  # no reader can have begun to read it
+        return _CODECS[0]
+    if not footer.num_row_groups or not footer.num_columns:
+        return _CODECS[0]
+    before = footer.row_group(0).column(0).compression.lower()
+    return next(codec for codec in _CODECS if codec != before)
 
 
 def object_leftovers(ref: TableRef) -> list[Leftover]:
-    """List files that our writers put and no manifest names, those of live writers included.
+    """List replaced objects, and what was sent between processes, also of live writers.
 
     Raises:
         TableError: if the table does not exist, or cannot be read.
     """
     table = open_location(ref.uri, ref.options)
-    files = unnamed_files(table)
-    if not files and not _exists(table.info("")):
+    files, left = list_files(table)
+    if not files and not left and not _exists(table.info("")):
         raise TableError(f"{table.uri} does not exist.")
-    return file_leftovers(table, files)
+    return file_leftovers(table, left)
 
 
 def _exists(info: FileInfo) -> bool:
@@ -319,8 +359,3 @@ def _exists(info: FileInfo) -> bool:
 
 def _is_parquet(info: FileInfo) -> bool:
     return is_file(info) and info.base_name.endswith(".parquet")
-
-
-def _is_abandoned(info: FileInfo) -> bool:
-    """Whether a file is too old to belong to a live writer."""
-    return info.mtime is not None and datetime.now(UTC) - info.mtime > ABANDONED

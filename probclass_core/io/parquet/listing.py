@@ -1,0 +1,133 @@
+"""The data files of a directory of Parquet files, by a listing.
+
+On an object store one object, `MAIN`, is a partition that was written here. Other objects of its
+folder are rows that were added to it, and count, or what it replaced and is about to be deleted:
+its footer names those, so that no reader of ours sees them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import FileInfo, FileType
+
+from probclass_core.errors import TableError, TableMismatchError
+from probclass_core.io.file_versions import file_state
+from probclass_core.io.filesystem import Location, is_file, is_scratch
+from probclass_core.io.retry import retry
+
+MAIN = "part-0.parquet"
+REPLACED_KEY = "probclass.replaced"
+"""Key in the footer of `MAIN`: the states of the files that it replaced; see `file_state`."""
+
+DELTA_LOG = "_delta_log"
+MANIFESTS = "_commits"
+_CONCURRENT_READS = 16
+
+
+def data_files(location: Location) -> list[FileInfo]:
+    """List the data files of a table, by path: those of the folder, or the file itself.
+
+    Raises:
+        TableError: if it is a table of another format, or cannot be read.
+    """
+    table = location.info("")
+    return [table] if is_file(table) else list_files(location)[0]
+
+
+def list_files(location: Location) -> tuple[list[FileInfo], list[FileInfo]]:
+    """List the data files of a folder, and the files that writers of ours left.
+
+    Raises:
+        TableError: as `data_files`.
+    """
+    entries = location.entries("", recursive=True)
+    if not location.remote:
+        _refuse_loops(entries)
+    files = [info for info in entries if is_file(info)]
+    paths = [location.relative(info.path) for info in files]
+    refuse_logs(location, {path.partition("/")[0] for path in paths})
+    visible = [info for info, path in zip(files, paths, strict=True) if _is_visible(path)]
+    data = without_replaced(location, visible)
+    kept = {info.path for info in data}
+    left = [info for info in visible if info.path not in kept]
+    return data, [*left, *filter(is_scratch, files)]
+
+
+def without_replaced(location: Location, files: Sequence[FileInfo]) -> list[FileInfo]:
+    """Leave out the files that the main object of their folder replaced.
+
+    Args:
+        location: location of the table.
+        files: files of it, by path.
+    """
+    if not location.remote:
+        return list(files)
+    sizes = Counter(map(_folder, files))
+    mains = [info for info in files if info.base_name == MAIN and sizes[_folder(info)] > 1]
+    if not mains:
+        return list(files)
+    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="probclass-footer") as pool:
+        lists = list(pool.map(lambda info: _replaced_by(location, info), mains))
+    replaced = {state for states in lists for state in states}
+    return [info for info in files if file_state(location, info) not in replaced]
+
+
+def _folder(info: FileInfo) -> str:
+    return str(info.path).rpartition("/")[0]
+
+
+def _replaced_by(location: Location, info: FileInfo) -> Iterable[str]:
+    try:
+        footer = retry(lambda: pq.read_metadata(info.path, filesystem=location.filesystem))
+        return list(json.loads((footer.metadata or {}).get(REPLACED_KEY.encode(), b"[]")))
+    except (OSError, pa.ArrowException, ValueError):
+        return ()  # whoever reads the file will report it
+
+
+def refuse_logs(location: Location, folders: Collection[str]) -> None:
+    """Refuse a table whose rows do not follow from a listing.
+
+    Args:
+        location: location of the table.
+        folders: names of folders in it.
+
+    Raises:
+        TableMismatchError: if one of them is a log of Delta, or has manifests as those that early
+            versions of probclass wrote on object stores.
+    """
+    if DELTA_LOG in folders:
+        raise TableMismatchError(
+            f"{location.uri} is a Delta table; name its format: "
+            f"TableRef({location.uri!r}, format='delta')."
+        )
+    if MANIFESTS in folders:
+        raise TableMismatchError(
+            f"{location.uri} has manifests in {MANIFESTS!r}, as an earlier probclass wrote them, "
+            "and cannot be read any more; remove the directory and score it again, or score to "
+            "another one."
+        )
+
+
+def _refuse_loops(entries: Sequence[FileInfo]) -> None:
+    """Refuse a link to a folder that contains it: its files would be listed again and again.
+
+    Raises:
+        TableError: if there is one.
+    """
+    for info in entries:
+        link = Path(info.path)
+        if info.type == FileType.Directory and link.is_symlink():
+            target = link.resolve()
+            if any(folder.resolve() == target for folder in link.parents):
+                raise TableError(f"{link} is a link to {target}, which contains it; remove it.")
+
+
+def _is_visible(path: str) -> bool:
+    return not any(part.startswith(("_", ".")) for part in path.split("/"))

@@ -1,0 +1,337 @@
+"""Count what readers of a bare directory see while its partitions are replaced on an object store.
+
+PYTHONPATH=.:tests python tests/tables/bare_readers.py WAY [--store s3] [--replacements 250]
+
+Four partitions of several row groups are replaced in a loop, and a quarter of the writers is killed
+at a random instant. Meanwhile other processes read all four in a loop, by listing the directory.
+Every value says which replacement wrote it, so that each partition read is one of these:
+
+- whole: all rows of one replacement, and nothing else
+- doubles: all rows of more than one replacement
+- mixture: some rows or columns of one replacement, and some of another
+- missing: too few rows
+- error: the library raised an error
+
+``make servers`` installs the servers. DuckDB reads S3 if its extension httpfs can be loaded, from
+the path ``HTTPFS`` if that is set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import io
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from buckets import KINDS, SECRET, Bucket
+from servers import SERVERS_BY_KIND
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+PARTITIONS = 4
+KILLED = 0.25
+TABLE = "table"
+
+Replace = Callable[["ObjectStore", str, pa.Table], None]
+
+
+def rows_of(version: int, count: int) -> pa.Table:
+    """The rows of a replacement, all values of which name it."""
+    noise = np.random.default_rng(version).random(count)
+    return pa.table(
+        {
+            "version": np.full(count, version),
+            "rows": np.full(count, count),
+            "p_low": version + noise,
+            "label": [f"{version:06d}"] * count,
+            "p_high": version + noise[::-1],
+        }
+    )
+
+
+def kind_of(found: pa.Table) -> str:
+    """What a reading of one partition is; see above."""
+    versions = np.asarray(found["version"])
+    if not len(versions):
+        return "missing"
+    named = [np.floor(np.asarray(found[name])) for name in ("p_low", "p_high")]
+    named.append(np.asarray(found["label"].cast(pa.int64())))
+    if not all(np.array_equal(other, versions) for other in named):
+        return "mixture"
+    counts = {int(version): int((versions == version).sum()) for version in set(versions)}
+    expected = {v: int(np.asarray(found["rows"])[versions == v][0]) for v in counts}
+    if counts != expected:
+        return "mixture" if len(counts) > 1 else "missing"
+    for version, count in counts.items():
+        low = np.sort(np.asarray(found["p_low"])[versions == version])
+        if not np.array_equal(low, np.sort(np.asarray(rows_of(version, count)["p_low"]))):
+            return "mixture"
+    return "whole" if len(counts) == 1 else "doubles"
+
+
+# Ways to replace a partition.
+
+
+def in_place(store: ObjectStore, folder: str, rows: pa.Table, codec: str = "snappy") -> None:
+    """Overwrite the one object of the partition, by a conditional PUT."""
+    import obstore
+
+    path = f"{folder}/part-0.parquet"
+    obstore.put(store, path, _bytes(rows, codec), mode=_seen(store, path))
+
+
+def new_name(store: ObjectStore, folder: str, rows: pa.Table) -> None:
+    """Put an object of another name that says what it replaces, and delete that."""
+    import obstore
+
+    before = _names(store, folder)
+    attributes = {"replaces": json.dumps(before)}
+    name = f"{folder}/part-{uuid.uuid4().hex}.parquet"
+    obstore.put(store, name, _bytes(rows), attributes=attributes)
+    for other in before:
+        obstore.delete(store, other)
+
+
+def manifest(store: ObjectStore, folder: str, rows: pa.Table) -> None:
+    """Put an object of another name, then a manifest that names it, and delete the old object."""
+    import obstore
+
+    path = f"{TABLE}/_commits/{folder.rpartition('/')[2]}.json"
+    seen, before = _seen(store, path), _names(store, folder)
+    name = f"{folder}/part-{uuid.uuid4().hex}.parquet"
+    obstore.put(store, name, _bytes(rows))
+    record = {"files": [name], "replaced": before}
+    obstore.put(store, path, json.dumps(record).encode(), mode=seen)
+    for other in before:
+        obstore.delete(store, other)
+
+
+WAYS: dict[str, Replace | None] = {
+    "probclass": None,  # as a scoring commits; needs no store of its own
+    "in-place": in_place,
+    "in-place-uncompressed": functools.partial(in_place, codec="none"),
+    "new-name": new_name,
+    "manifest": manifest,
+}
+
+
+def by_probclass(bucket: Bucket, partition: int, rows: pa.Table) -> None:
+    """Replace a partition by the sink of probclass."""
+    from probclass_core.io.open import open_sink
+
+    sink = open_sink(bucket.at(TABLE), {"p": partition})
+    commit = {"commit_id": f"{rows['version'][0].as_py():032x}"}
+    with sink.stage(rows.schema, commit) as staged:
+        (part,) = staged.parts(1)
+        with closing(part):
+            for batch in rows.to_batches(max_chunksize=20_000):
+                part.write(batch)
+            part.finish()
+        staged.publish()
+
+
+def _bytes(rows: pa.Table, codec: str = "snappy") -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(
+        *(rows, stream),
+        row_group_size=20_000,
+        compression=codec,
+        use_dictionary=codec != "none",
+        write_page_checksum=True,
+    )
+    return stream.getvalue()
+
+
+def _seen(store: ObjectStore, path: str) -> Any:
+    import obstore
+
+    try:
+        found = obstore.head(store, path)
+    except FileNotFoundError:
+        return "create"
+    return {"e_tag": found["e_tag"], "version": found["version"]}
+
+
+def _names(store: ObjectStore, folder: str) -> list[str]:
+    import obstore
+
+    return [found["path"] for found in obstore.list(store, folder).collect()]
+
+
+def _store(bucket: Bucket) -> Any:
+    from probclass_core.io.filesystem import open_location
+
+    conditional = open_location(bucket.at(TABLE).uri, bucket.options).conditional
+    assert conditional is not None
+    return conditional._store
+
+
+# Readers.
+
+
+def pyarrow(bucket: Bucket) -> pa.Table:
+    """Read by a dataset."""
+    path, files = f"{bucket.name}/{TABLE}", bucket.filesystem
+    return ds.dataset(path, filesystem=files, partitioning="hive", format="parquet").to_table()
+
+
+def polars(bucket: Bucket) -> pa.Table:
+    """Read by a scan."""
+    import polars as pl
+
+    options = bucket.delta_options_at(bucket.endpoint)
+    if bucket.scheme == "gs":
+        options = {"base_url": bucket.endpoint, "skip_signature": "true", "allow_http": "true"}
+    uri = f"{bucket.scheme}://{bucket.name}/{TABLE}/*/*.parquet"
+    frame = pl.scan_parquet(uri, storage_options=options, hive_partitioning=True)
+    return frame.collect().to_arrow()
+
+
+def duckdb(bucket: Bucket) -> pa.Table:
+    """Read by SQL; only S3."""
+    if bucket.scheme != "s3":
+        raise NotImplementedError("httpfs reads S3")
+    pattern = f"s3://{bucket.name}/{TABLE}/*/*.parquet"
+    query = "from read_parquet($1, hive_partitioning = true)"
+    return (
+        _duckdb(bucket.endpoint.partition("://")[2]).sql(query, params=[pattern]).to_arrow_table()
+    )
+
+
+@functools.cache
+def _duckdb(endpoint: str) -> Any:
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.load_extension(os.environ.get("HTTPFS", "httpfs"))
+    connection.execute(
+        f"create secret (type s3, key_id 'tester', secret '{SECRET}', region 'us-east-1', "
+        f"endpoint '{endpoint}', use_ssl false, url_style 'path')"
+    )
+    return connection
+
+
+def probclass(bucket: Bucket) -> pa.Table:
+    """Read by a plan."""
+    import probclass_core as pc
+
+    plan = pc.open_table(bucket.at(TABLE)).plan()
+    return pa.Table.from_batches(plan.batches(), plan.schema)
+
+
+READERS = (pyarrow, duckdb, polars, probclass)
+
+
+def read_on(reader: Callable[[Bucket], pa.Table], bucket: Bucket, stop: Any, results: Any) -> None:
+    """Read all partitions until it is stopped, and count the kinds of what was read."""
+    kinds: Counter[str] = Counter()
+    while not stop.is_set():
+        try:
+            found = reader(bucket)
+        except (KeyboardInterrupt, SystemExit, NotImplementedError):
+            break
+        except BaseException:  # Polars panics, which is not an Exception
+            kinds["error"] += PARTITIONS
+            continue
+        for partition in range(PARTITIONS):
+            kinds[kind_of(found.filter(ds.field("p") == partition))] += 1
+    results.put((reader.__name__, dict(kinds)))
+
+
+def write_on(way: str, bucket: Bucket, count: int, *, same_rows: bool, pause: float) -> int:
+    """Make each partition, or replace them in turn in child processes, and return the kills."""
+    random_numbers = random.Random(count)
+    kills, seconds = 0, 0.3
+    for version in range(1, PARTITIONS + 1) if count == 0 else range(5, count + 5):
+        rows = rows_of(version, 60_000 + (0 if same_rows else 1_000 * (version % 37)))
+        time.sleep(random_numbers.uniform(0, pause))
+        began, child = time.monotonic(), os.fork()
+        if child == 0:
+            replace, partition = WAYS[way], version % PARTITIONS
+            if replace is None:
+                by_probclass(bucket, partition, rows)
+            else:
+                replace(_store(bucket), f"{TABLE}/p={partition}", rows)
+            os._exit(0)
+        if count and random_numbers.random() < KILLED:
+            time.sleep(random_numbers.uniform(0, seconds))
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        kills += os.WIFSIGNALED(status)
+        seconds = 0.8 * seconds + 0.2 * (time.monotonic() - began)
+    return kills
+
+
+def count_readings(
+    way: str, bucket: Bucket, replacements: int, *, same_rows: bool, pause: float
+) -> tuple[int, dict[str, dict[str, int]]]:
+    """Replace and read at the same time.
+
+    Returns:
+        The number of writers killed, and by reader how many partitions of each kind it read.
+    """
+    write = functools.partial(write_on, way, bucket, same_rows=same_rows, pause=pause)
+    context = multiprocessing.get_context("spawn")  # the writers fork, so no client is opened here
+    stop, results = context.Event(), context.Queue()
+    write(0)
+    readers = [context.Process(target=read_on, args=(r, bucket, stop, results)) for r in READERS]
+    for reader in readers:
+        reader.start()
+    kills = write(replacements)
+    stop.set()
+    found = dict(results.get(timeout=300) for _ in readers)
+    for reader in readers:
+        reader.join()
+    return kills, found
+
+
+def make_bucket(bucket: Bucket) -> None:
+    """Make a bucket, in a process of its own."""
+    bucket.make()
+
+
+def main() -> None:
+    """Print the counts of one way as JSON."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("way", choices=WAYS)
+    parser.add_argument("--store", choices=KINDS, default="s3")
+    parser.add_argument("--replacements", type=int, default=250)
+    parser.add_argument("--same-rows", action="store_true", help="as if scored by another model")
+    parser.add_argument("--pause", type=float, default=0.3, help="longest, in seconds")
+    given = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        SERVERS_BY_KIND[given.store](Path(folder)) as port,
+    ):
+        bucket = KINDS[given.store](f"bare-{uuid.uuid4().hex[:12]}", f"http://127.0.0.1:{port}")
+        maker = multiprocessing.get_context("spawn").Process(target=make_bucket, args=(bucket,))
+        maker.start()
+        maker.join()
+        kills, found = count_readings(
+            *(given.way, bucket, given.replacements),
+            same_rows=given.same_rows,
+            pause=given.pause,
+        )
+    sys.stdout.write(json.dumps({**vars(given), "killed": kills, "read": found}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
