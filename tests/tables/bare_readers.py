@@ -240,7 +240,9 @@ def probclass(bucket: Bucket) -> pa.Table:
 READERS = (pyarrow, duckdb, polars, probclass)
 
 
-def read_on(reader: Callable[[Bucket], pa.Table], bucket: Bucket, stop: Any, results: Any) -> None:
+def read_on(
+    reader: Callable[[Bucket], pa.Table], bucket: Bucket, began: Any, stop: Any, results: Any
+) -> None:
     """Read all partitions until it is stopped, and count the kinds of what was read."""
     kinds: Counter[str] = Counter()
     while not stop.is_set():
@@ -251,6 +253,8 @@ def read_on(reader: Callable[[Bucket], pa.Table], bucket: Bucket, stop: Any, res
         except BaseException:  # Polars panics, which is not an Exception
             kinds["error"] += PARTITIONS
             continue
+        finally:
+            began.release()
         for partition in range(PARTITIONS):
             kinds[kind_of(found.filter(ds.field("p") == partition))] += 1
     results.put((reader.__name__, dict(kinds)))
@@ -290,11 +294,13 @@ def count_readings(
     """
     write = functools.partial(write_on, way, bucket, same_rows=same_rows, pause=pause)
     context = multiprocessing.get_context("spawn")  # the writers fork, so no client is opened here
-    stop, results = context.Event(), context.Queue()
+    began, stop, results = context.Semaphore(0), context.Event(), context.Queue()
     write(0)
-    readers = [context.Process(target=read_on, args=(r, bucket, stop, results)) for r in READERS]
+    shared = (bucket, began, stop, results)
+    readers = [context.Process(target=read_on, args=(reader, *shared)) for reader in READERS]
     for reader in readers:
         reader.start()
+        began.acquire()
     kills = write(replacements)
     stop.set()
     found = dict(results.get(timeout=300) for _ in readers)
