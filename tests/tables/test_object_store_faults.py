@@ -180,7 +180,7 @@ def test_permanent_errors_are_not_retried(
         began = time.monotonic()
         with pytest.raises(pc.TableError, match=message) as caught:
             action()
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 60
         assert "\n" not in str(caught.value)
     assert len(proxy.requests) < 6, "refused requests were retried"
 
