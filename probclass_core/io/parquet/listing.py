@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.errors import TableError, TableMismatchError
+from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import file_state
 from probclass_core.io.filesystem import Location, is_file, is_scratch
-from probclass_core.io.retry import retry
+from probclass_core.io.retry import is_transient, retry
 
 MAIN = "part-0.parquet"
 REPLACED_KEY = "probclass.replaced"
@@ -84,11 +85,14 @@ def _folder(info: FileInfo) -> str:
 
 
 def _replaced_by(location: Location, info: FileInfo) -> Iterable[str]:
-    try:
-        footer = retry(lambda: pq.read_metadata(info.path, filesystem=location.filesystem))
-        return list(json.loads((footer.metadata or {}).get(REPLACED_KEY.encode(), b"[]")))
-    except (OSError, pa.ArrowException, ValueError):
-        return ()  # whoever reads the file will report it
+    with translate_read_errors(location.uri):
+        try:
+            footer = retry(lambda: pq.read_metadata(info.path, filesystem=location.filesystem))
+            return list(json.loads((footer.metadata or {}).get(REPLACED_KEY.encode(), b"[]")))
+        except (OSError, pa.ArrowException, ValueError) as error:
+            if isinstance(error, OSError) and is_transient(error):
+                raise  # once it can be read again, replaced rows would count
+            return ()  # whoever reads the file will report it
 
 
 def refuse_logs(location: Location, folders: Collection[str]) -> None:
