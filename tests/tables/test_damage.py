@@ -177,12 +177,6 @@ def test_a_source_file_deleted_while_it_is_scored(folder: Path, name: str) -> No
     assert not unknown_files(folder, name)
 
 
-def test_a_damaged_source_leaves_the_scored_table_unchanged(folder: Path, name: str) -> None:
-    source = replace_new(folder)
-    source.write_bytes(DAMAGES["truncated"](source.read_bytes()))
-    assert re.search(r"cannot read .*rows\.parquet", scoring_error(folder, name))
-
-
 def test_a_flipped_bit_in_a_page_is_never_read_as_another_value(folder: Path, name: str) -> None:
     path = data_file(folder, name)
     content, expected, footer = (

@@ -39,11 +39,6 @@ def test_a_format_prefix_before_a_path_is_refused(lake: DeltaLake, tmp_path: Pat
     assert pc.inspect_table(f"{tmp_path}/delta+/scored").format == "parquet"
 
 
-def test_a_version_that_does_not_exist_yet_is_refused(lake: DeltaLake, tmp_path: Path) -> None:
-    with pytest.raises(pc.TableError, match="has no version 7; the newest is 0"):
-        pc.open_table(pc.TableRef(str(tmp_path / "lake"), version=7))
-
-
 def test_compacted_rows_are_not_appended_again(
     model: pc.Model, arrives: Arrives, tmp_path: Path
 ) -> None:

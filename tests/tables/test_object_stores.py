@@ -1,6 +1,6 @@
 """Tables and model stores on servers of object stores behave as on a local disk.
 
-The laws of a sink are tested with every store and format in `test_sink_contract`.
+The laws of a sink are tested with every store and format in `test_sink_laws`.
 """
 
 from __future__ import annotations

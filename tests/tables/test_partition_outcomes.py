@@ -197,9 +197,12 @@ def test_a_stale_partition_says_what_changed(model: pc.Model, lake: Path, tmp_pa
     assert pc.score(other, lake, sink, partition=pc.Partitions(limit=3)).counts["pending"] == 1
 
 
+@pytest.mark.parametrize("overwrite", ["partition", "append"])
 def test_a_call_that_is_stopped_is_completed_by_the_next_one(
-    model: pc.Model, lake: Path, tmp_path: Path
+    backend: Backend, model: pc.Model, lake: Path, overwrite: str
 ) -> None:
+    sink, options = backend.ref("scored"), {"overwrite": overwrite}
+
     class Stopped(Exception):
         pass
 
@@ -209,10 +212,10 @@ def test_a_call_that_is_stopped_is_completed_by_the_next_one(
             raise Stopped
 
     with pytest.raises(Stopped):
-        pc.score(model, lake, tmp_path / "scored", progress=stop)
-    report = pc.score(model, lake, tmp_path / "scored")
+        pc.score(model, lake, sink, options=options, progress=stop)
+    assert pc.clean_table(sink, older_than=timedelta(0)) == []
+    report = pc.score(model, lake, sink, options=options)
     assert (names(report.unchanged), names(report.scored)) == (MONTHS[:2], MONTHS[2:])
-    assert pc.clean_table(tmp_path / "scored", older_than=timedelta(0)) == []
 
 
 def test_partitions_without_rows_are_no_failure(
@@ -291,8 +294,10 @@ def test_text_that_looks_like_numbers_is_the_same_partition(
     assert report.counts["removed"] == 0
 
 
-def test_a_table_without_partitions_and_rows_in_memory(model: pc.Model, tmp_path: Path) -> None:
-    sink = tmp_path / "scored"
+def test_a_table_without_partitions_and_rows_in_memory(
+    backend: Backend, model: pc.Model, tmp_path: Path
+) -> None:
+    sink = backend.ref("scored")
     assert pc.score(model, rows("2014-01"), sink).counts["scored"] == 1
     again = pc.score(model, rows("2014-01"), sink)
     assert [one.reasons for one in again.scored] == [("input",)], "memory has no identity"

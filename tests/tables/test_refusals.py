@@ -158,20 +158,6 @@ def test_a_source_without_rows_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "scored").exists()
 
 
-def test_an_invalid_row_leaves_the_old_partition(tmp_path: Path) -> None:
-    lake, sink = write_lake(tmp_path / "lake", "2014-01"), tmp_path / "scored"
-    pc.score(model(), lake, sink)
-    before = contents(sink)
-    invalid = rows_of(2)
-    infinite = pa.array([0.0] * 39 + [float("inf")])
-    index = invalid.column_names.index("y")
-    write_rows(lake / "month=2014-01", invalid.set_column(index, "y", infinite))
-    with pytest.raises(pc.DataError, match="'y' contains 1 infinite value"):
-        pc.score(model(), lake, sink)
-    assert contents(sink) == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake", "scored"]
-
-
 def test_a_table_in_a_read_only_directory_is_written(tmp_path: Path) -> None:
     make_readable(tmp_path)
     lake, sink = lake_in(tmp_path), tmp_path / "scored"

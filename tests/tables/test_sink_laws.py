@@ -26,8 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 _LOGS = ("delta on ", "iceberg on ")
 
 
-@everywhere
-class TestPartitionedFormats(SinkLaws):
+class Formats(SinkLaws):
     """Parquet, Delta and Iceberg; writers of theirs are killed in test_kills.py."""
 
     kills = 0
@@ -38,7 +37,7 @@ class TestPartitionedFormats(SinkLaws):
         # catalog of Iceberg.
         lacks = {"polars"} if request.node.callspec.params["backend"].startswith(_LOGS) else set()
         self.others = {name: backend.others[name] for name in backend.others.keys() - lacks}
-        type(self).refuses_second = backend.name in ("delta", "iceberg")
+        type(self).refuses_second = backend.name not in ("parquet", "object store")
 
     @pytest.fixture
     def ref(self, backend: Backend) -> pc.TableRef:
@@ -46,6 +45,15 @@ class TestPartitionedFormats(SinkLaws):
 
     def readers(self, ref: pc.TableRef) -> Mapping[str, Reader]:
         return {name: partial(read, "scored") for name, read in self.others.items()}
+
+
+@everywhere
+class TestPartitionedFormats(Formats):
+    """On local disks and on servers of object stores."""
+
+
+class TestFormatsWithoutPartitions(Formats):
+    partitioned = removes = False
 
 
 class TestParquetFile(SinkLaws):

@@ -91,16 +91,6 @@ def test_the_files_of_a_scored_table_are_inspected(
     assert inspection.files.statistics_coverage == 1.0
 
 
-def test_a_table_without_partitions_is_replaced_as_a_whole(
-    backend: Backend, model: pc.Model, arrives: Arrives
-) -> None:
-    source, sink = arrives("rows"), backend.ref("scored")
-    assert pc.score(model, source, sink).rows == 40
-    assert pc.score(model, source, sink).counts["unchanged"] == 1
-    assert pc.score(model, arrives("rows", "2014-02", size=5), sink).rows == 5
-    assert backend.xs("scored") == FEBRUARY_ROWS[:5]
-
-
 def test_partitions_by_dates_numbers_texts_and_nulls(
     backend: Backend, model: pc.Model, tmp_path: Path
 ) -> None:
@@ -152,7 +142,6 @@ def test_a_partition_value_of_another_type_than_the_table_has(
 # Appending rows.
 
 
-@everywhere
 def test_each_input_is_appended_once(backend: Backend, model: pc.Model, arrives: Arrives) -> None:
     first, second = arrives("first"), arrives("second", start=100.0, size=3)
     sink, later = backend.ref("scored"), [("2014-01", 100.0 + x) for x in range(3)]
@@ -174,20 +163,6 @@ def test_each_input_is_appended_once(backend: Backend, model: pc.Model, arrives:
     assert no_leftovers(sink)
 
 
-def test_a_table_without_partitions_is_appended_to_as_a_whole(
-    backend: Backend, model: pc.Model, arrives: Arrives
-) -> None:
-    first, second = arrives("first"), arrives("second", "2014-02")
-    for _ in range(2):
-        for source in (first, second):
-            report = append(
-                model, source, backend.ref("scored"), options={"columns": ["x", "month"]}
-            )
-            assert (report.rows, report.partitions[0].partition) == (40, {})
-        assert backend.xs("scored") == [*JANUARY_ROWS, *FEBRUARY_ROWS]
-    assert report.counts["unchanged"] == 1
-
-
 def test_each_partition_of_a_source_is_appended_once(
     backend: Backend, model: pc.Model, tmp_path: Path
 ) -> None:
@@ -202,37 +177,6 @@ def test_each_partition_of_a_source_is_appended_once(
     assert backend.xs("scored") == sorted(2 * [*JANUARY_ROWS, *FEBRUARY_ROWS])
 
 
-def test_another_model_appends_its_own_rows(backend: Backend, arrives: Arrives) -> None:
-    first, second = pc.fit(rows("2014-01"), spec()), pc.fit(rows("2014-01", 30), spec())
-    source, sink = arrives("rows"), backend.ref("scored")
-    for model in (first, second, first, second):
-        append(model, source, sink, partition=JANUARY)
-    ids = backend.read("scored")["model_id"].to_pylist()
-    assert {model_id: ids.count(model_id) for model_id in ids} == {first.id: 40, second.id: 40}
-
-
-@everywhere
-def test_a_replacement_replaces_appended_rows_too(
-    backend: Backend, model: pc.Model, arrives: Arrives
-) -> None:
-    sink = backend.ref("scored")
-    sources = [arrives(name, start=start) for name, start in (("a", 0.0), ("b", 100.0))]
-    for source in sources:
-        append(model, source, sink, partition=JANUARY)
-    # The partition has the rows of two commits, so it is not what this scoring would write.
-    report = append(model, sources[0], sink, partition=JANUARY, options={"overwrite": "partition"})
-    assert (report.rows, report.counts["unchanged"]) == (40, 0)
-    assert backend.xs("scored") == JANUARY_ROWS
-    assert append(model, sources[0], sink, partition=JANUARY).counts["unchanged"] == 1
-    # The rows of the second commit were replaced, so they can be appended again.
-    for _ in range(2):
-        again = append(model, sources[1], sink, partition=JANUARY)
-    assert again.counts["unchanged"] == 1
-    assert backend.xs("scored") == [*JANUARY_ROWS, *(("2014-01", 100.0 + x) for x in range(40))]
-    with pytest.raises(pc.TableError, match="was made from other inputs"):
-        append(model, arrives("c"), sink, partition=JANUARY, options={"overwrite": "never"})
-
-
 @everywhere
 def test_rows_of_other_writers_stay(backend: Backend, model: pc.Model, arrives: Arrives) -> None:
     append(model, arrives("first"), backend.ref("twin"), partition=JANUARY)
@@ -245,6 +189,8 @@ def test_rows_of_other_writers_stay(backend: Backend, model: pc.Model, arrives: 
     assert backend.xs("scored") == [*JANUARY_ROWS, *later]
     # The partition also has the rows of the other writer, so it is not what this scoring writes.
     sink = backend.ref("scored")
+    with pytest.raises(pc.TableError, match="was made from other inputs"):
+        append(model, more, sink, partition=JANUARY, options={"overwrite": "never"})
     report = append(model, more, sink, partition=JANUARY, options={"overwrite": "partition"})
     assert report.counts["unchanged"] == 0
     assert backend.xs("scored") == later
@@ -354,33 +300,3 @@ def test_rows_outside_the_partition_are_refused(
     with pytest.raises(pc.TableError, match=message):
         pc.score(model, LeakyTable(both), backend.ref("scored"), **options)
     assert backend.xs("scored") == JANUARY_ROWS
-
-
-@everywhere
-@pytest.mark.parametrize(
-    ("partition", "overwrite"), [(JANUARY, "append"), (JANUARY, "partition"), (FEBRUARY, "append")]
-)
-def test_an_interrupted_scoring_changes_nothing(
-    backend: Backend, model: pc.Model, arrives: Arrives, partition: Any, overwrite: str
-) -> None:
-    append(model, arrives("first"), backend.ref("scored"), partition=JANUARY)
-
-    def interrupt(done: int, total: int | None) -> None:
-        """Even in the last call, when all rows are staged and the commit is next."""
-        if done == total:
-            calls.append(done)
-            if len(calls) == 2:
-                raise KeyboardInterrupt
-
-    calls: list[int] = []
-
-    with pytest.raises(KeyboardInterrupt):
-        append(
-            *(model, arrives("second", partition["month"]), backend.ref("scored")),
-            partition=partition,
-            options={"overwrite": overwrite},
-            progress=interrupt,
-        )
-    assert backend.xs("scored") == JANUARY_ROWS
-    assert len(backend.commits("scored")) == 1
-    assert no_leftovers(backend.ref("scored"))
