@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 from airflow.sdk import Asset
 
@@ -107,20 +105,8 @@ def test_scoring_resolves_the_alias_once_and_reports(
     assert scored.column_names[:3] == ["time", "air", "prediction"]
     assert "posterior" in scored.column_names
     assert set(scored["model_id"].to_pylist()) == {champion.id}
-
-
-def test_a_month_is_appended_once_with_the_id_of_its_run(
-    run: Any, lake: str, trained: pc.ModelStore, tmp_path: Path
-) -> None:
-    fields = {"source": lake, "store": trained.uri, "model": "air@champion"}
-    append = {**fields, "sink": str(tmp_path / "scored"), "options": {"overwrite": "append"}}
-    first, again = (run(ProbClassScoreOperator, **append, partition=FEBRUARY) for _ in range(2))
-    assert (first.result["scored"], again.result["unchanged"]) == (1, 1)
-    assert again.result["rows"] == 28 * 24
-    [file] = (tmp_path / "scored" / "month=2013-02").glob("part-*.parquet")
-    record = json.loads(pq.read_metadata(file).metadata[b"probclass.commit"])
-    assert record["provenance"]["airflow"]["run_id"].startswith("manual__")
-    assert record["model_id"] == trained.resolve("air@champion").id
+    [commit] = pc.commits(sink)
+    assert commit["provenance"]["airflow"]["run_id"].startswith("manual__")
 
 
 def test_progress_is_logged_at_intervals(

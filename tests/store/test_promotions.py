@@ -280,16 +280,6 @@ def test_a_rollback_from_an_expected_version_happens_once(
     assert [entry.action for entry in store.history("air")].count("rolled_back") == 1
 
 
-def test_a_promotion_expects_what_the_alias_names_even_if_it_is_the_same_version(
-    store: ModelStore, versions: list[ModelVersion]
-) -> None:
-    first, second, *_ = versions
-    store.promote("air", second, "champion")
-    with pytest.raises(StoreError, match="not the expected version"):
-        store.promote("air", second, "champion", expected=first)
-    assert store.promote("air", second, "champion", expected=second).id == second.id
-
-
 @pytest.mark.parametrize(
     ("gate", "gain", "error", "reason"),
     [

@@ -14,7 +14,6 @@ import pytest
 from permissions import as_nobody, make_readable
 from sample_models import SampleModel
 
-from probclass_core.arrow.bundle import FORMAT_VERSION
 from probclass_core.errors import StoreError
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.references import ModelVersion
@@ -81,16 +80,6 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     },
     **{f"no {name}": (name, Path.unlink, f"file '{name}' is missing") for name in TABLES},
     "a folder in place of a table": (TABLES[0], replace_by_folder, f"cannot read .*{TABLES[0]}"),
-    "an edited manifest": (
-        MANIFEST,
-        partial(edit, content={"spec": {"label": "water"}}),
-        "the manifest was edited",
-    ),
-    "a newer format": (
-        MANIFEST,
-        partial(edit, format_version=FORMAT_VERSION + 1, content="new"),
-        r"in format 2; this release reads format 1; upgrade probclass\.$",
-    ),
     "an alias outside its model": (
         "../aliases/champion.json",
         partial(edit, id="../../secret"),

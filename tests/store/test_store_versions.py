@@ -105,7 +105,7 @@ def test_a_version_is_promoted_only_in_place_of_the_expected_one(store: ModelSto
         store.promote("air", third, "champion", expected=first.ref)
     with pytest.raises(StoreError, match="promoted by another process"):
         store.promote("air", second, "champion", expected=first)  # whoever promoted it before
-    assert store.promote("air", second, "champion").id == second.id
+    assert store.promote("air", second, "champion", expected=second).id == second.id
     assert store.resolve("air@champion") == second
 
 
