@@ -46,12 +46,11 @@ class Scorer:
         *,
         at: int | None = None,
         after: float | None = None,
-    ) -> tuple[float | None, str]:
+    ) -> tuple[float | None, int | None]:
         """Score a lake, and kill the scoring at a step or after some seconds.
 
         Returns:
-            The seconds it took, or None if it was killed; and the step it was killed at, or the
-            number of steps it passed.
+            The seconds it took and the number of its steps, both None if it was killed.
         """
         table = {"uri": sink.uri, "format": sink.format, "options": dict(sink.options)}
         attempt = {"folder": str(folder), "sink": table, "lake": lake, "at": at, "after": after}
@@ -60,7 +59,7 @@ class Scorer:
         self.child = self._answer()
         answer = self._answer()
         self.child = None
-        return answer["seconds"], answer["last"]
+        return answer["seconds"], answer["steps"]
 
     def kill(self) -> None:
         """Kill the scoring in progress, if there is one."""

@@ -2,13 +2,12 @@
 
 Each line of the input is a JSON object with the table, the lake, and when to kill the child process
 that scores it: ``after`` some seconds, ``at`` a step, or None. The answer is the id of that process
-in one line, and then a line of JSON: how long the scoring took (null if it was killed), and the
-step it was killed at or the number of steps it passed.
+in one line, and then a line of JSON: how long the scoring took and the number of its steps, both
+null if it was killed.
 
-A step is a call that the code of a commit makes or receives, or the return from one, the first time
-that it occurs at a line of that code. There are steps before and after the staging directory, each
-row group, the close of the file, its check, the swap or the log entry, and the removal of the
-replaced files.
+Steps are those of the laws of a sink, in code that writes. There are steps before and after the
+staging directory, each row group, the close of the file, its check, the swap or the log entry, and
+the removal of the replaced files.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ from probclass_core.io.delta import sink as delta_sink  # noqa: F401
 from probclass_core.io.iceberg import sink as iceberg_sink  # noqa: F401
 from probclass_core.io.parquet import directory_sink, files, units  # noqa: F401
 from probclass_core.scoring import partition as scored_partition
+from probclass_core.testing.tables import _Steps
 
 READING = {"__init__", "dataset", "discovery", "files", "table", "units"}
 WRITING = {
@@ -48,37 +48,9 @@ WRITING = {
 }
 
 
-class Steps:
-    """A profile function that counts steps and kills the process at one of them.
-
-    Args:
-        last: number of the step to kill the process at.
-        pipe: file descriptor to which the last step is written.
-    """
-
-    def __init__(self, last: int, pipe: int) -> None:
-        self.last = last
-        self.pipe = pipe
-        self.passed: set[tuple[object, ...]] = set()
-
-    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
-        caller = frame.f_back
-        if event.startswith("c_"):
-            ours, called = frame, getattr(argument, "__qualname__", "")
-        elif frame.f_code.co_filename in WRITING or caller is None:
-            ours, called = frame, frame.f_code.co_qualname
-        else:
-            ours, called = caller, frame.f_code.co_qualname
-        if ours.f_code.co_filename not in WRITING:
-            return
-        step = (ours.f_code, ours.f_lineno, called, event)
-        if step in self.passed:
-            return
-        if len(self.passed) == self.last:
-            when = "after" if "return" in event else "before"
-            os.write(self.pipe, f"{when} {called}, in {ours.f_code.co_qualname}".encode())
-            os.kill(os.getpid(), signal.SIGKILL)
-        self.passed.add(step)
+class Steps(_Steps):
+    def _is_ours(self, frame: FrameType) -> bool:
+        return frame.f_code.co_filename in WRITING
 
 
 def say(value: object) -> None:
@@ -93,7 +65,7 @@ def attempt(
     start = time.monotonic()
     child = os.fork()
     if child == 0:
-        steps = Steps(-1 if at is None else at, write_end)
+        steps = Steps(set(), at)
         if at is not None:
             sys.setprofile(steps)
         scored_lakes.score(Path(folder), pc.TableRef(**sink), lake)
@@ -109,8 +81,9 @@ def attempt(
     if os.WIFEXITED(status) and os.WEXITSTATUS(status):
         raise ChildProcessError(f"the scoring of {lake!r} failed on its own")
     with os.fdopen(read_end) as pipe:
-        last = pipe.read()
-    say({"seconds": time.monotonic() - start if last.isdigit() else None, "last": last})
+        steps_passed = pipe.read()
+    taken = (time.monotonic() - start, int(steps_passed)) if steps_passed else (None, None)
+    say(dict(zip(("seconds", "steps"), taken, strict=True)))
 
 
 if __name__ == "__main__":

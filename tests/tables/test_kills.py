@@ -75,10 +75,11 @@ class Kills:
 
     def steps(self, lake: str) -> int:
         """Run a scoring, and return the number of its steps."""
-        _, last = self.scorer.score(self.folder, self.sink, lake, at=10**9)
+        _, steps = self.scorer.score(self.folder, self.sink, lake, at=10**9)
         self.state = STATE_AFTER[lake]
-        assert int(last) > 50
-        return int(last)
+        assert steps is not None
+        assert steps > 50
+        return steps
 
     def instants(self, count: int) -> list[float]:
         """Return random times within, and a little after, the usual time of a scoring."""
@@ -94,19 +95,19 @@ class Kills:
         """
         if self.state != "old":
             self.complete("old")
-        old, new = {"old"}, {STATE_AFTER[lake]}
-        seconds, last = self.scorer.score(self.folder, self.sink, lake, **{how: when})
+        old, new, killed = {"old"}, {STATE_AFTER[lake]}, f"killed {how} {when}"
+        seconds, _ = self.scorer.score(self.folder, self.sink, lake, **{how: when})
         found = states(self.folder, self.name)
-        assert found in ([new] if seconds else [old, new]), last
+        assert found in ([new] if seconds else [old, new]), killed
         self.counts["completed" if seconds else "killed"] += 1
         if not seconds:
             self.counts["new" if found == new else "old"] += 1
         if self.rng.random() < 0.5:
-            self.clean(last)
-            assert states(self.folder, self.name) == found, last
+            self.clean(killed)
+            assert states(self.folder, self.name) == found, killed
         self.complete(lake)
-        self.clean(last)
-        assert states(self.folder, self.name) == new, last
+        self.clean(killed)
+        assert states(self.folder, self.name) == new, killed
         return found == new
 
     def kill_each(self, lake: str, ends: Sequence[tuple[str, float]]) -> None:
@@ -117,16 +118,16 @@ class Kills:
             self.kill(lake, how, when)
         self.report()
 
-    def clean(self, last_step: str) -> None:
+    def clean(self, killed: str) -> None:
         """Clean the table, and check that only the reported leftovers are removed."""
         before = self.contents()
         leftovers = pc.clean_table(self.sink, older_than=timedelta(0))
-        assert unknown_files(self.folder, self.name) == [], last_step
+        assert unknown_files(self.folder, self.name) == [], killed
         after = self.contents()
         removed = [path for path in before if path not in after]
-        assert before == {**after, **{path: before[path] for path in removed}}, last_step
+        assert before == {**after, **{path: before[path] for path in removed}}, killed
         reported = tuple(leftover.path for leftover in leftovers)
-        assert all(str(path).startswith(reported) for path in removed), last_step
+        assert all(str(path).startswith(reported) for path in removed), killed
         self.counts["leftovers"] += len(leftovers)
 
     def contents(self) -> dict[Path, bytes]:

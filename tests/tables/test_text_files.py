@@ -416,8 +416,6 @@ def test_a_csv_sink_is_one_file_that_reads_back(tmp_path: Path, name: str, engin
     before = sink.read_bytes()
     assert pc.score(model, trips(), sink).counts["unchanged"] == 0
     assert sink.read_bytes() == before
-    pc.score(model, trips(30), sink)
-    assert read_rows(sink).num_rows == 30
 
 
 def test_a_failed_scoring_leaves_the_csv_file_as_it_was(tmp_path: Path) -> None:
