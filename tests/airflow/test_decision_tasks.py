@@ -72,7 +72,7 @@ def test_score_and_evaluate_accept_a_rule_from_a_template(
     assert scored.state == "success"
     table = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
     expected = pc.score(
-        model, lake, tmp_path / "same", partition=FEBRUARY, options=pc.ScoringOptions(decision=RULE)
+        model, lake, tmp_path / "same", partition=FEBRUARY, options={"decision": RULE}
     )
     assert scored.result["commit_id"] == expected.commit_id
     assert set(table["rejected"].to_pylist()) == {"density", "probability", None}
@@ -89,7 +89,7 @@ def test_score_and_evaluate_accept_a_rule_from_a_template(
     sink = str(tmp_path / "by_name")
     by_name = run(ProbClassScoreOperator, sink=sink, options={"decision": "{{ 'ml' }}"}, **fields)
     expected = pc.score(
-        model, lake, tmp_path / "same", partition=FEBRUARY, options=pc.ScoringOptions(decision="ml")
+        model, lake, tmp_path / "same", partition=FEBRUARY, options={"decision": "ml"}
     )
     assert by_name.result["commit_id"] == expected.commit_id
 

@@ -354,7 +354,7 @@ def test_a_backfill_scores_every_partition_once(
         home / "days",
         home / "alone",
         where=f"day >= {days[0]} and day <= {days[-1]}",
-        options=pc.ScoringOptions(columns=["time"]),
+        options={"columns": ["time"]},
         workers=1,
     )
     alone_cpu = time.process_time() - began_alone

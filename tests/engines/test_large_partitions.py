@@ -150,12 +150,7 @@ def test_a_partition_in_parts_is_committed_once_and_then_skipped(
     again = pc.score(model, lake, sink, options=pc.ScoringOptions(columns=["id"]), engine=pool)
     assert (again.rows, again.counts["unchanged"], again.commit_id) == (ROWS, 1, report.commit_id)
     fewer = pc.score(
-        model,
-        lake,
-        sink,
-        options=pc.ScoringOptions(columns=["id"]),
-        where=[("id", "<", 3000)],
-        engine=pool,
+        model, lake, sink, options={"columns": ["id"]}, where=[("id", "<", 3000)], engine=pool
     )
     assert (fewer.rows, fewer.counts["unchanged"]) == (ROWS // 2, 0)
     assert ids_in(sink) == IDS[: ROWS // 2]
@@ -233,12 +228,7 @@ def test_a_part_that_always_fails_is_named_and_nothing_is_committed(
     source = FaultyTable(lake, FILES - 1, workloads.raise_error, tmp_path / "flag")
     with pytest.raises(pc.TableError, match="scored, part 3 of 3: failed 3 times"):
         pc.score(
-            model,
-            source,
-            sink,
-            options=pc.ScoringOptions(columns=["id"]),
-            where=[("id", ">=", 0)],
-            engine=pool,
+            model, source, sink, options={"columns": ["id"]}, where=[("id", ">=", 0)], engine=pool
         )
     assert commits_and_files(sink) == before
     assert pc.clean_table(sink, older_than=timedelta(0)) == [], "nothing is left"

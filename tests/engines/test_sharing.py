@@ -65,14 +65,12 @@ def test_scored_tables_equal_those_of_threads(
     for month in range(3):
         (tmp_path / "lake" / f"month={month}").mkdir(parents=True)
         pq.write_table(rows_of(100, seed=month), tmp_path / f"lake/month={month}/0.parquet")
-    pc.score(
-        model, tmp_path / "lake", tmp_path / "threads", options=pc.ScoringOptions(columns=["c"])
-    )
+    pc.score(model, tmp_path / "lake", tmp_path / "threads", options={"columns": ["c"]})
     pc.score(
         model,
         tmp_path / "lake",
         tmp_path / "processes",
-        options=pc.ScoringOptions(columns=["c"]),
+        options={"columns": ["c"]},
         engine="processes",
     )
     digests = [workloads.file_digests(tmp_path / name) for name in ("processes", "threads")]

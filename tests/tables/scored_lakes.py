@@ -60,7 +60,7 @@ def score(folder: Path, sink: pc.TableRef, which: str) -> pc.ScoreReport:
     return pc.score(
         *(model(SEEDS[which]), folder / which, sink),
         partition=MONTH,
-        options=pc.ScoringOptions(overwrite="append" if which == "more" else "partition"),
+        options={"overwrite": "append" if which == "more" else "partition"},
         workers=1,
     )
 

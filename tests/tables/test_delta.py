@@ -69,18 +69,13 @@ def test_an_append_only_table_and_constraints_are_respected(lake: DeltaLake) -> 
     with pytest.raises(pc.TableError, match=message):
         pc.score(other, source, sink, partition=january)
     assert (
-        pc.score(
-            other, source, sink, partition=january, options=pc.ScoringOptions(overwrite="append")
-        ).rows
-        == 40
+        pc.score(other, source, sink, partition=january, options={"overwrite": "append"}).rows == 40
     )
     assert pc.score(model, source, sink, partition=february).rows == 40
     assert rows_by_month(lake.read("scored")) == {"2014-01": 80, "2014-02": 40}
     DeltaTable(sink.uri).alter.add_constraint({"small": "x < 100000"})
     with pytest.raises(pc.TableError, match=r"cannot check: 'delta\.constraints\.small'"):
-        pc.score(
-            other, source, sink, partition=february, options=pc.ScoringOptions(overwrite="append")
-        )
+        pc.score(other, source, sink, partition=february, options={"overwrite": "append"})
 
 
 def months(count: int) -> pa.Table:

@@ -46,17 +46,9 @@ def test_each_commit_is_one_version_and_a_rerun_none(lake: Lake) -> None:
 def test_refused_tables_versions_and_partitions(lake: Lake) -> None:
     model, sink = pc.fit(lake.ref("lake"), spec()), lake.ref("scored")
     source = lake.ref("lake")
-    pc.score(
-        model,
-        source,
-        sink,
-        partition={"month": "2014-01"},
-        options=pc.ScoringOptions(columns=["x"]),
-    )
+    pc.score(model, source, sink, partition={"month": "2014-01"}, options={"columns": ["x"]})
     with pytest.raises(pc.TableError, match=r"partitioned by month.* got one of kind"):
-        pc.score(
-            model, source, sink, partition={"kind": "p"}, options=pc.ScoringOptions(columns=["x"])
-        )
+        pc.score(model, source, sink, partition={"kind": "p"}, options={"columns": ["x"]})
     assert len(lake.versions("scored")) == 1
     assert len(lake.files("scored")) == 1
     with pytest.raises(pc.TableError, match="an earlier version cannot be written"):

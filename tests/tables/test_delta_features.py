@@ -164,9 +164,7 @@ def test_features_that_can_be_read_are_not_written(lake: DeltaLake, feature: str
     model = pc.fit(lake.ref("odd"), spec())
     message = rf"at version 0 uses '{feature}', which probclass cannot write"
     for action in (
-        lambda: pc.score(
-            model, lake.ref("lake"), lake.ref("odd"), options=pc.ScoringOptions(overwrite="append")
-        ),
+        lambda: pc.score(model, lake.ref("lake"), lake.ref("odd"), options={"overwrite": "append"}),
         lambda: pc.score(model, lake.ref("lake"), lake.ref("odd")),
         lambda: pc.clean_table(lake.ref("odd")),
     ):

@@ -82,10 +82,7 @@ def test_the_same_model_is_trained_and_rows_are_scored(lake: Path) -> None:
     model = pc.fit(TABLE, SPEC)
     assert pc.fit(lake, SPEC).predict_proba(TABLE) == pytest.approx(model.predict_proba(TABLE))
     report = pc.score(
-        model,
-        lake,
-        lake.parent / "scored",
-        options=pc.ScoringOptions(columns=["id", "month", "hour"]),
+        model, lake, lake.parent / "scored", options={"columns": ["id", "month", "hour"]}
     )
     assert (report.rows, len(report.partitions)) == (ROWS, 3)
     scored = read_rows(lake.parent / "scored", columns=["id", "month", "p_p"]).sort_by("id")

@@ -76,7 +76,7 @@ def test_appended_rows_have_a_health_and_verdicts_of_their_own(
             sink,
             partition=JANUARY,
             where=where,
-            options=pc.ScoringOptions(overwrite="append", watch=NULLS),
+            options={"overwrite": "append", "watch": NULLS},
         )
         expected[report.commit_id] = [verdict.to_dict() for _, verdict in report.verdicts]
         assert expected[report.commit_id]
@@ -90,9 +90,7 @@ def test_a_single_file_has_the_verdicts_on_its_rows(
 ) -> None:
     file = source / "month=2014-01/0.parquet"
     for name, watch in (("plain", False), ("scored", NULLS)):
-        report = pc.score(
-            model, file, tmp_path / f"{name}.parquet", options=pc.ScoringOptions(watch=watch)
-        )
+        report = pc.score(model, file, tmp_path / f"{name}.parquet", options={"watch": watch})
     (commit,) = pc.commits(tmp_path / "scored.parquet")
     assert commit["verdicts"] == [verdict.to_dict() for _, verdict in report.verdicts] != []
     assert commit["rows"] == 20
@@ -105,13 +103,7 @@ def test_without_watching_only_the_health_is_left_out(
     model: pc.Model, source: Path, tmp_path: Path
 ) -> None:
     reports = [
-        pc.score(
-            model,
-            source,
-            tmp_path / f"{watch}",
-            partition=FEBRUARY,
-            options=pc.ScoringOptions(watch=watch),
-        )
+        pc.score(model, source, tmp_path / f"{watch}", partition=FEBRUARY, options={"watch": watch})
         for watch in (False, True)
     ]
     assert reports[0].commit_id == reports[1].commit_id
@@ -128,13 +120,7 @@ def test_engines_estimate_the_same_shares(model: pc.Model, source: Path, tmp_pat
     """They write the same bytes, though an executor's workers measure whole partitions."""
     with ThreadPoolExecutor(2) as pool:
         for name, engine in (("threads", None), ("executor", pool), ("again", None)):
-            pc.score(
-                model,
-                source,
-                tmp_path / name,
-                options=pc.ScoringOptions(prior="estimated"),
-                engine=engine,
-            )
+            pc.score(model, source, tmp_path / name, options={"prior": "estimated"}, engine=engine)
     files = sorted(path.relative_to(tmp_path / "again") for path in tmp_path.glob("again/*/*"))
     assert len(files) == 5, "and the verdicts of January"
     for file in files:

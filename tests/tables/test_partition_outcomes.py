@@ -152,10 +152,7 @@ def test_what_concerns_all_partitions_is_refused_before_anything_is_written(
         pc.score(model, lake, sink, options=pc.ScoringOptions(overwrite="never"))
     with pytest.raises(pc.TableError, match="also has 'kind'"):
         pc.score(
-            model,
-            lake,
-            sink,
-            options=pc.ScoringOptions(columns=["x"], overwrite="append", schema="same"),
+            model, lake, sink, options={"columns": ["x"], "overwrite": "append", "schema": "same"}
         )
     assert [path.name for path in sink.glob("month=*")] == ["month=2014-03"]
 

@@ -84,8 +84,6 @@ def test_categories_of_many_files_are_read_back_from_one_file(tmp_path: Path) ->
         for tool in ("pyarrow", "pandas"):
             assert with_tool(tool, tmp_path / name)["station"].to_pylist() == written, (name, tool)
         assert (
-            pc.score(
-                model, tmp_path / name, tmp_path / "again", options=pc.ScoringOptions(columns=["x"])
-            ).rows
+            pc.score(model, tmp_path / name, tmp_path / "again", options={"columns": ["x"]}).rows
             == 200
         )

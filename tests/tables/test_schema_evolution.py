@@ -141,9 +141,7 @@ def test_the_model_is_that_of_the_same_rows_in_memory(
         pc.PartitionError, match=r"1 of 2 .*: month=2014-01: no file has column 'extra'"
     ):
         pc.score(model, ref, tmp_path / "scored")
-    report = pc.score(
-        model, ref, tmp_path / "scored", options=pc.ScoringOptions(missing_columns="warn")
-    )
+    report = pc.score(model, ref, tmp_path / "scored", options={"missing_columns": "warn"})
     assert (report.rows, len(report.partitions)) == (6, 2)
     scored = read(pc.TableRef(str(tmp_path / "scored")), "extra", "prediction")
     assert scored["extra"].to_pylist() == [None] * 4 + [10.0, 20.0]

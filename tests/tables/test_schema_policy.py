@@ -46,9 +46,7 @@ def test_a_column_added_upstream_is_added_once(
     first = pc.score(model, lake, sink)
     times = pa.array([0] * 40, pa.timestamp("us"))
     lands(lake, "2014-02", site=pa.array(["a", "b"] * 20), at=times)
-    report = pc.score(
-        model, lake, sink, partition=FEBRUARY, options=pc.ScoringOptions(overwrite=overwrite)
-    )
+    report = pc.score(model, lake, sink, partition=FEBRUARY, options={"overwrite": overwrite})
     assert report.changes.added == ("site", "at")
     assert report.to_dict()["added_columns"] == ["site", "at"]
     assert report.warnings == first.warnings == []
@@ -59,9 +57,7 @@ def test_a_column_added_upstream_is_added_once(
     assert again.commits[0]["commit_id"] == first.commit_id
     assert pc.score(model, lake, sink).counts["unchanged"] == 2
     lands(lake, "2014-03", site=pa.array(["c"] * 40), at=times)
-    later = pc.score(
-        model, lake, sink, partition=MARCH, options=pc.ScoringOptions(overwrite=overwrite)
-    )
+    later = pc.score(model, lake, sink, partition=MARCH, options={"overwrite": overwrite})
     assert (later.changes.added, later.changes.absent) == ((), ())
     happened = "added to the scored table, null in earlier rows"
     record(f"a column added, overwrite={overwrite!r}", backend.name, happened, "120 rows")
@@ -86,9 +82,7 @@ def test_the_same_columns_can_be_required(
 ) -> None:
     lands(tmp_path / "first", "2014-01")
     lands(tmp_path / "second", "2014-02", site=pa.array(["a"] * 40))
-    pc.score(
-        model, tmp_path / "first", backend.ref("scored"), options=pc.ScoringOptions(schema="same")
-    )
+    pc.score(model, tmp_path / "first", backend.ref("scored"), options={"schema": "same"})
     message = r"has no column 'site'; it has .* Add it with schema='evolve'"
     for score in (pc.score, pc.score):
         with pytest.raises(pc.TableMismatchError, match=message) as caught:
@@ -96,12 +90,7 @@ def test_the_same_columns_can_be_required(
         assert not caught.value.is_transient
     assert set(column(backend, "x")) == {"2014-01"}
     with pytest.raises(pc.SpecError, match="schema must be one of"):
-        pc.score(
-            model,
-            tmp_path / "first",
-            backend.ref("scored"),
-            options=pc.ScoringOptions(schema="merge"),
-        )  # type: ignore[arg-type]
+        pc.score(model, tmp_path / "first", backend.ref("scored"), options={"schema": "merge"})
 
 
 def test_columns_that_differ_by_case_only_are_refused(
