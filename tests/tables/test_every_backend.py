@@ -163,20 +163,6 @@ def test_each_input_is_appended_once(backend: Backend, model: pc.Model, arrives:
     assert no_leftovers(sink)
 
 
-def test_each_partition_of_a_source_is_appended_once(
-    backend: Backend, model: pc.Model, tmp_path: Path
-) -> None:
-    both = pa.concat_tables([rows("2014-01"), rows("2014-02")])
-    for lake in ("first", "second"):
-        pq.write_to_dataset(both, tmp_path / lake, partition_cols=["month"])
-    append(model, tmp_path / "first", backend.ref("scored"), partition=JANUARY)
-    report = append(model, tmp_path / "first", backend.ref("scored"))
-    assert (report.rows, report.counts["unchanged"]) == (80, 1)
-    assert append(model, tmp_path / "second", backend.ref("scored")).counts["unchanged"] == 0
-    assert append(model, tmp_path / "second", backend.ref("scored")).counts["unchanged"] == 2
-    assert backend.xs("scored") == sorted(2 * [*JANUARY_ROWS, *FEBRUARY_ROWS])
-
-
 @everywhere
 def test_rows_of_other_writers_stay(backend: Backend, model: pc.Model, arrives: Arrives) -> None:
     append(model, arrives("first"), backend.ref("twin"), partition=JANUARY)

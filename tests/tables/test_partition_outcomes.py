@@ -213,6 +213,7 @@ def test_a_call_that_is_stopped_is_completed_by_the_next_one(
     assert pc.clean_table(sink, older_than=timedelta(0)) == []
     report = pc.score(model, lake, sink, options=options)
     assert (names(report.unchanged), names(report.scored)) == (MONTHS[:2], MONTHS[2:])
+    assert rows_by_month(backend.read("scored")) == dict.fromkeys(MONTHS, 40)
 
 
 def test_partitions_without_rows_are_no_failure(
