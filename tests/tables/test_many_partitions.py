@@ -38,7 +38,7 @@ for count in (some, some, many):
     if work == "train":
         assert pc.fit(lake, spec, where=where).training["rows"] == 4 * count
     else:
-        report = pc.score(model, lake, f"{sink}-{len(peaks)}", where=where, columns=[])
+        report = pc.score(model, lake, f"{sink}-{len(peaks)}", where=where, options={"columns": []})
         assert len(report.partitions) == count
     peaks.append(peak())
 print(json.dumps(peaks))
