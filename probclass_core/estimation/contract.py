@@ -51,7 +51,7 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import counted
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import NotSupportedError, SpecError, one_of
+from probclass_core.errors import NotSupportedError, PluginError, SpecError, one_of
 from probclass_core.estimation.aggregates import DistinctRows, Sums
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.kinds.kind import Kind
@@ -281,7 +281,10 @@ class Estimator(ABC):
     @property
     def kind(self) -> Kind:
         """The kind of its statistics; one without has its own ``summarize`` and ``merge``."""
-        raise NotImplementedError(f"{type(self).__name__} has no kind of statistics.")
+        raise PluginError(
+            f"{type(self).__name__} has no statistics; return a kind of them from kind, or write "
+            "summarize and merge."
+        )
 
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
