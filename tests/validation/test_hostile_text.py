@@ -1,4 +1,4 @@
-"""Specs and conditions that were made to take forever: refused in one line, in a second."""
+"""Specs and conditions that were made to take forever: refused at once, in one line."""
 
 from __future__ import annotations
 
@@ -30,11 +30,14 @@ MERGES = "a: &a {x: 1, y: 2}\n" + "".join(
 
 @contextmanager
 def refused_at_once(message: str) -> Iterator[None]:
-    """Expect a SpecError of one short line, within a second of processor time."""
-    start = time.process_time()
+    """Expect a SpecError of one short line, within seconds of this thread's processor time.
+
+    What the texts were made for takes minutes; threads that other tests left do not count.
+    """
+    start = time.thread_time()
     with pytest.raises(pc.SpecError, match=message) as caught:
         yield
-    assert time.process_time() - start < 1.0
+    assert time.thread_time() - start < 5.0
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 1_000
 
