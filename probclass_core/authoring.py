@@ -18,8 +18,6 @@ Checks of tables that are read from a store:
     `check_parameters`, `check_row_counts`.
 Kinds of statistics, which summarize, merge and check their tables; see `Estimator.kind`:
     `TermMoments`, `JointMoments`, `Grids`, `Points`.
-Counts on a grid, which merge to the same bits in any order and in bounded memory:
-    `Histogram`, `histogram`.
 A log-likelihood as a formula, from which SQL is made:
     `Formula`, `Column`, `if_known`.
 The distribution of a column, which drift, health and plots show; see `MarginalLikelihood`:
@@ -58,7 +56,6 @@ from probclass_core.estimation.formulas import (
     Formula,
     if_known,
 )
-from probclass_core.estimation.histogram import Histogram, histogram
 from probclass_core.estimation.kinds.grids import Grids
 from probclass_core.estimation.kinds.joint_moments import JointMoments
 from probclass_core.estimation.kinds.moments import TermMoments
@@ -125,7 +122,6 @@ __all__ = [
     "FloatArray",
     "Formula",
     "Grids",
-    "Histogram",
     "HistogramDensity",
     "IntArray",
     "JointMoments",
@@ -149,7 +145,6 @@ __all__ = [
     "choice",
     "dense_arrays",
     "flag",
-    "histogram",
     "if_known",
     "known",
     "label_codes",

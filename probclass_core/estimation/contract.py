@@ -244,6 +244,8 @@ class Estimator(ABC):
     Raises:
         SpecError: if the estimator cannot model the type of a column, or an option is unknown or
             out of bounds.
+        PluginError: when a subclass with a name is defined, but neither a `kind` nor ``summarize``
+            and ``merge``.
     """
 
     name: ClassVar[str]
@@ -261,6 +263,16 @@ class Estimator(ABC):
     on_scarce: str = "pool"
     row_weight: float = 1.0
     models_nulls: bool = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if isinstance(getattr(cls, "name", None), str) and cls.kind is Estimator.kind:
+            for method in ("summarize", "merge"):
+                if getattr(cls, method) is getattr(Estimator, method):
+                    raise PluginError(
+                        f"{cls.__name__} has no statistics; return a kind of them from kind, such "
+                        f"as JointMoments(self.features.names), or write {method}."
+                    )
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         self.features = features
@@ -281,10 +293,7 @@ class Estimator(ABC):
     @property
     def kind(self) -> Kind:
         """The kind of its statistics; one without has its own ``summarize`` and ``merge``."""
-        raise PluginError(
-            f"{type(self).__name__} has no statistics; return a kind of them from kind, or write "
-            "summarize and merge."
-        )
+        raise NotImplementedError
 
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None

@@ -23,7 +23,7 @@ parameters and its check, scoring, leave-one-out, and SQL that scores and that t
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, ByClass, FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError, NotSupportedError, PluginError
+from probclass_core.errors import DataError, NotSupportedError, PluginError, StoreError
 from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.column_density import (
     BEYOND_FLOAT64,
@@ -375,6 +375,18 @@ class Counts:
         place = np.argmax(cumulated >= share * cumulated[:, -1:], axis=1)
         return np.where(self.count > 0.0, self.values[place], np.nan)
 
+    def each(self, fit: Callable[[FloatArray, FloatArray], Sequence[float]]) -> FloatArray:
+        """Parameters that a function finds for one class after another.
+
+        Args:
+            fit: from values, ascending, and their counts, above 0, to ``r`` numbers.
+
+        Returns:
+            ``(r, k)``; NaN for a class without values.
+        """
+        fits = [fit(self.values[n > 0.0], n[n > 0.0]) if n.any() else np.nan for n in self.counts]
+        return np.stack(np.broadcast_arrays(*fits), axis=-1)
+
     @property
     def of_all(self) -> Counts:
         """Those of all classes together, as of one class."""
@@ -386,7 +398,7 @@ class HistogramDensity(ColumnDensity):
 
     For what moments do not suffice: medians, quantiles, mean absolute deviations, likelihoods that
     are maximized numerically. A cell is as narrow as `cells` of them allow, so that estimates are
-    approximate for more different values.
+    approximate for more different values; `refine` may ask for another pass with more cells.
 
     Statistics: those of `Grids`.
 
@@ -394,11 +406,18 @@ class HistogramDensity(ColumnDensity):
         cells: largest number of cells of a column.
     """
 
-    cells: int = 4096
+    cells: float = 4096
+
+    def rounded(self, x: FloatArray) -> FloatArray:
+        """The values to count, such as the leading digits of large ones; by default x itself."""
+        return x
 
     @abstractmethod
     def estimate(self, h: Counts) -> Mapping[str, FloatArray]:
-        """The parameters of every class, ``(k,)``, from the counts of the values."""
+        """The parameters of every class, ``(k,)``, from the counts of the values.
+
+        Those of a class without values are NaN.
+        """
 
     @property
     def kind(self) -> Grids:
@@ -407,9 +426,18 @@ class HistogramDensity(ColumnDensity):
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        for name in self.features.names:
-            self.values(rows, name)  # refuses those outside the support
+        names = self.features.names
+        columns = {name: self.values(rows, name) for name in names}  # refuses some
+        if type(self).rounded is not HistogramDensity.rounded:
+            arrays = [self.rounded(values) for values in columns.values()]
+            rows = Rows(pa.record_batch(arrays, names))
         return super().summarize(rows, classes, weights)
+
+    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
+        super().check_statistics(statistics, classes)
+        for name, histogram, _ in self.kind.read([statistics], classes["class"].combine_chunks()):
+            if not histogram.width and not self.has_density(histogram.values).all():
+                raise StoreError(f"a value of column {name!r} is not one that {self.name} models.")
 
     @BEYOND_FLOAT64
     def fit(

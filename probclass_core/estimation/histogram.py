@@ -64,7 +64,7 @@ def histogram(
     group: IntArray,
     weights: FloatArray | None,
     groups: int,
-    cells: int,
+    cells: float,
 ) -> Histogram:
     """The histogram of rows, or of the cells of other histograms, which merges them.
 
@@ -74,7 +74,7 @@ def histogram(
         group: class of each value, ``(n,)``.
         weights: weight of each value, ``(n,)``, or None for weights of 1.
         groups: number of classes, ``k``.
-        cells: largest number of occupied cells, at least `FEWEST_CELLS`.
+        cells: largest number of occupied cells, at least `FEWEST_CELLS`; infinity for no bound.
     """
     rows = group, weights, groups, cells
     if width and (counted := _on_grid(values, _exponent(width), *rows)) is not None:
@@ -106,7 +106,7 @@ def _on_grid(
     group: IntArray,
     weights: FloatArray | None,
     groups: int,
-    cells: int,
+    cells: float,
 ) -> Histogram | None:
     """The histogram by a table of all cells of the range, or None if it has too many to count.
 
@@ -132,7 +132,7 @@ def _on_grid(
     return _joined(counts, low, exponent, cells)
 
 
-def _joined(counts: np.ndarray, low: float, exponent: int, cells: int) -> Histogram:
+def _joined(counts: np.ndarray, low: float, exponent: int, cells: float) -> Histogram:
     """The histogram of a table of counts, whose cells are joined two by two until few are occupied.
 
     Args:
@@ -153,12 +153,12 @@ def _joined(counts: np.ndarray, low: float, exponent: int, cells: int) -> Histog
     return Histogram(_edges(low, place, exponent), width, counts[:, place].astype(np.float64))
 
 
-def _some(values: FloatArray, cells: int) -> FloatArray:
+def _some(values: FloatArray, cells: float) -> FloatArray:
     """Up to twice as many values as cells, from all of them."""
     return values[:: max(-(-len(values) // (2 * cells)), 1)]
 
 
-def _width(values: FloatArray, width: float, cells: int) -> float:
+def _width(values: FloatArray, width: float, cells: float) -> float:
     """The width of the histogram of rows or cells; see `histogram`."""
     distinct = np.unique(values)
     if width:
@@ -238,7 +238,7 @@ def _scaled(values: FloatArray, exponent: int, out: FloatArray | None = None) ->
     return scaled
 
 
-def _finest(distinct: FloatArray, cells: int, too_fine: int) -> int:
+def _finest(distinct: FloatArray, cells: float, too_fine: int) -> int:
     """The smallest exponent whose grid has few enough occupied cells.
 
     Args:

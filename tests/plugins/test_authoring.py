@@ -76,6 +76,16 @@ def test_a_factory_may_be_an_address() -> None:
         assert pc.fit(TABLE, SPEC).predict({"x": [2.5]}).to_pylist() == ["a"]
 
 
+def test_an_estimator_without_statistics_is_refused_when_it_is_defined() -> None:
+    methods = {"finalize": GaussianDiagonal.finalize, "likelihood": GaussianDiagonal.likelihood}
+    with pytest.raises(pc.PluginError, match="Empty has no statistics; return a kind"):
+        type("Empty", (pc.Estimator,), {"name": "empty", **methods})
+    with pytest.raises(pc.PluginError, match="write merge"):
+        type("Half", (pc.Estimator,), {"name": "half", "summarize": lambda *_: None, **methods})
+    kind = property(lambda self: authoring.JointMoments(self.features.names))
+    type("Whole", (pc.Estimator,), {"name": "whole", "kind": kind, **methods})
+
+
 @pytest.mark.parametrize("address", ["no.such_module:Narrow", "math:Narrow", "Narrow", "math"])
 def test_an_address_without_a_factory_is_an_error(address: str) -> None:
     plugin = pc.EstimatorPlugin("narrow", address, "an estimator that is not there")

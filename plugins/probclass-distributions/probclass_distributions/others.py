@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pa_compute
 from scipy import optimize, special
 
 import probclass_core as pc
@@ -18,22 +16,19 @@ from probclass_core.authoring import (
     FINITE,
     NOT_NEGATIVE,
     POSITIVE,
-    ColumnDensity,
+    Counts,
     FloatArray,
-    Rows,
+    HistogramDensity,
     SpreadOptions,
     Terms,
-    check_row_counts,
-    label_codes,
     number,
-    sum_counts,
 )
 from probclass_distributions.special import concentration, log1p_minus, log_minus, stirling_rest
 
 _NARROW = 1e-7
 """Spread below which a beta density is fitted by its moments, which differ only by rounding."""
 
-_EXACT_BITS = 12
+_EXACT_BITS = 16
 _LEAST_SHAPE, _LARGEST_SHAPE = 1e-8, 1e6
 _LARGE = 1e3
 
@@ -148,85 +143,29 @@ class VonMises(pc.Density):
         return -2.0 * p.concentration * np.square(np.sin(half)) - scale
 
 
-class NegativeBinomial(ColumnDensity):
+class NegativeBinomial(HistogramDensity):
     """Counts that vary more than Poisson's: mean μ and shape r, variance μ + μ² / r.
 
     p(x) = Γ(x + r) / (Γ(r) x!) · (r / (r + μ))^r · (μ / (r + μ))^x. The mean is that of the rows; r
-    maximizes the likelihood of the table of counts. If the rows vary no more than a Poisson
-    distribution, r is so large that the distribution is one. A class without any event has the mean
-    of half an event in all its rows.
-
-    Statistics: class, feature, cell, count (Σ w), total (Σ w x). A cell is a count, or a range of
-    counts above 4096 that differ by less than one part in 2048.
+    maximizes the likelihood. If the rows vary no more than a Poisson distribution, r is so large
+    that the distribution is one. A class without any event has the mean of half an event in all its
+    rows. Counts above 65,536 are rounded to 16 binary digits before they are fitted.
     """
 
     name = "negative_binomial"
     support = (0.0, 2.0**53)
     whole = True
+    cells = math.inf
     parameters = {"mean": POSITIVE, "shape": POSITIVE}
 
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        super().check_statistics(statistics, classes)
-        check_row_counts(statistics, classes, ["feature"], features=self.features.names)
-        cell, count, total = (statistics[n].to_numpy() for n in ("cell", "count", "total"))
-        low, high = cell * count, cell * (1.0 + 2.0 ** (1 - _EXACT_BITS)) * count
-        within = (low * (1.0 - 1e-9) <= total) & (total <= high * (1.0 + 1e-9))
-        if not (within & self.has_density(cell) & (count > 0.0)).all():
-            raise pc.StoreError("a total is not one of the counts of its cell.")
+    def rounded(self, x: FloatArray) -> FloatArray:
+        _, exponents = np.frexp(x)
+        fine = np.exp2(np.maximum(exponents - _EXACT_BITS, 0))
+        nearest: FloatArray = np.rint(x / fine) * fine
+        return nearest
 
-    def summarize(
-        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
-    ) -> pa.Table:
-        labels = classes.dictionary_decode()
-        share = np.ones(len(rows)) if weights is None else weights
-        parts = []
-        for name in self.features.names:
-            values = self.values(rows, name)
-            known = ~np.isnan(values)
-            counts = values[known] + 0.0  # −0.0 becomes 0.0
-            _, exponents = np.frexp(counts)
-            fine = np.exp2(np.maximum(exponents - _EXACT_BITS, 0))
-            parts.append(
-                pa.table(
-                    {
-                        "class": labels.filter(pa.array(known)),
-                        "feature": pa.array([name] * len(counts), pa.string()),
-                        "cell": np.floor(counts / fine) * fine,
-                        "count": share[known],
-                        "total": share[known] * counts,
-                    }
-                )
-            )
-        return self.merge(parts)
-
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return sum_counts(tables, ["class", "feature", "cell"], ["count", "total"])
-
-    def fit(
-        self, statistics: pa.Table, classes: pa.Array, notes: list[str]
-    ) -> Mapping[str, dict[str, FloatArray]]:
-        columns = {
-            name: statistics.filter(pa_compute.equal(statistics["feature"], name))
-            for name in self.features.names
-        }
-        return {
-            name: self._fit_column(name, cells, classes, notes)
-            for name, cells in columns.items()
-            if cells.num_rows
-        }
-
-    def _fit_column(
-        self, name: str, cells: pa.Table, classes: pa.Array, notes: list[str]
-    ) -> dict[str, FloatArray]:
-        codes = label_codes(cells["class"], classes)
-        count, total = (cells[key].to_numpy() for key in ("count", "total"))
-        own = np.bincount(codes, count, len(classes)).astype(np.float64)
-        self.note("no value", name, classes, own == 0.0, notes)
-        mean, shape = np.empty(len(classes)), np.empty(len(classes))
-        for code, rows_of_class in enumerate(own):
-            rows = codes == code if rows_of_class else slice(None)
-            mean[code], shape[code] = _likeliest_negative_binomial(count[rows], total[rows])
-        return {"count": own, "mean": mean, "shape": shape}
+    def estimate(self, h: Counts) -> Mapping[str, FloatArray]:
+        return dict(zip(self.parameters, h.each(_likeliest_negative_binomial), strict=True))
 
     def log_density(self, x: Any, p: Any) -> Any:
         # As a binomial probability in the form of Loader (2000), whose terms do not cancel.
@@ -239,18 +178,18 @@ class NegativeBinomial(ColumnDensity):
         return np.where(x > 0.0, above_0, -p.shape * np.log1p(p.mean / p.shape))
 
 
-def _likeliest_negative_binomial(count: FloatArray, total: FloatArray) -> tuple[float, float]:
+def _likeliest_negative_binomial(values: FloatArray, count: FloatArray) -> tuple[float, float]:
     """Mean and shape of the rows of a table of counts.
 
     The derivative of the log-likelihood by the shape has one root if the variance exceeds the mean
     (Levin and Reeds, "Compound multinomial likelihood functions are unimodal", 1977).
 
     Args:
-        count: Σ w of each cell.
-        total: Σ w x of each cell.
+        values: numbers of events.
+        count: Σ w of each.
     """
-    rows, values = count.sum(), total / count
-    mean = max(total.sum(), 0.5) / rows
+    rows, total = count.sum(), count @ values
+    mean = max(total, 0.5) / rows
 
     def slope(log_shape: float) -> float:
         """Derivative by the shape; Σ (ψ(x + r) − ψ(r)) keeps its digits for a large r."""
@@ -264,7 +203,7 @@ def _likeliest_negative_binomial(count: FloatArray, total: FloatArray) -> tuple[
         return float(count @ rises - rows * np.log1p(mean / r))
 
     low, high = math.log(_LEAST_SHAPE), math.log(_LARGEST_SHAPE * max(mean, 1.0))
-    if not total.any() or slope(high) >= 0.0:
+    if not total or slope(high) >= 0.0:
         return mean, math.exp(high)
     if slope(low) <= 0.0:
         return mean, _LEAST_SHAPE

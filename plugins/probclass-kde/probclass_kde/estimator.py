@@ -8,8 +8,7 @@ a product over features, so that a null drops one factor and the density of the 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,17 +19,20 @@ import probclass_core as pc
 from probclass_core.authoring import (
     FINITE,
     NUMBERS,
+    Counts,
     EstimatorOptions,
     FloatArray,
+    Grids,
+    IntArray,
     OptionPath,
     Range,
     Rows,
     check_parameters,
-    check_row_counts,
+    label_codes,
     notes_of,
     option,
     parse_number,
-    sum_counts,
+    tidy_table,
 )
 from probclass_kde import bandwidth
 
@@ -50,8 +52,8 @@ def _parse_bandwidth(path: OptionPath, value: Any) -> str | float:
 class KernelDensity(pc.Estimator):
     """Independent features, each with a normal kernel at every training row of the class.
 
-    Statistics: class, feature, point (a distinct value), count (Σ w).
-    Parameters: the same, and bandwidth.
+    Statistics: those of `Grids`, every value as it is.
+    Parameters: class, feature, point (a distinct value), count (Σ w), bandwidth.
 
     Raises:
         SpecError: if a column is not numeric, or an option is unknown or out of bounds.
@@ -75,72 +77,50 @@ class KernelDensity(pc.Estimator):
 
     options: Options
 
-    def summarize(
-        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
-    ) -> pa.Table:
-        weight = np.ones(len(rows)) if weights is None else weights
-        labels = classes.dictionary_decode()
-        parts = []
-        for name in self.features.names:
-            values = rows.numbers(name) + 0.0  # −0.0 becomes 0.0
-            observed = pa.array(~np.isnan(values))
-            names = pa.array([name] * len(rows), pa.string())
-            columns = {"class": labels, "feature": names, "point": values, "count": weight}
-            parts.append(pa.table(columns).filter(observed))
-        return self.merge(parts)
-
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        merged = sum_counts(tables, ["feature", "class", "point"], ["count"])
-        return merged.select(["class", "feature", "point", "count"]).combine_chunks()
+    @property
+    def kind(self) -> Grids:
+        return Grids(self.features.names, math.inf)
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        widths = np.zeros(statistics.num_rows)
-        observed = set()
-        for name, label, start, stop in _groups(statistics):
-            observed.add((name, label))
-            points, counts = (
-                statistics[column].slice(start, stop - start).to_numpy()
-                for column in ("point", "count")
-            )
-            widths[start:stop] = self._width(points, counts)
-        for name in self.features.names:
-            for label in classes.to_pylist():
-                if (name, label) not in observed:
-                    raise pc.DataError(
-                        f"class {label!r} has no value in column {name!r}; drop the class, or "
-                        "leave the column out."
-                    )
-        return self.annotate(statistics.append_column("bandwidth", pa.array(widths)))
-
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        super().check_statistics(statistics, classes)
-        check_row_counts(statistics, classes, ["feature"], features=self.features.names)
+        parts = []
+        for name, histogram, _ in self.kind.read([statistics], classes):
+            points, counts = histogram.values, histogram.counts
+            none = ~counts.any(axis=1)
+            if none.any():
+                raise pc.DataError(
+                    f"class {classes[int(np.argmax(none))].as_py()!r} has no value in column "
+                    f"{name!r}; drop the class, or leave the column out."
+                )
+            (widths,) = Counts(points, counts).each(self._width)
+            fields = {"count": counts, "bandwidth": np.broadcast_to(widths[:, None], counts.shape)}
+            cells = {"feature": name, "point": points}
+            parts.append(tidy_table(classes, cells, fields, counts > 0.0))
+        return self.annotate(pa.concat_tables(parts).combine_chunks())
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         positive = Range(low=pc.POINT_MASS_WIDTH)
         numbers = {"point": FINITE, "count": positive, "bandwidth": positive}
         cells = {"feature": pa.string(), "point": pa.float64()}
         check_parameters(parameters, classes, cells, numbers, complete=False)
-        found = sorted((name, str(label)) for name, label, _, _ in _groups(parameters))
-        labels = map(str, classes.to_pylist())
-        if found != sorted(itertools.product(self.features.names, labels)):
-            raise pc.StoreError("the points of a class are missing, or not next to each other.")
+        place = _places(parameters, self.features.names, classes)
+        if not np.array_equal(np.unique(place), np.arange(len(classes) * len(self.features))):
+            raise pc.StoreError("the points of a class are missing.")
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> KernelDensityLikelihood:
         return KernelDensityLikelihood(parameters, classes)
 
-    def _width(self, points: FloatArray, counts: FloatArray) -> float:
+    def _width(self, points: FloatArray, counts: FloatArray) -> tuple[float]:
         rule = self.options.bandwidth
         if not isinstance(rule, str):
-            return rule
-        return max(bandwidth.choose(rule, points, counts), pc.POINT_MASS_WIDTH)
+            return (rule,)
+        return (max(bandwidth.choose(rule, points, counts), pc.POINT_MASS_WIDTH),)
 
 
 class KernelDensityLikelihood:
     """log p(x | c): the sum over the observed features of the log of the mean of the kernels.
 
     Args:
-        parameters: of `KernelDensity`, in the order of `KernelDensity.merge`.
+        parameters: of `KernelDensity`.
         classes: ``k`` labels.
     """
 
@@ -148,23 +128,31 @@ class KernelDensityLikelihood:
 
     def __init__(self, parameters: pa.Table, classes: pa.Array) -> None:
         self.features: list[str] = notes_of(parameters)["features"]
-        self.classes = classes.to_pylist()
+        self.classes = len(classes)
+        place = _places(parameters, self.features, classes)
+        order = np.argsort(place, kind="stable")
+        ends = np.searchsorted(place[order], np.arange(1, len(self.features) * len(classes)))
         points, counts, widths = (
-            parameters[name].to_numpy() for name in ("point", "count", "bandwidth")
+            np.split(parameters[name].to_numpy()[order], ends)
+            for name in ("point", "count", "bandwidth")
         )
-        self.kernels = {
-            (name, label): (points[start:stop], counts[start:stop], float(widths[start]))
-            for name, label, start, stop in _groups(parameters)
-        }
+        self.kernels = list(zip(points, counts, widths, strict=True))
 
     def log_likelihood(self, rows: Rows) -> FloatArray:
-        result = np.zeros((len(rows), len(self.classes)))
-        for name in self.features:
-            values = rows.numbers(name)
+        result = np.zeros((len(rows), self.classes))
+        for number, (points, counts, widths) in enumerate(self.kernels):
+            feature, column = divmod(number, self.classes)
+            values = rows.numbers(self.features[feature])
             known = np.flatnonzero(~np.isnan(values))
-            for column, label in enumerate(self.classes):
-                result[known, column] += _log_density(values[known], *self.kernels[name, label])
+            result[known, column] += _log_density(values[known], points, counts, float(widths[0]))
         return result
+
+
+def _places(parameters: pa.Table, features: list[str], classes: pa.Array) -> IntArray:
+    """Number of the feature and class of each point, features first, ``(m,)``."""
+    feature = label_codes(parameters["feature"], pa.array(features))
+    place: IntArray = feature * len(classes) + label_codes(parameters["class"], classes)
+    return place
 
 
 def _log_density(
@@ -182,14 +170,3 @@ def _log_density(
             kernels = log_counts - 0.5 * z**2
         result[block] = logsumexp(kernels, axis=1) - constant
     return result
-
-
-def _groups(table: pa.Table) -> Iterator[tuple[str, Any, int, int]]:
-    """Feature, class, and first and last row (exclusive) of each run of equal ones."""
-    if table.num_rows:
-        names, labels = (table[key].combine_chunks() for key in ("feature", "class"))
-        codes = [keys.dictionary_encode().indices.to_numpy() for keys in (names, labels)]
-        changes = np.any([np.diff(code) != 0 for code in codes], axis=0)
-        starts = [0, *(np.flatnonzero(changes) + 1).tolist(), table.num_rows]
-        for start, stop in itertools.pairwise(starts):
-            yield names[start].as_py(), labels[start].as_py(), start, stop

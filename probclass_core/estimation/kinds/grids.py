@@ -6,6 +6,7 @@ This kind of statistics serves columns of numbers whose cuts are computed from t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -39,12 +40,12 @@ class Grids:
 
     Args:
         columns: the columns.
-        cells: largest number of cells of a column.
+        cells: largest number of cells of a column; ``math.inf`` counts every number as it is.
         null_columns: columns of which nulls count.
     """
 
     def __init__(
-        self, columns: Sequence[str], cells: int, null_columns: Sequence[str] = ()
+        self, columns: Sequence[str], cells: float, null_columns: Sequence[str] = ()
     ) -> None:
         self.columns = columns
         self.cells = cells
@@ -59,7 +60,7 @@ class Grids:
         group = label_codes(classes.dictionary, labels).astype(np.intp)[codes]
         cells, nulls = [], np.zeros((len(self.columns), len(labels)))
         for name, nulls_of_name in zip(self.columns, nulls, strict=True):
-            values, width, null = _observed(rows, name)
+            values, width, null = self._observed(rows, name)
             kept: BoolArray | slice = slice(None)
             if null is not None:
                 kept = ~null
@@ -134,6 +135,17 @@ class Grids:
                 )
             self._check_cells(feature, of)
 
+    def _observed(self, rows: Rows, feature: str) -> tuple[FloatArray, float, BoolArray | None]:
+        """Numbers, their width, and the mask of the nulls ``(n,)`` if there are any."""
+        if math.isinf(self.cells):
+            values, width = rows.numbers(feature), 0.0
+        else:
+            values, width = rows.rounded_down(feature)
+        if rows.extremes(feature)[2]:
+            null = np.isnan(values)
+            return values[~null], width, null
+        return values, width, None
+
     def _check_cells(self, feature: str, table: pa.Table) -> None:
         """Check that each class has a cell once, on a grid of one or more widths."""
         sizes, values = _sizes(table), _flat(table["values"])
@@ -150,15 +162,6 @@ class Grids:
             )
         if not on_grid:
             raise StoreError(f"the cells of column {feature!r} are not those of a grid.")
-
-
-def _observed(rows: Rows, feature: str) -> tuple[FloatArray, float, BoolArray | None]:
-    """`Rows.rounded_down` without nulls, and the mask of the nulls ``(n,)`` if there are any."""
-    values, width = rows.rounded_down(feature)
-    if rows.extremes(feature)[2]:
-        null = np.isnan(values)
-        return values[~null], width, null
-    return values, width, None
 
 
 def _table(
