@@ -1,6 +1,34 @@
 """probclass: Bayes classifiers from tables, and scored tables from Bayes classifiers.
 
-The public API, loaded lazily. The packages follow the pipeline::
+    import probclass_core as pc
+
+    model = pc.fit("lake", label="air")
+    pc.score(model, "lake", "scored")
+
+Say what to model
+    `ModelSpec`, from a table by `ModelSpec.auto`; `Block`; `estimators` lists the densities.
+Train
+    `fit` is `summarize`, `merge` and `finalize`; `calibrate`, `with_density_quantiles`.
+Use a `Model`
+    `score` writes what is missing or stale in a table, as `ScoringOptions`, a `DecisionRule`, a
+    `Watch` and `Partitions` say; `score_sql` lets a database do it. `explain`, `importance`.
+Judge it
+    `evaluate`, `cross_validate`, `compare`; without labels `health` and `drift`. `bayes_rule` is
+    the textbook's table.
+Keep it
+    `ModelStore`; `load` for a folder of one model; `promote_if_better` and its `Gate`.
+Read and write tables
+    `TableRef`, `SqlSource`, `open_table`, `inspect_table`, `commits`, `clean_table`.
+Extend it
+    `Density`, `Estimator`, `hookimpl`, `trying`; more in `probclass_core.authoring`.
+Catch its errors
+    `ProbClassError`, and those derived from it in `errors`.
+
+Everything is loaded when it is first used. `ProbClassifier` is in `probclass_core.sklearn`, plots
+are in `probclass_core.plots`. Records, such as a `ScoreReport`, and functions that few people call
+are imported from the modules where they are defined; docs/api names them.
+
+The packages follow the pipeline::
 
     table -> units -> statistics -> parameters -> log-likelihoods -> posterior -> table
 

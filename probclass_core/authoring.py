@@ -1,5 +1,10 @@
-"""Helpers for authors of estimators, in addition to `Density` and `Estimator`.
+"""Helpers for authors of plugins, in addition to `Density`, `Estimator` and `hookimpl`.
 
+What hooks yield, beside the class of an estimator:
+    `EstimatorPlugin`, a name and the address of a class; `TableFormat`; `EnginePlugin`, which opens
+    an `Engine`. `PROBCLASS_API` is the version of all of it.
+What an `Estimator` returns:
+    `Likelihood`; `POINT_MASS_WIDTH`, the width of a point mass.
 Densities of single columns:
     `HistogramDensity`, `ColumnDensity`; `SpreadOptions`; the ranges of parameters `POSITIVE`,
     `NOT_NEGATIVE`, `FINITE`, `PROBABILITY`, `COUNT`, `Range`; the open ends of a support `ABOVE_0`,
@@ -50,6 +55,7 @@ from probclass_core.estimation.aggregates import (
     known,
 )
 from probclass_core.estimation.column_density import ABOVE_0, BELOW_1, ByName, ColumnDensity
+from probclass_core.estimation.contract import POINT_MASS_WIDTH, Likelihood
 from probclass_core.estimation.density import Counts, HistogramDensity, SpreadOptions, Terms
 from probclass_core.estimation.formulas import (
     Column,
@@ -91,9 +97,16 @@ from probclass_core.estimation.tidy import (
     tidy_table,
     with_notes,
 )
+from probclass_core.execution.engine import Engine
 from probclass_core.io.commit.file_sink import FileSink
 from probclass_core.io.sink import Sink, StagedPart, StagedPartition
 from probclass_core.io.table import Plan, Source, Unit
+from probclass_core.plugins.descriptors import (
+    PROBCLASS_API,
+    EnginePlugin,
+    EstimatorPlugin,
+    TableFormat,
+)
 
 __all__ = [
     "ABOVE_0",
@@ -104,8 +117,10 @@ __all__ = [
     "MISSING",
     "NOT_NEGATIVE",
     "NUMBERS",
+    "POINT_MASS_WIDTH",
     "POSITIVE",
     "PROBABILITY",
+    "PROBCLASS_API",
     "BoolArray",
     "ByClass",
     "ByName",
@@ -117,7 +132,10 @@ __all__ = [
     "Curve",
     "Deviation",
     "DistinctRows",
+    "Engine",
+    "EnginePlugin",
     "EstimatorOptions",
+    "EstimatorPlugin",
     "FileSink",
     "FloatArray",
     "Formula",
@@ -126,6 +144,7 @@ __all__ = [
     "IntArray",
     "JointMoments",
     "Levels",
+    "Likelihood",
     "OptionPath",
     "Plan",
     "Points",
@@ -137,6 +156,7 @@ __all__ = [
     "StagedPart",
     "StagedPartition",
     "Sums",
+    "TableFormat",
     "TermMoments",
     "Terms",
     "Unit",

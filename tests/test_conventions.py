@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core import errors
+from probclass_core import errors, report
 from probclass_core.plugins import hookspecs
 
 ROOT = Path(__file__).parent.parent
@@ -41,7 +41,7 @@ CORE_MODULES = {
 
 
 def errors_expected(path: Path) -> Iterator[str]:
-    """Names of the errors that a test file expects, as in ``pytest.raises(pc.DataError)``."""
+    """Names of the errors that a test file expects, as in ``pytest.raises(DataError)``."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("raises") and node.args:
             yield from re.findall(r"\w+Error", ast.unparse(node.args[0]))
@@ -141,16 +141,57 @@ def test_type_checkers_see_the_public_names() -> None:
     imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
     assert all(alias.asname == alias.name for node in imports for alias in node.names)
     modules = {
-        alias.name: f"probclass_core.{node.module}" for node in imports for alias in node.names
+        alias.name: f"probclass_core.{node.module or ''}".rstrip(".")
+        for node in imports
+        for alias in node.names
     }
     assert sorted(modules) == pc.__all__
     for name, module in modules.items():
         assert getattr(importlib.import_module(module), name) is getattr(pc, name)
 
 
+def test_the_public_face_stays_small() -> None:
+    """A record, or a function that few call, is imported from its module; see docs/api."""
+    assert len(pc.__all__) <= 40
+    assert pc.errors is errors
+
+
+def documented_names() -> set[str]:
+    """Names with an entry in docs/api."""
+    pages = (ROOT / "docs" / "api").glob("*.md")
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    return {name for text in texts for name in re.findall(r"(?m)^::: (\S+)$", text)}
+
+
+def test_the_provider_uses_public_names_only() -> None:
+    allowed = {
+        *documented_names(),
+        *(f"probclass_core.{name}" for name in ("plots", *pc.__all__)),
+        *(f"probclass_core.report.{name}" for name in report.__all__),
+        # The pages show values as reports and the command line do.
+        "probclass_core.errors.hide_credentials",
+        "probclass_core.store.display.described_rows",
+        "probclass_core.store.display.minute",
+    }
+    provider = ROOT / "plugins" / "airflow-provider-probclass" / "probclass_airflow"
+    used = {
+        f"{node.module}.{alias.name}": path.name
+        for path in provider.rglob("*.py")
+        if path.parent.name != "demo"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and str(node.module).startswith("probclass_core")
+        and node.module != "probclass_core.report.formatting"
+        for alias in node.names
+    }
+    assert {name: path for name, path in used.items() if name not in allowed} == {}
+
+
 def test_every_public_name_has_a_docstring() -> None:
-    for name, value in ((name, getattr(pc, name)) for name in pc.__all__):
-        assert not inspect.ismodule(value), f"a module is named {name} as well"
+    public = {name.rpartition(".")[::2] for name in documented_names() if "airflow" not in name}
+    for module, name in public | {("probclass_core", name) for name in pc.__all__}:
+        value = getattr(importlib.import_module(module), name)
+        assert not inspect.ismodule(value) or value is errors, f"a module is named {name} as well"
         if inspect.isclass(value) or inspect.isroutine(value):
             text = inspect.getdoc(value)
             assert text, name
@@ -165,7 +206,7 @@ def test_every_error_is_public_and_tested() -> None:
     }
     tests = (path for path in SOURCES if path.is_relative_to(ROOT / "tests"))
     expected = {name for path in tests for name in errors_expected(path)}
-    assert names <= set(pc.__all__)
+    assert names - {name.rpartition(".")[2] for name in documented_names()} == set()
     assert names - expected == set()
 
 

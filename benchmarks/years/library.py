@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import probclass_core as pc
+from probclass_core.operation.runs import judge_served, plan_run
 
 SPEC = Path(__file__).parents[2] / "dags" / "specs" / "air_full.toml"
 
@@ -16,7 +17,7 @@ def operate(home: Path, months: Sequence[str]) -> None:
     lake, store = home / "lake", pc.ModelStore(home / "models")
     for month in months:
         run = _run(month)
-        plan = pc.plan_run(lake, {"month": month})
+        plan = plan_run(lake, {"month": month})
         rows: dict[str, Any] = {"where": plan.train, "cache": store, "workers": 1}
         spec = pc.ModelSpec.auto(lake, "air", exclude=["pm25"], **rows)
         trained = store.save(pc.fit(lake, spec, **rows), "air")
@@ -25,7 +26,7 @@ def operate(home: Path, months: Sequence[str]) -> None:
         )
         challenger = store.save(calibrated, "air")
         pc.promote_if_better(store, challenger, lake, where=plan.judge, provenance=run)
-        pc.judge_served(
+        judge_served(
             store,
             "air",
             lake,
@@ -43,11 +44,11 @@ def operate_unguarded(home: Path, months: Sequence[str]) -> None:
     spec, gate = pc.ModelSpec.from_file(SPEC), pc.Gate(floor=None, min_z=0.0)
     for month in months:
         run = _run(month)
-        plan = pc.plan_run(lake, {"month": month}, calibrate=0)
+        plan = plan_run(lake, {"month": month}, calibrate=0)
         model = pc.fit(lake, spec, where=plan.train, cache=store, workers=1)
         challenger = store.save(model, "unguarded")
         pc.promote_if_better(store, challenger, lake, where=plan.judge, gate=gate, provenance=run)
-        pc.judge_served(
+        judge_served(
             store,
             "unguarded",
             lake,

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 import probclass_core as pc
 from benchmarks import report
+from probclass_core.store.references import ModelVersion
 
 FIRST, LAST = "2010-01", "2014-12"
 TRAIN_ON = 12
@@ -136,7 +137,7 @@ def _log_loss(probability: Any, truth: Any) -> float:
     return float(-np.log(probability[np.arange(len(truth)), truth]).mean())
 
 
-def _flagged(store: pc.ModelStore, version: pc.ModelVersion, month: str) -> bool:
+def _flagged(store: pc.ModelStore, version: ModelVersion, month: str) -> bool:
     """Whether a recorded evaluation says that the version is worse than its prior in a month."""
     return any(
         "log_loss" in (record.result.get("worse_than_prior") or ())

@@ -21,7 +21,8 @@ from probclass_core.errors import SpecError, one_line
 from probclass_core.spec.files import read_values
 
 if TYPE_CHECKING:
-    from probclass_core import DecisionRule, Model, ModelStore, ModelVersion, Watch
+    from probclass_core import DecisionRule, Model, ModelStore, Watch
+    from probclass_core.store.references import ModelVersion
 
 Units = Annotated[
     str,

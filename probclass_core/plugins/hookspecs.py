@@ -59,7 +59,8 @@ def probclass_table_formats() -> Iterable[type[TableFormat]]:
 
     Examples:
         >>> import probclass_core as pc
-        >>> class Arrow(pc.TableFormat):
+        >>> from probclass_core.authoring import TableFormat
+        >>> class Arrow(TableFormat):
         ...     "Arrow files, read whole."
         ...     name = "arrow"
         ...     def recognizes(self, ref):
@@ -84,13 +85,14 @@ def probclass_engines() -> Iterable[EnginePlugin]:
     Examples:
         >>> import contextlib
         >>> import probclass_core as pc
+        >>> from probclass_core.authoring import EnginePlugin
         >>> class OneByOne:
         ...     in_process = True
         ...     def map(self, work, items):
         ...         return map(work, items)
         >>> @pc.hookimpl
         ... def probclass_engines():
-        ...     yield pc.EnginePlugin(
+        ...     yield EnginePlugin(
         ...         name="one_by_one",
         ...         summary="this thread",
         ...         recognizes=lambda given: False,

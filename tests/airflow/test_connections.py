@@ -22,6 +22,7 @@ from probclass_airflow import (
     ProbClassTrainOperator,
 )
 from probclass_airflow.hooks import connected
+from probclass_core.errors import TableError
 
 SPEC = {"label": "air", "blocks": [{"estimator": "gaussian_diagonal", "columns": ["temperature"]}]}
 JANUARY = {"month": "2013-01"}
@@ -305,9 +306,9 @@ def test_a_google_key_is_in_the_environment_during_the_call(
 
 def test_a_secret_in_an_error_of_the_library_is_hidden(connect: Connect) -> None:
     conn_id = connect(conn_type="aws", login="key", password=SECRET)
-    hidden = pytest.raises(pc.TableError, match=r"cannot open s3://lake: \*\*\* is not a key")
+    hidden = pytest.raises(TableError, match=r"cannot open s3://lake: \*\*\* is not a key")
     with hidden, connected([(conn_id, "s3://lake")]):
-        raise pc.TableError(f"cannot open s3://lake: {SECRET} is not a key")
+        raise TableError(f"cannot open s3://lake: {SECRET} is not a key")
 
 
 @pytest.mark.parametrize(("password", "works"), [(SECRET, True), ("", False)])

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 import probclass_core as pc
 from probclass_core.demo.lake import lay_out
+from probclass_core.operation.promotion import evaluate_paired
 
 ROOT = Path(__file__).parents[2]
 MODELS = ("air_full", "air_naive", "air_pool")
@@ -105,7 +106,7 @@ def test_only_a_better_model_replaces_the_champion_which_scores_the_months(
         ]
         assert first[f"{name}.promote"].result["model"] == f"{name}@{windows[0].id}"
         assert second[f"{name}.merge"].result["model"] == f"{name}@{windows[1].id}"
-        april = pc.evaluate_paired(*windows[::-1], lake, partition={"month": "2014-04"})
+        april = evaluate_paired(*windows[::-1], lake, partition={"month": "2014-04"})
         better = (april.gains["log_loss"].z or 0.0) >= 1.0
         assert second[f"{name}.promote"].result["promoted"] is better
         assert store.resolve(f"{name}@champion").id == windows[better].id

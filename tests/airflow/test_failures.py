@@ -26,6 +26,15 @@ from probclass_airflow import (
     ProbClassTrainOperator,
 )
 from probclass_airflow.retries import ProbClassRetryPolicy
+from probclass_core.errors import (
+    DataError,
+    MissingLabelsError,
+    PluginError,
+    SpecError,
+    StoreError,
+    TableError,
+    TableMismatchError,
+)
 
 SPEC = {"label": "air", "blocks": [{"estimator": "gaussian_full", "columns": ["temperature"]}]}
 ADULT = Path(__file__).parents[2] / "probclass_core" / "demo" / "data" / "adult_test.parquet"
@@ -131,7 +140,7 @@ TEMPORARY: list[tuple[type, dict[str, Any], str]] = [
 def test_a_failure_that_may_be_temporary_is_an_error_of_the_library_in_one_line(
     operator: type, fields: dict[str, Any], message: str, places: dict[str, Any]
 ) -> None:
-    with pytest.raises((pc.TableError, pc.StoreError), match=message) as raised:
+    with pytest.raises((TableError, StoreError), match=message) as raised:
         execute(created(operator, places, fields))
     assert "\n" not in str(raised.value)
     core = Path(pc.__file__).parent
@@ -160,13 +169,13 @@ def test_airflow_retries_only_what_may_be_temporary(
 @pytest.mark.parametrize(
     ("error", "decision"),
     [
-        (pc.SpecError("no such option"), "fail"),
-        (pc.DataError("no such column"), "fail"),
-        (pc.PluginError("no such estimator"), "fail"),
-        (pc.TableMismatchError("no such column"), "fail"),
-        (pc.MissingLabelsError("no labels yet"), "retry"),
-        (pc.TableError("no such partition"), "retry"),
-        (pc.StoreError("no such model"), "retry"),
+        (SpecError("no such option"), "fail"),
+        (DataError("no such column"), "fail"),
+        (PluginError("no such estimator"), "fail"),
+        (TableMismatchError("no such column"), "fail"),
+        (MissingLabelsError("no labels yet"), "retry"),
+        (TableError("no such partition"), "retry"),
+        (StoreError("no such model"), "retry"),
         (ConnectionError("no answer"), "retry"),
         (ZeroDivisionError("not ours"), "default"),
     ],
@@ -189,7 +198,7 @@ def test_the_policy_for_other_tasks_decides_by_the_error(error: Exception, decis
 
 def test_airflow_follows_the_policy(run_dag: Callable[..., Any]) -> None:
     with DAG("policy", schedule=None) as dag:
-        for error in (pc.DataError("no such column"), pc.StoreError("no such model")):
+        for error in (DataError("no such column"), StoreError("no such model")):
 
             @task(task_id=type(error).__name__, retry_policy=ProbClassRetryPolicy(), **RETRIES)
             def fails(error: Exception = error) -> None:

@@ -31,6 +31,7 @@ from probclass_airflow import (
 )
 from probclass_airflow.sensors import LabelCheck
 from probclass_airflow.triggers import ProbClassLabelsTrigger
+from probclass_core.errors import MissingLabelsError
 
 JANUARY = {"month": "2014-01"}
 MODES = {"worker": {"mode": "poke"}, "triggerer": {"deferrable": True}}
@@ -221,10 +222,10 @@ def test_an_unknown_choice_for_missing_labels_is_refused(labeled: dict[str, str]
 
 def test_an_evaluation_without_labels_says_so(labeled: dict[str, str]) -> None:
     message = r"^nothing to evaluate: none of 4 rows has a label 'air' yet; .* have arrived\.$"
-    with pytest.raises(pc.MissingLabelsError, match=message):
+    with pytest.raises(MissingLabelsError, match=message):
         ProbClassEvaluateOperator(task_id="e", partition=JANUARY, **labeled).execute(
             {"run_id": "r"}
         )
     promote = ProbClassPromoteOperator(task_id="p", partition=JANUARY, **labeled)
-    with pytest.raises(pc.MissingLabelsError, match="nothing to evaluate"):
+    with pytest.raises(MissingLabelsError, match="nothing to evaluate"):
         promote.execute({"run_id": "r"})

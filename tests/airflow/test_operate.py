@@ -15,6 +15,8 @@ from airflow.sdk import DAG
 
 import probclass_core as pc
 from probclass_airflow import operate_model
+from probclass_core.errors import DataError, SpecError
+from probclass_core.operation.runs import Judgment, judge_served, plan_run
 
 
 def write_week(lake: Path, week: int, *, inverted: bool = False, labeled: bool = True) -> None:
@@ -126,9 +128,9 @@ def test_a_week_whose_labels_came_late_is_judged_once_they_are_there(
     write_week(lake, 14, labeled=False)
     write_week(lake, 15, labeled=False)
 
-    def judge(catch_up: int) -> pc.Judgment:
+    def judge(catch_up: int) -> Judgment:
         week = {"week": "16"}
-        return pc.judge_served(
+        return judge_served(
             store, "late", lake, sink, week, fallback=None, catch_up=catch_up, by="test"
         )
 
@@ -146,7 +148,7 @@ def test_a_week_whose_labels_came_late_is_judged_once_they_are_there(
 
 
 def test_the_windows_of_a_run_do_not_overlap_and_end_before_the_labels_do(lake: Path) -> None:
-    plan = pc.plan_run(lake, {"week": "17"}, train=2, calibrate=1, judge=2, label_delay=2)
+    plan = plan_run(lake, {"week": "17"}, train=2, calibrate=1, judge=2, label_delay=2)
     assert plan.to_dict() == {
         "scored": {"week": "17"},
         "labeled": {"week": "15"},
@@ -154,7 +156,7 @@ def test_the_windows_of_a_run_do_not_overlap_and_end_before_the_labels_do(lake: 
         "calibrate": [["week", ">=", 13], ["week", "<=", 13]],
         "judge": [["week", ">=", 14], ["week", "<=", 15]],
     }
-    assert pc.plan_run(lake, {"week": "17"}, train=4, calibrate=0).calibrate is None
+    assert plan_run(lake, {"week": "17"}, train=4, calibrate=0).calibrate is None
 
 
 @pytest.mark.parametrize(
@@ -168,5 +170,5 @@ def test_the_windows_of_a_run_do_not_overlap_and_end_before_the_labels_do(lake: 
 def test_a_run_that_cannot_be_planned_says_why(
     lake: Path, partition: dict[str, str], fields: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises((pc.SpecError, pc.DataError), match=message):
-        pc.plan_run(lake, partition, **fields)
+    with pytest.raises((SpecError, DataError), match=message):
+        plan_run(lake, partition, **fields)

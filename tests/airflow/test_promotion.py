@@ -18,6 +18,7 @@ from probclass_airflow import (
     ProbClassTrainOperator,
     rollback_task_group,
 )
+from probclass_core.analysis.evaluation import Evaluation
 
 GOOD = pc.ModelSpec(label="air", blocks=(pc.Block("gaussian_full", ["dew_point", "pressure"]),))
 POOR = pc.ModelSpec(label="air", blocks=(pc.Block("gaussian_diagonal", ["pressure"]),))
@@ -39,7 +40,7 @@ def fields(lake: str, store: pc.ModelStore) -> dict[str, Any]:
     return {"source": lake, "store": store.uri, "partition": FEBRUARY}
 
 
-def evaluated(store: pc.ModelStore, ref: str, lake: str) -> pc.Evaluation:
+def evaluated(store: pc.ModelStore, ref: str, lake: str) -> Evaluation:
     return pc.evaluate(store.load(ref), lake, partition=FEBRUARY)
 
 

@@ -21,6 +21,7 @@ from sql_cases import compare, fetched, fitted, postgres_table, training
 import probclass_core as pc
 from probclass_airflow import ProbClassSQLScoreOperator
 from probclass_core.demo.lake import lay_out
+from probclass_core.errors import TableError
 
 pytestmark = pytest.mark.services
 
@@ -175,7 +176,7 @@ def test_what_is_wrong_is_one_clear_line(
     if isinstance(connection, dict):
         monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps(connection))
         name = "other"
-    with pytest.raises((AirflowFailException, pc.TableError), match=message) as raised:
+    with pytest.raises((AirflowFailException, TableError), match=message) as raised:
         execute(task(name, store, **fields))
     assert "\n" not in str(raised.value)
     assert SECRET not in str(raised.value)

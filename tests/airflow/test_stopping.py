@@ -23,6 +23,7 @@ from probclass_airflow import (
     ProbClassSummarizeOperator,
     ProbClassTrainOperator,
 )
+from probclass_core.training.shards import plan_shards
 
 SPEC = pc.ModelSpec("air", {"gaussian_diagonal": ["temperature"]})
 YEAR = [("month", ">=", "2012-01"), ("month", "<", "2013-01")]
@@ -112,6 +113,6 @@ def test_a_stopped_summary_keeps_complete_statistics_and_a_rerun_reads_the_rest(
     fields = {"source": lake, "spec": SPEC.to_dict(), "where": YEAR, "store": store.uri}
     task = run(stopped(ProbClassSummarizeOperator, 2), shard="0:12", workers=1, **fields)
     assert (task.state, task.result) == ("failed", None)
-    plan = pc.plan_shards(lake, SPEC, where=YEAR, cache=store)
+    plan = plan_shards(lake, SPEC, where=YEAR, cache=store)
     assert (plan.cached, [str(shard) for shard in plan.shards]) == (1, ["1:12"])
     assert run(ProbClassSummarizeOperator, shard="0:12", **fields).state == "success"

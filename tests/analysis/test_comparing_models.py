@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import SpecError
+from probclass_core.pipeline.cross_validation import CrossValidations
 
 BODY = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 SPECS = {
@@ -31,13 +33,13 @@ def result(known: pa.Table) -> Any:
     return pc.cross_validate(known, SPECS, folds=4)
 
 
-def test_all_models_are_evaluated_on_the_same_folds(result: pc.CrossValidations) -> None:
+def test_all_models_are_evaluated_on_the_same_folds(result: CrossValidations) -> None:
     rows = [validation.table["rows"].to_pylist() for validation in result.validations.values()]
     assert rows == [rows[0]] * 3
 
 
 def test_differences_are_paired_by_fold_and_the_smallest_log_loss_comes_first(
-    result: pc.CrossValidations,
+    result: CrossValidations,
 ) -> None:
     folds = {
         name: {metric: one.table[metric].to_numpy() for metric in ("log_loss", "accuracy")}
@@ -70,7 +72,7 @@ def test_each_model_has_the_folds_and_metrics_of_its_own_cross_validation(
             assert together.validations[name].to_dict() == alone.to_dict()
 
 
-def test_text_html_and_json_have_every_model_with_the_prior(result: pc.CrossValidations) -> None:
+def test_text_html_and_json_have_every_model_with_the_prior(result: CrossValidations) -> None:
     text, html = str(result), result._repr_html_()
     assert "3 models, the smallest log loss first, on the same 4 folds of 333 labeled rows" in text
     for row in result.table.to_pylist():
@@ -123,7 +125,7 @@ def test_a_list_names_its_models_and_progress_covers_all_of_them(known: pa.Table
 def test_specs_that_cannot_be_compared_are_refused(
     known: pa.Table, specs: Any, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(pc.SpecError, match=message):
+    with pytest.raises(SpecError, match=message):
         pc.cross_validate(known, specs, **options)
 
 
@@ -131,5 +133,5 @@ def test_evidence_of_different_columns_is_refused_before_any_row_and_points_here
     tmp_path: Path,
 ) -> None:
     for source in (tmp_path / "no table", pa.table({"species": ["a"]})):
-        with pytest.raises(pc.SpecError, match=r"by cross_validate\(source, \{name: spec, …\}\)"):
+        with pytest.raises(SpecError, match=r"by cross_validate\(source, \{name: spec, …\}\)"):
             pc.compare(source, SPECS)

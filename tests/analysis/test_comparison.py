@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from model_values import evidence
 
 import probclass_core as pc
+from probclass_core.errors import DataError
+from probclass_core.estimation.statistics import Statistics
 
 COLUMNS = ("model", "log_evidence", "log_bayes_factor", "bayes_factor")
 
 
-def summarized(table: Any, *blocks: pc.Block, label: str = "c", **more: Any) -> pc.Statistics:
+def summarized(table: Any, *blocks: pc.Block, label: str = "c", **more: Any) -> Statistics:
     return pc.summarize(table, pc.ModelSpec(label=label, blocks=blocks, **more))
 
 
@@ -154,9 +156,9 @@ def test_a_prior_that_rules_out_the_rows_has_evidence_0() -> None:
     assert comparison.table["posterior"].to_pylist() == [1.0, 0.0, 0.0]
     assert comparison.table["log_evidence"].to_pylist()[1:] == [-math.inf] * 2
     assert comparison.odds("open", "never").odds == math.inf
-    with pytest.raises(pc.DataError, match="both models give the rows evidence 0"):
+    with pytest.raises(DataError, match="both models give the rows evidence 0"):
         comparison.odds("never", "not")
-    with pytest.raises(pc.DataError, match="every model gives the rows evidence 0"):
+    with pytest.raises(DataError, match="every model gives the rows evidence 0"):
         pc.compare([never, never])
 
 

@@ -15,6 +15,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
 import probclass_core as pc
+from probclass_core.errors import DataError, SpecError
 from probclass_core.pipeline.cross_validation import _Dealer
 
 BODY = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
@@ -159,18 +160,18 @@ STRICT = pc.ModelSpec("y", {"gaussian_diagonal": "x"}, on_scarce="error")
 @pytest.mark.parametrize(
     ("source", "options", "error", "message"),
     [
-        (ROWS, {"folds": 1}, pc.SpecError, "folds must be a whole number from 2 to 1,000, got 1"),
-        (ROWS, {"folds": 2.0}, pc.SpecError, "folds must be a whole number, got 2.0"),
-        (ROWS, {"seed": -1}, pc.SpecError, "seed must be a whole number from 0"),
-        (ROWS, {"folds": 4}, pc.DataError, "4 folds need as many labeled rows, and there are 3"),
-        (ROWS, {"groups": "x"}, pc.DataError, "5 folds need as many groups, and column 'x' has 3"),
-        (ROWS, {"groups": "y"}, pc.SpecError, "groups is the label 'y'"),
+        (ROWS, {"folds": 1}, SpecError, "folds must be a whole number from 2 to 1,000, got 1"),
+        (ROWS, {"folds": 2.0}, SpecError, "folds must be a whole number, got 2.0"),
+        (ROWS, {"seed": -1}, SpecError, "seed must be a whole number from 0"),
+        (ROWS, {"folds": 4}, DataError, "4 folds need as many labeled rows, and there are 3"),
+        (ROWS, {"groups": "x"}, DataError, "5 folds need as many groups, and column 'x' has 3"),
+        (ROWS, {"groups": "y"}, SpecError, "groups is the label 'y'"),
         (ROWS, {"groups": "z"}, pc.ProbClassError, "'z'"),
-        (ROWS, {"spec": None}, pc.SpecError, "got neither a spec nor a label"),
-        (ROWS, {"label": "y"}, pc.SpecError, "got both a spec and a label"),
-        (ROWS.to_reader(), {}, pc.DataError, "a reader can be read only once; pass a table"),
-        (ROWS, {"where": "x over 3"}, pc.SpecError, "where 'x over 3': write COLUMN OP VALUE"),
-        (ROWS, {"folds": 2, "spec": STRICT}, pc.DataError, "fold [01]: "),
+        (ROWS, {"spec": None}, SpecError, "got neither a spec nor a label"),
+        (ROWS, {"label": "y"}, SpecError, "got both a spec and a label"),
+        (ROWS.to_reader(), {}, DataError, "a reader can be read only once; pass a table"),
+        (ROWS, {"where": "x over 3"}, SpecError, "where 'x over 3': write COLUMN OP VALUE"),
+        (ROWS, {"folds": 2, "spec": STRICT}, DataError, "fold [01]: "),
     ],
 )
 def test_what_cannot_be_cross_validated_is_refused(

@@ -21,6 +21,7 @@ from scipy.stats import cauchy, gamma, lognorm, norm, poisson, uniform
 import probclass_core as pc
 from probclass_core.analysis.distributions.divergence import divergence
 from probclass_core.analysis.distributions.grid import Grid
+from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.marginals import Curve
 
 LABELS = ["a", "a", "a", "a", "b", "b", "b", "b"]
@@ -259,10 +260,10 @@ def test_models_of_other_labels_or_classes_are_refused(iris: pa.Table) -> None:
     one = fitted(block, x=list(range(8)))
     of_iris = pc.fit(iris, naive_spec(iris.schema, "species"))
     message = "different labels cannot be compared: 'c' and 'species'"
-    with pytest.raises(pc.SpecError, match=message):
+    with pytest.raises(SpecError, match=message):
         pc.drift(one, of_iris)
     others = pa.table({"c": ["y", "y", "z", "z"], "x": [1.0, 2.0, 3.0, 4.0]})
-    with pytest.raises(pc.DataError, match=r"no class in common: 'a', 'b' in the first, 'y', 'z'"):
+    with pytest.raises(DataError, match=r"no class in common: 'a', 'b' in the first, 'y', 'z'"):
         pc.drift(one, pc.fit(others, pc.ModelSpec("c", [block])))
 
 

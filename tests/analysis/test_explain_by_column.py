@@ -7,6 +7,7 @@ import pyarrow.compute as pac
 import pytest
 
 import probclass_core as pc
+from probclass_core.analysis.explanation import Explanation
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +15,7 @@ def model(titanic: pa.Table) -> pc.Model:
     return pc.fit(titanic, pc.ModelSpec.auto(titanic, "label"))
 
 
-def weights(explanation: pc.Explanation, row: int) -> dict[str, float]:
+def weights(explanation: Explanation, row: int) -> dict[str, float]:
     """The weight of each column, or columns together, of a row."""
     entries = explanation.table.filter(pac.field("row") == row).to_pylist()
     return {one["item"]: one["weight"] for one in entries if one["item"] is not None}

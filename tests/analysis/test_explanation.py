@@ -13,6 +13,7 @@ from model_values import normal, probability
 from scipy.stats import norm
 
 import probclass_core as pc
+from probclass_core.analysis.explanation import Explanation
 
 NUMBERS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 CATEGORIES = ["island", "sex"]
@@ -34,13 +35,13 @@ def mixed(penguins: pa.Table) -> pc.Model:
     )
 
 
-def ledger(explanation: pc.Explanation, row: int) -> dict[str, dict[str, Any]]:
+def ledger(explanation: Explanation, row: int) -> dict[str, dict[str, Any]]:
     """The entries of one row by item, or block, or kind."""
     entries = (entry for entry in explanation.table.to_pylist() if entry["row"] == row)
     return {each["item"] or each["block"] or each["entry"]: each for each in entries}
 
 
-def sums(explanation: pc.Explanation) -> np.ndarray:
+def sums(explanation: Explanation) -> np.ndarray:
     weights = explanation.table.group_by("row", use_threads=False).aggregate([("weight", "sum")])
     assert weights["row"].to_pylist() == explanation.rows["row"].to_pylist()
     return weights["weight_sum"].to_numpy()

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 import probclass_core as pc
 from probclass_core.analysis.distributions import sums as health_sums
 from probclass_core.analysis.distributions.columns import ColumnMeter, expected_columns
+from probclass_core.analysis.distributions.health import Health
 from probclass_core.analysis.distributions.label_shift import estimate_shares
 from probclass_core.analysis.distributions.sums import HealthMeter
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.rows import Rows
+from probclass_core.errors import DataError, SpecError
 from probclass_core.scoring.batch import BatchOptions, BatchScorer
 
 CLASSES = ["u", "v", "w"]
@@ -68,7 +70,7 @@ def test_rows_like_those_of_training_are_healthy(model: pc.Model) -> None:
     assert health.log_density.rare == pytest.approx(0.01, abs=0.006)
     assert health.accuracy.unknown is None
     assert "expected accuracy" in str(health)
-    assert pc.Health.from_dict(json.loads(json.dumps(health.to_dict()))) == health
+    assert Health.from_dict(json.loads(json.dumps(health.to_dict()))) == health
 
 
 def test_the_bins_of_each_column_have_the_probability_of_the_mixture(model: pc.Model) -> None:
@@ -120,7 +122,7 @@ def test_predictions_are_not_judged_outside_of_the_training_range(
     assert "1 % quantile" in (with_density.accuracy.unknown or "")
     assert with_density.accuracy.expected is with_density.log_loss.expected is None
     assert {one.estimated for one in with_density.classes.values()} == {None}
-    with pytest.raises(pc.DataError, match=r"classes cannot be estimated: .*1 % quantile"):
+    with pytest.raises(DataError, match=r"classes cannot be estimated: .*1 % quantile"):
         pc.score(
             model,
             fahrenheit,
@@ -226,7 +228,7 @@ def test_sums_do_not_depend_on_how_they_are_merged(
 
 
 def test_a_source_without_rows_is_refused(model: pc.Model) -> None:
-    with pytest.raises(pc.DataError, match="there are no rows to measure"):
+    with pytest.raises(DataError, match="there are no rows to measure"):
         pc.health(model, drawn(10, TRAINING, 0).slice(0, 0))
 
 
@@ -242,7 +244,7 @@ def test_a_prior_that_is_none_is_refused(
     model: pc.Model, tmp_path: object, prior: object, message: str
 ) -> None:
     rows = drawn(10, TRAINING, 0)
-    with pytest.raises(pc.SpecError, match=message):
+    with pytest.raises(SpecError, match=message):
         pc.score(model, rows, f"{tmp_path}/scored.parquet", options=pc.ScoringOptions(prior=prior))  # type: ignore[arg-type]
 
 

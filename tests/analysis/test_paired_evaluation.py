@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import probclass_core as pc
-from probclass_core.analysis.paired import Moments
+from probclass_core.analysis.paired import Moments, PairedEvaluation
+from probclass_core.errors import DataError, SpecError, TableError
+from probclass_core.operation.promotion import evaluate_paired
 
 CLASSES = ("a", "b", "c")
 MONTHS = ("2014-01", "2014-02", "2014-03", "2014-04")
@@ -65,7 +67,7 @@ def terms(model: pc.Model, rows: pa.Table) -> dict[str, np.ndarray]:
 def test_z_is_the_statistic_of_a_paired_t_test(
     metric: str, rows: pa.Table, models: tuple[pc.Model, pc.Model]
 ) -> None:
-    paired = pc.evaluate_paired(*models, rows)
+    paired = evaluate_paired(*models, rows)
     own, other = (terms(model, rows)[metric] for model in models)
     better, worse = (own, other) if metric == "accuracy" else (other, own)
     gains, gain = better - worse, paired.gains[metric]
@@ -73,12 +75,12 @@ def test_z_is_the_statistic_of_a_paired_t_test(
     assert gain.standard_error == pytest.approx(stats.sem(gains), rel=1e-9)
     assert gain.z == pytest.approx(stats.ttest_rel(better, worse).statistic)
     assert gain.value == pytest.approx(difference(paired, metric), rel=1e-9)
-    swapped = pc.evaluate_paired(*models[::-1], rows).gains[metric]
+    swapped = evaluate_paired(*models[::-1], rows).gains[metric]
     assert swapped.value == pytest.approx(-gain.value, rel=1e-9)
     assert swapped.standard_error == pytest.approx(gain.standard_error, rel=1e-9)
 
 
-def difference(paired: pc.PairedEvaluation, metric: str) -> float:
+def difference(paired: PairedEvaluation, metric: str) -> float:
     sign = 1.0 if metric == "accuracy" else -1.0
     return float(sign * (getattr(paired.challenger, metric) - getattr(paired.champion, metric)))
 
@@ -86,11 +88,11 @@ def difference(paired: pc.PairedEvaluation, metric: str) -> float:
 def test_the_evaluations_are_those_of_evaluate(
     rows: pa.Table, models: tuple[pc.Model, pc.Model]
 ) -> None:
-    paired = pc.evaluate_paired(*models, rows)
+    paired = evaluate_paired(*models, rows)
     assert paired.champion is not None
     assert paired.challenger.to_dict() == pc.evaluate(models[0], rows).to_dict()
     assert paired.champion.to_dict() == pc.evaluate(models[1], rows).to_dict()
-    alone = pc.evaluate_paired(models[0], None, rows)
+    alone = evaluate_paired(models[0], None, rows)
     assert (alone.champion, alone.gains) == (None, {})
     assert alone.challenger.to_dict() == paired.challenger.to_dict()
 
@@ -100,11 +102,11 @@ def test_accuracy_and_cost_cover_the_rows_that_each_model_decides(
 ) -> None:
     """The standard error of a difference of ratios, checked by the jackknife."""
     decision = {"min_probability": 0.5, "costs": {"a": {"c": 3.0}}}
-    paired = pc.evaluate_paired(*models, rows, decision=decision)
+    paired = evaluate_paired(*models, rows, decision=decision)
     assert paired.champion is not None
     assert paired.challenger.decided != paired.champion.decided
     parts = [pa.concat_tables([rows.slice(0, i), rows.slice(i + 8)]) for i in range(0, 800, 8)]
-    without = [pc.evaluate_paired(*models, part, decision=decision) for part in parts]
+    without = [evaluate_paired(*models, part, decision=decision) for part in parts]
     for metric in ("accuracy", "cost"):
         gain = paired.gains[metric]
         assert gain.value == pytest.approx(difference(paired, metric), rel=1e-9)
@@ -116,7 +118,7 @@ def test_accuracy_and_cost_cover_the_rows_that_each_model_decides(
 def test_the_error_over_windows_is_that_of_their_sums(
     lake: str, rows: pa.Table, models: tuple[pc.Model, pc.Model]
 ) -> None:
-    paired = pc.evaluate_paired(*models, lake, windows="month")
+    paired = evaluate_paired(*models, lake, windows="month")
     own, other = (terms(model, rows)["log_loss"] for model in models)
     gains = other - own
     sums = (gains - gains.mean()).reshape(4, 200).sum(axis=1)
@@ -127,14 +129,14 @@ def test_the_error_over_windows_is_that_of_their_sums(
     means = [window.gains["log_loss"].value for window in paired.windows]
     assert means == pytest.approx(gains.reshape(4, 200).mean(axis=1), rel=1e-9)
     assert paired.gains["ece"].standard_error is None
-    some = pc.evaluate_paired(*models, lake, windows="month", where="month > 2014-02 and x > 1")
+    some = evaluate_paired(*models, lake, windows="month", where="month > 2014-02 and x > 1")
     assert [window.window for window in some.windows] == [{"month": month} for month in MONTHS[2:]]
     assert some.challenger.rows == sum(window.challenger.rows for window in some.windows) < 400
 
 
 def test_no_engine_changes_a_digit(lake: str, models: tuple[pc.Model, pc.Model]) -> None:
     expected, *others = (
-        pc.evaluate_paired(*models, lake, windows="month", engine=engine, workers=workers)
+        evaluate_paired(*models, lake, windows="month", engine=engine, workers=workers)
         for engine, workers in (("threads", 1), ("threads", 4), ("processes", 2))
     )
     assert [other.to_dict() for other in others] == [expected.to_dict()] * 2
@@ -143,7 +145,7 @@ def test_no_engine_changes_a_digit(lake: str, models: tuple[pc.Model, pc.Model])
 def test_a_model_is_not_better_than_itself(
     rows: pa.Table, models: tuple[pc.Model, pc.Model]
 ) -> None:
-    gain = pc.evaluate_paired(models[0], models[0], rows).gains["log_loss"]
+    gain = evaluate_paired(models[0], models[0], rows).gains["log_loss"]
     assert (gain.value, gain.standard_error, gain.z) == (0.0, 0.0, 0.0)
 
 
@@ -155,11 +157,11 @@ def test_an_impossible_row_makes_a_gain_infinite() -> None:
         for count in (1.0, 0.0)
     ]
     judged = {"label": ["b", "a"], "x": ["u", "v"]}
-    gain = pc.evaluate_paired(models[0], models[1], judged).gains["log_loss"]
+    gain = evaluate_paired(models[0], models[1], judged).gains["log_loss"]
     assert (gain.value, gain.standard_error) == (math.inf, None)
-    back = pc.evaluate_paired(models[1], models[0], judged).gains["log_loss"]
+    back = evaluate_paired(models[1], models[0], judged).gains["log_loss"]
     assert back.value == -math.inf
-    assert pc.evaluate_paired(models[1], models[1], judged).gains["log_loss"].value is None
+    assert evaluate_paired(models[1], models[1], judged).gains["log_loss"].value is None
 
 
 numbers = st.floats(-1e3, 1e3, allow_subnormal=False)
@@ -185,29 +187,29 @@ def test_moments_of_parts_are_those_of_the_whole(parts: Any, data: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
-        ({"windows": "y"}, pc.SpecError, "windows must be a partition column .*, got 'y'"),
-        ({"where": "month = 2031-01"}, pc.TableError, "2031-01"),
-        ({"windows": "month", "where": "month > 2031-01"}, pc.DataError, "no partition by 'month'"),
-        ({"windows": "month", "where": "x > 1e9"}, pc.DataError, "window month=2014-01: nothing"),
+        ({"windows": "y"}, SpecError, "windows must be a partition column .*, got 'y'"),
+        ({"where": "month = 2031-01"}, TableError, "2031-01"),
+        ({"windows": "month", "where": "month > 2031-01"}, DataError, "no partition by 'month'"),
+        ({"windows": "month", "where": "x > 1e9"}, DataError, "window month=2014-01: nothing"),
     ],
 )
 def test_rows_that_cannot_be_judged_are_one_error(
     fields: dict[str, Any], error: Any, message: str, lake: str, models: tuple[pc.Model, pc.Model]
 ) -> None:
     with pytest.raises(error, match=message) as raised:
-        pc.evaluate_paired(*models, lake, **fields)
+        evaluate_paired(*models, lake, **fields)
     assert "\n" not in str(raised.value)
 
 
 def test_an_error_names_the_model_that_does_not_fit(
     rows: pa.Table, models: tuple[pc.Model, pc.Model], tmp_path: Path
 ) -> None:
-    with pytest.raises(pc.DataError, match=r"the challenger: .*'y'"):
-        pc.evaluate_paired(*models, rows.drop_columns("y"))
-    with pytest.raises(pc.DataError, match=r"the champion: .*'y'"):
-        pc.evaluate_paired(*models[::-1], rows.drop_columns("y"))
+    with pytest.raises(DataError, match=r"the challenger: .*'y'"):
+        evaluate_paired(*models, rows.drop_columns("y"))
+    with pytest.raises(DataError, match=r"the champion: .*'y'"):
+        evaluate_paired(*models[::-1], rows.drop_columns("y"))
     other = rows.rename_columns(["kind", "x", "y", "month"])
     kinds = pc.fit(other, pc.ModelSpec("kind", {"gaussian_diagonal": "x"}))
     message = "the challenger predicts 'label' and the champion 'kind'"
-    with pytest.raises(pc.SpecError, match=message):
-        pc.evaluate_paired(models[0], kinds, rows)
+    with pytest.raises(SpecError, match=message):
+        evaluate_paired(models[0], kinds, rows)

@@ -11,6 +11,9 @@ import pyarrow.compute as compute
 import pytest
 
 import probclass_core as pc
+from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.errors import DataError
+from probclass_core.operation.promotion import evaluate_paired
 
 ROWS = pa.table(
     {
@@ -44,11 +47,11 @@ def test_every_metric_and_baseline_is_that_of_the_rows_of_known_classes(model: p
 def test_text_html_and_json_say_how_many_rows_are_left_out(model: pc.Model) -> None:
     evaluation = pc.evaluate(model, ROWS)
     sentence = "left out: 40 of a class that training never saw"
-    for show in (repr, str, pc.Evaluation.report, pc.Evaluation._repr_html_):
+    for show in (repr, str, Evaluation.report, Evaluation._repr_html_):
         assert sentence in show(evaluation)
     values = json.loads(json.dumps(evaluation.to_dict()))
     assert (values["rows"], values["unseen_labels"]) == (80, 40)
-    assert pc.Evaluation.from_dict(values).left_out == "40 of a class that training never saw"
+    assert Evaluation.from_dict(values).left_out == "40 of a class that training never saw"
     assert "left out" not in str(pc.evaluate(model, KNOWN))
 
 
@@ -56,7 +59,7 @@ def test_a_paired_evaluation_of_models_of_the_same_classes_leaves_them_out(
     model: pc.Model,
 ) -> None:
     rival = pc.fit(KNOWN, pc.ModelSpec("y", {"discretized": "x"}))
-    every, known = (pc.evaluate_paired(model, rival, rows) for rows in (ROWS, KNOWN))
+    every, known = (evaluate_paired(model, rival, rows) for rows in (ROWS, KNOWN))
     for metric, gain in known.gains.items():
         assert every.gains[metric].value == pytest.approx(gain.value, abs=1e-12)
         if gain.standard_error is not None:
@@ -67,7 +70,7 @@ def test_a_class_that_only_the_challenger_knows_is_wrong_for_the_champion(
     model: pc.Model,
 ) -> None:
     challenger = pc.fit(ROWS, SPEC)
-    gain = pc.evaluate_paired(challenger, model, ROWS).gains["accuracy"]
+    gain = evaluate_paired(challenger, model, ROWS).gains["accuracy"]
     ours, theirs = (
         compute.mean(compute.equal(each.predict(ROWS), ROWS["y"])).as_py()
         for each in (challenger, model)
@@ -96,5 +99,5 @@ def test_checks_with_labels_judge_the_rows_of_known_classes(model: pc.Model) -> 
 
 def test_rows_of_unseen_classes_only_are_an_error_that_counts_them(model: pc.Model) -> None:
     rows: Any = ROWS.filter(compute.equal(ROWS["y"], "c"))
-    with pytest.raises(pc.DataError, match="40 have one that the model never saw"):
+    with pytest.raises(DataError, match="40 have one that the model never saw"):
         pc.evaluate(model, rows)

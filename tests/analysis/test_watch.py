@@ -21,7 +21,8 @@ from probclass_core.analysis.distributions.health import (
 )
 from probclass_core.analysis.distributions.label_checks import LABEL_CHECKS, Scores
 from probclass_core.analysis.distributions.unlabeled_checks import CHECKS, Reference
-from probclass_core.analysis.distributions.verdicts import raise_failed
+from probclass_core.analysis.distributions.verdicts import Verdict, raise_failed
+from probclass_core.errors import DataError, HealthError, SpecError
 from probclass_core.scoring.checks import EarlierPartitions, is_in_order
 
 USUAL = Health(
@@ -102,7 +103,7 @@ def test_each_fault_is_reported_by_its_check(check: str) -> None:
     usual = [Reference("month=2014-08", USUAL), Reference("month=2014-07", USUAL)]
     (verdict,) = pc.Watch().check(fault, usual, in_order=True)
     assert (verdict.check, verdict.action) == (check, "warn")
-    assert pc.Verdict.from_dict(verdict.to_dict()) == verdict
+    assert Verdict.from_dict(verdict.to_dict()) == verdict
     persistent = pc.Watch().check(fault, [replace(usual[0], health=fault), usual[1]])
     assert [one.check for one in persistent] == [check] * (check not in ("drift", "prior", "rows"))
     assert pc.Watch(ignore=[check]).check(fault, usual) == []
@@ -110,10 +111,10 @@ def test_each_fault_is_reported_by_its_check(check: str) -> None:
         assert pc.Watch.from_dict({check: "off"}).check(fault, usual) == []
     raise_failed([verdict], "month=2014-09")
     (failed,) = pc.Watch(fail=[check]).check(fault, usual)
-    with pytest.raises(pc.HealthError, match=r"month=2014-09: .*Nothing of it was written") as info:
+    with pytest.raises(HealthError, match=r"month=2014-09: .*Nothing of it was written") as info:
         raise_failed([failed], "month=2014-09")
     assert pickle.loads(pickle.dumps(info.value)).verdicts == [failed.to_dict()]
-    assert isinstance(info.value, pc.DataError)
+    assert isinstance(info.value, DataError)
 
 
 SENTENCES = {
@@ -321,5 +322,5 @@ def test_a_watch_is_plain_json() -> None:
     ],
 )
 def test_invalid_values_are_refused(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(pc.SpecError, match=message):
+    with pytest.raises(SpecError, match=message):
         pc.Watch.from_dict(values)

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import DataError, HealthError, PartitionError, SpecError
+from probclass_core.scoring.reports import ScoreReport
 
 MONTHS = [f"{year}-{month:02d}" for year in (2012, 2013) for month in range(1, 13)]
 FAULTY = "2013-09"
@@ -121,7 +123,7 @@ def test_a_fault_stops_the_commit_if_its_check_fails(
     shutil.rmtree(sink / f"month={FAULTY}")
     write(source, FAULTY, inject(rows(FAULTY)))
     message = rf"month={FAULTY}: .*Nothing of it was written"
-    with pytest.raises(pc.HealthError, match=message) as info:
+    with pytest.raises(HealthError, match=message) as info:
         pc.score(model, source, sink, options=pc.ScoringOptions(watch={"fail": [check]}))
     assert {verdict["check"] for verdict in info.value.verdicts} == {check}
     assert not (sink / f"month={FAULTY}").exists()
@@ -146,7 +148,7 @@ def test_a_renamed_column_is_an_error(
 
     where: dict[str, Any] = {"partition": {"month": FAULTY}}
 
-    def score(**options: Any) -> pc.ScoreReport:
+    def score(**options: Any) -> ScoreReport:
         return pc.score(model, source, sink, options={"columns": "state", **options}, **where)
 
     calls: dict[str, Callable[..., Any]] = {
@@ -159,7 +161,7 @@ def test_a_renamed_column_is_an_error(
         if not others:
             write(source, "2013-08", renamed(rows("2013-08")))
         write(source, FAULTY, renamed(rows(FAULTY)))
-        with pytest.raises(pc.DataError, match=r"'pressure'.*Did you mean 'air_pressure'"):
+        with pytest.raises(DataError, match=r"'pressure'.*Did you mean 'air_pressure'"):
             call()
         assert not sink.exists()
         for choice, warned in (("warn", True), ("allow", False)):
@@ -169,7 +171,7 @@ def test_a_renamed_column_is_an_error(
             missing = "'pressure' of the model is missing for 100 %"
             assert any(missing in text for text in caplog.messages) == warned
             shutil.rmtree(sink, ignore_errors=True)
-    with pytest.raises(pc.SpecError, match="missing_columns must be one of"):
+    with pytest.raises(SpecError, match="missing_columns must be one of"):
         call(missing_columns="ignore")
 
 
@@ -186,7 +188,7 @@ def test_a_column_that_some_files_lack_is_a_warning(
         "Column 'pressure' of the model is missing for 25 % of the rows, which are scored as if it "
         "was null."
     )
-    with pytest.raises(pc.HealthError, match="'pressure' of the model is missing for 25 %"):
+    with pytest.raises(HealthError, match="'pressure' of the model is missing for 25 %"):
         pc.score(
             model,
             source,
@@ -232,7 +234,7 @@ def test_only_the_partition_that_the_watch_refuses_fails(
     shutil.copytree(lake, source)
     write(source, FAULTY, NULL(rows(FAULTY)))
     watch = pc.ScoringOptions(watch={"fail": ["nulls"]})
-    with pytest.raises(pc.PartitionError, match="1 of 5 partitions failed: month=2013-09"):
+    with pytest.raises(PartitionError, match="1 of 5 partitions failed: month=2013-09"):
         pc.score(model, source, sink, partition="month >= 2013-08", options=watch)
     names = sorted(path.name for path in sink.iterdir())
     assert names == [f"month={month}" for month in MONTHS[19:] if month != FAULTY]
@@ -243,7 +245,7 @@ def test_without_a_watch_nothing_is_checked(lake: Path, model: pc.Model, tmp_pat
     write(source, FAULTY, FAHRENHEIT(rows(FAULTY)))
     report = pc.score(model, source, tmp_path / "scored", options=pc.ScoringOptions(watch=False))
     assert (report.warnings, report.health) == ([], [None])
-    with pytest.raises(pc.SpecError, match="a watch has no 'nuls'"):
+    with pytest.raises(SpecError, match="a watch has no 'nuls'"):
         pc.score(model, source, tmp_path / "scored", options=pc.ScoringOptions(watch={"nuls": 1}))
-    with pytest.raises(pc.SpecError, match="watch must be a Watch"):
+    with pytest.raises(SpecError, match="watch must be a Watch"):
         pc.score(model, source, tmp_path / "scored", options=pc.ScoringOptions(watch="all"))  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ import pyarrow.compute as pac
 import pytest
 
 import probclass_core as pc
+from probclass_core.analysis.distributions.health import Health
 
 SEPALS = ["sepal_length", "sepal_width"]
 
@@ -202,7 +203,7 @@ def test_health_prints_the_scores_to_expect_and_the_columns(probclass: Any, bird
     model = pc.ModelStore("models").load("birds")
     values = probclass.ok(f"health birds {birds} --where 'island = Dream' --json").json
     del values["model"]
-    assert pc.Health.from_dict(values) == pc.health(model, birds, where="island = Dream")
+    assert Health.from_dict(values) == pc.health(model, birds, where="island = Dream")
 
 
 def test_compare_with_folds_is_cross_validation(probclass: Any, flowers: None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import probclass_core as pc
+from probclass_core.store.statistics_cache import StatisticsCache
 
 FIT = "fit lake --spec spec.json --name air"
 
@@ -32,10 +32,10 @@ def test_fit_caches_statistics_and_reports_how_many_it_reused(probclass: Any, la
     assert "cached 4 of 4 units" in probclass.ok(f"{FIT} --cache").lines
     elsewhere = probclass(f"{FIT} --cache-store elsewhere --json").json
     assert elsewhere["cache"] == {"units": 4, "reused": 0}
-    assert len(pc.StatisticsCache("elsewhere").entries()) == 4
+    assert len(StatisticsCache("elsewhere").entries()) == 4
     # The pass that derives a spec has statistics of its own.
     probclass.ok("fit lake --auto --label air --name air --cache-store derived")
-    assert len(pc.StatisticsCache("derived").entries()) == 8
+    assert len(StatisticsCache("derived").entries()) == 8
 
 
 def test_ls_groups_cached_statistics_by_model(probclass: Any, lake: Path) -> None:

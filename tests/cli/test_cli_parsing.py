@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import probclass_core as pc
 from probclass_core.cli.commands.train_and_score import to_toml
 from probclass_core.cli.parsing import parse_names, parse_partition, parse_where
+from probclass_core.errors import SpecError
 from probclass_core.io.filters import expression
 
 
@@ -51,7 +52,7 @@ def test_a_condition_is_parsed(text: str, condition: Any) -> None:
     ],
 )
 def test_an_invalid_condition_is_an_error_with_an_example(text: str) -> None:
-    with pytest.raises(pc.SpecError, match=r'as in --where "month >= 2013-01"') as caught:
+    with pytest.raises(SpecError, match=r'as in --where "month >= 2013-01"') as caught:
         parse_where([text])
     assert repr(text) in str(caught.value)
 
@@ -79,12 +80,12 @@ def test_partitions_keep_their_order() -> None:
 
 @pytest.mark.parametrize("text", ["", "month", "month=", "=2014", "month==2014", "month >= 2014"])
 def test_an_invalid_partition_is_an_error_with_an_example(text: str) -> None:
-    with pytest.raises(pc.SpecError, match="as in --partition month=2014-01"):
+    with pytest.raises(SpecError, match="as in --partition month=2014-01"):
         parse_partition([text])
 
 
 def test_a_repeated_partition_column_is_an_error() -> None:
-    with pytest.raises(pc.SpecError, match=r'--where "month in 2014-01,2014-02"'):
+    with pytest.raises(SpecError, match=r'--where "month in 2014-01,2014-02"'):
         parse_partition(["month=2014-01", "month=2014-02"])
 
 
@@ -114,5 +115,5 @@ def test_a_spec_printed_as_toml_reads_back_equal(label: str, options: Any, prior
 
 
 def test_a_spec_with_null_cannot_be_printed_as_toml() -> None:
-    with pytest.raises(pc.SpecError, match="--json"):
+    with pytest.raises(SpecError, match="--json"):
         to_toml(pc.ModelSpec("air", [pc.Block("one", ["x"], limit=None)]))

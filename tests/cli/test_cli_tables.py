@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
+from probclass_core.authoring import TableFormat
 from probclass_core.plugins import manager as plugins
 
 ROWS = 60
@@ -148,7 +149,7 @@ def test_formats_are_listed(probclass: Any) -> None:
 def read_only_format(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plugin's table format whose tables are not files and cannot be written."""
 
-    class Numbers(pc.TableFormat):
+    class Numbers(TableFormat):
         """Numbers from nowhere."""
 
         name = "numbers"

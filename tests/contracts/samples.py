@@ -10,6 +10,7 @@ from hypothesis import reject
 from hypothesis import strategies as st
 
 import probclass_core as pc
+from probclass_core.errors import DataError
 from probclass_core.testing import generators
 from probclass_core.testing.trial import LABEL
 
@@ -148,5 +149,5 @@ def fitted_or_rejected(table: pa.Table, spec: pc.ModelSpec) -> pc.Model:
     """A fitted model; tables that no model can be fitted to are skipped."""
     try:
         return pc.fit(table, spec)
-    except pc.DataError:
+    except DataError:
         reject()

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from samples import BLOCKS, OPTIONS, queries, spec_of, training_tables
 
 import probclass_core as pc
+from probclass_core.analysis.distributions.health import Health
+from probclass_core.errors import DataError, NotSupportedError
 
 
 @pytest.mark.parametrize("estimator", sorted(BLOCKS))
@@ -23,10 +25,10 @@ def test_health_of_any_rows_is_plain_and_exact(estimator: str, data: st.DataObje
         model = pc.fit(training, spec_of(estimator, **options))
         model.predict(rows)
         health = pc.health(model, rows)
-    except (pc.DataError, pc.NotSupportedError):
+    except (DataError, NotSupportedError):
         return  # such rows cannot be scored either, or there are none
     values = json.loads(json.dumps(health.to_dict(), allow_nan=False))
-    assert pc.Health.from_dict(values) == health
+    assert Health.from_dict(values) == health
     assert str(health)
     assert health.rows == rows.num_rows
     for name, column in health.columns.items():

@@ -17,8 +17,8 @@ import pytest
 from broken_estimators import ADDS_THREE, BROKEN
 from hypothesis import errors, settings
 
-import probclass_core as pc
 from probclass_core.arrow.rows import Rows
+from probclass_core.errors import DataError
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.families.gaussian.full import GaussianFull
 from probclass_core.plugins.manager import find_estimator
@@ -139,7 +139,7 @@ def test_an_estimator_that_refuses_all_rows_fails() -> None:
         name = "refuses"
 
         def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-            raise pc.DataError("no.")
+            raise DataError("no.")
 
     with pytest.raises((errors.Unsatisfiable, errors.FailedHealthCheck)):
         try_law(LAWS[0], Refuses, COLUMNS)

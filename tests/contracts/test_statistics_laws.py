@@ -19,6 +19,8 @@ from samples import BLOCKS, spec_of, training_tables
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
+from probclass_core.errors import DataError, StoreError
+from probclass_core.estimation.statistics import Statistics
 from probclass_core.testing.trial import LABEL, WEIGHT
 
 ESTIMATORS = st.sampled_from(sorted(BLOCKS))
@@ -46,7 +48,7 @@ def test_statistics_survive_storage(estimator: str, table: pa.Table) -> None:
     bundle = statistics.to_bundle()
     files = bundle.files()
     stored = Bundle.from_files(bundle.manifest(), files.__getitem__)
-    restored = pc.Statistics.from_bundle(stored)
+    restored = Statistics.from_bundle(stored)
     assert restored.to_bundle().content_id == bundle.content_id
     assert restored.spec == statistics.spec
     assert restored.features.equals(statistics.features)
@@ -75,7 +77,7 @@ def test_columns_are_profiled_whatever_the_split(estimator: str, table: pa.Table
     parts = [pc.summarize(part, spec) for part in (table.slice(cut), table.slice(0, cut))]
     assert pc.merge(parts).column_values == expected
     bundle = parts[0].to_bundle()
-    assert pc.Statistics.from_bundle(bundle).column_values == parts[0].column_values
+    assert Statistics.from_bundle(bundle).column_values == parts[0].column_values
     assert pickle.loads(pickle.dumps(parts[0])).column_values == parts[0].column_values
 
 
@@ -106,14 +108,14 @@ def test_a_model_records_what_training_saw_of_its_columns(tmp_path: Path) -> Non
 def test_statistics_of_different_specs_do_not_merge() -> None:
     table = {LABEL: ["a", "b"], "x": [1.0, 2.0], "y": [1.0, 3.0]}
     parts = [pc.summarize(table, spec_of(name)) for name in ("gaussian_diagonal", "knn_density")]
-    with pytest.raises(pc.DataError, match="different model specs do not merge"):
+    with pytest.raises(DataError, match="different model specs do not merge"):
         pc.merge(parts)
-    with pytest.raises(pc.DataError, match="no statistics to merge"):
+    with pytest.raises(DataError, match="no statistics to merge"):
         pc.merge([])
 
 
 def test_a_model_is_not_statistics() -> None:
     table = {LABEL: ["a", "b"], "u": ["p", "q"], "v": ["p", "q"]}
     model = pc.fit(table, spec_of("categorical"))
-    with pytest.raises(pc.StoreError, match="the bundle contains a model, not statistics"):
-        pc.Statistics.from_bundle(model.to_bundle())
+    with pytest.raises(StoreError, match="the bundle contains a model, not statistics"):
+        Statistics.from_bundle(model.to_bundle())

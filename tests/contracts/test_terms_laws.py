@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import DataError
 
 WORDS = [["p", "q", "p"], ["q"], [], None, ["r", None, "ß", ""], ["p"], ["r", "q"], ["q", "q"]]
 TALLIES = [{"p": 2, "q": 1}, {"q": 1}, {}, None, {"r": 1, "ß": 3}, {"p": 1}, {"r": 7}, {"q": 2}]
@@ -156,9 +157,7 @@ def test_parts_without_words_merge_with_parts_that_have_words() -> None:
     mixed = [pc.summarize({"label": ["a"], "words": column}, spec) for column in tallies]
     merged_types = [pc.merge(order).features.types for order in (mixed, mixed[::-1])]
     assert merged_types == [[pa.map_(pa.string(), pa.float64())]] * 2
-    with pytest.raises(
-        pc.DataError, match="column 'words' is list<item: string> in one part and m"
-    ):
+    with pytest.raises(DataError, match="column 'words' is list<item: string> in one part and m"):
         pc.merge([parts[2], mixed[0]])
 
 

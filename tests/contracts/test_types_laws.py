@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import probclass_core as pc
 from probclass_core.authoring import Rows
+from probclass_core.errors import DataError, TableError
 
 # Values that every type below represents exactly.
 NUMBERS: Mapping[str, list[float | None]] = {
@@ -263,7 +264,7 @@ def test_floats_that_are_not_whole_are_neither_categories_nor_classes(role: str)
         "feature": "column 'u': double values, such as 1.5, are not categories .*cut it into bins",
         "label": "label 'u' is double and has 8 distinct values",
     }
-    with pytest.raises(pc.DataError, match=message[role]):
+    with pytest.raises(DataError, match=message[role]):
         pc.fit(rows, pc.ModelSpec(label, [pc.Block("categorical", [feature])]))
 
 
@@ -350,7 +351,7 @@ def test_a_lazy_frame_is_a_source_that_can_be_read_again(tmp_path: Path) -> None
 def test_a_lazy_frame_that_cannot_be_collected_is_one_line(change: Any, message: str) -> None:
     lazy = change(pl.LazyFrame({"x": [1.0, 2.0], "s": ["a", "b"], "y": ["u", "v"]}))
     spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
-    with pytest.raises(pc.TableError, match=message) as caught:
+    with pytest.raises(TableError, match=message) as caught:
         pc.fit(lazy, spec)
     assert "\n" not in str(caught.value)
 
@@ -403,5 +404,5 @@ def test_rows_convert_each_column_once_and_without_some_are_null_there() -> None
     assert np.isnan(without.numbers("x")).all()
     assert without.categories("kind") is without.categories("kind")
     assert without.categories("kind")[1] == rows.categories("kind")[1] == ["a", "b"]
-    with pytest.raises(pc.DataError, match="no column 'y'; the table has 'kind', 'x'"):
+    with pytest.raises(DataError, match="no column 'y'; the table has 'kind', 'x'"):
         rows.numbers("y")

@@ -8,6 +8,7 @@ from statistics import fmean
 import pytest
 
 import probclass_core as pc
+from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.demo.lake import lay_out
 
 pytestmark = pytest.mark.nightly
@@ -17,7 +18,7 @@ MONTHS = [f"{year}-{month:02d}" for year in range(2010, 2015) for month in range
 
 
 @pytest.fixture(scope="module")
-def evaluations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[pc.Evaluation]]:
+def evaluations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Evaluation]]:
     """Evaluations of each model on each month from 2011, trained on the twelve months before.
 
     The statistics of a month are computed once and merged into twelve training sets.
@@ -40,7 +41,7 @@ def evaluations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[pc.E
 
 @pytest.mark.parametrize("months", [12, 48], ids=["the demo's year", "all four years"])
 def test_pool_beats_full_beats_naive_and_all_beat_the_prior(
-    evaluations: dict[str, list[pc.Evaluation]], months: int
+    evaluations: dict[str, list[Evaluation]], months: int
 ) -> None:
     pool, full, naive = (
         evaluations[name][-months:] for name in ("air_pool", "air_full", "air_naive")

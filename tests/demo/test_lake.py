@@ -10,9 +10,9 @@ import pyarrow.compute as pac
 import pyarrow.dataset as ds
 import pytest
 
-import probclass_core as pc
 from probclass_core.demo import lake as demo_lake
 from probclass_core.demo.lake import lay_out
+from probclass_core.errors import SpecError, TableError
 
 
 def modification_times(root: Path) -> dict[Path, int]:
@@ -53,7 +53,7 @@ def test_the_lake_can_be_partitioned_by_day(table: pa.Table, tmp_path: Path) -> 
 
 
 def test_other_partition_columns_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(pc.SpecError, match="is partitioned by 'day', 'month', not by 'year'"):
+    with pytest.raises(SpecError, match="is partitioned by 'day', 'month', not by 'year'"):
         lay_out(tmp_path / "years", "year")
 
 
@@ -79,7 +79,7 @@ def test_a_lake_of_an_older_recipe_is_replaced(
 
 def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("ten years of work")
-    with pytest.raises(pc.TableError, match="is not a demo lake"):
+    with pytest.raises(TableError, match="is not a demo lake"):
         lay_out(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -89,6 +89,6 @@ def test_a_failed_write_leaves_no_files(tmp_path: Path, monkeypatch: pytest.Monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(demo_lake.pq, "write_table", full)
-    with pytest.raises(pc.TableError, match="No space left"):
+    with pytest.raises(TableError, match="No space left"):
         lay_out(tmp_path / "lake")
     assert list(tmp_path.iterdir()) == []

@@ -11,10 +11,12 @@ import probclass_core as pc
 from probclass_airflow.demo.__main__ import DAG, LOST, ROOT, lost_column, main
 from probclass_airflow.demo.summary import done_by, months_table
 from probclass_core.demo.lake import lay_out
+from probclass_core.errors import DataError
+from probclass_core.store.model_records import ModelRecords
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> pc.ModelRecords:
+def records(tmp_path_factory: pytest.TempPathFactory) -> ModelRecords:
     """Records of three runs, the second of which finds its month without a column."""
     home = tmp_path_factory.mktemp("demo")
     lake, store = lay_out(home / "lake"), pc.ModelStore(home / "models")
@@ -36,7 +38,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> pc.ModelRecords:
                 options=pc.ScoringOptions(columns=["time"]),
                 partition=partition,
             )
-        except pc.DataError as error:
+        except DataError as error:
             report = error.report
         store.record_scoring(version, report, provenance=provenance)
 
@@ -55,7 +57,7 @@ def test_the_demo_finds_its_dag_in_the_checkout() -> None:
 
 
 def test_a_month_without_a_column_is_held_back_and_scored_by_the_next_run(
-    records: pc.ModelRecords,
+    records: ModelRecords,
 ) -> None:
     promoted, scored = done_by(records, "2014-01")
     assert promoted.startswith("promoted air@")
@@ -65,7 +67,7 @@ def test_a_month_without_a_column_is_held_back_and_scored_by_the_next_run(
     assert done_by(records, "2014-03") == ["scored 2014-02 and 2014-03"]
 
 
-def test_the_table_has_the_evaluations_of_months_with_labels(records: pc.ModelRecords) -> None:
+def test_the_table_has_the_evaluations_of_months_with_labels(records: ModelRecords) -> None:
     results = [one.result for one in records.evaluations]
     lines = months_table(records)
     assert max(map(len, lines)) <= 80

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import probclass_core as pc
+from probclass_core.authoring import EnginePlugin
 
 PROBCLASS_API = 1
 
@@ -28,8 +29,8 @@ class ReversedEngine:
 
 
 @pc.hookimpl
-def probclass_engines() -> Iterable[pc.EnginePlugin]:
-    yield pc.EnginePlugin(
+def probclass_engines() -> Iterable[EnginePlugin]:
+    yield EnginePlugin(
         name="reversed",
         summary="this thread, the last item first",
         recognizes=lambda handle: handle is HANDLE,

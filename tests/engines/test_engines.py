@@ -22,6 +22,7 @@ from workloads import SPEC, WEIGHTED, FaultyTable, file_digests, rows_of, scored
 
 import probclass_core as pc
 from probclass_core.cli.app import app
+from probclass_core.errors import DataError, NotSupportedError, PluginError, SpecError, TableError
 from probclass_core.execution.serialization import resolve, run, serialize
 from probclass_core.plugins import manager as plugins
 
@@ -160,7 +161,7 @@ def test_cached_statistics_are_not_computed_again(
 def test_rows_in_memory_are_sent_but_not_a_reader(pool: Executor) -> None:
     table = pa.concat_tables([rows_of(seed) for seed in range(3)])
     assert pc.fit(table, SPEC, engine=pool).id == pc.fit(table, SPEC).id
-    with pytest.raises(pc.SpecError, match="a reader, which can be read once, cannot be sent"):
+    with pytest.raises(SpecError, match="a reader, which can be read once, cannot be sent"):
         pc.fit(table.to_reader(), SPEC, engine=pool)
 
 
@@ -194,17 +195,17 @@ def test_a_unit_that_always_fails_is_named(
 ) -> None:
     source = FaultyTable(lake, 1, fault, tmp_path / "flag")
     engine = "processes" if fault is workloads.kill_worker else pool
-    with pytest.raises(pc.TableError, match=message):
+    with pytest.raises(TableError, match=message):
         pc.fit(source, SPEC, engine=engine, workers=2)
 
 
 def test_a_broken_executor_of_the_caller_is_not_replaced(lake: Path, tmp_path: Path) -> None:
     source = FaultyTable(lake, 3, workloads.kill_worker, tmp_path / "flag")
-    with process_pool() as executor, pytest.raises(pc.TableError, match="lost a worker at one of"):
+    with process_pool() as executor, pytest.raises(TableError, match="lost a worker at one of"):
         pc.fit(source, SPEC, engine=executor, workers=2)
     with ThreadPoolExecutor(1) as closed:
         closed.submit(int)
-    with pytest.raises(pc.TableError, match="cannot schedule new futures after shutdown"):
+    with pytest.raises(TableError, match="cannot schedule new futures after shutdown"):
         pc.fit(lake, SPEC, engine=closed)
 
 
@@ -213,7 +214,7 @@ def test_wrong_rows_give_the_same_error_at_once(pool: Executor) -> None:
     spec = pc.ModelSpec("air", [pc.Block("gaussian_diagonal", ["x"])])
     messages = []
     for engine in (None, pool):
-        with pytest.raises(pc.DataError) as raised:
+        with pytest.raises(DataError) as raised:
             pc.fit(table, spec, engine=engine)
         messages.append(str(raised.value))
     assert messages[0] == messages[1]
@@ -246,10 +247,10 @@ def test_scoring_that_is_canceled_commits_nothing_more(
 def test_a_plugin_brings_an_engine(model: pc.Model, lake: Path) -> None:
     for engine in ("reversed", reversed_engine.HANDLE, None, "threads"):
         assert pc.fit(lake, SPEC, engine=engine).id == model.id
-    with pytest.raises(pc.PluginError, match="unknown engine 'nosuch'") as raised:
+    with pytest.raises(PluginError, match="unknown engine 'nosuch'") as raised:
         pc.fit(lake, SPEC, engine="nosuch")
     assert "'processes', 'reversed', 'spark', 'threads'" in str(raised.value)
-    with pytest.raises(pc.SpecError, match="12 is not an engine"):
+    with pytest.raises(SpecError, match="12 is not an engine"):
         pc.fit(lake, SPEC, engine=12)
 
 
@@ -279,7 +280,7 @@ def test_a_worker_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as patch:
         patch.setattr("probclass_core.execution.serialization.VERSION", "0.0.1")
         work = serialize(len)
-    with pytest.raises(pc.PluginError, match=r"was sent work by 0\.0\.1; install the same"):
+    with pytest.raises(PluginError, match=r"was sent work by 0\.0\.1; install the same"):
         resolve("rows", run(work, serialize("four")), lambda: b"")
 
 
@@ -288,5 +289,5 @@ def test_spark_without_pyspark_names_the_extra(lake: Path, monkeypatch: pytest.M
         if name.startswith(("probclass_core.execution.spark", "pyspark.")):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(pc.NotSupportedError, match=r"pip install 'probclass\[spark\]'"):
+    with pytest.raises(NotSupportedError, match=r"pip install 'probclass\[spark\]'"):
         pc.fit(lake, SPEC, engine="spark")

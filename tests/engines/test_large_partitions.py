@@ -21,6 +21,7 @@ from reversed_engine import ReversedEngine
 from workloads import SPEC, FaultyTable, file_digests, rows_of
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 from probclass_core.io.parquet import units
 from probclass_core.io.table import Plan
 from probclass_core.scoring import partition as scoring
@@ -180,7 +181,7 @@ def test_parts_without_rows_are_not_missing(
     assert pc.score(model, lake, table_at("scored"), engine=pool, **few).counts["unchanged"] == 0
     assert pc.score(model, lake, table_at("scored"), **few).counts["unchanged"] == 1
     none: dict[str, Any] = {"options": {"columns": ["id"]}, "where": [("id", "<", 0)]}
-    with pytest.raises(pc.TableError, match="has no rows to score"):
+    with pytest.raises(TableError, match="has no rows to score"):
         pc.score(model, lake, table_at("none"), engine=pool, **none)
 
 
@@ -226,7 +227,7 @@ def test_a_part_that_always_fails_is_named_and_nothing_is_committed(
     pc.score(model, lake, sink, options=pc.ScoringOptions(columns=["id"]))
     before = commits_and_files(sink)
     source = FaultyTable(lake, FILES - 1, workloads.raise_error, tmp_path / "flag")
-    with pytest.raises(pc.TableError, match="scored, part 3 of 3: failed 3 times"):
+    with pytest.raises(TableError, match="scored, part 3 of 3: failed 3 times"):
         pc.score(
             model, source, sink, options={"columns": ["id"]}, where=[("id", ">=", 0)], engine=pool
         )

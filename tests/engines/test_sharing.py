@@ -14,6 +14,7 @@ import pytest
 import workloads
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 from probclass_core.execution.open import open_engine
 
 NAMES = [f"x{number}" for number in range(20)]
@@ -88,7 +89,7 @@ def test_the_temporary_file_is_removed_if_the_map_ends_early(
         next(answers)
         assert len(list(temporary.iterdir())) == 1
         if end == "error":
-            with pytest.raises(pc.TableError, match="failed 3 times"):
+            with pytest.raises(TableError, match="failed 3 times"):
                 list(answers)
         else:
             answers.close()  # type: ignore[attr-defined]
@@ -101,6 +102,6 @@ def test_a_temporary_folder_that_cannot_be_written_is_named(
     message = r"for the worker processes to .*gone: .* TMPDIR"
     with (
         open_engine("processes", 1) as engine,
-        pytest.raises(pc.TableError, match=message),
+        pytest.raises(TableError, match=message),
     ):
         next(engine.map(workloads.LogDensities(model), ["not a batch"]))

@@ -14,6 +14,7 @@ import workloads
 from workloads import SPEC, FaultyTable, file_digests
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 from probclass_core.io.parquet import units
 from probclass_core.scoring import partition as scored_table
 
@@ -32,7 +33,7 @@ def test_a_lost_worker_is_replaced_and_a_unit_that_kills_every_worker_is_named(
     once = FaultyTable(lake, 2, workloads.kill_worker_once, tmp_path / "flag")
     assert pc.fit(once, SPEC, engine=spark).id == pc.fit(lake, SPEC).id
     always = FaultyTable(lake, 1, workloads.kill_worker, tmp_path / "flag")
-    with pytest.raises(pc.TableError, match=r"month=01/0\.parquet .*: its worker was lost 3 times"):
+    with pytest.raises(TableError, match=r"month=01/0\.parquet .*: its worker was lost 3 times"):
         pc.fit(always, SPEC, engine=spark)
 
 

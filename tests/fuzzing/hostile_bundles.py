@@ -26,6 +26,7 @@ from campaign import Result, Trial
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle, _content_id, _File, from_ipc, to_ipc
+from probclass_core.errors import PluginError, StoreError
 from probclass_core.model.stored import model_from_bundle
 
 sys.path += map(str, (Path(__file__).parents[2] / "plugins").glob("probclass-*"))
@@ -356,7 +357,7 @@ def outcome(
     try:
         bundle = Bundle.from_files(manifest, files.__getitem__)
         model = model_from_bundle(bundle)
-    except (pc.StoreError, pc.PluginError):
+    except (StoreError, PluginError):
         return "refused", None
     except Exception as error:  # any other is a defect
         return f"raised on loading: {error!r}", None
@@ -483,7 +484,7 @@ class StoreFiles:
                 result = "refused"
         try:
             what, table = scored(store.load("air@champion"), self.data)
-        except (pc.StoreError, pc.PluginError):
+        except (StoreError, PluginError):
             return "refused"
         if table is not None and not table.equals(self.expected):
             return "wrong"

@@ -37,9 +37,11 @@ from hostile_bundles import (
 )
 
 import probclass_core as pc
+from probclass_core.errors import StoreError
 from probclass_core.io.footers import Footer
 from probclass_core.model.stored import model_from_bundle
 from probclass_core.store.packs import Entry, Pack, _streams_sha256, _to_stream, encode_pack
+from probclass_core.store.statistics_cache import StatisticsCache
 
 CANNOT_BE_WRITTEN = (ValueError, TypeError, OverflowError, AttributeError)
 """Errors of Arrow, JSON and our own writers for values that no file can contain."""
@@ -175,7 +177,7 @@ def outcome(kept: Kept, table: Path, data: bytes, warnings: list[str]) -> tuple[
     kept.path.write_bytes(data)
     warnings.clear()
     try:
-        pc.StatisticsCache(store).collect(dry_run=True)
+        StatisticsCache(store).collect(dry_run=True)
         model = pc.fit(table, kept.spec, cache=store)
     except Exception as error:
         return "defect", f"raised: {error!r}"
@@ -238,7 +240,7 @@ def trials() -> Iterator[Trial]:
             right = kind != "file" and draw.random() < 0.8
             try:
                 data = changed_pack(kept, kind, path, draw, right=right)
-            except (pc.StoreError, pa.ArrowException, LookupError, *CANNOT_BE_WRITTEN):
+            except (StoreError, pa.ArrowException, LookupError, *CANNOT_BE_WRITTEN):
                 return Result("no change", field, "cannot be written")
             what, defect = outcome(kept, table, data, handler.messages)
             if what == "other numbers" and not right:

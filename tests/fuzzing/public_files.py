@@ -28,6 +28,7 @@ from campaign import Result, Trial
 from deltalake import DeltaTable
 
 import probclass_core as pc
+from probclass_core.io.labels import count_labels
 from probclass_core.io.open import open_table
 
 EXPLAINED = {
@@ -106,7 +107,7 @@ def difference(ours: pa.Table, theirs: pa.Table | None) -> str:
 
 
 def compare_labels(path: Path, theirs: pa.Table, column: str) -> str:
-    counts = pc.count_labels(path, column)
+    counts = count_labels(path, column)
     missing = theirs[column].is_null(nan_is_null=True)
     expected = theirs.num_rows, theirs.num_rows - (pac.sum(missing).as_py() or 0)
     return "" if (counts.rows, counts.labeled) == expected else f"{counts} of {expected}"

@@ -13,6 +13,7 @@ from hostile_bundles import models, rows, trials, unusual_rows
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
+from probclass_core.errors import StoreError
 from probclass_core.model.stored import model_from_bundle
 
 
@@ -31,7 +32,7 @@ def test_a_manifest_with_a_number_that_json_lacks_is_refused() -> None:
     bundle = models()["gaussian_diagonal"]
     manifest = bundle.manifest()
     manifest["content"] = {**manifest["content"], "more": float("nan")}
-    with pytest.raises(pc.StoreError, match=r"air: the manifest is not JSON: .*restore it"):
+    with pytest.raises(StoreError, match=r"air: the manifest is not JSON: .*restore it"):
         Bundle.from_files(manifest, bundle.files().__getitem__, where="air")
 
 
@@ -82,7 +83,7 @@ def test_a_wrong_number_is_named(
 ) -> None:
     bundle = bundles[name]
     wrong = with_value(bundle.tables[table], column, 1, value)
-    with pytest.raises(pc.StoreError, match=rf"air is not a valid model: .*{message}.*restore it"):
+    with pytest.raises(StoreError, match=rf"air is not a valid model: .*{message}.*restore it"):
         stored(bundle, **{table: wrong})
 
 
@@ -90,7 +91,7 @@ def test_a_missing_row_and_an_indefinite_covariance_are_refused(
     bundles: dict[str, Bundle],
 ) -> None:
     categorical = bundles["categorical"]
-    with pytest.raises(pc.StoreError, match="1 of 15 combinations of class and cell have no row"):
+    with pytest.raises(StoreError, match="1 of 15 combinations of class and cell have no row"):
         stored(categorical, categorical=categorical.tables["categorical"].slice(1))
     full = bundles["gaussian_full"]
     table = full.tables["gaussian_full"]
@@ -98,14 +99,14 @@ def test_a_missing_row_and_an_indefinite_covariance_are_refused(
     matrices[0] = [[1.0, 2.0], [2.0, 1.0]]
     tensor = pa.FixedShapeTensorArray.from_numpy_ndarray(matrices)
     place = table.column_names.index("covariance")
-    with pytest.raises(pc.StoreError, match="a covariance is not positive definite"):
+    with pytest.raises(StoreError, match="a covariance is not positive definite"):
         stored(full, gaussian_full=table.set_column(place, "covariance", tensor))
 
 
 def test_a_temperature_without_a_lowest_score_is_refused(bundles: dict[str, Bundle]) -> None:
     bundle = bundles["temperature"]
     table = bundle.tables["calibration"].set_column(2, "knot", pa.nulls(1, pa.float64()))
-    with pytest.raises(pc.StoreError, match="lowest score is null"):
+    with pytest.raises(StoreError, match="lowest score is null"):
         stored(bundle, calibration=table)
 
 
@@ -118,7 +119,7 @@ def test_a_compressed_file_is_refused_before_it_is_expanded(codec: str, text: bo
     with pa.ipc.new_file(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     before = pa.total_allocated_bytes()
-    with pytest.raises(pc.StoreError, match="compressed"):
+    with pytest.raises(StoreError, match="compressed"):
         from_ipc(sink.getvalue())
     assert pa.total_allocated_bytes() - before < 1_000_000
     assert from_ipc(to_ipc(table)).equals(table)
@@ -130,7 +131,7 @@ def test_a_file_of_more_rows_than_bits_is_refused() -> None:
     with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
     data = sink.getvalue().replace((1).to_bytes(8, "little"), rows.to_bytes(8, "little"))
-    with pytest.raises(pc.StoreError, match="1,000,000,000,000 rows, which its"):
+    with pytest.raises(StoreError, match="1,000,000,000,000 rows, which its"):
         from_ipc(data)
 
 

@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
 
 import probclass_core as pc
+from probclass_core.errors import DataError
 
 NUMBERS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 CATEGORIES = ["island", "sex"]
@@ -57,7 +58,7 @@ def test_an_unseen_category_has_a_probability() -> None:
     ignoring = fitted(table, "y", pc.Block("categorical", ["x"], unseen="ignore"))
     assert posterior(ignoring, x="c") == pytest.approx({0: 2 / 3, 1: 1 / 3})
     refusing = fitted(table, "y", pc.Block("categorical", ["x"], unseen="error"))
-    with pytest.raises(pc.DataError, match="'c'"):
+    with pytest.raises(DataError, match="'c'"):
         posterior(refusing, x="c")
     declared = fitted(table, "y", pc.Block("categorical", ["x"], domain={"x": ["a", "b", "c"]}))
     assert probability(declared, 0, "x", "c") == pytest.approx(1 / 5)

@@ -18,11 +18,14 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 import probclass_core as pc
+from probclass_core.analysis.explanation import Explanation
 from probclass_core.arrow.row_hashes import row_hashes
 from probclass_core.arrow.rows import Rows
+from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.kinds import sample as kinds_sample
 from probclass_core.estimation.kinds.sample import COUNT, HASH, Sample
 from probclass_core.model.block_weights import below_best, ranked_blocks
+from probclass_core.training.shards import plan_shards
 
 ROWS_OF_TABLE = 400
 
@@ -57,7 +60,7 @@ def weights_of(model: pc.Model) -> dict[str, float]:
     return dict(zip(names, values, strict=True))
 
 
-def check_ledger(model: pc.Model, table: pa.Table) -> pc.Explanation:
+def check_ledger(model: pc.Model, table: pa.Table) -> Explanation:
     """The entries of each row sum to its log-odds."""
     explanation = pc.explain(model, table, by="block", limit=None)
     for row in explanation.rows.to_pylist():
@@ -161,13 +164,13 @@ def test_a_column_in_two_blocks_has_no_density() -> None:
     again = pc.Block("discretized", ["a"], "bins")
     model = pc.fit(flowers(), weighted(A, again))
     assert not model.normalized
-    with pytest.raises(pc.NotSupportedError, match="a column is in several blocks"):
+    with pytest.raises(NotSupportedError, match="a column is in several blocks"):
         model.score_samples(flowers())
     assert np.isfinite(model.predict_log_proba(flowers())).all()
 
 
 def test_a_column_in_two_blocks_needs_weights() -> None:
-    with pytest.raises(pc.SpecError, match=r"only once, unless it fits block_weights"):
+    with pytest.raises(SpecError, match=r"only once, unless it fits block_weights"):
         pc.ModelSpec("kind", [A, pc.Block("discretized", ["a"], "bins")])
 
 
@@ -182,7 +185,7 @@ def test_a_column_in_two_blocks_needs_weights() -> None:
     ],
 )
 def test_other_weights_are_refused(weights: object, message: str) -> None:
-    with pytest.raises(pc.SpecError, match=message):
+    with pytest.raises(SpecError, match=message):
         weighted(A, block_weights=weights)
 
 
@@ -244,7 +247,7 @@ def test_shards_and_caches_give_one_model(tmp_path: Path) -> None:
     spec = weighted(A, COPY, COLOR)
     expected = pc.fit(folder, spec)
     store = tmp_path / "store"
-    for shard in pc.plan_shards(folder, spec, cache=store, min_rows=1).shards:
+    for shard in plan_shards(folder, spec, cache=store, min_rows=1).shards:
         pc.summarize(folder, spec, shard=shard, cache=store)
     cached = pc.fit(folder, spec, cache=store)
     assert cached.training["cache"] == {"units": 3, "reused": 3}

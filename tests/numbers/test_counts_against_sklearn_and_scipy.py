@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB
 
 import probclass_core as pc
+from probclass_core.errors import NotSupportedError
 
 X, Y = load_digits(return_X_y=True)
 PIXELS = [f"x{position}" for position in range(X.shape[1])]
@@ -134,5 +135,5 @@ def test_counts_without_a_linear_form(
     estimator: str, options: dict[str, Any], message: str
 ) -> None:
     model = fitted(DIGITS, "y", pc.Block(estimator, PIXELS, **options))
-    with pytest.raises(pc.NotSupportedError, match=message):
+    with pytest.raises(NotSupportedError, match=message):
         model.linear_form()

@@ -25,6 +25,7 @@ from probclass_core.authoring import (
     Terms,
     number,
 )
+from probclass_core.errors import DataError, NotSupportedError
 from probclass_core.testing.generators import numbers
 from probclass_core.testing.suite import EstimatorLaws
 
@@ -163,9 +164,7 @@ def test_values_outside_the_support_are_impossible_and_refused_in_training() -> 
     with pc.trying(Exponential):
         model = pc.fit(table, spec(Exponential))
         assert (scores(model, {"x": [-1.0]}) == -np.inf).all()
-        with pytest.raises(
-            pc.DataError, match=r"column 'x' has 2 values .* such as -1: .* least 0"
-        ):
+        with pytest.raises(DataError, match=r"column 'x' has 2 values .* such as -1: .* least 0"):
             pc.fit({"x": [-1.0, -2.0, 1.0], "c": list("aab")}, spec(Exponential))
 
 
@@ -181,7 +180,7 @@ def test_a_class_without_an_estimate_has_the_density_of_all_and_a_note() -> None
         lacks.append(f"class 'a' has too few different values {instead}")
         assert model.training["notes"] == lacks
         strict = pc.ModelSpec("c", [pc.Block("exponential", ["x"])], on_scarce="error")
-        with pytest.raises(pc.DataError, match="class 'd' has no value of column 'x' that expon"):
+        with pytest.raises(DataError, match="class 'd' has no value of column 'x' that expon"):
             pc.fit(SCARCE, strict)
         none = pc.fit({"x": [0.0, 0.0], "c": list("ab")}, spec(Exponential))
         assert "column 'x' has no value" in none.training["notes"][0]
@@ -238,7 +237,7 @@ def test_a_function_without_sql_is_named_and_only_sql_is_refused() -> None:
     with pc.trying(Angle):
         model = pc.fit(table, spec(Angle))
         assert np.isfinite(scores(model, table)).all()
-        with pytest.raises(pc.NotSupportedError, match="the function fmod has no SQL"):
+        with pytest.raises(NotSupportedError, match="the function fmod has no SQL"):
             model.to_sql(dialect="duckdb", source="rows")
 
 

@@ -17,6 +17,7 @@ from sklearn.naive_bayes import CategoricalNB
 from sklearn.preprocessing import KBinsDiscretizer
 
 import probclass_core as pc
+from probclass_core.errors import DataError
 
 ADULT = ["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"]
 IRIS = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
@@ -228,7 +229,7 @@ def test_integers_beyond_float64_are_counted_on_a_grid_with_a_note() -> None:
 
 def test_integers_that_are_all_the_same_to_float64_are_refused_or_are_categories() -> None:
     table = pa.table({"x": pa.array([2**53, 2**53 + 1] * 10), "y": ["a", "b"] * 10})
-    with pytest.raises(pc.DataError, match=r"'x' has integers beyond .* all of them to the same"):
+    with pytest.raises(DataError, match=r"'x' has integers beyond .* all of them to the same"):
         fitted(table, "y", pc.Block("discretized", "x"))
     spec = pc.ModelSpec.auto(table, "y")
     assert [block.estimator for block in spec.blocks] == ["categorical"]

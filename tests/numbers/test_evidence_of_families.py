@@ -13,6 +13,7 @@ from model_values import evidence, fitted
 from scipy import integrate, stats
 
 import probclass_core as pc
+from probclass_core.errors import DataError, NotSupportedError
 
 NUMBERS, CATEGORIES, COUNTS, WORDS = ["x", "y", "z"], ["u", "v", "w"], ["i", "j"], ["words"]
 DOMAIN = {"u": ["p", "q", "r"], "v": ["1", "2"], "w": ["s", "t", "o", "n"]}
@@ -206,7 +207,7 @@ def test_an_improper_prior_has_no_evidence(
     table: pa.Table, names: list[str], columns: list[str], options: dict[str, Any], message: str
 ) -> None:
     for name in names:
-        with pytest.raises(pc.NotSupportedError, match=rf"^{name} \w+ no log evidence .*{message}"):
+        with pytest.raises(NotSupportedError, match=rf"^{name} \w+ no log evidence .*{message}"):
             evidence(table, pc.Block(name, columns, **options))
 
 
@@ -231,5 +232,5 @@ def test_rows_with_some_nulls_have_no_evidence(
     block = pc.Block(estimator, columns)
     assert evidence(pa.concat_tables([rows, nothing]), block) == evidence(rows, block)
     rows = table.select(["c", *columns]) if estimator == "multinomial" else rows
-    with pytest.raises(pc.DataError, match=message):
+    with pytest.raises(DataError, match=message):
         evidence(pa.concat_tables([rows, some]), block)

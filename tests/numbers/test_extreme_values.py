@@ -21,6 +21,7 @@ from model_values import (
 )
 
 import probclass_core as pc
+from probclass_core.errors import DataError
 
 GAUSSIANS = ["gaussian_diagonal", "gaussian_full"]
 LARGEST = float(np.finfo(np.float64).max)
@@ -144,7 +145,7 @@ def test_values_that_cannot_be_squared_are_refused(
     estimator: str, values: list[float], says: str
 ) -> None:
     table = pa.table({"x": values, "c": [0, 0, 1, 1]})
-    with pytest.raises(pc.DataError, match=rf"column 'x' .* {says} to square"):
+    with pytest.raises(DataError, match=rf"column 'x' .* {says} to square"):
         fitted(table, "c", pc.Block(estimator, ["x"]))
 
 

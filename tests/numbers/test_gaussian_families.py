@@ -21,6 +21,7 @@ from sklearn import datasets
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import probclass_core as pc
+from probclass_core.errors import NotSupportedError
 
 FAMILIES = ["gaussian_diagonal", "gaussian_full", "gaussian_shared"]
 PRIOR = {
@@ -86,11 +87,11 @@ def test_linear_forms_of_blocks_add_up_to_the_joint() -> None:
 def test_a_nonlinear_model_has_no_linear_form() -> None:
     blocks = [pc.Block("gaussian_shared", ["x"]), pc.Block("gaussian_full", ["y"], name="other")]
     with pytest.raises(
-        pc.NotSupportedError,
+        NotSupportedError,
         match=r"block 'other' \(gaussian_full\) is not linear .* of this model: 'gaussian_shared'",
     ):
         fitted(sample(12), "c", *blocks).linear_form()
-    with pytest.raises(pc.NotSupportedError, match="of this model: none"):
+    with pytest.raises(NotSupportedError, match="of this model: none"):
         fitted(sample(12), "c", block("gaussian_shared", predictive=True)).linear_form()
 
 

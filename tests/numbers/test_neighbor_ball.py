@@ -12,6 +12,8 @@ from model_values import fitted, likelihood, posterior, rows
 from scipy.integrate import quad
 
 import probclass_core as pc
+from probclass_core.authoring import POINT_MASS_WIDTH
+from probclass_core.errors import NotSupportedError
 
 CORNERS = rows(
     ["x", "y", "c"],
@@ -94,7 +96,7 @@ def test_a_radius_of_0_keeps_the_posterior_and_a_finite_density() -> None:
     table = rows(["x", "c"], [(1.0, "a"), (1.0, "a"), (1.0, "b"), (2.0, "b"), (3.0, "b")])
     model = fitted(table, "c", pc.Block("knn_density", ["x"], k=3))
     assert posterior(model, x=1.0) == pytest.approx({"a": 2 / 3, "b": 1 / 3})
-    width = 2.0 * pc.POINT_MASS_WIDTH
+    width = 2.0 * POINT_MASS_WIDTH
     expected = math.log(3 / 5) - math.log(width)
     assert model.score_samples(pa.table({"x": [1.0]}))[0] == pytest.approx(expected)
 
@@ -105,5 +107,5 @@ def test_a_ball_of_unknown_volume_gives_posteriors_and_no_density(metric: str) -
     model = fitted(table, "c", pc.Block("knn_density", ["x", "y", "z"], k=2, metric=metric))
     x = {"x": 1.0, "y": 0.9, "z": 1.1}
     assert math.fsum(posterior(model, **x).values()) == pytest.approx(1.0)
-    with pytest.raises(pc.NotSupportedError, match="Minkowski"):
+    with pytest.raises(NotSupportedError, match="Minkowski"):
         model.score_samples(pa.table({name: [value] for name, value in x.items()}))

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from model_values import covariance, normal
 
 import probclass_core as pc
+from probclass_core.estimation.statistics import Statistics
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def check_certified(model: pc.Model, data: Certified) -> None:
         assert digits(math.sqrt(actual), data.deviation) >= data.digits
 
 
-def summaries(full_table: pa.Table, cuts: Sequence[int]) -> list[pc.Statistics]:
+def summaries(full_table: pa.Table, cuts: Sequence[int]) -> list[Statistics]:
     """Statistics of the parts between the cuts; a part may be empty."""
     ends = [0, *sorted(cuts), full_table.num_rows]
     return [
@@ -90,18 +91,18 @@ def summaries(full_table: pa.Table, cuts: Sequence[int]) -> list[pc.Statistics]:
     ]
 
 
-def in_sequence(parts: Sequence[pc.Statistics]) -> pc.Statistics:
+def in_sequence(parts: Sequence[Statistics]) -> Statistics:
     return functools.reduce(lambda left, right: pc.merge([left, right]), parts)
 
 
-def in_a_tree(parts: Sequence[pc.Statistics]) -> pc.Statistics:
+def in_a_tree(parts: Sequence[Statistics]) -> Statistics:
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
     return pc.merge([in_a_tree(parts[:middle]), in_a_tree(parts[middle:])])
 
 
-Merge = Callable[[Sequence[pc.Statistics]], pc.Statistics]
+Merge = Callable[[Sequence[Statistics]], Statistics]
 MERGES: list[Merge] = [pc.merge, in_sequence, in_a_tree]
 
 

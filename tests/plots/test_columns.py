@@ -18,6 +18,7 @@ from scipy.stats import gamma, norm, poisson
 from sklearn.metrics import mutual_info_score
 
 import probclass_core as pc
+from probclass_core.errors import DataError, SpecError
 from probclass_core.plots import effect
 
 SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
@@ -190,9 +191,9 @@ def test_classes_of_any_position_and_scale_are_found(scale: float, offset: float
 @pytest.mark.parametrize(
     ("column", "options", "error", "message"),
     [
-        ("iland", {}, pc.SpecError, "no column 'iland'; it reads .*'island'.*mean 'island'"),
-        ("island", {"most": 0}, pc.SpecError, "most must be at least 1"),
-        ("body_mass_g", {"data": {"species": ["Adelie"]}}, pc.DataError, "no column 'body_mass_g'"),
+        ("iland", {}, SpecError, "no column 'iland'; it reads .*'island'.*mean 'island'"),
+        ("island", {"most": 0}, SpecError, "most must be at least 1"),
+        ("body_mass_g", {"data": {"species": ["Adelie"]}}, DataError, "no column 'body_mass_g'"),
     ],
 )
 def test_invalid_arguments_are_refused(

@@ -19,12 +19,14 @@ from scipy.stats import binomtest
 
 import probclass_core as pc
 from probclass_core import plots
+from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.plots import confusion, reliability
 from probclass_core.plots.style import LINES
 
 
 @pytest.fixture(scope="module")
-def adult_quality(adult: tuple[pa.Table, pa.Table]) -> pc.Evaluation:
+def adult_quality(adult: tuple[pa.Table, pa.Table]) -> Evaluation:
     train, test = adult
     return pc.evaluate(pc.fit(train, naive_spec(train.schema, "income")), test)
 
@@ -32,7 +34,7 @@ def adult_quality(adult: tuple[pa.Table, pa.Table]) -> pc.Evaluation:
 LONG = "a class of a remarkably long name"
 
 
-def many_classes(size: int, name: str) -> pc.Evaluation:
+def many_classes(size: int, name: str) -> Evaluation:
     """The evaluation of a model that confuses neighboring classes."""
     rng = np.random.default_rng(size)
     labels = np.repeat(np.arange(size), 40)
@@ -47,7 +49,7 @@ def cells(axes: Axes, size: int) -> list[list[str]]:
     return [[texts[column, row] for column in range(size)] for row in range(size)]
 
 
-def bins_of(evaluation: pc.Evaluation, name: str | None) -> pa.Table:
+def bins_of(evaluation: Evaluation, name: str | None) -> pa.Table:
     table = evaluation.reliability
     class_steps = pac.is_null(table["class"]) if name is None else pac.equal(table["class"], name)
     return table.filter(class_steps)
@@ -55,7 +57,7 @@ def bins_of(evaluation: pc.Evaluation, name: str | None) -> pa.Table:
 
 @pytest.mark.parametrize("classes", [(), (">50K",), ("<=50K", ">50K")])
 def test_points_agree_with_the_reliability_table(
-    adult_quality: pc.Evaluation, classes: tuple[str, ...]
+    adult_quality: Evaluation, classes: tuple[str, ...]
 ) -> None:
     figure = reliability(adult_quality, classes=classes)
     curve, strip = figure.axes
@@ -92,16 +94,16 @@ def test_bins_of_few_rows_are_hollow(penguins: pa.Table) -> None:
     assert "fewer than 30 rows" in legend(figure)
 
 
-def test_no_marker_is_hollow_if_all_bins_have_many_rows(adult_quality: pc.Evaluation) -> None:
+def test_no_marker_is_hollow_if_all_bins_have_many_rows(adult_quality: Evaluation) -> None:
     assert "fewer than 30 rows" not in legend(reliability(adult_quality))
 
 
-def test_an_unknown_class_is_refused(adult_quality: pc.Evaluation) -> None:
-    with pytest.raises(pc.SpecError, match=r"no class '>50k'.*Did you mean '>50K'"):
+def test_an_unknown_class_is_refused(adult_quality: Evaluation) -> None:
+    with pytest.raises(SpecError, match=r"no class '>50k'.*Did you mean '>50K'"):
         reliability(adult_quality, classes=[">50k"])
 
 
-def test_cells_show_counts_and_shares(adult_quality: pc.Evaluation) -> None:
+def test_cells_show_counts_and_shares(adult_quality: Evaluation) -> None:
     figure = confusion(adult_quality)
     (axes,) = figure.axes
     counts = [list(row.values())[1:] for row in adult_quality.confusion.to_pylist()]
@@ -151,7 +153,7 @@ def test_two_to_twenty_classes_are_legible(size: int, name: str) -> None:
 
 
 def test_without_matplotlib_every_plot_names_the_extra(
-    iris: pa.Table, adult_quality: pc.Evaluation, monkeypatch: pytest.MonkeyPatch
+    iris: pa.Table, adult_quality: Evaluation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = pc.fit(iris, pc.ModelSpec("species", {"knn_density": iris.column_names[:2]}))
     x, y = iris.column_names[:2]
@@ -166,9 +168,7 @@ def test_without_matplotlib_every_plot_names_the_extra(
         lambda: plots.posterior_over_time(pa.table({"time": []}), "time"),
     ]
     for draw in calls:
-        with pytest.raises(
-            pc.NotSupportedError, match=r"need matplotlib: pip install 'probclass\[pl"
-        ):
+        with pytest.raises(NotSupportedError, match=r"need matplotlib: pip install 'probclass\[pl"):
             draw()
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from matplotlib.dates import num2date
 
-import probclass_core as pc
+from probclass_core.errors import DataError
 from probclass_core.plots import posterior_over_time
 
 
@@ -95,5 +95,5 @@ def test_more_classes_than_colors_are_distinguishable() -> None:
 def test_invalid_arguments_are_refused(
     change: object, time: str, message: str, scored: pa.Table
 ) -> None:
-    with pytest.raises(pc.DataError, match=message):
+    with pytest.raises(DataError, match=message):
         posterior_over_time(change(scored), time)  # type: ignore[operator]

@@ -15,6 +15,7 @@ from matplotlib.colors import to_rgba
 from scipy.spatial.distance import cdist
 
 import probclass_core as pc
+from probclass_core.errors import DataError, SpecError
 from probclass_core.plots import class_contours
 
 L, W = "sepal_length", "sepal_width"
@@ -196,15 +197,15 @@ def test_twenty_classes_fit_in_the_figure() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda m: class_contours(m, L, "sepal_widht"), pc.SpecError, "Did you mean 'sepal_width'"),
-        (lambda m: class_contours(m, L, L), pc.SpecError, "name two columns"),
-        (lambda m: class_contours(m, L, "kind"), pc.SpecError, "'kind' has categories"),
-        (lambda m: class_contours(m, L, W, level=1.0), pc.SpecError, "between 0 and 1"),
-        (lambda m: class_contours(m, L, W, point=(1.0,)), pc.SpecError, "two finite numbers"),
-        (lambda m: class_contours(m, L, W, point="x"), pc.SpecError, "two finite numbers"),
-        (lambda m: class_contours(m, L, W, data={L: [1.0]}), pc.DataError, "no column 'sepal_wid"),
-        (lambda m: class_contours(m, L, W, data={L: ["a"], W: [1.0]}), pc.DataError, "string"),
-        (lambda m: class_contours(m, L, W, data={L: [None], W: [1.0]}), pc.DataError, "no row"),
+        (lambda m: class_contours(m, L, "sepal_widht"), SpecError, "Did you mean 'sepal_width'"),
+        (lambda m: class_contours(m, L, L), SpecError, "name two columns"),
+        (lambda m: class_contours(m, L, "kind"), SpecError, "'kind' has categories"),
+        (lambda m: class_contours(m, L, W, level=1.0), SpecError, "between 0 and 1"),
+        (lambda m: class_contours(m, L, W, point=(1.0,)), SpecError, "two finite numbers"),
+        (lambda m: class_contours(m, L, W, point="x"), SpecError, "two finite numbers"),
+        (lambda m: class_contours(m, L, W, data={L: [1.0]}), DataError, "no column 'sepal_wid"),
+        (lambda m: class_contours(m, L, W, data={L: ["a"], W: [1.0]}), DataError, "string"),
+        (lambda m: class_contours(m, L, W, data={L: [None], W: [1.0]}), DataError, "no row"),
     ],
 )
 def test_invalid_arguments_are_refused(

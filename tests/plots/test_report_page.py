@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import probclass_core as pc
 from probclass_core.cli.app import app
+from probclass_core.errors import SpecError, TableError
 
 SCRIPT = "<script>alert('owned')</script>"
 
@@ -275,11 +276,11 @@ def test_progress_counts_the_plots(model: pc.Model, tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_refused(model: pc.Model, held_out: pa.Table, tmp_path: Path) -> None:
     other = pc.evaluate(model.prior_only(), held_out)
-    with pytest.raises(pc.SpecError, match=r"the evaluation is of model .* evaluate this model"):
+    with pytest.raises(SpecError, match=r"the evaluation is of model .* evaluate this model"):
         model.report(tmp_path / "model.html", evaluation=other)
-    with pytest.raises(pc.SpecError, match="give a source as well"):
+    with pytest.raises(SpecError, match="give a source as well"):
         model.report(tmp_path / "model.html", where="fare < 3")
-    with pytest.raises(pc.TableError, match=r"cannot write the report to .*No such file"):
+    with pytest.raises(TableError, match=r"cannot write the report to .*No such file"):
         model.report(tmp_path / "nowhere" / "model.html", evaluation=pc.evaluate(model, held_out))
 
 

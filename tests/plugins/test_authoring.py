@@ -13,6 +13,8 @@ import pytest
 
 import probclass_core as pc
 from probclass_core import authoring
+from probclass_core.authoring import EstimatorPlugin
+from probclass_core.errors import PluginError, SpecError
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.options import describe_options
 
@@ -43,7 +45,7 @@ def test_an_estimator_can_be_tried_before_it_is_installed() -> None:
         model = pc.fit(TABLE, SPEC, workers=2)
         assert model.predict({"x": [2.5]}).to_pylist() == ["a"]
     assert "narrow" not in pc.estimators()
-    with pytest.raises(pc.PluginError, match="unknown estimator 'narrow'"):
+    with pytest.raises(PluginError, match="unknown estimator 'narrow'"):
         pc.fit(TABLE, SPEC)
     with pytest.raises(ZeroDivisionError), pc.trying(Narrow):
         raise ZeroDivisionError
@@ -54,7 +56,7 @@ def test_trying_may_be_nested_and_repeated_but_not_redefine_a_name() -> None:
     with pc.trying(Narrow):
         with pc.trying(Narrow):
             pass
-        with pytest.raises(pc.PluginError, match=r"'narrow' cannot be tried.*Narrow"):
+        with pytest.raises(PluginError, match=r"'narrow' cannot be tried.*Narrow"):
             pc.trying(Wide).__enter__()
         assert pc.estimators()["narrow"] is Narrow
 
@@ -63,7 +65,7 @@ def test_trying_cannot_replace_a_registered_estimator() -> None:
     class Impostor(Narrow):
         name = "gaussian_diagonal"
 
-    with pytest.raises(pc.PluginError, match="GaussianDiagonal"), pc.trying(Narrow, Impostor):
+    with pytest.raises(PluginError, match="GaussianDiagonal"), pc.trying(Narrow, Impostor):
         pass
     assert pc.estimators()["gaussian_diagonal"] is GaussianDiagonal
     assert "narrow" not in pc.estimators()
@@ -71,16 +73,16 @@ def test_trying_cannot_replace_a_registered_estimator() -> None:
 
 def test_a_factory_may_be_an_address() -> None:
     address = f"{GaussianDiagonal.__module__}:GaussianDiagonal"
-    with pc.trying(pc.EstimatorPlugin("narrow", address, "a normal under another name")):
+    with pc.trying(EstimatorPlugin("narrow", address, "a normal under another name")):
         assert pc.estimators()["narrow"] is GaussianDiagonal
         assert pc.fit(TABLE, SPEC).predict({"x": [2.5]}).to_pylist() == ["a"]
 
 
 def test_an_estimator_without_statistics_is_refused_when_it_is_defined() -> None:
     methods = {"finalize": GaussianDiagonal.finalize, "likelihood": GaussianDiagonal.likelihood}
-    with pytest.raises(pc.PluginError, match="Empty has no statistics; return a kind"):
+    with pytest.raises(PluginError, match="Empty has no statistics; return a kind"):
         type("Empty", (pc.Estimator,), {"name": "empty", **methods})
-    with pytest.raises(pc.PluginError, match="write merge"):
+    with pytest.raises(PluginError, match="write merge"):
         type("Half", (pc.Estimator,), {"name": "half", "summarize": lambda *_: None, **methods})
     kind = property(lambda self: authoring.JointMoments(self.features.names))
     type("Whole", (pc.Estimator,), {"name": "whole", "kind": kind, **methods})
@@ -88,9 +90,9 @@ def test_an_estimator_without_statistics_is_refused_when_it_is_defined() -> None
 
 @pytest.mark.parametrize("address", ["no.such_module:Narrow", "math:Narrow", "Narrow", "math"])
 def test_an_address_without_a_factory_is_an_error(address: str) -> None:
-    plugin = pc.EstimatorPlugin("narrow", address, "an estimator that is not there")
+    plugin = EstimatorPlugin("narrow", address, "an estimator that is not there")
     message = rf"^'{address}' cannot be imported: .*'package.module:Name'\.$"
-    with pytest.raises(pc.PluginError, match=message), pc.trying(plugin):
+    with pytest.raises(PluginError, match=message), pc.trying(plugin):
         pc.fit(TABLE, SPEC)
 
 
@@ -134,7 +136,7 @@ def test_every_built_in_option_is_described(estimator: str) -> None:
 
 @pytest.mark.parametrize("cells", [math.inf, math.nan, 2.5, True, "3", None])
 def test_a_whole_number_is_refused_unless_it_is_one(cells: object) -> None:
-    with pytest.raises(pc.SpecError, match="grid: cells must be a whole number of at least 2"):
+    with pytest.raises(SpecError, match="grid: cells must be a whole number of at least 2"):
         Grid("grid", {"cells": cells}, ["x"])
 
 

@@ -12,7 +12,7 @@ import pluggy
 import pytest
 from fake_install import PLUGIN, install, run
 
-import probclass_core as pc
+from probclass_core.authoring import EstimatorPlugin
 from probclass_core.plugins import hookspecs
 from probclass_core.testing.generators import numbers
 from probclass_core.testing.laws import laws_of
@@ -26,7 +26,7 @@ store = pc.ModelStore({store!r})
 
 
 @pytest.fixture(scope="module")
-def frozen() -> Iterator[pc.EstimatorPlugin]:
+def frozen() -> Iterator[EstimatorPlugin]:
     sys.path.insert(0, str(FROZEN))
     try:
         import probclass_frozen
@@ -68,13 +68,13 @@ print(json.dumps({{
     assert output["made by"] == {"frozen": {"distribution": "probclass-frozen", "version": "1.0"}}
 
 
-def test_a_plugin_of_version_1_obeys_the_laws(frozen: pc.EstimatorPlugin) -> None:
+def test_a_plugin_of_version_1_obeys_the_laws(frozen: EstimatorPlugin) -> None:
     columns = {"x": numbers(at_least=0.0), "y": numbers(at_least=0.0)}
     for law in laws_of(frozen):
         try_law(law, frozen, columns, [{}, {"rows": 1, "sum": 2}], examples=2)
 
 
-def test_new_hook_arguments_do_not_break_old_plugins(frozen: pc.EstimatorPlugin) -> None:
+def test_new_hook_arguments_do_not_break_old_plugins(frozen: EstimatorPlugin) -> None:
     """pluggy passes an implementation only the arguments that it names."""
     import probclass_frozen
 

@@ -102,7 +102,7 @@ needed = pc.ModelSpec("y", [pc.Block({taken[1] if taken else "other"!r}, ["x"])]
 for ask in (lambda: pc.fit(table, needed), pc.estimators):
     try:
         ask()
-    except pc.PluginError as error:
+    except pc.errors.PluginError as error:
         print(error)
 from probclass_core.cli.app import app
 sys.argv = ["probclass", "estimators", "--check", "--json"]

@@ -13,8 +13,11 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.authoring import FloatArray, Rows, notes_of, number, with_notes
+from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
+from probclass_core.estimation.statistics import refine
 from probclass_core.model.stored import model_from_bundle
+from probclass_core.training.shards import plan_shards
 
 
 class Trimmed(GaussianDiagonal):
@@ -90,11 +93,11 @@ def test_passes_made_by_hand_give_the_model_of_a_fit() -> None:
     with pc.trying(trimmed(3)):
         statistics = pc.summarize(TABLE, SPEC)
         for made in (1, 2):
-            refined = pc.refine(statistics, passes=made)
+            refined = refine(statistics, passes=made)
             assert refined is not None
             halves = [pc.summarize(TABLE[rows], refined) for rows in (slice(0, 3), slice(3, 8))]
             statistics = pc.merge(halves)
-        assert pc.refine(statistics, passes=3) is None
+        assert refine(statistics, passes=3) is None
         by_hand = pc.finalize(statistics, early=True)
         assert by_hand.parameters["trimmed"] == pc.fit(TABLE, SPEC).parameters["trimmed"]
 
@@ -102,7 +105,7 @@ def test_passes_made_by_hand_give_the_model_of_a_fit() -> None:
 def test_finalizing_before_the_last_pass_needs_early() -> None:
     with pc.trying(trimmed(2)):
         statistics = pc.summarize(TABLE, SPEC)
-        with pytest.raises(pc.SpecError, match=r"block 'trimmed' asks for another pass.*refine"):
+        with pytest.raises(SpecError, match=r"block 'trimmed' asks for another pass.*refine"):
             pc.finalize(statistics)
         early = pc.finalize(statistics, early=True)
         assert notes_of(early.parameters["trimmed"])["center"] is None
@@ -110,7 +113,7 @@ def test_finalizing_before_the_last_pass_needs_early() -> None:
 
 def test_a_reader_cannot_be_read_in_a_second_pass() -> None:
     message = "a reader can be read only once; pass a table or a path"
-    with pc.trying(trimmed(2)), pytest.raises(pc.DataError, match=message):
+    with pc.trying(trimmed(2)), pytest.raises(DataError, match=message):
         pc.fit(TABLE.to_reader(), SPEC)
 
 
@@ -123,7 +126,7 @@ def test_every_pass_caches_its_own_statistics(tmp_path: Path) -> None:
     rows, cache = str(tmp_path), str(tmp_path / "_cache")
     with pc.trying(trimmed(3)):
         cold = pc.fit(rows, SPEC)
-        for shard in pc.plan_shards(rows, SPEC, cache=cache, min_rows=4).shards:
+        for shard in plan_shards(rows, SPEC, cache=cache, min_rows=4).shards:
             pc.summarize(rows, SPEC, shard=shard, cache=cache)
         first, again = (pc.fit(rows, SPEC, cache=cache) for _ in range(2))
         assert cold.id == first.id == again.id
@@ -139,5 +142,5 @@ def test_refine_may_return_only_options_of_the_estimator() -> None:
         def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any]:
             return {"center": 0.0}
 
-    with pc.trying(Forgetful), pytest.raises(pc.SpecError, match="has no option 'center'"):
+    with pc.trying(Forgetful), pytest.raises(SpecError, match="has no option 'center'"):
         pc.fit(TABLE, pc.ModelSpec("y", [pc.Block("forgetful", ["x"])]))

@@ -15,10 +15,13 @@ import pytest
 
 import probclass_core as pc
 from probclass_core import attached
+from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.analysis.explanation import Explanation
+from probclass_core.pipeline.cross_validation import CrossValidations
 
 CLASSES: dict[str, type] = {
     f"{one.__name__}Methods": one
-    for one in (pc.Model, pc.ModelSpec, pc.Evaluation, pc.Explanation, pc.CrossValidations)
+    for one in (pc.Model, pc.ModelSpec, Evaluation, Explanation, CrossValidations)
 }
 STUB = ast.parse(Path(attached.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 METHODS = [

@@ -10,6 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import SpecError
+from probclass_core.operation.promotion import evaluate_paired
+from probclass_core.training.shards import plan_shards
 
 MOST_LINES, MOST_CHARACTERS = 12, 100
 
@@ -60,7 +63,7 @@ def results(
         "statistics": pc.summarize(rows, fast),
         "evaluation": evaluation,
         "evaluation record": record,
-        "paired evaluation": pc.evaluate_paired(model, rival, lake, windows="port"),
+        "paired evaluation": evaluate_paired(model, rival, lake, windows="port"),
         "drift": pc.drift(model, rival),
         "health": pc.health(model, rows),
         "importance": pc.importance(model, rows),
@@ -77,7 +80,7 @@ def results(
         "score report": scored,
         "scoring record": scoring,
         "report of a dry run": pc.score(model, lake, folder / "other", dry_run=True),
-        "shard plan": pc.plan_shards(lake, fast, cache=store, min_rows=1),
+        "shard plan": plan_shards(lake, fast, cache=store, min_rows=1),
         "records": store.records("titanic"),
         "gate": pc.Gate(),
     }
@@ -182,6 +185,6 @@ def test_a_block_that_is_left_with_the_columns_of_another_goes() -> None:
 )
 def test_a_column_that_cannot_be_left_out_is_an_error(columns: list[str], message: str) -> None:
     spec = pc.ModelSpec("y", {"gaussian_diagonal": "fare", "categorical": "c"})
-    with pytest.raises(pc.SpecError) as error:
+    with pytest.raises(SpecError) as error:
         spec.without(*columns)
     assert message in str(error.value)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import SpecError
 from probclass_core.execution import progress
 
 ROWS = pa.table({"x": [float(row) for row in range(200)], "y": ["a", "b"] * 100})
@@ -83,5 +84,5 @@ def test_a_failure_leaves_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("option", [1, "yes", []])
 def test_another_option_is_refused(option: Any) -> None:
-    with pytest.raises(pc.SpecError, match="progress must be True for a bar, or a function"):
+    with pytest.raises(SpecError, match="progress must be True for a bar, or a function"):
         fit(progress=option)

@@ -11,6 +11,7 @@ from read_html import Markup
 from sklearn.metrics import classification_report
 
 import probclass_core as pc
+from probclass_core.analysis.evaluation import Evaluation
 
 HOSTILE = "<script>alert('x')</script>\n\x1b[31m\"&"
 ROWS = pa.table(
@@ -125,7 +126,7 @@ def test_a_report_counts_rows_that_are_left_out(model: pc.Model, penguins: pa.Ta
         "Evaluation on 342 labeled rows; left out: 1 without a label, 1 of a class that training "
     )
     assert "rejected for" in first
-    assert pc.Evaluation.from_dict(evaluation.to_dict()).report() == evaluation.report()
+    assert Evaluation.from_dict(evaluation.to_dict()).report() == evaluation.report()
 
 
 def test_plots_are_methods(model: pc.Model, penguins: pa.Table) -> None:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import DataError, SpecError, StoreError
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def test_a_saved_model_is_loaded_as_it_was(
 def test_a_version_of_a_store_is_a_saved_model(model: pc.Model, tmp_path: Path) -> None:
     version = pc.ModelStore(tmp_path).save(model, "penguins")
     assert pc.load(tmp_path / "penguins" / version.id).id == model.id
-    with pytest.raises(pc.StoreError, match=r"model store with the models 'penguins'; load one by"):
+    with pytest.raises(StoreError, match=r"model store with the models 'penguins'; load one by"):
         pc.load(tmp_path)
 
 
@@ -56,7 +57,7 @@ def test_a_damaged_folder_is_refused(
 ) -> None:
     model.save(tmp_path / "m")
     damage(tmp_path / "m")
-    with pytest.raises(pc.StoreError, match=message) as caught:
+    with pytest.raises(StoreError, match=message) as caught:
         pc.load(tmp_path / "m")
     assert "\n" not in str(caught.value)
 
@@ -70,14 +71,14 @@ def test_a_path_with_anything_else_is_refused_and_left_alone(
     (tmp_path / "folder" / "mine").touch()
     other = pc.fit(penguins, pc.ModelSpec("species", {"categorical": "island"}))
     for name, found in (("m", "another model"), ("file", "something"), ("folder", "something")):
-        with pytest.raises(pc.StoreError, match=f"exists and contains {found}"):
+        with pytest.raises(StoreError, match=f"exists and contains {found}"):
             other.save(tmp_path / name)
     assert pc.load(tmp_path / "m").id == model.id
     assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "folder", "m"]
-    with pytest.raises(pc.StoreError, match="this is a file; give the folder"):
+    with pytest.raises(StoreError, match="this is a file; give the folder"):
         pc.load(tmp_path / "file")
     for path in ("", None, 3):
-        with pytest.raises(pc.StoreError, match="expected the path of a folder"):
+        with pytest.raises(StoreError, match="expected the path of a folder"):
             pc.load(path)
 
 
@@ -105,12 +106,12 @@ def test_predict_table_is_what_score_writes(
 @pytest.mark.parametrize(
     ("rows", "options", "error", "message"),
     [
-        ("scored.parquet", {}, pc.DataError, "cannot read str as a table"),
-        ({"island": ["Dream"]}, {}, pc.DataError, "no columns 'bill_depth_mm', "),
-        (None, {"columns": "iland"}, pc.DataError, "no column 'iland'; .* mean 'island'"),
-        (None, {"columns": ["island", "island"]}, pc.SpecError, "'island' is listed twice"),
-        (None, {"posterior": "rows"}, pc.SpecError, "posterior must be one of 'columns', 'list'"),
-        (None, {"decision": "maybe"}, pc.SpecError, "maybe"),
+        ("scored.parquet", {}, DataError, "cannot read str as a table"),
+        ({"island": ["Dream"]}, {}, DataError, "no columns 'bill_depth_mm', "),
+        (None, {"columns": "iland"}, DataError, "no column 'iland'; .* mean 'island'"),
+        (None, {"columns": ["island", "island"]}, SpecError, "'island' is listed twice"),
+        (None, {"posterior": "rows"}, SpecError, "posterior must be one of 'columns', 'list'"),
+        (None, {"decision": "maybe"}, SpecError, "maybe"),
     ],
 )
 def test_a_refused_table_is_one_line(

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import DataError, SpecError
 
 BODY = ["bill_length_mm", "flipper_length_mm"]
 
@@ -94,6 +95,6 @@ REFUSED: list[tuple[Callable[[pa.Table], object], str]] = [
 def test_a_refusal_is_one_line(
     call: Callable[[pa.Table], object], message: str, penguins: pa.Table
 ) -> None:
-    with pytest.raises((pc.SpecError, pc.DataError), match=message) as caught:
+    with pytest.raises((SpecError, DataError), match=message) as caught:
         call(penguins)
     assert "\n" not in str(caught.value)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import probclass_core as pc
 from probclass_core.cli.app import app
+from probclass_core.io.labels import count_labels
 from probclass_core.sklearn import ProbClassifier
 
 ROWS = 60
@@ -167,7 +168,7 @@ CALLS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "calibrate": (pc.calibrate, {"model": MODEL, "source": FRAME}),
     "cross_validate": (pc.cross_validate, {"source": FRAME, "spec": SPEC, "folds": 2}),
     "compare": (pc.compare, {"source": FRAME, "specs": [SPEC, SPEC]}),
-    "count_labels": (pc.count_labels, {"source": FRAME, "label": "kind"}),
+    "count_labels": (count_labels, {"source": FRAME, "label": "kind"}),
     "predict_table": (MODEL.predict_table, {"data": FRAME}),
     "drift": (pc.drift, {"before": MODEL, "after": MODEL}),
 }

@@ -12,7 +12,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import OrdinalEncoder
 
-import probclass_core as pc
+from probclass_core.errors import DataError, NotSupportedError, PluginError, SpecError
 from probclass_core.sklearn import ProbClassifier
 
 BODY = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
@@ -157,9 +157,9 @@ def test_first_rows_need_not_suffice_for_a_model(X: pd.DataFrame, y: pd.Series) 
 def test_refused_rows_change_nothing(X: pd.DataFrame, y: pd.Series) -> None:
     fitted = ProbClassifier().fit(X, y)
     before = fitted.predict_log_proba(X)
-    with pytest.raises(pc.DataError, match="infinite"):
+    with pytest.raises(DataError, match="infinite"):
         fitted.partial_fit(X.assign(body_mass_g=np.inf), y)
-    with pytest.raises(pc.SpecError, match=r"'body_mass_g' is .*string, but it models numbers"):
+    with pytest.raises(SpecError, match=r"'body_mass_g' is .*string, but it models numbers"):
         fitted.partial_fit(X.assign(body_mass_g="heavy"), y)
     np.testing.assert_array_equal(fitted.predict_log_proba(X), before)
 
@@ -175,30 +175,30 @@ def test_before_fit_there_is_no_model(X: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"estimator": "gausian_full"}, pc.PluginError, "Did you mean 'gaussian_full'"),
-        ({"estimator": "gaussian_full"}, pc.SpecError, "'island' is .*string"),
-        ({"estimator": {"categorical": "isle"}}, pc.DataError, "no column 'isle'; the table has"),
-        ({"estimator": 3}, pc.SpecError, "estimator must be 'default', .* got 3"),
-        ({"estimator": "most"}, pc.PluginError, "unknown estimator 'most'"),
-        ({"estimator": ["auto"]}, pc.SpecError, "a block must be a table of keys, got 'auto'"),
-        ({"options": 3}, pc.SpecError, "options must be a table, got 3"),
-        ({"options": {"categorical": {}}}, pc.SpecError, "Blocks of this estimator: .*'island'"),
-        ({"on_scarce": "drop"}, pc.SpecError, "on_scarce must be one of 'error', 'pool'"),
+        ({"estimator": "gausian_full"}, PluginError, "Did you mean 'gaussian_full'"),
+        ({"estimator": "gaussian_full"}, SpecError, "'island' is .*string"),
+        ({"estimator": {"categorical": "isle"}}, DataError, "no column 'isle'; the table has"),
+        ({"estimator": 3}, SpecError, "estimator must be 'default', .* got 3"),
+        ({"estimator": "most"}, PluginError, "unknown estimator 'most'"),
+        ({"estimator": ["auto"]}, SpecError, "a block must be a table of keys, got 'auto'"),
+        ({"options": 3}, SpecError, "options must be a table, got 3"),
+        ({"options": {"categorical": {}}}, SpecError, "Blocks of this estimator: .*'island'"),
+        ({"on_scarce": "drop"}, SpecError, "on_scarce must be one of 'error', 'pool'"),
         (
             AUTO | {"options": {"categorical": 3}},
-            pc.SpecError,
+            SpecError,
             "'categorical' must be a table, got 3",
         ),
         (
             SEX | {"options": {"categorical": 3}},
-            pc.SpecError,
+            SpecError,
             "'categorical' must be a table, got 3",
         ),
-        (AUTO | {"options": {"category": {}}}, pc.SpecError, "block 'category'.*Did you mean"),
-        (SEX | {"options": {"alpha": 3}}, pc.SpecError, "categorical has no option 'alpha'"),
-        ({"estimator": {"categorical": BODY}}, pc.DataError, "such as 39.1, are not categories"),
-        ({"prior": [0.2, 0.3, 0.5]}, pc.SpecError, "prior must be 'empirical', 'uniform'"),
-        ({"prior": {"Adelie": 1.0}}, pc.SpecError, "leaves out class 'Chinstrap'"),
+        (AUTO | {"options": {"category": {}}}, SpecError, "block 'category'.*Did you mean"),
+        (SEX | {"options": {"alpha": 3}}, SpecError, "categorical has no option 'alpha'"),
+        ({"estimator": {"categorical": BODY}}, DataError, "such as 39.1, are not categories"),
+        ({"prior": [0.2, 0.3, 0.5]}, SpecError, "prior must be 'empirical', 'uniform'"),
+        ({"prior": {"Adelie": 1.0}}, SpecError, "leaves out class 'Chinstrap'"),
     ],
 )
 def test_parameters_that_do_not_fit_are_refused_by_fit(
@@ -235,11 +235,11 @@ def test_labels_outside_the_declared_classes_are_refused(
     classes: list[str], labels: Any, message: str, X: pd.DataFrame, y: pd.Series
 ) -> None:
     fitted = ProbClassifier().partial_fit(X, y, classes=SPECIES)
-    with pytest.raises(pc.DataError, match=message):
+    with pytest.raises(DataError, match=message):
         fitted.partial_fit(X[:1], labels, classes=classes)
 
 
 def test_a_metric_without_volume_has_no_density(X: pd.DataFrame, y: pd.Series) -> None:
     fitted = ProbClassifier("knn_density", options={"metric": "canberra"}).fit(X[BODY], y)
-    with pytest.raises(pc.NotSupportedError, match="Minkowski"):
+    with pytest.raises(NotSupportedError, match="Minkowski"):
         fitted.score_samples(X[BODY])

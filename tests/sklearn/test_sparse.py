@@ -16,6 +16,8 @@ from sklearn.naive_bayes import BernoulliNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 
 import probclass_core as pc
+from probclass_core.arrow.sparse_counts import counts_column
+from probclass_core.errors import DataError, SpecError
 from probclass_core.sklearn import ProbClassifier
 
 ESTIMATORS = ["bernoulli", "multinomial", "poisson"]
@@ -119,7 +121,7 @@ def test_the_model_scores_tables_with_a_column_of_counts(
 ) -> None:
     ours = ProbClassifier("multinomial").fit(X, y)
     names = [f"x{position}" for position in range(12)]
-    table = pa.table({"counts": pc.counts_column(X, names)})
+    table = pa.table({"counts": counts_column(X, names)})
     np.testing.assert_array_equal(ours.model_.predict_proba(table), ours.predict_proba(X))
 
 
@@ -128,7 +130,7 @@ def test_a_column_of_counts_is_fitted_like_any_column(
     X: sparse.csr_array, y: np.ndarray, estimator: str
 ) -> None:
     terms = [f"term {position}" for position in range(12)]
-    table = pa.table({"words": pc.counts_column(X, terms), "label": y})
+    table = pa.table({"words": counts_column(X, terms), "label": y})
     block = pc.Block(estimator, ["words"], vocabulary=terms)
     model = pc.fit(table, pc.ModelSpec(label="label", blocks=[block]))
     expected = ProbClassifier(estimator).fit(X, y).predict_log_proba(X)
@@ -137,18 +139,18 @@ def test_a_column_of_counts_is_fitted_like_any_column(
 
 def test_a_column_of_counts_has_a_map_per_row() -> None:
     matrix = sparse.csc_array(np.array([[0, 2.5], [0, 0], [1, 3]]))
-    column = pc.counts_column(matrix, np.array(["a", "b"], dtype=object))
+    column = counts_column(matrix, np.array(["a", "b"], dtype=object))
     assert column.to_pylist() == [[("b", 2.5)], [], [("a", 1.0), ("b", 3.0)]]
-    assert pc.counts_column(matrix[:0], ["a", "b"]).to_pylist() == []
+    assert counts_column(matrix[:0], ["a", "b"]).to_pylist() == []
 
 
 def test_a_column_of_counts_is_cut_where_text_would_be_too_long(
     monkeypatch: pytest.MonkeyPatch, X: sparse.csr_array
 ) -> None:
     terms = [f"term {position}" for position in range(12)]
-    expected = pc.counts_column(X, terms)
+    expected = counts_column(X, terms)
     monkeypatch.setattr("probclass_core.arrow.sparse_counts._TEXT_OF_A_CHUNK", 100)
-    cut = pc.counts_column(X, terms)
+    cut = counts_column(X, terms)
     assert cut.num_chunks > 5
     assert cut.to_pylist() == expected.to_pylist()
 
@@ -161,8 +163,8 @@ def test_a_column_of_counts_is_cut_where_text_would_be_too_long(
     ],
 )
 def test_a_column_of_counts_needs_a_sparse_matrix_and_its_terms(matrix: Any, message: str) -> None:
-    with pytest.raises(pc.DataError, match=message):
-        pc.counts_column(matrix, ["a", "b"])
+    with pytest.raises(DataError, match=message):
+        counts_column(matrix, ["a", "b"])
 
 
 @pytest.mark.parametrize(
@@ -171,13 +173,13 @@ def test_a_column_of_counts_needs_a_sparse_matrix_and_its_terms(matrix: Any, mes
 def test_other_estimators_refuse_sparse_rows(
     X: sparse.csr_array, y: np.ndarray, estimator: Any
 ) -> None:
-    with pytest.raises(pc.SpecError, match=r"a sparse X has counts for .* estimator is .*toarray"):
+    with pytest.raises(SpecError, match=r"a sparse X has counts for .* estimator is .*toarray"):
         ProbClassifier(estimator).fit(X, y)
 
 
 def test_a_classifier_of_columns_refuses_sparse_rows(X: sparse.csr_array, y: np.ndarray) -> None:
     of_dense = ProbClassifier("multinomial").fit(X.toarray(), y)
-    with pytest.raises(pc.DataError, match="X is sparse, but the classifier was fitted on columns"):
+    with pytest.raises(DataError, match="X is sparse, but the classifier was fitted on columns"):
         of_dense.predict(X)
 
 
@@ -200,11 +202,11 @@ def test_numbers_that_are_no_counts_are_refused(
 
 
 def test_poisson_refuses_fractions_of_terms(X: sparse.csr_array, y: np.ndarray) -> None:
-    with pytest.raises(pc.DataError, match="but poisson counts are whole numbers"):
+    with pytest.raises(DataError, match="but poisson counts are whole numbers"):
         ProbClassifier("poisson").fit(X * 0.5, y)
 
 
 def test_an_unknown_estimator_is_refused_before_the_matrix_is_read(y: np.ndarray) -> None:
     assert not ProbClassifier("no such").__sklearn_tags__().input_tags.sparse
-    with pytest.raises(pc.SpecError, match="estimator is 'no such'"):
+    with pytest.raises(SpecError, match="estimator is 'no such'"):
         ProbClassifier("no such").fit(sparse.eye_array(60), y)

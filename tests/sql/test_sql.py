@@ -27,6 +27,7 @@ from sql_cases import (
 )
 
 import probclass_core as pc
+from probclass_core.errors import DataError, NotSupportedError, SpecError
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def test_every_family_scores_as_in_python(
 ) -> None:
     run = ENGINES.get(engine) or request.getfixturevalue("on_postgres")
     if (engine, case) == ("sqlite", "written"):
-        with pytest.raises(pc.NotSupportedError, match="sqlite cannot read the text of"):
+        with pytest.raises(NotSupportedError, match="sqlite cannot read the text of"):
             check_case(case, engine, run, tables)
     else:
         check_case(case, engine, run, tables)
@@ -163,7 +164,7 @@ def test_a_list_of_posteriors_is_in_class_order(rows: pa.Table) -> None:
     expected = model.predict_table(rows, columns=["key"], posterior="list")["posterior"]
     actual = scored(model, rows, "duckdb", posterior="list")["posterior"]
     np.testing.assert_allclose(expected.to_pylist(), actual.to_pylist(), rtol=1e-9, atol=1e-300)
-    with pytest.raises(pc.NotSupportedError, match="sqlite has no lists"):
+    with pytest.raises(NotSupportedError, match="sqlite has no lists"):
         model.to_sql(dialect="sqlite", source="rows", posterior="list")
 
 
@@ -187,7 +188,7 @@ def test_rows_that_score_refuses_have_null_in_every_scored_column(engine: str) -
     rows = pa.concat_tables([rows, rows.slice(0, 1).set_column(3, "word", pa.array(["unknown"]))])
     rows = rows.set_column(0, "key", pa.array(range(6)))
     for row in (1, 2, 3, 5):
-        with pytest.raises(pc.DataError):
+        with pytest.raises(DataError):
             model.predict_table(rows.slice(row, 1))
     result = scored(model, rows, engine)
     known = [value is not None for value in result["prediction"].to_pylist()]
@@ -347,19 +348,19 @@ def test_text_in_a_column_of_another_type_is_an_error(engine: str, column: str) 
 )
 def test_bad_options_are_one_clear_line(options: dict[str, object], message: str) -> None:
     model = fitted("gaussian_diagonal")
-    with pytest.raises(pc.SpecError, match=re.compile(message)):
+    with pytest.raises(SpecError, match=re.compile(message)):
         model.to_sql(**{"dialect": "duckdb", "source": "rows", **options})  # type: ignore[arg-type]
 
 
 def test_an_estimator_without_a_formula_is_refused_with_its_reason() -> None:
     model = pc.fit(training(), pc.ModelSpec("label", [pc.Block("knn_density", ["number"])]))
-    with pytest.raises(pc.NotSupportedError, match="compare a row with all training rows"):
+    with pytest.raises(NotSupportedError, match="compare a row with all training rows"):
         model.to_sql(dialect="duckdb", source="rows")
     newer = pc.fit(training(), pc.ModelSpec("label", BLOCKS["gaussian_diagonal"]))
     likelihood = newer.likelihoods["gaussian_diagonal"]
     formula = dataclasses.replace(likelihood.formula(), version=2)  # type: ignore[attr-defined]
     likelihood.formula = lambda: formula  # type: ignore[attr-defined]
-    with pytest.raises(pc.NotSupportedError, match="has a formula of version 2"):
+    with pytest.raises(NotSupportedError, match="has a formula of version 2"):
         newer.to_sql(dialect="duckdb", source="rows")
 
 

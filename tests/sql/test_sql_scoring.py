@@ -14,6 +14,8 @@ import pytest
 from sql_cases import compare, fetched, fitted, sqlite_table, training
 
 import probclass_core as pc
+from probclass_core.errors import DataError, SpecError, TableError
+from probclass_core.scoring.reports import ScoreReport
 
 ROWS = training(rows=300)
 MODEL = fitted("mixed")
@@ -33,7 +35,7 @@ def connection(request: pytest.FixtureRequest) -> Iterator[Any]:
     opened.close()
 
 
-def score(connection: Any, **options: Any) -> pc.ScoreReport:
+def score(connection: Any, **options: Any) -> ScoreReport:
     options = {"partition": YES, **options}
     options["options"] = {"columns": ["key"], **options.get("options", {})}
     return pc.score_sql(options.pop("model", MODEL), connection, "rows", "scored", **options)
@@ -101,16 +103,16 @@ def interrupt() -> None:
 @pytest.mark.parametrize(
     ("change", "options", "error", "message"),
     [
-        ("UPDATE rows SET count = -1 WHERE key = 1", {}, pc.DataError, "1 of .* model refuses"),
-        ("DELETE FROM rows WHERE flag", {}, pc.TableError, "no rows of partition flag=True"),
+        ("UPDATE rows SET count = -1 WHERE key = 1", {}, DataError, "1 of .* model refuses"),
+        ("DELETE FROM rows WHERE flag", {}, TableError, "no rows of partition flag=True"),
         ("", {"before_commit": interrupt}, Stopped, "stopped"),
-        ("", {"options": {"columns": ["absent"]}}, pc.TableError, "absent"),
-        ("", {"partition": {"absent": 1}}, pc.TableError, "no column 'absent' to filter by"),
-        ("DROP TABLE rows", {}, pc.TableError, "rows"),
-        ("", {"where": pac.field("key") > 1}, pc.SpecError, "cannot be written as SQL"),
-        ("", {"options": {"decision": {"by": "nothing"}}}, pc.SpecError, "nothing"),
-        ("", {"options": {"prior": "estimated"}}, pc.SpecError, "estimated shares need the rows"),
-        ("", {"options": {"overwrite": "append"}}, pc.SpecError, "no option 'overwrite'"),
+        ("", {"options": {"columns": ["absent"]}}, TableError, "absent"),
+        ("", {"partition": {"absent": 1}}, TableError, "no column 'absent' to filter by"),
+        ("DROP TABLE rows", {}, TableError, "rows"),
+        ("", {"where": pac.field("key") > 1}, SpecError, "cannot be written as SQL"),
+        ("", {"options": {"decision": {"by": "nothing"}}}, SpecError, "nothing"),
+        ("", {"options": {"prior": "estimated"}}, SpecError, "estimated shares need the rows"),
+        ("", {"options": {"overwrite": "append"}}, SpecError, "no option 'overwrite'"),
     ],
 )
 def test_after_an_error_everything_is_as_before(
@@ -138,7 +140,7 @@ def test_one_of_two_writers_of_a_partition_gets_an_error() -> None:
         score(connection)
 
         def meanwhile() -> None:
-            with connection.cursor() as other, pytest.raises(pc.TableError, match="Conflict"):
+            with connection.cursor() as other, pytest.raises(TableError, match="Conflict"):
                 score(other)
 
         assert score(connection, before_commit=meanwhile).rows == len(scored(connection))
@@ -146,12 +148,12 @@ def test_one_of_two_writers_of_a_partition_gets_an_error() -> None:
 
 def test_bad_connections_are_one_clear_line(connection: Any) -> None:
     connection.execute("BEGIN")
-    with pytest.raises(pc.TableError, match="transaction"):
+    with pytest.raises(TableError, match="transaction"):
         score(connection)
     connection.execute("ROLLBACK")
-    with pytest.raises(pc.TableError, match="is the source"):
+    with pytest.raises(TableError, match="is the source"):
         pc.score_sql(MODEL, connection, "rows", "rows")
-    with pytest.raises(pc.SpecError, match="expected a Model"):
+    with pytest.raises(SpecError, match="expected a Model"):
         pc.score_sql("air@champion", connection, "rows", "scored")  # type: ignore[arg-type]
 
 

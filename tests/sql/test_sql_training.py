@@ -32,6 +32,7 @@ from sql_cases import (
 
 import probclass_core as pc
 from probclass_core.authoring import ClassSums, Column, Rows, Sums, if_known, known
+from probclass_core.errors import DataError, NotSupportedError, SpecError, TableError
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 
 ROWS = training()
@@ -176,7 +177,7 @@ def test_conditions_select_the_same_rows(source: pc.SqlSource, where: Any) -> No
     spec = pc.ModelSpec("label", [pc.Block("gaussian_diagonal", ["number"])])
     try:
         expected = pc.summarize(ROWS, spec, where=where)
-    except pc.TableError:
+    except TableError:
         assert pc.summarize(source, spec, where=where).rows == 0
         return
     actual = pc.summarize(source, spec, where=where)
@@ -305,27 +306,27 @@ def test_bad_input_is_one_clear_line(
     table = pa.table(rows)
     if not table.num_rows:
         table = table.cast(pa.schema([("y", pa.string()), ("x", pa.float64())]))
-    with pytest.raises((pc.DataError, pc.SpecError), match=message) as raised:
+    with pytest.raises((DataError, SpecError), match=message) as raised:
         pc.fit(pc.SqlSource(connect(table), "rows"), spec)
     assert "\n" not in str(raised.value)
 
 
 def test_a_missing_table_is_one_clear_line(connect: Connect) -> None:
-    with pytest.raises(pc.TableError, match=r"absent.* does not exist|no such .*absent") as raised:
+    with pytest.raises(TableError, match=r"absent.* does not exist|no such .*absent") as raised:
         pc.SqlSource(connect(ROWS), "absent")
     assert "\n" not in str(raised.value)
 
 
 def test_a_wrong_connection_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(pc.NotSupportedError, match=r"builtins\.int is not a connection"):
+    with pytest.raises(NotSupportedError, match=r"builtins\.int is not a connection"):
         pc.SqlSource(3, "rows")
-    with pytest.raises(pc.TableError, match="there is no file"):
+    with pytest.raises(TableError, match="there is no file"):
         pc.open_table(f"duckdb://{tmp_path}/absent.db::rows")
-    with pytest.raises(pc.TableError, match="name the table after two colons"):
+    with pytest.raises(TableError, match="name the table after two colons"):
         pc.open_table(f"sqlite://{tmp_path}/absent.db")
-    with pytest.raises(pc.TableError, match=r"\*\*\*@.*must not contain a password"):
+    with pytest.raises(TableError, match=r"\*\*\*@.*must not contain a password"):
         pc.open_table("postgresql://me:secret@host/db::rows")
-    with pytest.raises(pc.TableError) as raised:
+    with pytest.raises(TableError) as raised:
         pc.open_table(
             pc.TableRef("postgresql://me@localhost:1/db::rows", options={"password": "s3"})
         )
@@ -346,7 +347,7 @@ def test_a_table_by_its_uri(tmp_path: Path) -> None:
         compare_parameters(expected, model)
         assert model.training["source"] == uri
         pickle.loads(pickle.dumps(pc.open_table(uri).plan().units[0]))  # for other processes
-    with pytest.raises(pc.TableError, match="read-only"):
+    with pytest.raises(TableError, match="read-only"):
         pc.score(expected, ROWS, uri)
 
 
@@ -374,7 +375,7 @@ def test_squares_beyond_the_arithmetic_of_a_database(connect: Connect) -> None:
 
 def test_a_connection_stays_in_its_process() -> None:
     spec = pc.ModelSpec("label", [pc.Block("gaussian_diagonal", N)])
-    with pytest.raises(pc.NotSupportedError, match="name the table by a URI"):
+    with pytest.raises(NotSupportedError, match="name the table by a URI"):
         pc.fit(pc.SqlSource(on_duckdb(ROWS), "rows"), spec, engine="processes", workers=2)
 
 
@@ -388,5 +389,5 @@ def test_a_table_that_changes_meanwhile_is_an_error(monkeypatch: pytest.MonkeyPa
 
     sums = pc.sql.aggregation.Aggregation._sums
     monkeypatch.setattr("probclass_core.sql.aggregation.Aggregation._sums", delete_first)
-    with pytest.raises(pc.DataError, match="the table changed"):
+    with pytest.raises(DataError, match="the table changed"):
         pc.fit(source, pc.ModelSpec("label", [pc.Block("gaussian_diagonal", ["number"])]))

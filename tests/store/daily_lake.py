@@ -18,6 +18,7 @@ import probclass_core as pc
 from probclass_core.io.footers import Footer, FooterCache
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan, Source, Unit
+from probclass_core.store.statistics_cache import StatisticsCache
 
 SPEC = pc.ModelSpec(
     "air",
@@ -118,7 +119,7 @@ def days_between(first: str, last: str) -> list[tuple[str, str, str]]:
 
 
 def entries(store: object) -> list[Any]:
-    return pc.StatisticsCache(store).entries()
+    return StatisticsCache(store).entries()
 
 
 def packs(store: pc.ModelStore) -> list[Path]:

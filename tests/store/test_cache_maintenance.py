@@ -24,6 +24,7 @@ from daily_lake import (
 from python_processes import start_python
 
 import probclass_core as pc
+from probclass_core.store.statistics_cache import StatisticsCache
 
 FIT_WITH_CACHE = """
 import sys
@@ -64,7 +65,7 @@ def test_damaged_statistics_are_reported_and_computed_again(
     pack.write_bytes(damage(pack.read_bytes()))
     (entry,) = [entry for entry in entries(store) if entry.stale]
     assert entry.stale == "damaged"
-    assert pc.StatisticsCache(store).collect(dry_run=True) == [entry]
+    assert StatisticsCache(store).collect(dry_run=True) == [entry]
     assert fit_and_count(lake, store) == expected
     (line,) = warnings_in(caplog)
     assert line.startswith(f"Statistics are computed again: {pack}")
@@ -140,7 +141,7 @@ def test_concurrent_fits_make_the_same_model(lake: Path, store: pc.ModelStore) -
 
 def test_entries_are_described_and_removed_by_age(lake: Path, store: pc.ModelStore) -> None:
     fit_and_count(lake, store)
-    cache = pc.StatisticsCache(store)
+    cache = StatisticsCache(store)
     for entry in cache.entries():
         assert (entry.label, entry.rows, entry.stale) == ("air", 60, None)
         assert entry.estimators == ("gaussian_full", "categorical")

@@ -25,9 +25,11 @@ from daily_lake import (
 )
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 from probclass_core.io.footers import Footer
 from probclass_core.io.open import open_table
 from probclass_core.store.packs import Pack, encode_pack
+from probclass_core.training.shards import plan_shards
 
 
 def test_files_with_cached_statistics_are_not_opened(lake: Path, store: pc.ModelStore) -> None:
@@ -46,8 +48,8 @@ def test_files_with_cached_statistics_are_not_opened(lake: Path, store: pc.Model
     assert again.training["cache"] == {"units": 8, "reused": 7}
     assert source.rows == 60
     assert pc.fit(lake, SPEC, where=days_between(DAYS[0], DAYS[6]), cache=store).id == model.id
-    assert pc.plan_shards(lake, SPEC, cache=store).cached == 8
-    with pytest.raises(pc.TableError, match=DAYS[1]):
+    assert plan_shards(lake, SPEC, cache=store).cached == 8
+    with pytest.raises(TableError, match=DAYS[1]):
         pc.fit(lake, SPEC)
 
 
@@ -69,7 +71,7 @@ def test_a_file_that_differs_from_its_cached_footer_is_reported(lake: Path) -> N
     assert [str(part) for part in plan.units] == [str(part) for part in units]
     assert [part.digest for part in plan.units] == [part.digest for part in units]
     write_day(lake, DAYS[0], rows_of(0, 70))
-    with pytest.raises(pc.TableError, match=rf"{DAYS[0]}.* has changed while it was being read"):
+    with pytest.raises(TableError, match=rf"{DAYS[0]}.* has changed while it was being read"):
         list(plan.units[0].read())
     assert sum(batch.num_rows for batch in plan.units[1].read()) == 60
 
@@ -125,7 +127,7 @@ def test_a_pack_with_forged_footers_gives_the_model_of_the_files(
     again = pc.fit(lake, SPEC, cache=store)
     assert again.id == model.id
     assert again.training["cache"]["reused"] <= 8
-    shards = pc.plan_shards(lake, SPEC, cache=store, min_rows=1).shards
+    shards = plan_shards(lake, SPEC, cache=store, min_rows=1).shards
     assert all(pc.summarize(lake, SPEC, cache=store, shard=shard).rows for shard in shards)
     assert pc.fit(lake, SPEC, cache=store).id == model.id
 

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
+from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.errors import DataError, StoreError
 
 
 def test_a_recorded_evaluation_is_read_back_unchanged(
@@ -23,7 +25,7 @@ def test_a_recorded_evaluation_is_read_back_unchanged(
     assert record == recorded
     assert (record.model, record.version) == ("iris", version.id)
     assert (record.on, record.provenance) == ({"source": "iris.csv"}, {"run": 1})
-    again = pc.Evaluation.from_dict(record.result)
+    again = Evaluation.from_dict(record.result)
     assert again.to_dict() == quality.to_dict()
     assert again.confusion == quality.confusion
     assert again.reliability == quality.reliability
@@ -70,7 +72,7 @@ def test_an_infinite_loss_stays_infinite(store: pc.ModelStore, iris: pa.Table) -
     store.record_evaluation("m", quality)
     (record,) = store.evaluations("m")
     assert record.result["log_loss"] is None
-    assert pc.Evaluation.from_dict(record.result).log_loss == float("inf") == quality.log_loss
+    assert Evaluation.from_dict(record.result).log_loss == float("inf") == quality.log_loss
 
 
 def test_an_evaluation_of_many_classes_is_stored_without_its_tables(store: pc.ModelStore) -> None:
@@ -83,8 +85,8 @@ def test_an_evaluation_of_many_classes_is_stored_without_its_tables(store: pc.Mo
     assert record.result["rows"] == 800
     assert "confusion" not in record.result
     assert "worse_than_prior" in record.result
-    with pytest.raises(pc.DataError, match="not a complete evaluation: 'confusion' is missing"):
-        pc.Evaluation.from_dict(record.result)
+    with pytest.raises(DataError, match="not a complete evaluation: 'confusion' is missing"):
+        Evaluation.from_dict(record.result)
 
 
 def test_an_evaluation_of_another_model_is_refused(
@@ -92,9 +94,9 @@ def test_an_evaluation_of_another_model_is_refused(
 ) -> None:
     store.save(model, "iris")
     other = pc.fit(iris.slice(0, 120), model.spec)
-    with pytest.raises(pc.StoreError, match=f"is of model {other.id[:12]}, not of 'iris@"):
+    with pytest.raises(StoreError, match=f"is of model {other.id[:12]}, not of 'iris@"):
         store.record_evaluation("iris", pc.evaluate(other, iris))
-    with pytest.raises(pc.StoreError, match="on must be plain values"):
+    with pytest.raises(StoreError, match="on must be plain values"):
         store.record_evaluation("iris", pc.evaluate(model, iris), on={"when": object()})
     assert store.evaluations("iris") == []
 
@@ -108,5 +110,5 @@ def test_a_damaged_record_is_reported(
     path = Path(store.uri, "iris", "evaluations", model.id, f"{record.id}.json")
     assert json.loads(path.read_text())["id"] == record.id
     path.write_text(content)
-    with pytest.raises(pc.StoreError, match=r"evaluation .*\.json is damaged \(it .*\); remove it"):
+    with pytest.raises(StoreError, match=r"evaluation .*\.json is damaged \(it .*\); remove it"):
         store.evaluations("iris")

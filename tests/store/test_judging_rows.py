@@ -13,6 +13,8 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.io.selection import Selection
+from probclass_core.store.promotions import Promotion
+from probclass_core.store.references import ModelVersion
 from probclass_core.training.overlap import trained_on
 
 SPEC = pc.ModelSpec(label="label", blocks=(pc.Block("gaussian_diagonal", ["x", "y"]),))
@@ -157,7 +159,7 @@ def test_each_metric_has_its_direction(metric: Any, lake: str, store: pc.ModelSt
     worse, better = versions
     store.promote("m", worse, "champion")
 
-    def gated(version: pc.ModelVersion, margin: float) -> pc.Promotion:
+    def gated(version: ModelVersion, margin: float) -> Promotion:
         z: dict[str, Any] = {} if metric == "ece" else {"min_z": 0}
         gate = pc.Gate(metric=metric, floor=None, margin=margin, **z)
         return pc.promote_if_better(store, version, lake, gate=gate, **rows)

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import SpecError, StoreError
+from probclass_core.operation.runs import Judgment, judge_served
 
 SPEC = pc.ModelSpec(label="late", blocks=[pc.Block("gaussian_diagonal", ["x"])])
 
@@ -37,8 +39,8 @@ def store(lake: Path, tmp_path: Path) -> pc.ModelStore:
     return store
 
 
-def judge(store: pc.ModelStore, lake: Path, week: int, **more: Any) -> pc.Judgment:
-    return pc.judge_served(store, "late", lake, lake.parent / "scored", {"week": week}, **more)
+def judge(store: pc.ModelStore, lake: Path, week: int, **more: Any) -> Judgment:
+    return judge_served(store, "late", lake, lake.parent / "scored", {"week": week}, **more)
 
 
 def test_a_champion_that_is_better_than_its_prior_stays(store: pc.ModelStore, lake: Path) -> None:
@@ -80,8 +82,8 @@ def test_a_champion_that_was_trained_on_the_rows_stays(store: pc.ModelStore, lak
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
-        ({"fallback": "both"}, pc.SpecError, "fallback must be one of 'prior', 'rollback'"),
-        ({"alias": "other"}, pc.StoreError, "no version has passed the gate yet"),
+        ({"fallback": "both"}, SpecError, "fallback must be one of 'prior', 'rollback'"),
+        ({"alias": "other"}, StoreError, "no version has passed the gate yet"),
     ],
 )
 def test_what_cannot_be_judged_is_said(

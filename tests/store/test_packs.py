@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from every_type import TABLE
 
-import probclass_core as pc
+from probclass_core.errors import StoreError
 from probclass_core.io.footers import Footer
 from probclass_core.store.packs import Entry, Pack, encode_pack
 
@@ -51,7 +51,7 @@ def entries_in(data: bytes) -> dict[str, Entry]:
 def test_a_footer_with_fewer_rows_than_its_entry_is_damage(counts: tuple[int, ...]) -> None:
     footer = Footer("a file", TABLE.schema, counts)
     _, data = encode_pack(SUMMARY, {"a": entry_of({"classes": TABLE}, 9, footer)})
-    with pytest.raises(pc.StoreError, match="the pack is damaged: footers"):
+    with pytest.raises(StoreError, match="the pack is damaged: footers"):
         Pack(data, "the pack")
 
 

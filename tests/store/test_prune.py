@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import SpecError, TableError, TableMismatchError
+from probclass_core.store.references import ModelVersion
 
 NOW = timedelta(0)
 
@@ -19,7 +21,7 @@ def rows(number: int) -> pa.Table:
 
 
 @pytest.fixture
-def saved(store: pc.ModelStore) -> list[pc.ModelVersion]:
+def saved(store: pc.ModelStore) -> list[ModelVersion]:
     """Six versions, oldest first."""
     spec = pc.ModelSpec("y", {"gaussian_diagonal": ["x"]})
     return [store.save(pc.fit(rows(number), spec), "air") for number in range(6)]
@@ -30,7 +32,7 @@ def left(store: pc.ModelStore) -> list[str]:
 
 
 def test_the_newest_are_kept_and_the_rest_are_deleted_with_their_evaluations(
-    store: pc.ModelStore, saved: list[pc.ModelVersion]
+    store: pc.ModelStore, saved: list[ModelVersion]
 ) -> None:
     for version in saved:
         store.record_evaluation(version, pc.evaluate(store.load(version.ref), rows(0)))
@@ -45,14 +47,14 @@ def test_the_newest_are_kept_and_the_rest_are_deleted_with_their_evaluations(
 
 
 def test_a_young_version_may_belong_to_a_run_that_has_not_promoted_it(
-    store: pc.ModelStore, saved: list[pc.ModelVersion]
+    store: pc.ModelStore, saved: list[ModelVersion]
 ) -> None:
     assert store.prune("air", keep=0) == []
     assert left(store) == [version.id for version in saved]
 
 
 def test_aliases_and_every_version_to_roll_back_to_are_kept(
-    store: pc.ModelStore, saved: list[pc.ModelVersion]
+    store: pc.ModelStore, saved: list[ModelVersion]
 ) -> None:
     for version in saved[:4]:
         store.promote("air", version, "champion")
@@ -68,7 +70,7 @@ def test_aliases_and_every_version_to_roll_back_to_are_kept(
 
 @pytest.mark.parametrize("name", ["parquet", "delta"])
 def test_the_versions_that_scored_a_table_are_kept(
-    store: pc.ModelStore, saved: list[pc.ModelVersion], tmp_path: Path, name: str
+    store: pc.ModelStore, saved: list[ModelVersion], tmp_path: Path, name: str
 ) -> None:
     sink = pc.TableRef(str(tmp_path / "scored"), format=name)
     for version in (saved[3], saved[1]):  # the second replaces the first
@@ -78,13 +80,13 @@ def test_the_versions_that_scored_a_table_are_kept(
 
 
 def test_what_cannot_be_pruned_is_refused(
-    store: pc.ModelStore, saved: list[pc.ModelVersion], tmp_path: Path
+    store: pc.ModelStore, saved: list[ModelVersion], tmp_path: Path
 ) -> None:
-    with pytest.raises(pc.SpecError, match="keep must be a whole number of at least 0, got -1"):
+    with pytest.raises(SpecError, match="keep must be a whole number of at least 0, got -1"):
         store.prune("air", keep=-1)
-    with pytest.raises(pc.TableError, match="does not exist"):
+    with pytest.raises(TableError, match="does not exist"):
         store.prune("air", keep=0, older_than=NOW, sinks=[tmp_path / "nowhere"])
     (tmp_path / "scored.csv").write_text("x,y\n1,a\n")
-    with pytest.raises(pc.TableMismatchError, match="does not record which models scored it"):
+    with pytest.raises(TableMismatchError, match="does not record which models scored it"):
         store.prune("air", keep=0, older_than=NOW, sinks=[tmp_path / "scored.csv"])
     assert left(store) == [version.id for version in saved]

@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import PartitionError, SpecError, StoreError
 from probclass_core.store import model_records, scorings
+from probclass_core.store.references import ModelVersion
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_records, "_RECORDS_CACHED", 0)
 
 
-def report_of(version: pc.ModelVersion, commits: list[dict[str, Any]]) -> Any:
+def report_of(version: ModelVersion, commits: list[dict[str, Any]]) -> Any:
     return SimpleNamespace(model_id=version.id, uri="scored", commits=commits)
 
 
@@ -61,19 +63,19 @@ def test_score_records_in_the_store_of_the_version_that_scores(
 
     (lake / "part=0/rows.parquet").unlink()
     pq.write_table(pa.table({"nothing": [1]}), lake / "part=0/rows.parquet")
-    with pytest.raises(pc.PartitionError, match="1 of 3"):
+    with pytest.raises(PartitionError, match="1 of 3"):
         pc.score(version, lake, sink, store=store)
     assert store.scorings("iris")[-1].stopped[0]["partition"] == {"part": 0}
 
     def refuse(*arguments: Any, **options: Any) -> None:
-        raise pc.StoreError("the store is read-only")
+        raise StoreError("the store is read-only")
 
     monkeypatch.setattr(pc.ModelStore, "record_scoring", refuse)
     assert (
         pc.score(version, lake, tmp_path / "other", partition={"part": 1}, store=store).rows == 50
     )
     assert "not recorded in the store: the store is read-only" in caplog.text
-    with pytest.raises(pc.SpecError, match="with store, model must be a version or a reference"):
+    with pytest.raises(SpecError, match="with store, model must be a version or a reference"):
         pc.score(model, lake, sink, store=store)
 
 
@@ -147,17 +149,17 @@ def test_a_scoring_with_another_version_or_of_other_values_is_refused(
 ) -> None:
     version = store.save(model, "iris")
     other = SimpleNamespace(model_id="f" * 64, uri="scored", commits=[commit(1)])
-    with pytest.raises(pc.StoreError, match="the scoring is with model ffffffffffff, not with"):
+    with pytest.raises(StoreError, match="the scoring is with model ffffffffffff, not with"):
         store.record_scoring(version, other)
-    with pytest.raises(pc.StoreError, match="provenance must be plain values"):
+    with pytest.raises(StoreError, match="provenance must be plain values"):
         store.record_scoring(
             version, report_of(version, [commit(1)]), provenance={"run": float("nan")}
         )
-    with pytest.raises(pc.StoreError, match="no model 'air'"):
+    with pytest.raises(StoreError, match="no model 'air'"):
         store.records("air")
 
 
-def fill(store: pc.ModelStore, model: pc.Model, iris: pa.Table, count: int) -> pc.ModelVersion:
+def fill(store: pc.ModelStore, model: pc.Model, iris: pa.Table, count: int) -> ModelVersion:
     """A version with evaluations, scorings and promotions."""
     version = store.save(model, "iris")
     quality = pc.evaluate(model, iris)

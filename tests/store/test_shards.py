@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import probclass_core as pc
-from probclass_core.training.shards import Shard, _balance
+from probclass_core.errors import DataError, SpecError
+from probclass_core.training.shards import Shard, ShardPlan, _balance, plan_shards
 
 SPEC = pc.ModelSpec(
     "air", [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])]
@@ -38,7 +39,7 @@ def lake(tmp_path: Path) -> Path:
 def test_the_model_equals_that_of_one_task_and_the_last_task_reads_nothing(
     most: int, rows: dict[str, Any], lake: Path, store: pc.ModelStore
 ) -> None:
-    plan = pc.plan_shards(lake, SPEC, cache=store, most=most, min_rows=1, **rows)
+    plan = plan_shards(lake, SPEC, cache=store, most=most, min_rows=1, **rows)
     assert 1 <= len(plan.shards) <= most
     shards = [str(shard) for shard in plan.shards]
     random.Random(most).shuffle(shards)
@@ -47,12 +48,12 @@ def test_the_model_equals_that_of_one_task_and_the_last_task_reads_nothing(
     model = pc.fit(lake, SPEC, cache=store, **rows)
     assert model.training["cache"] == {"units": plan.units, "reused": plan.units}
     assert model.id == pc.fit(lake, SPEC, **rows).id
-    again = pc.plan_shards(lake, SPEC, cache=store, most=most, min_rows=1, **rows)
-    assert again == pc.ShardPlan((), plan.units, plan.units, 0)
+    again = plan_shards(lake, SPEC, cache=store, most=most, min_rows=1, **rows)
+    assert again == ShardPlan((), plan.units, plan.units, 0)
 
 
 def test_a_lost_shard_and_a_new_file_are_read_by_the_fit(lake: Path, store: pc.ModelStore) -> None:
-    plan = pc.plan_shards(lake, SPEC, cache=store, most=4, min_rows=1)
+    plan = plan_shards(lake, SPEC, cache=store, most=4, min_rows=1)
     for shard in plan.shards[1:]:
         pc.summarize(lake, SPEC, cache=store, shard=shard)
     pq.write_table(rows_of(7), lake / "day=2014-01-02" / "more.parquet")
@@ -65,20 +66,20 @@ def test_a_lost_shard_and_a_new_file_are_read_by_the_fit(lake: Path, store: pc.M
 def test_a_day_later_only_the_new_day_is_in_a_shard(lake: Path, store: pc.ModelStore) -> None:
     window = [("day", "<", "2014-01-12")]
     pc.summarize(lake, SPEC, cache=store, where=window)
-    plan = pc.plan_shards(lake, SPEC, cache=store, min_rows=1)
-    assert plan == pc.ShardPlan((Shard(11, 12),), 12, 11, ROWS["2014-01-12"])
+    plan = plan_shards(lake, SPEC, cache=store, min_rows=1)
+    assert plan == ShardPlan((Shard(11, 12),), 12, 11, ROWS["2014-01-12"])
 
 
 def test_small_tables_are_one_shard(lake: Path, store: pc.ModelStore) -> None:
     total = sum(ROWS.values())
-    assert pc.plan_shards(lake, SPEC, cache=store).shards == (Shard(0, 12),)
-    assert len(pc.plan_shards(lake, SPEC, cache=store, min_rows=total // 3).shards) == 3
+    assert plan_shards(lake, SPEC, cache=store).shards == (Shard(0, 12),)
+    assert len(plan_shards(lake, SPEC, cache=store, min_rows=total // 3).shards) == 3
 
 
 def test_statistics_that_are_not_cached_make_no_shards(lake: Path, store: pc.ModelStore) -> None:
     points = pc.ModelSpec("air", [pc.Block("knn_density", ["x", "y"], k=3)])
-    assert pc.plan_shards(lake, points, cache=store).shards == ()
-    assert pc.plan_shards(rows_of(0), SPEC, cache=store).shards == ()
+    assert plan_shards(lake, points, cache=store).shards == ()
+    assert plan_shards(rows_of(0), SPEC, cache=store).shards == ()
 
 
 def test_a_shard_beyond_the_end_is_empty(lake: Path, store: pc.ModelStore) -> None:
@@ -100,13 +101,13 @@ def test_invalid_arguments_of_a_plan_are_refused(
     arguments: dict[str, Any], message: str, lake: Path, store: pc.ModelStore
 ) -> None:
     arguments = {"spec": SPEC, "cache": store, **arguments}
-    with pytest.raises((pc.SpecError, pc.DataError), match=message):
-        pc.plan_shards(lake, **arguments)
+    with pytest.raises((SpecError, DataError), match=message):
+        plan_shards(lake, **arguments)
 
 
 @pytest.mark.parametrize("shard", ["", "1", "a:b", "-1:3", 3])
 def test_an_invalid_shard_is_refused(shard: Any, lake: Path) -> None:
-    with pytest.raises(pc.SpecError, match=r"is not a shard; pass one of plan_shards"):
+    with pytest.raises(SpecError, match=r"is not a shard; pass one of plan_shards"):
         pc.summarize(lake, SPEC, shard=shard)
 
 

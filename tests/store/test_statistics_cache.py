@@ -24,7 +24,9 @@ from daily_lake import (
 )
 
 import probclass_core as pc
+from probclass_core.errors import SpecError
 from probclass_core.plugins.manager import find_estimator
+from probclass_core.store.statistics_cache import StatisticsCache
 
 
 def test_cached_units_are_not_read_again(lake: Path, store: pc.ModelStore) -> None:
@@ -145,7 +147,7 @@ def test_another_release_or_estimator_version_reads_again(
     assert fit_and_count(lake, store) == (480, 0)
     stale = {entry.stale for entry in entries(store)}
     assert stale == {None, "of release 99.0", "of another version of categorical"}
-    assert len(pc.StatisticsCache(store).collect()) == 16
+    assert len(StatisticsCache(store).collect()) == 16
     assert fit_and_count(lake, store) == (0, 8)
 
 
@@ -193,7 +195,7 @@ def test_cache_true_is_the_store_of_the_environment(
     assert fit_and_count(lake, True) == (480, 0)
     assert fit_and_count(lake, store) == (0, 8)
     monkeypatch.delenv("PROBCLASS_STORE")
-    with pytest.raises(pc.SpecError, match="PROBCLASS_STORE"):
+    with pytest.raises(SpecError, match="PROBCLASS_STORE"):
         pc.fit(lake, SPEC, cache=True)
     assert "cache" not in pc.fit(lake, SPEC, cache=False).training
 
@@ -202,6 +204,6 @@ def test_statistics_are_cached_in_stores_of_fsspec(lake: Path) -> None:
     store = "memory://cached-statistics"
     assert fit_and_count(lake, store) == (480, 0)
     assert fit_and_count(lake, store) == (0, 8)
-    assert len(entries(store)) == len(pc.StatisticsCache(store).collect(timedelta(0))) == 8
+    assert len(entries(store)) == len(StatisticsCache(store).collect(timedelta(0))) == 8
     assert entries(store) == []
     assert fit_and_count(lake, store) == (480, 0)

@@ -11,6 +11,7 @@ import pytest
 from sample_models import SampleModel
 
 import probclass_core as pc
+from probclass_core.errors import PluginError
 
 BLOCKS = [
     pc.Block("gaussian_full", ["bill_length_mm", "bill_depth_mm"]),
@@ -48,6 +49,6 @@ def test_a_saved_model_predicts_the_same(
 
 def test_a_bundle_is_readable_without_its_estimator(store: pc.ModelStore) -> None:
     store.save(SampleModel(), "air")
-    with pytest.raises(pc.PluginError, match="by_hand"):
+    with pytest.raises(PluginError, match="by_hand"):
         store.load("air")
     assert store.read_bundle("air").tables["gaussian"].column_names[:2] == ["class", "mean"]

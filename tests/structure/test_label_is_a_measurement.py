@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 
 import probclass_core as pc
 from probclass_core.cli.app import app
+from probclass_core.errors import DataError, SpecError
 from probclass_core.sklearn import ProbClassifier
+from probclass_core.training.shards import plan_shards
 
 RANDOM = np.random.default_rng(0)
 ROWS = 53_940
@@ -50,15 +52,15 @@ TRAINED: dict[str, Callable[[pa.Table], Any]] = {
 @pytest.mark.parametrize("by", TRAINED)
 def test_prices_and_ids_are_refused_at_once(by: str) -> None:
     began = process_time()
-    with pytest.raises(pc.DataError, match=r"label 'y' has at least 1,680 .* Bin or group"):
+    with pytest.raises(DataError, match=r"label 'y' has at least 1,680 .* Bin or group"):
         TRAINED[by](PRICES)
-    with pytest.raises(pc.DataError, match=r"\(customer .* an id has.* max_classes"):
+    with pytest.raises(DataError, match=r"\(customer .* an id has.* max_classes"):
         TRAINED[by](IDS)
     assert process_time() - began < 4.0
 
 
 def test_a_sorted_label_is_refused_although_its_first_rows_have_few_values() -> None:
-    with pytest.raises(pc.DataError, match="as a measurement or an id has"):
+    with pytest.raises(DataError, match="as a measurement or an id has"):
         pc.fit(PRICES.sort_by("y"), label="y")
 
 
@@ -68,17 +70,17 @@ def test_a_mapped_training_is_refused_when_its_parts_are_merged(tmp_path: Path) 
         folder = lake / f"part={part}"
         folder.mkdir(parents=True)
         pq.write_table(PRICES.slice(part * 18_000, 18_000), folder / "rows.parquet")
-    plan = pc.plan_shards(lake, SPEC, cache=store, min_rows=1)
+    plan = plan_shards(lake, SPEC, cache=store, min_rows=1)
     assert len(plan.shards) > 1
     for shard in plan.shards:
         pc.summarize(lake, SPEC, shard=shard, cache=store)
-    with pytest.raises(pc.DataError, match="as a measurement or an id has"):
+    with pytest.raises(DataError, match="as a measurement or an id has"):
         pc.fit(lake, SPEC, cache=store)
 
 
 def test_fractions_are_refused_as_labels() -> None:
     prices = PRICES["y"].to_numpy() + 0.5
-    with pytest.raises(pc.DataError, match=r"1680 distinct values .* bin it into classes"):
+    with pytest.raises(DataError, match=r"1680 distinct values .* bin it into classes"):
         pc.fit(PRICES.set_column(7, "y", [prices]), label="y")
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         ProbClassifier().fit(PRICES.drop_columns("y"), prices)
@@ -120,7 +122,7 @@ def test_max_classes_allows_them_wherever_a_model_is_described(tmp_path: Path) -
     )
     assert pc.ModelSpec.from_file(tmp_path / "spec.toml") == spec
     assert pc.ModelSpec.from_dict(spec.to_dict()) == spec
-    with pytest.raises(pc.DataError, match="too many for classes"):
+    with pytest.raises(DataError, match="too many for classes"):
         pc.fit(ids, label="y")
     labels = ids["y"].to_numpy()
     classifier = ProbClassifier("gaussian_diagonal", max_classes=110)
@@ -141,13 +143,13 @@ def test_max_classes_is_an_option_of_the_command_line(tmp_path: Path) -> None:
 def test_a_limit_of_the_user_is_kept() -> None:
     table = rows_with(np.arange(90) % 9, columns=1)
     spec = pc.ModelSpec("y", {"gaussian_diagonal": "x0"}, max_classes=8)
-    with pytest.raises(pc.DataError, match="9 different values, and the spec allows max_classes"):
+    with pytest.raises(DataError, match="9 different values, and the spec allows max_classes"):
         pc.fit(table, spec)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 2.5, True, "many"])
 def test_a_limit_that_is_no_number_is_refused(limit: Any) -> None:
-    with pytest.raises(pc.SpecError, match="max_classes must be a whole number"):
+    with pytest.raises(SpecError, match="max_classes must be a whole number"):
         pc.ModelSpec("y", {"gaussian_diagonal": "x0"}, max_classes=limit)
 
 

@@ -18,6 +18,7 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.arrow.parts import select
+from probclass_core.errors import SpecError
 from probclass_core.sklearn import ProbClassifier
 
 ROWS = 600
@@ -118,7 +119,7 @@ def test_text_that_is_no_number_is_missing_when_it_is_scored(model: pc.Model) ->
     numbers = pa.table({"age": [50, 51], "fare": [7.25, None], "room": ["1", " 2 "]})
     written = {"age": ["50", "51.0"], "fare": ["7.25", "?"], "room": ["1", "2"]}
     np.testing.assert_array_equal(model.predict_proba(numbers), model.predict_proba(written))
-    with pytest.raises(pc.SpecError, match=r"no feature 'number\(age\)': column 'age' is bool"):
+    with pytest.raises(SpecError, match=r"no feature 'number\(age\)': column 'age' is bool"):
         model.predict({**rows, "age": [True] * 8})
 
 

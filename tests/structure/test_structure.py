@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
 import probclass_core as pc
+from probclass_core.errors import SpecError
 from probclass_core.spec.model_spec import Effort
 from probclass_core.structure.groups import GroupSearch
 from probclass_core.structure.pairs import dependent_pairs
@@ -185,7 +186,7 @@ def test_an_earlier_spec_is_replaced_if_the_rows_contradict_it() -> None:
     ],
 )
 def test_an_earlier_spec_is_one_for_the_label(like: Any, message: str) -> None:
-    with pytest.raises(pc.SpecError, match=message):
+    with pytest.raises(SpecError, match=message):
         pc.ModelSpec.auto(days_of_numbers(1), "label", like=like)
 
 
@@ -287,7 +288,7 @@ def test_densities_of_scarce_classes_are_left_out_if_scarce_rows_are_refused() -
     assert spec.on_scarce == "error"
     assert any("'gaussian_full' is left out" in note and "'c'" in note for note in spec.notes)
     pc.fit(rows, spec)
-    with pytest.raises(pc.SpecError, match="on_scarce must be one of 'error', 'pool', got 'no'"):
+    with pytest.raises(SpecError, match="on_scarce must be one of 'error', 'pool', got 'no'"):
         pc.ModelSpec.auto(rows, "label", on_scarce="no")
 
 

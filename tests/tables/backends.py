@@ -21,6 +21,7 @@ from pyarrow.fs import FileSelector, FileSystem, FSSpecHandler, PyFileSystem
 from reading import read_rows
 
 import probclass_core as pc
+from probclass_core.scoring.reports import ScoreReport
 
 JANUARY, FEBRUARY = {"month": "2014-01"}, {"month": "2014-02"}
 JANUARY_ROWS = [("2014-01", float(x)) for x in range(40)]
@@ -178,7 +179,7 @@ everywhere = pytest.mark.parametrize(
 """Run a test with every backend, not only with the local ones."""
 
 
-def append(model: pc.Model, source: Any, sink: pc.TableRef, **options: Any) -> pc.ScoreReport:
+def append(model: pc.Model, source: Any, sink: pc.TableRef, **options: Any) -> ScoreReport:
     """Score a source, keep its column x, and append the rows to the sink."""
     more = options.pop("options", {})
     more = {"columns": ["x"], "overwrite": "append", **more}

@@ -13,7 +13,7 @@ from pathlib import Path
 from backends import BACKENDS
 from scored_lakes import replace_new, score, set_up, states, unknown_files
 
-import probclass_core as pc
+from probclass_core.errors import TableError
 
 DISK_BYTES, FREE_BYTES = 24_000_000, 300_000
 
@@ -37,7 +37,7 @@ def main(folder: Path, name: str) -> None:
     fill_disk(folder / "old" / "ballast", FREE_BYTES)
     try:
         score(folder, sink, "new")
-    except pc.TableError as error:
+    except TableError as error:
         sys.stdout.write(f"{error}\n")
     (folder / "old" / "ballast").unlink()
     assert states(folder, name) == {"old"}

@@ -20,6 +20,7 @@ from delta_and_iceberg import IcebergLake
 from monthly_lake import model, rows_of
 
 import probclass_core as pc
+from probclass_core.scoring.reports import ScoreReport
 
 MONTH = {"month": "2014-02"}
 SIZES = {"old": 40, "new": 60, "more": 30}
@@ -55,7 +56,7 @@ def replace_new(folder: Path, rows: int = SCALE * SIZES["new"]) -> Path:
     return month / "rows.parquet"
 
 
-def score(folder: Path, sink: pc.TableRef, which: str) -> pc.ScoreReport:
+def score(folder: Path, sink: pc.TableRef, which: str) -> ScoreReport:
     """Score a lake: replace the partition, or append to it if the lake is ``more``."""
     return pc.score(
         *(model(SEEDS[which]), folder / which, sink),

@@ -14,6 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 from monthly_lake import contents, model, rows_of, write_lake, write_rows
 
 import probclass_core as pc
+from probclass_core.errors import TableError
+from probclass_core.io.references import Leftover
 
 NOW = timedelta(0)
 
@@ -26,7 +28,7 @@ def aged(path: Path, hours: float) -> Path:
     return path
 
 
-def paths(leftovers: Sequence[pc.Leftover]) -> list[str]:
+def paths(leftovers: Sequence[Leftover]) -> list[str]:
     return [leftover.path for leftover in leftovers]
 
 
@@ -80,7 +82,7 @@ def test_leftovers_of_a_table_that_does_not_exist_are_removed(tmp_path: Path) ->
     leftover = staging(tmp_path, "scored.parquet", 25)
     assert len(pc.clean_table(tmp_path / "scored.parquet")) == 1
     assert not leftover.exists()
-    with pytest.raises(pc.TableError, match=r"scored\.parquet does not exist"):
+    with pytest.raises(TableError, match=r"scored\.parquet does not exist"):
         pc.clean_table(tmp_path / "scored.parquet")
 
 
@@ -144,9 +146,9 @@ def test_current_files_stay_when_the_log_has_lost_its_old_entries(delta: Path) -
 
 
 def test_a_version_or_a_wrong_format_cannot_be_cleaned(scored: Path) -> None:
-    with pytest.raises(pc.TableError, match="all versions of a table are cleaned at once"):
+    with pytest.raises(TableError, match="all versions of a table are cleaned at once"):
         pc.clean_table(pc.TableRef(str(scored), version=3))
-    with pytest.raises(pc.TableError, match="is not a Delta table"):
+    with pytest.raises(TableError, match="is not a Delta table"):
         pc.clean_table(pc.TableRef(str(scored), format="delta"))
 
 

@@ -10,6 +10,8 @@ import pytest
 from backends import Backend
 
 import probclass_core as pc
+from probclass_core.errors import DataError, TableError
+from probclass_core.io.labels import LabelCounts, count_labels
 from probclass_core.io.parquet.files import RowGroups
 
 LABELS: dict[str, Any] = {
@@ -45,7 +47,7 @@ def test_counts_are_those_of_the_rows(backend: Backend, labels: str) -> None:
         rows = sum(batch.num_rows for batch in batches)
         values = [value for batch in batches for value in batch.column(0).to_pylist()]
         labeled = sum(value is not None and value == value for value in values)
-        counts = pc.count_labels(backend.ref("lake"), "air", **query)
+        counts = count_labels(backend.ref("lake"), "air", **query)
         assert (counts.rows, counts.labeled) == (rows, labeled)
         assert counts.share == labeled / rows
 
@@ -57,23 +59,23 @@ def test_a_partition_of_parquet_files_is_counted_by_footers(
     read: list[RowGroups] = []
     original = RowGroups.read
     monkeypatch.setattr(RowGroups, "read", lambda self: read.append(self) or original(self))
-    pc.count_labels(backend.ref("lake"), "air", partition={"month": "2014-01"})
+    count_labels(backend.ref("lake"), "air", partition={"month": "2014-01"})
     assert not read
-    pc.count_labels(backend.ref("lake"), "air", where="x > 1")
+    count_labels(backend.ref("lake"), "air", where="x > 1")
     assert read
 
 
 def test_what_cannot_be_counted_is_refused(backend: Backend) -> None:
     backend.write("lake", months(LABELS["text"]))
-    with pytest.raises(pc.DataError, match=r"no column 'aiir'.*Did you mean 'air'"):
-        pc.count_labels(backend.ref("lake"), "aiir")
-    with pytest.raises(pc.DataError, match="label 'x' is double"):
-        pc.count_labels(months(LABELS["text"]).set_column(1, "x", [[0.5] * 6]), "x")
-    with pytest.raises(pc.TableError, match="2015-01"):
-        pc.count_labels(backend.ref("lake"), "air", partition={"month": "2015-01"})
+    with pytest.raises(DataError, match=r"no column 'aiir'.*Did you mean 'air'"):
+        count_labels(backend.ref("lake"), "aiir")
+    with pytest.raises(DataError, match="label 'x' is double"):
+        count_labels(months(LABELS["text"]).set_column(1, "x", [[0.5] * 6]), "x")
+    with pytest.raises(TableError, match="2015-01"):
+        count_labels(backend.ref("lake"), "air", partition={"month": "2015-01"})
 
 
 def test_rows_in_memory_are_counted() -> None:
-    counts = pc.count_labels(months(LABELS["text"]), "air")
+    counts = count_labels(months(LABELS["text"]), "air")
     assert counts.to_dict() == {"rows": 6, "labeled": 3, "share": 0.5}
-    assert pc.LabelCounts(0, 0).share == 0.0
+    assert LabelCounts(0, 0).share == 0.0

@@ -23,6 +23,7 @@ from reading import read_rows
 from scored_lakes import FILES, MONTH, SEEDS, replace_new, score, set_up, states, unknown_files
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 
 MANY = 50_000
 FLIPS = int(os.environ.get("PROBCLASS_KILLS", "2"))
@@ -61,7 +62,7 @@ def data_file(folder: Path, name: str) -> Path:
 
 def error_line(action: Callable[[], object]) -> str:
     """Return the error of an action, which must be one line."""
-    with pytest.raises(pc.TableError) as caught:
+    with pytest.raises(TableError) as caught:
         action()
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -196,7 +197,7 @@ def test_a_flipped_bit_in_a_page_is_never_read_as_another_value(folder: Path, na
             path.write_bytes(damaged)
             try:
                 rows = read_partition(folder, name)
-            except pc.TableError as error:
+            except TableError as error:
                 lines.append(str(error))
             else:
                 # Readers do not need every bit of a page header.

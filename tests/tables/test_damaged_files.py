@@ -14,6 +14,8 @@ import pytest
 from python_processes import output_of_python
 
 import probclass_core as pc
+from probclass_core.errors import TableError
+from probclass_core.io.labels import count_labels
 
 
 def rows(count: int = 3_000) -> pa.Table:
@@ -40,7 +42,7 @@ def test_a_damaged_local_file_is_refused_without_a_pause(
         path.write_bytes(data[:place] + b"\x7e" + data[place + 1 :])
         try:
             pc.fit(path, pc.ModelSpec("y", [pc.Block("gaussian_full", ["x"])]))
-        except pc.TableError as error:
+        except TableError as error:
             messages.append(str(error))
     assert any("Unexpected end of stream" in message for message in messages)
     assert pauses == []
@@ -74,6 +76,8 @@ def write_encrypted(path: Path, count: int, columns: list[str], *, plaintext_foo
 USES = """
 import sys
 import probclass_core as pc
+from probclass_core.errors import TableError
+from probclass_core.io.labels import count_labels
 
 def model(path, column, where=None):
     spec = pc.ModelSpec("y", [pc.Block("gaussian_full", [column])])
@@ -83,14 +87,14 @@ uses = {
     "inspect": lambda path: pc.inspect_table(path).rows,
     "fit": lambda path: model(path, "x"),
     "filter": lambda path: model(path, "z", where=[("x", ">", 0.0)]),
-    "count": lambda path: pc.count_labels(path, "s").labeled,
+    "count": lambda path: count_labels(path, "s").labeled,
     "others": lambda path: model(path, "z", where=[("z", "<", 2.0)]),
 }
 for path in sys.argv[1:]:
     for name, use in uses.items():
         try:
             print(path, name, use(path), flush=True, sep="|")
-        except pc.TableError as error:
+        except TableError as error:
             print(path, name, error, flush=True, sep="|")
 """
 """Uses of files, in a process that may be ended by them."""
@@ -193,6 +197,6 @@ def test_a_struct_without_fields_is_read(tmp_path: Path) -> None:
     replace_in_footer(path, b"\x16\xd8\x04\x19\x1c", nested + b"\x16\xd8\x04\x19\x1c")
     assert pq.read_schema(path).field("nested").type == pa.struct([])
     assert pc.fit(path, model.spec).id == model.id
-    assert pc.count_labels(path, "y").labeled == 300
-    with pytest.raises(pc.TableError, match="nested"):
+    assert count_labels(path, "y").labeled == 300
+    with pytest.raises(TableError, match="nested"):
         pc.score(model, path, tmp_path / "scored")

@@ -14,6 +14,7 @@ from delta_and_iceberg import LAKES, IcebergLake, Lake, lake_fixture, rows_by_mo
 from reading import read_rows
 
 import probclass_core as pc
+from probclass_core.io.labels import LabelCounts, count_labels
 
 lake = lake_fixture(*LAKES)
 
@@ -51,7 +52,7 @@ def test_deleted_rows_are_left_out(lake: Lake, tmp_path: Path) -> None:
     assert {*january["x"].to_pylist()} == {*map(float, range(40))} - {0.0, 7.0, 8.0, 39.0}
     some = read_rows(source, columns=["month"], where=[("x", "<", 10.0)])
     assert rows_by_month(some) == {"2014-01": 7, "2014-02": 10}
-    assert pc.count_labels(source, "y", partition=JANUARY) == pc.LabelCounts(36, 36)
+    assert count_labels(source, "y", partition=JANUARY) == LabelCounts(36, 36)
 
 
 def test_rows_are_deleted_by_their_position_in_the_file(lake: Lake) -> None:

@@ -12,6 +12,7 @@ from delta_and_iceberg import DeltaLake, lake_fixture, rows, rows_by_month, spec
 from deltalake import DeltaTable
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 from probclass_core.io.delta import sink as delta_sink
 from probclass_core.io.delta.table import open_delta
 
@@ -31,7 +32,7 @@ def test_a_table_is_recognized_by_its_log_and_by_its_prefix(
 
 def test_a_format_prefix_before_a_path_is_refused(lake: DeltaLake, tmp_path: Path) -> None:
     model = pc.fit(tmp_path / "lake", spec())
-    with pytest.raises(pc.TableError, match=rf"write delta\+file://{tmp_path}/scored, or"):
+    with pytest.raises(TableError, match=rf"write delta\+file://{tmp_path}/scored, or"):
         pc.score(model, tmp_path / "lake", f"delta+{tmp_path}/scored")
     assert [path.name for path in tmp_path.iterdir()] == ["lake"]
     (tmp_path / "delta+").mkdir()
@@ -66,7 +67,7 @@ def test_an_append_only_table_and_constraints_are_respected(lake: DeltaLake) -> 
     other = pc.fit(rows("2014-01", 30), spec())
     DeltaTable(sink.uri).alter.set_table_properties({"delta.appendOnly": "true"})
     message = r"only accepts appended rows .*score with overwrite='append'"
-    with pytest.raises(pc.TableError, match=message):
+    with pytest.raises(TableError, match=message):
         pc.score(other, source, sink, partition=january)
     assert (
         pc.score(other, source, sink, partition=january, options={"overwrite": "append"}).rows == 40
@@ -74,7 +75,7 @@ def test_an_append_only_table_and_constraints_are_respected(lake: DeltaLake) -> 
     assert pc.score(model, source, sink, partition=february).rows == 40
     assert rows_by_month(lake.read("scored")) == {"2014-01": 80, "2014-02": 40}
     DeltaTable(sink.uri).alter.add_constraint({"small": "x < 100000"})
-    with pytest.raises(pc.TableError, match=r"cannot check: 'delta\.constraints\.small'"):
+    with pytest.raises(TableError, match=r"cannot check: 'delta\.constraints\.small'"):
         pc.score(other, source, sink, partition=february, options={"overwrite": "append"})
 
 

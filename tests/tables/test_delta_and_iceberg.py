@@ -9,6 +9,7 @@ import pytest
 from delta_and_iceberg import LAKES, DeltaLake, Lake, lake_fixture, rows, rows_by_month, spec
 
 import probclass_core as pc
+from probclass_core.errors import NotSupportedError, TableError
 
 lake = lake_fixture(*LAKES)
 
@@ -24,7 +25,7 @@ def test_earlier_versions_are_read_by_number_and_by_time(lake: Lake) -> None:
     without_zone = before.replace(tzinfo=None)
     assert pc.fit(lake.ref("lake", timestamp=without_zone), spec()).id == first.id
     newest = "version 9; the newest is 1" if isinstance(lake, DeltaLake) else "snapshot 9; it has"
-    with pytest.raises(pc.TableError, match=f"lake has no {newest}"):
+    with pytest.raises(TableError, match=f"lake has no {newest}"):
         pc.fit(lake.ref("lake", version=9), spec())
 
 
@@ -47,15 +48,15 @@ def test_refused_tables_versions_and_partitions(lake: Lake) -> None:
     model, sink = pc.fit(lake.ref("lake"), spec()), lake.ref("scored")
     source = lake.ref("lake")
     pc.score(model, source, sink, partition={"month": "2014-01"}, options={"columns": ["x"]})
-    with pytest.raises(pc.TableError, match=r"partitioned by month.* got one of kind"):
+    with pytest.raises(TableError, match=r"partitioned by month.* got one of kind"):
         pc.score(model, source, sink, partition={"kind": "p"}, options={"columns": ["x"]})
     assert len(lake.versions("scored")) == 1
     assert len(lake.files("scored")) == 1
-    with pytest.raises(pc.TableError, match="an earlier version cannot be written"):
+    with pytest.raises(TableError, match="an earlier version cannot be written"):
         pc.score(model, source, lake.ref("scored", version=lake.versions("scored")[0]))
-    with pytest.raises(pc.TableError, match=r"is not a Delta table|no such table"):
+    with pytest.raises(TableError, match=r"is not a Delta table|no such table"):
         pc.fit(lake.ref("nothing"), spec())
-    with pytest.raises(pc.TableError, match=r"has no partition with .* it has 2: 'month=2014-01'"):
+    with pytest.raises(TableError, match=r"has no partition with .* it has 2: 'month=2014-01'"):
         pc.fit(source, spec(), partition={"month": "2015-01"})
 
 
@@ -70,5 +71,5 @@ def test_a_missing_library_is_named(lake: Lake, monkeypatch: pytest.MonkeyPatch)
         lambda: pc.open_table(lake.ref("lake")),
         lambda: pc.score(model, rows("2014-01"), lake.ref("scored")),
     ):
-        with pytest.raises(pc.NotSupportedError, match=r"tables need .* 'probclass\[\w+\]'"):
+        with pytest.raises(NotSupportedError, match=r"tables need .* 'probclass\[\w+\]'"):
             action()

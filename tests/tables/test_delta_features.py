@@ -18,6 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 from reading import read_rows
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 
 
 @pytest.fixture
@@ -152,7 +153,7 @@ def test_other_features_are_refused_by_name(lake: DeltaLake, feature: str, messa
         lambda: pc.score(model, lake.ref("odd"), lake.ref("scored")),
         lambda: pc.score(model, lake.ref("lake"), lake.ref("odd")),
     ):
-        with pytest.raises(pc.TableError, match=message):
+        with pytest.raises(TableError, match=message):
             action()
 
 
@@ -168,7 +169,7 @@ def test_features_that_can_be_read_are_not_written(lake: DeltaLake, feature: str
         lambda: pc.score(model, lake.ref("lake"), lake.ref("odd")),
         lambda: pc.clean_table(lake.ref("odd")),
     ):
-        with pytest.raises(pc.TableError, match=message):
+        with pytest.raises(TableError, match=message):
             action()
     assert len(lake.files("odd")) == 1
 
@@ -220,6 +221,6 @@ def test_the_reason_why_a_log_cannot_be_read_has_no_stack(lake: DeltaLake) -> No
     lake.write("lake", rows("2014-01"), ["month"])
     changed = [action for action in actions(lake, "lake") if "metaData" not in action]
     commit(lake, "lake", 0, [*changed, {"metaData": {"id": "no schema"}}])
-    with pytest.raises(pc.TableError, match="cannot read the Delta table") as caught:
+    with pytest.raises(TableError, match="cannot read the Delta table") as caught:
         pc.open_table(lake.ref("lake"))
     assert "<unknown>" not in str(caught.value)

@@ -23,6 +23,7 @@ from backends import (
 from delta_and_iceberg import DeltaLake, rows, spec
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 from probclass_core.io.table import Source
 
 
@@ -132,7 +133,7 @@ def test_a_partition_value_of_another_type_than_the_table_has(
     for overwrite in ("append", "partition"):
         options: dict[str, Any] = {"partition": {"month": 1}, "options": {"overwrite": overwrite}}
         if backend.typed:
-            with pytest.raises(pc.TableError, match=r"'month' is string in .* cannot represent 1;"):
+            with pytest.raises(TableError, match=r"'month' is string in .* cannot represent 1;"):
                 append(model, tmp_path / "number.parquet", backend.ref("scored"), **options)
         else:
             append(model, tmp_path / "number.parquet", backend.ref("scored"), **options)
@@ -175,7 +176,7 @@ def test_rows_of_other_writers_stay(backend: Backend, model: pc.Model, arrives: 
     assert backend.xs("scored") == [*JANUARY_ROWS, *later]
     # The partition also has the rows of the other writer, so it is not what this scoring writes.
     sink = backend.ref("scored")
-    with pytest.raises(pc.TableError, match="was made from other inputs"):
+    with pytest.raises(TableError, match="was made from other inputs"):
         append(model, more, sink, partition=JANUARY, options={"overwrite": "never"})
     report = append(model, more, sink, partition=JANUARY, options={"overwrite": "partition"})
     assert report.counts["unchanged"] == 0
@@ -186,7 +187,7 @@ def test_an_input_without_identity_is_not_appended(backend: Backend, model: pc.M
     table = rows("2014-01")
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
     for source in (table, table.to_pandas(), reader):
-        with pytest.raises(pc.TableError, match="append from a file or a table"):
+        with pytest.raises(TableError, match="append from a file or a table"):
             append(model, source, backend.ref("scored"), partition=JANUARY)
 
 
@@ -246,7 +247,7 @@ def test_rows_with_other_columns_are_refused_and_change_nothing(
     ]
     for scorer, table, options, message in cases:
         pq.write_table(table, tmp_path / "other.parquet")
-        with pytest.raises(pc.TableError, match=message):
+        with pytest.raises(TableError, match=message):
             append(
                 *(scorer, tmp_path / "other.parquet", sink),
                 partition=partition,
@@ -283,6 +284,6 @@ def test_rows_outside_the_partition_are_refused(
     options: dict[str, Any] = {"partition": JANUARY, "options": {"columns": columns}}
     pc.score(model, rows("2014-01"), backend.ref("scored"), **options)
     message = r"3 rows are outside the partition month=2014-01; the first has '2014-02'"
-    with pytest.raises(pc.TableError, match=message):
+    with pytest.raises(TableError, match=message):
         pc.score(model, LeakyTable(both), backend.ref("scored"), **options)
     assert backend.xs("scored") == JANUARY_ROWS

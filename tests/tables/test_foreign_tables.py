@@ -16,6 +16,7 @@ from every_type import ROWS, SPEC, TABLE, columns_of
 from reading import read_rows
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 from probclass_core.io.open import open_table
 
 
@@ -113,5 +114,5 @@ def test_text_that_is_not_utf8_is_an_error_that_names_the_column(
     path = tmp_path / "rows.parquet"
     pq.write_table(table, path, use_dictionary=dictionary)
     message = r"cannot read column 'city' of \S+rows\.parquet: .*Invalid UTF8 .*; write the file"
-    with pytest.raises(pc.TableError, match=message):
+    with pytest.raises(TableError, match=message):
         pc.fit(path, pc.ModelSpec("air", {"categorical": ["city"]}))

@@ -14,6 +14,7 @@ from backends import FEBRUARY, JANUARY, Backend
 from delta_and_iceberg import rows
 
 import probclass_core as pc
+from probclass_core.analysis.distributions.health import Health
 from probclass_core.io.parquet import units
 from probclass_core.scoring import partition as scoring
 
@@ -54,7 +55,7 @@ def test_every_commit_has_the_health_of_its_rows_and_the_verdicts_on_them(
     assert report.health == expected
     commits = pc.commits(sink)
     assert [commit["partition"] for commit in commits] == [JANUARY, FEBRUARY]
-    assert [pc.Health.from_dict(commit["health"]) for commit in commits] == expected
+    assert [Health.from_dict(commit["health"]) for commit in commits] == expected
     assert [commit["rows"] for commit in commits] == [40, 40]
     assert pc.commits(sink, partition=FEBRUARY) == commits[1:]
     verdicts = [verdict.to_dict() for _, verdict in report.verdicts]

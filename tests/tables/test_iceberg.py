@@ -19,6 +19,7 @@ from pyiceberg.utils.config import Config
 from reading import read_rows
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 
 lake = lake_fixture("iceberg")
 
@@ -35,7 +36,7 @@ def same_rows(table: pa.Table, expected: pa.Table) -> bool:
 
 def test_equality_deletes_are_refused(lake: IcebergLake) -> None:
     delete_rows(lake.table("lake"), "month == '2014-01'", [0], DataFileContent.EQUALITY_DELETES)
-    with pytest.raises(pc.TableError, match=r"equality deletes.* rewrite"):
+    with pytest.raises(TableError, match=r"equality deletes.* rewrite"):
         pc.fit(lake.ref("lake"), spec())
 
 
@@ -55,7 +56,7 @@ def test_rows_deleted_by_a_deletion_vector_are_left_out(lake: IcebergLake) -> No
 def test_a_damaged_deletion_vector_is_named(lake: IcebergLake) -> None:
     path = delete_rows(lake.table("lake"), "month == '2014-01'", [0], file_format=FileFormat.PUFFIN)
     path.write_bytes(b"PFA1" + path.read_bytes()[:-4] + b"XXXX")
-    with pytest.raises(pc.TableError, match=rf"cannot read .*{path.name}"):
+    with pytest.raises(TableError, match=rf"cannot read .*{path.name}"):
         pc.fit(lake.ref("lake"), spec())
 
 
@@ -150,7 +151,7 @@ def test_only_files_that_may_contain_the_rows_are_opened(lake: IcebergLake) -> N
     assert read(lake.ref("lake"), "x", **march)["x"].to_pylist() == list(np.arange(40) + 200.0)
     several = read(lake.ref("lake"), "x", where=[("x", "in", [210.0, 211.0])])
     assert several.num_rows == 2
-    with pytest.raises(pc.TableError, match="cannot read"):
+    with pytest.raises(TableError, match="cannot read"):
         read(lake.ref("lake"), "x")
     partitions = pc.open_table(lake.ref("lake")).partitions([("month", "==", "2014-02")])
     assert partitions == [{"month": "2014-02"}]
@@ -207,23 +208,23 @@ def test_a_null_in_a_required_column_is_refused(lake: IcebergLake) -> None:
         change.update_column("x", required=True)
     with_null = rows("2014-02").set_column(0, "x", pa.array([None, *map(float, range(39))]))
     lake.replace("lake", with_null, "2014-02")
-    with pytest.raises(pc.TableError, match="null"):
+    with pytest.raises(TableError, match="null"):
         pc.score(model, source, sink, partition={"month": "2014-02"}, options=only_x)
     assert rows_by_month(lake.read("scored")) == {"2014-01": 40}
 
 
 @pytest.mark.parametrize("uri", ["iceberg://lake", "iceberg://lake/air", "iceberg:///air.lake"])
 def test_a_uri_must_name_catalog_namespace_and_table(lake: IcebergLake, uri: str) -> None:
-    with pytest.raises(pc.TableError, match=r"iceberg://catalog/namespace\.table"):
+    with pytest.raises(TableError, match=r"iceberg://catalog/namespace\.table"):
         pc.open_table(pc.TableRef(uri, options=lake.options))
 
 
 def test_unknown_catalogs_and_times_before_the_table_are_refused(lake: IcebergLake) -> None:
     with pytest.raises(
-        pc.TableError, match=r"catalog 'nowhere' is not configured; .*PYICEBERG_CATALOG__NOWHERE__"
+        TableError, match=r"catalog 'nowhere' is not configured; .*PYICEBERG_CATALOG__NOWHERE__"
     ):
         pc.open_table("iceberg://nowhere/air.lake")
-    with pytest.raises(pc.TableError, match="did not exist at"):
+    with pytest.raises(TableError, match="did not exist at"):
         pc.open_table(lake.ref("lake", timestamp=dt.datetime(2014, 1, 1)))
 
 

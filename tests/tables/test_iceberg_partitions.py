@@ -20,6 +20,7 @@ from pyiceberg.transforms import (
 )
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 
 lake = lake_fixture("iceberg")
 
@@ -67,9 +68,7 @@ def test_a_table_partitioned_by_a_transform_is_not_written(lake: IcebergLake, by
         (None, "append"),
     ):
         options: dict[str, Any] = {"partition": partition, "options": {"overwrite": overwrite}}
-        with pytest.raises(
-            pc.TableError, match=r"only replaces partitions by|got one of no columns"
-        ):
+        with pytest.raises(TableError, match=r"only replaces partitions by|got one of no columns"):
             pc.score(model, lake.root / "source.parquet", lake.ref("transformed"), **options)
     assert lake.table("transformed").metadata == before
 
@@ -83,5 +82,5 @@ def test_files_of_an_earlier_partitioning_are_read_and_not_replaced(lake: Iceber
     assert pc.open_table(lake.ref("mixed")).partition_columns == []
     february = pc.open_table(lake.ref("mixed")).plan(where=[("month", "==", "2014-02")])
     assert sum(batch.num_rows for batch in february.batches()) == 40
-    with pytest.raises(pc.TableError, match="earlier partitioning"):
+    with pytest.raises(TableError, match="earlier partitioning"):
         pc.score(pc.fit(source, spec()), source, lake.ref("mixed"), partition={"month": "2014-01"})

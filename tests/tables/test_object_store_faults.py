@@ -23,7 +23,9 @@ from unreliable import Fault, Proxy
 
 import probclass_core as pc
 from probclass_core.arrow.arrays import BATCH_ROWS
+from probclass_core.errors import TableError
 from probclass_core.io.retry import skip_rows
+from probclass_core.scoring.reports import ScoreReport
 
 Through = Callable[[str], pc.TableRef]
 
@@ -50,13 +52,13 @@ def test_reads_are_retried(
 
 
 @pytest.fixture(scope="module")
-def score_in_process() -> Iterator[Callable[[int, Path, pc.TableRef], pc.ScoreReport]]:
+def score_in_process() -> Iterator[Callable[[int, Path, pc.TableRef], ScoreReport]]:
     """Score in another process, because delta-rs keeps the GIL while it requests a file's size."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         yield lambda *arguments: pool.submit(_score, *arguments).result(60)
 
 
-def _score(seed: int, lake: Path, sink: pc.TableRef) -> pc.ScoreReport:
+def _score(seed: int, lake: Path, sink: pc.TableRef) -> ScoreReport:
     return pc.score(model(seed), lake, sink)
 
 
@@ -84,7 +86,7 @@ def test_writes_are_retried(
     bucket: Bucket,
     lake: Path,
     proxy: Proxy,
-    score_in_process: Callable[[int, Path, pc.TableRef], pc.ScoreReport],
+    score_in_process: Callable[[int, Path, pc.TableRef], ScoreReport],
     form: str,
     kind: str,
     requests: str,
@@ -148,7 +150,7 @@ def test_retries_of_a_store_that_never_recovers_end(
     before = bucket.keys("scored")
     proxy.faults.append(Fault(kind, "PUT", times=10_000))
     began, message = time.monotonic(), rf"cannot write .*scored.*{reason}.* is unchanged"
-    with pytest.raises(pc.TableError, match=message) as caught:
+    with pytest.raises(TableError, match=message) as caught:
         pc.score(model(51), lake, through("scored"), partition=FEBRUARY)
     assert time.monotonic() - began < 60
     assert "\n" not in str(caught.value)
@@ -171,7 +173,7 @@ def test_permanent_errors_are_not_retried(
         (lambda: pc.score(model(), lake, through("scored")), r"s3://.*/scored: .*ACCESS_DENIED"),
     ]:
         began = time.monotonic()
-        with pytest.raises(pc.TableError, match=message) as caught:
+        with pytest.raises(TableError, match=message) as caught:
             action()
         assert time.monotonic() - began < 60
         assert "\n" not in str(caught.value)
@@ -190,7 +192,7 @@ def test_an_object_replaced_while_it_is_read_is_an_error(bucket: Bucket) -> None
         reading = unit.read()
         next(reading)
         pq.write_table(new, path, filesystem=bucket.filesystem)
-        with pytest.raises(pc.TableError, match=r"rows/0\.parquet has changed while"):
+        with pytest.raises(TableError, match=r"rows/0\.parquet has changed while"):
             list(reading)
         after = bucket.filesystem.get_file_info(path)
         # Google reports fractions of a second; elsewhere size and time are soon the same.

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import probclass_core as pc
 from probclass_core.cli.app import app
+from probclass_core.errors import TableError
 
 every_store = pytest.mark.parametrize("bucket", ["s3", "azure", "google"], indirect=True)
 
@@ -42,7 +43,7 @@ def test_a_delta_table_in_a_bucket_is_read(lake: Path, bucket: Bucket, tmp_path:
         lambda: pc.fit(bucket.at("delta"), SPEC),
         lambda: pc.score(model(), lake, bucket.at("delta")),
     ):
-        with pytest.raises(pc.TableError, match="is a Delta table; name its format"):
+        with pytest.raises(TableError, match="is a Delta table; name its format"):
             action()
 
 
@@ -60,7 +61,7 @@ def test_a_secret_is_neither_shown_nor_written(lake: Path, tmp_path: Path, bucke
     report = pc.score(fitted, bucket.at("lake"), bucket.at("scored"))
     shown = [repr(bucket.at("lake")), repr(report), json.dumps(report.to_dict()), repr(fitted)]
     shown.append(repr(pc.open_table(bucket.at("lake")).plan()))
-    with pytest.raises(pc.TableError) as caught:
+    with pytest.raises(TableError) as caught:
         pc.fit(bucket.at("sea"), SPEC)
     shown.append(str(caught.value))
     written = [path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file()]
@@ -103,9 +104,9 @@ def test_a_rejected_key_gives_one_line_and_is_never_shown(bucket: Bucket, lake: 
         bucket.delta_at("lake", azure_storage_account_key=wrong_key),
     ]
     for table in tables:
-        with pytest.raises(pc.TableError, match="abfs://lake-") as read_error:
+        with pytest.raises(TableError, match="abfs://lake-") as read_error:
             pc.fit(table, SPEC)
-        with pytest.raises(pc.TableError, match="abfs://lake-") as write_error:
+        with pytest.raises(TableError, match="abfs://lake-") as write_error:
             pc.score(model(), lake, table)
         for message in (str(read_error.value), str(write_error.value)):
             assert not {"\n", "\x1b"} & {*message}

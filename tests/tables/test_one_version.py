@@ -18,6 +18,7 @@ import pytest
 from fault_report import record
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 
 ROWS = 200_000
 READS = int(os.environ.get("PROBCLASS_KILLS", "20"))
@@ -79,7 +80,7 @@ def test_a_file_that_is_replaced_while_it_is_read(
     if begun:
         next(batches)
     change(*files)
-    with pytest.raises(pc.TableError, match=CHANGED):
+    with pytest.raises(TableError, match=CHANGED):
         list(batches)
     if files[0].exists():
         assert len(values(pc.open_table(files[0].parent).plan().batches())) == 1
@@ -99,11 +100,11 @@ def test_no_model_and_no_partition_of_two_versions(tmp_path: Path, engine: str) 
 
     options = {"engine": engine, "workers": 2, "progress": replace_the_last_file}
     write(version(2.0), other)
-    with pytest.raises(pc.TableError, match=CHANGED):
+    with pytest.raises(TableError, match=CHANGED):
         pc.fit(lake, spec, **options)
     write(version(1.0), other)
     options["engine"] = "threads"  # others score a partition of one part in one step
-    with pytest.raises(pc.TableError, match=CHANGED):
+    with pytest.raises(TableError, match=CHANGED):
         pc.score(model, lake, tmp_path / "scored", **options)
     assert not list(tmp_path.glob("scored/**/*.parquet"))
 
@@ -151,7 +152,7 @@ def test_readers_see_old_or_new_while_a_partition_is_replaced(
                     table = read(sink)
                 except FileNotFoundError:
                     seen[name].append("none")
-                except pc.TableError as error:
+                except TableError as error:
                     said = "changed" in str(error)
                     assert said or not exchanged
                     seen[name].append("run again")

@@ -24,6 +24,7 @@ from monthly_lake import model as model_of
 from reading import read_rows
 
 import probclass_core as pc
+from probclass_core.errors import TableError
 from probclass_core.io.filesystem import Location
 from probclass_core.io.parquet import object_sink, units
 from probclass_core.scoring import partition as scoring
@@ -38,11 +39,11 @@ def test_a_table_with_manifests_of_an_early_release_is_refused(
     append(model, arrives("first"), sink, partition=JANUARY)
     store.pipe_file(f"{sink.uri.removeprefix('memory:/')}/_commits/month=2014-01.json", b"{}")
     for overwrite in ("append", "partition"):
-        with pytest.raises(pc.TableError, match=r"has manifests in '_commits'.* score it again"):
+        with pytest.raises(TableError, match=r"has manifests in '_commits'.* score it again"):
             append(
                 model, arrives("second"), sink, partition=JANUARY, options={"overwrite": overwrite}
             )
-    with pytest.raises(pc.TableError, match="has manifests in '_commits'"):
+    with pytest.raises(TableError, match="has manifests in '_commits'"):
         pc.open_table(sink)
 
 
@@ -147,7 +148,7 @@ def test_a_partition_larger_than_one_request_is_refused(
     backend = object_store(tmp_path)
     pc.score(model_of(50), lake, backend.ref("scored"))
     monkeypatch.setattr(object_sink, "_MOST_BYTES", 1_000)
-    with pytest.raises(pc.TableError, match=r"one request can put 1,000; divide .* Delta table"):
+    with pytest.raises(TableError, match=r"one request can put 1,000; divide .* Delta table"):
         pc.score(model_of(51), lake, backend.ref("scored"), partition=JANUARY)
     assert set(backend.read("scored")["model_id"].to_pylist()) == {model_of(50).id}
 
@@ -165,7 +166,7 @@ def test_refused_sources_and_sinks(lake: Path, tmp_path: Path) -> None:
         (dataclasses.replace(ref("source"), version=3), ref("scored"), {}, "has no versions"),
         (rows_of(1), ref("source"), {}, "contains 'month=2014-01'"),
     ]:
-        with pytest.raises(pc.TableError, match=message):
+        with pytest.raises(TableError, match=message):
             pc.score(model_of(), source, sink, **options)
 
 
@@ -181,12 +182,12 @@ def test_the_snapshot_of_a_table_on_an_object_store_identifies_its_state(
 
 
 def test_a_uri_is_not_a_path(tmp_path: Path) -> None:
-    with pytest.raises(pc.TableError, match="was a URI before it was made a Path"):
+    with pytest.raises(TableError, match="was a URI before it was made a Path"):
         pc.fit(Path("s3://bucket/lake"), SPEC)
-    with pytest.raises(pc.TableError, match="must not contain a password") as caught:
+    with pytest.raises(TableError, match="must not contain a password") as caught:
         pc.fit(f"s3://tester:{SECRET}@bucket/lake", SPEC)
     assert SECRET not in str(caught.value)
-    with pytest.raises(pc.TableError, match="'acess_key'"):
+    with pytest.raises(TableError, match="'acess_key'"):
         pc.fit(pc.TableRef("s3://bucket/lake", options={"acess_key": "x", "region": "x"}), SPEC)
-    with pytest.raises(pc.TableError, match="takes no options"):
+    with pytest.raises(TableError, match="takes no options"):
         pc.fit(pc.TableRef(str(tmp_path), options={"region": "x"}), SPEC)

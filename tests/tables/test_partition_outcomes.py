@@ -16,6 +16,8 @@ from backends import Backend
 from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
 
 import probclass_core as pc
+from probclass_core.errors import DataError, PartitionError, SpecError, TableError
+from probclass_core.scoring.reports import PartitionOutcome, ScoreReport
 
 MONTHS = ["2014-01", "2014-02", "2014-03", "2014-04"]
 
@@ -45,11 +47,11 @@ def other_version(model: pc.Model) -> pc.Model:
     return model.with_prior({str(name): share for name, share in shares})
 
 
-def names(outcomes: list[pc.PartitionOutcome]) -> list[str]:
+def names(outcomes: list[PartitionOutcome]) -> list[str]:
     return [outcome.partition["month"] for outcome in outcomes]
 
 
-def reasons(report: pc.ScoreReport) -> dict[str, tuple[str, ...]]:
+def reasons(report: ScoreReport) -> dict[str, tuple[str, ...]]:
     return {one.partition["month"]: tuple(one.reasons) for one in report.pending + report.scored}
 
 
@@ -95,8 +97,8 @@ def test_a_failed_partition_does_not_stop_the_others(
     for month in (MONTHS[0], MONTHS[-1]):  # the files whose schemas are read first
         damage(lake / f"month={month}" / "rows.parquet")
 
-    def failure() -> pc.PartitionError:
-        with pytest.raises(pc.PartitionError, match=r"2 of 4 .* failed: month=2014-01: ") as raised:
+    def failure() -> PartitionError:
+        with pytest.raises(PartitionError, match=r"2 of 4 .* failed: month=2014-01: ") as raised:
             pc.score(model, lake, sink)
         error = pickle.loads(pickle.dumps(raised.value))
         assert "\n" not in str(error)
@@ -109,7 +111,7 @@ def test_a_failed_partition_does_not_stop_the_others(
     assert (scored.rows, names(scored.scored)) == (80, MONTHS[1:3])
     assert names(failure().report.unchanged) == MONTHS[1:3]
     write_month(lake, MONTHS[0])
-    with pytest.raises(pc.PartitionError, match="1 of 4") as one:
+    with pytest.raises(PartitionError, match="1 of 4") as one:
         pc.score(model, lake, sink)
     assert one.value.report.counts["unchanged"] == 2
     write_month(lake, MONTHS[-1])
@@ -128,7 +130,7 @@ def test_a_partition_whose_rows_cannot_be_scored_fails_alone(
     pq.write_table(table.set_column(0, "x", x), path)
     sink, done = tmp_path / "scored", []
     options: dict[str, Any] = {"engine": engine, "workers": 2, "options": {"prior": prior}}
-    with pytest.raises(pc.PartitionError, match=r"1 of 4 .*month=2014-02: .*'x'") as raised:
+    with pytest.raises(PartitionError, match=r"1 of 4 .*month=2014-02: .*'x'") as raised:
         pc.score(model, lake, sink, progress=lambda *rows: done.append(rows), **options)
     assert not raised.value.is_transient
     assert {total for _, total in done} == {320 if prior else 160}
@@ -148,9 +150,9 @@ def test_what_concerns_all_partitions_is_refused_before_anything_is_written(
     pc.score(model, lake, sink, partition={"month": "2014-03"})
     write_month(lake, "2014-03", 9)
     damage(lake / "month=2014-01" / "rows.parquet")
-    with pytest.raises(pc.TableError, match=r"month=2014-03 already exists"):
+    with pytest.raises(TableError, match=r"month=2014-03 already exists"):
         pc.score(model, lake, sink, options=pc.ScoringOptions(overwrite="never"))
-    with pytest.raises(pc.TableError, match="also has 'kind'"):
+    with pytest.raises(TableError, match="also has 'kind'"):
         pc.score(
             model, lake, sink, options={"columns": ["x"], "overwrite": "append", "schema": "same"}
         )
@@ -163,7 +165,7 @@ def test_if_all_partitions_fail_for_one_reason_that_is_the_error(
     for month in MONTHS:
         path = write_month(tmp_path / "lake", month)
         pq.write_table(pq.read_table(path, partitioning=None).drop_columns("x"), path)
-    with pytest.raises(pc.DataError, match="'x'"):
+    with pytest.raises(DataError, match="'x'"):
         pc.score(model, tmp_path / "lake", tmp_path / "scored")
 
 
@@ -226,18 +228,18 @@ def test_partitions_without_rows_are_no_failure(
     named = [{"month": month} for month in ("2014-02", "2013-12", "2031-01")]
     report = pc.score(model, lake, sink, partition=named)
     assert (names(report.unchanged), names(report.empty)) == (["2014-02"], ["2013-12", "2031-01"])
-    with pytest.raises(pc.TableError, match=r"has no partition with .*2031-01"):
+    with pytest.raises(TableError, match=r"has no partition with .*2031-01"):
         pc.score(model, lake, sink, partition=named[2])
     for month in ("2013-12", "2014-01"):
-        with pytest.raises(pc.TableError, match=f"has no rows of month={month} to score"):
+        with pytest.raises(TableError, match=f"has no rows of month={month} to score"):
             pc.score(model, lake, sink, partition={"month": month})
     missing = pc.Partitions(named[2:], catch_up=1)
-    with pytest.raises(pc.TableError, match="has no rows of month=2031-01 to score"):
+    with pytest.raises(TableError, match="has no rows of month=2031-01 to score"):
         pc.score(model, lake, sink, partition=missing)
 
     everything = pc.score(model, lake, sink, where="x >= 40", dry_run=True)
     assert everything.counts["orphaned"] == 1, "its rows are gone from the source"
-    with pytest.raises(pc.TableError, match=r"1 partitions .* are gone .*: month=2014-01; nothing"):
+    with pytest.raises(TableError, match=r"1 partitions .* are gone .*: month=2014-01; nothing"):
         pc.score(model, lake, sink, deleted="fail")
     assert names(pc.score(model, lake, sink, deleted="remove").removed) == ["2014-01"]
     assert not (sink / "month=2014-01").exists()
@@ -250,7 +252,7 @@ def test_a_partition_is_scored_with_those_before_it_that_are_missing(
     for month in ("2013-12", *MONTHS):
         write_month(lake, month)
 
-    def run(month: str, catch_up: int) -> pc.ScoreReport:
+    def run(month: str, catch_up: int) -> ScoreReport:
         named = [{"month": month}]
         return pc.score(model, lake, sink, partition=pc.Partitions(where=named, catch_up=catch_up))
 
@@ -373,7 +375,7 @@ def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Pa
 def test_a_wrong_argument_is_refused_before_anything_is_written(
     options: dict[str, Any], message: str, model: pc.Model, lake: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(pc.SpecError, match=message):
+    with pytest.raises(SpecError, match=message):
         pc.score(model, lake, tmp_path / "scored", **options)
     assert not (tmp_path / "scored").exists()
 
@@ -389,7 +391,7 @@ def test_a_wrong_argument_is_refused_before_anything_is_written(
 )
 def test_wrong_partitions_are_refused(values: dict[str, Any], message: str) -> None:
     assert pc.Partitions.parse({"limit": "3"}) == pc.Partitions(limit=3)
-    with pytest.raises(pc.SpecError, match=message):
+    with pytest.raises(SpecError, match=message):
         pc.Partitions.parse(values)
 
 
@@ -402,6 +404,6 @@ def test_an_orphan_in_a_folder_of_another_name_is_not_said_to_be_removed(
     pc.score(model, lake, sink)
     (sink / "month=2").rename(sink / "month=02")
     shutil.rmtree(lake / "month=2")
-    with pytest.raises(pc.PartitionError, match=r"month=2 does not exist.*remove that folder"):
+    with pytest.raises(PartitionError, match=r"month=2 does not exist.*remove that folder"):
         pc.score(model, lake, sink, deleted="remove")
     assert (sink / "month=02").is_dir()

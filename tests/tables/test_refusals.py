@@ -13,6 +13,7 @@ from monthly_lake import contents, model, rows_of, write_lake, write_rows
 from permissions import as_nobody, make_readable
 
 import probclass_core as pc
+from probclass_core.errors import SpecError, TableError, TableMismatchError
 
 
 def lake_in(root: Path) -> Path:
@@ -117,7 +118,7 @@ def test_refused_sources_and_sinks(tmp_path: Path, kind: str) -> None:
     make, options, message = REFUSED[kind]
     source, sink = make(tmp_path)
     before = contents(tmp_path)
-    with pytest.raises(pc.TableError, match=message) as caught:
+    with pytest.raises(TableError, match=message) as caught:
         pc.score(model(), source, sink, **options)
     assert "\n" not in str(caught.value)
     assert contents(tmp_path) == before
@@ -145,7 +146,7 @@ def test_wrong_arguments_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sink: Any, options: Any, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises((pc.SpecError, pc.TableError), match=message):
+    with pytest.raises((SpecError, TableError), match=message):
         pc.score(model(), rows_of(1), sink, **options)
     assert not list(tmp_path.iterdir())
 
@@ -153,7 +154,7 @@ def test_wrong_arguments_are_refused(
 def test_a_source_without_rows_is_refused(tmp_path: Path) -> None:
     no_rows = rows_of(1)[:0]
     for source in (no_rows, write_rows(tmp_path / "rows", no_rows)):
-        with pytest.raises(pc.TableError, match="has no rows to score"):
+        with pytest.raises(TableError, match="has no rows to score"):
             pc.score(model(), source, tmp_path / "scored")
     assert not (tmp_path / "scored").exists()
 
@@ -176,9 +177,9 @@ def test_a_table_in_a_read_only_directory_is_written(tmp_path: Path) -> None:
 
 def test_only_an_error_that_may_go_away_is_transient(tmp_path: Path) -> None:
     lake = write_lake(tmp_path / "lake", "2014-01")
-    with pytest.raises(pc.TableMismatchError) as inside:
+    with pytest.raises(TableMismatchError) as inside:
         pc.score(model(), lake, lake / "scored")
     assert not inside.value.is_transient
-    with pytest.raises(pc.TableError) as absent:
+    with pytest.raises(TableError) as absent:
         pc.score(model(), lake, tmp_path / "scored", partition={"month": "2014-02"})
     assert absent.value.is_transient

@@ -17,6 +17,7 @@ from pyiceberg.types import DoubleType, LongType
 from reading import read_rows
 
 import probclass_core as pc
+from probclass_core.errors import PartitionError
 
 FIRST = pa.table(
     {
@@ -138,7 +139,7 @@ def test_the_model_is_that_of_the_same_rows_in_memory(
     probability = model.predict_proba(in_memory)
     np.testing.assert_allclose(probability, expected.predict_proba(in_memory), rtol=1e-12)
     with pytest.raises(
-        pc.PartitionError, match=r"1 of 2 .*: month=2014-01: no file has column 'extra'"
+        PartitionError, match=r"1 of 2 .*: month=2014-01: no file has column 'extra'"
     ):
         pc.score(model, ref, tmp_path / "scored")
     report = pc.score(model, ref, tmp_path / "scored", options={"missing_columns": "warn"})

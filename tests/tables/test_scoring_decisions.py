@@ -14,6 +14,7 @@ import pytest
 from monthly_lake import model, rows_of, write_lake
 
 import probclass_core as pc
+from probclass_core.errors import SpecError
 
 RULE = pc.DecisionRule(
     costs={"bad": {"good": 4.0}, "good": {"good": 0.5}},
@@ -94,6 +95,6 @@ def test_a_rule_that_does_not_fit_writes_nothing(lake: Path, tmp_path: Path) -> 
         ({"min_density_quantile": 0.1}, "with_density_quantiles"),
         ({"costs": {"ugly": {"bad": 1}}}, "the costs name class 'ugly'; .* 'bad', 'good'"),
     ):
-        with pytest.raises(pc.SpecError, match=message):
+        with pytest.raises(SpecError, match=message):
             pc.score(model(), lake, tmp_path / "scored", options=pc.ScoringOptions(decision=rule))
     assert not (tmp_path / "scored").exists()

@@ -15,6 +15,7 @@ from backends import Backend, everywhere
 
 import probclass_core as pc
 from probclass_core.authoring import Sink
+from probclass_core.errors import TableError
 from probclass_core.io.built_in import Parquet
 from probclass_core.io.commit.file_sink import StagedFile
 from probclass_core.io.parquet.file_sink import ParquetFileSink
@@ -118,5 +119,5 @@ def test_a_sink_that_does_not_stage_its_rows_is_caught(tmp_path: Path) -> None:
     table = TableUnderTest(Broken(), ref, partitioned=False, readers={})
     table.replace("a", FIRST["a"])
     TestParquetFile().test_published_rows_are_read_with_their_record(table)
-    with pytest.raises((AssertionError, pc.TableError)):
+    with pytest.raises((AssertionError, TableError)):
         TestParquetFile().test_nothing_changes_without_a_commit(table)

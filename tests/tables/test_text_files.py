@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from reading import read_rows
 
 import probclass_core as pc
+from probclass_core.errors import DataError, TableError
 
 SPEC = pc.ModelSpec(
     "payment",
@@ -321,7 +322,7 @@ def test_bad_text_is_one_line_that_names_the_place(
         lambda: pc.fit(tmp_path / source, SPEC),
         lambda: pc.score(model, tmp_path / source, tmp_path / "scored"),
     ):
-        with pytest.raises((pc.TableError, pc.DataError), match=message) as caught:
+        with pytest.raises((TableError, DataError), match=message) as caught:
             attempt()
         assert "\n" not in str(caught.value)
         assert str(tmp_path) in str(caught.value)
@@ -335,7 +336,7 @@ def test_a_quote_that_is_never_closed_is_an_error_however_much_follows(
     """Arrow takes all that follows for one value."""
     row = "1.5,a,true,cash\n"
     path = write(tmp_path / "trips.csv", GOOD + row * 9 + '3.5,b,true,"card\n' + row * rows)
-    with pytest.raises(pc.TableError, match=r"trips\.csv has a quote that is never closed"):
+    with pytest.raises(TableError, match=r"trips\.csv has a quote that is never closed"):
         pc.fit(path, SPEC)
     inches = "fare,zone,night,payment\n" + '1.5,5" pipe,true,cash\n2.5,b,false,card\n'
     assert read_rows(write(path, inches))["zone"].to_pylist() == ['5" pipe', "b"]
@@ -355,12 +356,12 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("options", "message"), WRONG_OPTIONS)
 def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     path = write(tmp_path / "trips.csv", GOOD)
-    with pytest.raises((pc.TableError, pc.DataError), match=message):
+    with pytest.raises((TableError, DataError), match=message):
         pc.open_table(pc.TableRef(str(path), options=options))
 
 
 def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(pc.TableError, match=r"no file matches .*trips-\*\.csv"):
+    with pytest.raises(TableError, match=r"no file matches .*trips-\*\.csv"):
         pc.fit(str(tmp_path / "trips-*.csv"), SPEC)
 
 
@@ -374,7 +375,7 @@ def test_parquet_files_can_be_named_by_a_pattern(tmp_path: Path) -> None:
 def test_a_sink_that_the_pattern_of_the_source_matches_is_refused(tmp_path: Path) -> None:
     pq.write_table(trips(), tmp_path / "0.parquet")
     model, source = pc.fit(trips(), SPEC), str(tmp_path / "*.parquet")
-    with pytest.raises(pc.TableError, match=r"1\.parquet matches .*\*\.parquet"):
+    with pytest.raises(TableError, match=r"1\.parquet matches .*\*\.parquet"):
         pc.score(model, source, tmp_path / "1.parquet")
     pc.score(model, source, tmp_path / "trips" / "x")
     assert (tmp_path / "trips" / "x").is_dir()
@@ -396,7 +397,7 @@ def test_a_sink_named_as_a_file_is_never_a_directory(
     tmp_path: Path, sink: str, message: str
 ) -> None:
     target = sink if "://" in sink else str(tmp_path / sink)
-    with pytest.raises(pc.TableError, match=message):
+    with pytest.raises(TableError, match=message):
         pc.score(pc.fit(trips(), SPEC), trips(), target)
     assert not list(tmp_path.iterdir())
 
@@ -454,5 +455,5 @@ def test_text_on_an_object_store_is_read(tmp_path: Path) -> None:
         assert read_rows(source).num_rows == 120
         assert pc.evaluate(model, source).rows == 120
     assert read_rows("memory://text/trips-1.csv.gz?null=north")["zone"].null_count > 10
-    with pytest.raises(pc.TableError, match=r"name the format of text files, .*format='csv'"):
+    with pytest.raises(TableError, match=r"name the format of text files, .*format='csv'"):
         pc.open_table("memory://text")

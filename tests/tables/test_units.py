@@ -14,6 +14,7 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.io.open import open_table
+from probclass_core.training.shards import plan_shards
 
 SPEC = pc.ModelSpec("label", [pc.Block("gaussian_diagonal", ["x"])])
 
@@ -104,7 +105,7 @@ def test_the_model_depends_on_neither_the_cache_nor_the_workers(
 ) -> None:
     model = pc.fit(files, SPEC, workers=1)
     assert pc.fit(files, SPEC, workers=3).id == model.id
-    shards = pc.plan_shards(files, SPEC, cache=tmp_path / "store", min_rows=100).shards
+    shards = plan_shards(files, SPEC, cache=tmp_path / "store", min_rows=100).shards
     assert len(shards) > 1
     pc.summarize(files, SPEC, cache=tmp_path / "store", shard=shards[-1])
     merged = pc.fit(files, SPEC, cache=tmp_path / "store")

@@ -18,6 +18,7 @@ from sites import BASE, CHROMIUM, ROOT, logged_in, running
 
 import probclass_core as pc
 from probclass_core.demo.lake import lay_out
+from probclass_core.store.references import ModelVersion
 
 MISSING = """Array.from(document.images).some(image =>
     image.checkVisibility() && !image.naturalWidth
@@ -33,7 +34,7 @@ SPEC = pc.ModelSpec(
 )
 
 
-def fill_years(home: Path) -> pc.ModelVersion:
+def fill_years(home: Path) -> ModelVersion:
     """Operate a model for two years by month, with labels a month late; return the last champion.
 
     Two partitions have faults that the watch warns of.

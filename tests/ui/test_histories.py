@@ -21,7 +21,9 @@ from hostile_store import HANDLER, SCRIPT
 
 import probclass_core as pc
 from probclass_airflow.links import store_key
-from probclass_core.store.promotions import record_promotion
+from probclass_core.errors import StoreError
+from probclass_core.store.promotions import Promotion, record_promotion
+from probclass_core.store.references import ModelVersion
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning"),
@@ -49,7 +51,7 @@ class History:
         return response.text
 
     def score(
-        self, version: pc.ModelVersion, month: object, task: str = "score", **values: Any
+        self, version: ModelVersion, month: object, task: str = "score", **values: Any
     ) -> None:
         """Record a scored month."""
         commit = {
@@ -66,7 +68,7 @@ class History:
         run = {"dag_id": "air", "run_id": "r 1", "task_id": task, "map_index": "3"}
         self.store.record_scoring(version, report, provenance={"airflow": run})
 
-    def judge(self, version: pc.ModelVersion, month: object, log_loss: float | None) -> None:
+    def judge(self, version: ModelVersion, month: object, log_loss: float | None) -> None:
         """Record an evaluation; the log loss of the prior is 1."""
         worse = ["log_loss"] if log_loss is None or log_loss > 1 else []
         result = {
@@ -221,7 +223,7 @@ def test_promotions_show_rollbacks_and_refusals_with_their_reasons(operated: His
         "windows": [{"window": {"month": "2014-11"}, "gain": 0.1}, {"gain": -1.0}, {"gain": None}],
         "trained_on": {"challenger": "unknown"},
     }
-    refusal = pc.Promotion(
+    refusal = Promotion(
         *("air", "champion", "refused", third.id, store.resolve("air@champion").id),
         *("2026-01-01T00:00:00.000000+00:00", "air.gate", reason, metrics),
     )
@@ -394,7 +396,7 @@ def test_whatever_is_in_the_place_of_a_record_is_shown_as_damaged(
     assert "manifest.json" in texts(history.get(f"air/{second.id}", status=422))
     assert history.store.models() == ["air", "zinc"]
     assert history.store.load("air@champion").id == first.id
-    with pytest.raises(pc.StoreError, match="old"):
+    with pytest.raises(StoreError, match="old"):
         history.store.resolve("air@old")
 
 

@@ -11,6 +11,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from sites import BASE, Site
 
 import probclass_core as pc
+from probclass_core.store.references import ModelVersion
 
 pytestmark = pytest.mark.services
 
@@ -48,7 +49,7 @@ def run_address(site: Site, task_id: str, map_index: int = -1) -> str:
     return f"/probclass/run?{urlencode(query)}"
 
 
-def newest(site: Site, name: str) -> pc.ModelVersion:
+def newest(site: Site, name: str) -> ModelVersion:
     return pc.ModelStore(site.store).versions(name)[-1]
 
 

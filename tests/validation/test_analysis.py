@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import DataError, NotSupportedError, SpecError
+from probclass_core.estimation.statistics import Statistics
 
 EVEN = {"a": 0.5, "b": 0.5}
 COIN = {"a": {"heads": 0.5, "tails": 0.5}, "b": {"heads": 0.9, "tails": 0.1}}
@@ -34,7 +36,7 @@ def refused(
     ],
 )
 def test_an_invalid_prior_of_bayes_rule_is_refused(prior: Any, message: str) -> None:
-    refused(pc.SpecError, message, pc.bayes_rule, prior, EVEN)
+    refused(SpecError, message, pc.bayes_rule, prior, EVEN)
 
 
 @pytest.mark.parametrize(
@@ -55,14 +57,14 @@ def test_an_invalid_prior_of_bayes_rule_is_refused(prior: Any, message: str) -> 
     ],
 )
 def test_an_invalid_likelihood_is_refused(likelihood: Any, observed: Any, message: str) -> None:
-    refused(pc.SpecError, message, pc.bayes_rule, EVEN, likelihood, observed=observed)
+    refused(SpecError, message, pc.bayes_rule, EVEN, likelihood, observed=observed)
 
 
 def test_odds_of_unknown_hypotheses_and_models_are_refused() -> None:
     odds = pc.bayes_rule(EVEN, EVEN).odds
-    refused(pc.SpecError, "no hypothesis 'c'; there are 'a', 'b'", odds, "a", "c")
+    refused(SpecError, "no hypothesis 'c'; there are 'a', 'b'", odds, "a", "c")
     odds = pc.compare([NAIVE, NAIVE]).odds
-    refused(pc.SpecError, "no model 'M3' was compared; there are 'M1', 'M2'", odds, "M1", "M3")
+    refused(SpecError, "no model 'M3' was compared; there are 'M1', 'M2'", odds, "M1", "M3")
 
 
 ROWS = pa.table({"x": [1.0, 2, 3, 4], "u": ["p", "q", "q", "p"], "c": ["a", "a", "b", "b"]})
@@ -96,7 +98,7 @@ def model() -> pc.Model:
 def test_invalid_arguments_of_explain_are_refused(
     model: pc.Model, arguments: dict[str, Any], message: str
 ) -> None:
-    refused(pc.SpecError, message, pc.explain, model, ROWS, **arguments)
+    refused(SpecError, message, pc.explain, model, ROWS, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_invalid_arguments_of_explain_are_refused(
 def test_rows_that_cannot_be_explained_are_refused(
     model: pc.Model, rows: Any, arguments: dict[str, Any], message: str
 ) -> None:
-    refused(pc.DataError, message, pc.explain, model, rows, **arguments)
+    refused(DataError, message, pc.explain, model, rows, **arguments)
 
 
 def test_a_thousand_rows_of_any_table_are_explained(model: pc.Model) -> None:
@@ -120,7 +122,7 @@ def test_a_thousand_rows_of_any_table_are_explained(model: pc.Model) -> None:
     assert pc.explain(model, MANY[:1000]).rows.num_rows == 1000
 
 
-def summarize(rows: pa.Table, *blocks: pc.Block, **spec: Any) -> pc.Statistics:
+def summarize(rows: pa.Table, *blocks: pc.Block, **spec: Any) -> Statistics:
     return pc.summarize(rows, pc.ModelSpec(**{"label": "c", "blocks": blocks, **spec}))
 
 
@@ -143,28 +145,28 @@ PRIORS: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(
     ("statistics", "arguments", "error", "message"),
     [
-        ([NAIVE], {}, pc.SpecError, "a comparison needs two models or more, got 1"),
-        ({}, {}, pc.SpecError, "a comparison needs two models or more, got 0"),
-        (NAIVE, {}, pc.SpecError, "expected a list or mapping of Statistics, got Statistics"),
-        (["one", "two"], {}, pc.SpecError, "expected a Statistics, got str; get them by summarize"),
-        ([NAIVE, HALF], {}, pc.SpecError, "'M1' and 'M2' do not model the same columns.*has 'u'"),
-        ([NAIVE] * 2, {"names": ["a"]}, pc.SpecError, "2 models need as many different names"),
-        ([NAIVE] * 2, {"names": ["a", "a"]}, pc.SpecError, "2 models need as many different names"),
-        (PAIR, {"names": ["a", "b"]}, pc.SpecError, "names its models; leave names="),
-        *(([NAIVE] * 2, {"prior": prior}, pc.SpecError, message) for prior, message in PRIORS),
-        ([EMPTY] * 2, {}, pc.DataError, "nothing to compare: the statistics have no labeled rows"),
-        ([HALF, OTHER_LABEL], {}, pc.SpecError, "'M2' has label 'u' and 'M1' has 'c'"),
-        ([HALF, WEIGHTED], {}, pc.SpecError, "'M2' has weight 'w' and 'M1' has None"),
+        ([NAIVE], {}, SpecError, "a comparison needs two models or more, got 1"),
+        ({}, {}, SpecError, "a comparison needs two models or more, got 0"),
+        (NAIVE, {}, SpecError, "expected a list or mapping of Statistics, got Statistics"),
+        (["one", "two"], {}, SpecError, "expected a Statistics, got str; get them by summarize"),
+        ([NAIVE, HALF], {}, SpecError, "'M1' and 'M2' do not model the same columns.*has 'u'"),
+        ([NAIVE] * 2, {"names": ["a"]}, SpecError, "2 models need as many different names"),
+        ([NAIVE] * 2, {"names": ["a", "a"]}, SpecError, "2 models need as many different names"),
+        (PAIR, {"names": ["a", "b"]}, SpecError, "names its models; leave names="),
+        *(([NAIVE] * 2, {"prior": prior}, SpecError, message) for prior, message in PRIORS),
+        ([EMPTY] * 2, {}, DataError, "nothing to compare: the statistics have no labeled rows"),
+        ([HALF, OTHER_LABEL], {}, SpecError, "'M2' has label 'u' and 'M1' has 'c'"),
+        ([HALF, WEIGHTED], {}, SpecError, "'M2' has weight 'w' and 'M1' has None"),
         (
             [HALF, summarize(ROWS[:3], NORMAL)],
             {},
-            pc.DataError,
+            DataError,
             r"of different rows.*\(a 2, b 2\) and \(a 2, b 1\)",
         ),
         (
             [HALF, summarize(ROWS, NORMAL, prior={"a": 1.0})],
             {},
-            pc.SpecError,
+            SpecError,
             "the prior leaves out class 'b'; it has 'a'",
         ),
     ],
@@ -193,30 +195,30 @@ NO_CLOSED_FORM = "only with back_off='uniform' and a number as strength"
     [
         (
             pc.Block("knn_density", "x", name="near"),
-            pc.NotSupportedError,
+            NotSupportedError,
             "model 'M1', block 'near': knn_density offers no log evidence; model its columns by",
         ),
-        (pc.Block("discretized", "x"), pc.NotSupportedError, "discretized offers no log evidence"),
-        (pc.Block("gaussian_full", ["x", "y"]), pc.DataError, "block 'gaussian_full': .*null"),
+        (pc.Block("discretized", "x"), NotSupportedError, "discretized offers no log evidence"),
+        (pc.Block("gaussian_full", ["x", "y"]), DataError, "block 'gaussian_full': .*null"),
         (
             pc.Block("categorical", "u", pseudo_count=0),
-            pc.NotSupportedError,
+            NotSupportedError,
             "block 'categorical': .*pseudo_count above 0",
         ),
-        (pc.Block("categorical", "u", given="v"), pc.NotSupportedError, NO_CLOSED_FORM),
+        (pc.Block("categorical", "u", given="v"), NotSupportedError, NO_CLOSED_FORM),
         (
             pc.Block("categorical", "u", **{**UNIFORM, "strength": "loo"}),
-            pc.NotSupportedError,
+            NotSupportedError,
             NO_CLOSED_FORM,
         ),
         (
             pc.Block("categorical", "u", **{**UNIFORM, "given": ["x"]}),
-            pc.NotSupportedError,
+            NotSupportedError,
             "no log evidence of cuts .*; declare cuts of 'x'",
         ),
         (
             pc.Block("categorical", "u", **UNIFORM),
-            pc.DataError,
+            DataError,
             "'v', which 'u' is given, is null in some rows",
         ),
     ],

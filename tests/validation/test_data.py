@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import DataError
 from probclass_core.estimation.families.counted import estimator
 
 X = [1.0, 2.0, 3.0, 4.0, 5.0, 7.0]
@@ -182,7 +183,7 @@ OF_ONE_COLUMN = [
 def test_rows_that_no_model_can_be_fitted_to_are_refused(
     rows: dict[str, Any], block: pc.Block, message: str
 ) -> None:
-    with pytest.raises(pc.DataError, match=message) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         fit({"x": X, "z": [2 * x for x in X], **rows}, block, on_scarce="error")
     assert "\n" not in str(caught.value)
 
@@ -195,7 +196,7 @@ def test_rows_that_no_model_can_be_fitted_to_are_refused(
     ],
 )
 def test_weights_that_leave_no_two_classes_are_refused(weights: list[Any], message: str) -> None:
-    with pytest.raises(pc.DataError, match=message):
+    with pytest.raises(DataError, match=message):
         fit({"x": X, "w": weights}, weight="w", on_scarce="error")
 
 
@@ -252,7 +253,7 @@ def test_rows_that_a_model_cannot_score_are_refused(
     rows: dict[str, Any], block: pc.Block, scored: dict[str, Any], message: str
 ) -> None:
     model = fit(rows, block)
-    with pytest.raises(pc.DataError, match=message):
+    with pytest.raises(DataError, match=message):
         model.predict(scored)
 
 
@@ -274,7 +275,7 @@ def test_more_combinations_than_memory_has_room_for_are_refused(
 ) -> None:
     monkeypatch.setattr(estimator, "MAX_CELLS", 2)
     message = "columns 'x' given 'z' have more than 2 combinations of values; leave out given"
-    with pytest.raises(pc.DataError, match=message):
+    with pytest.raises(DataError, match=message):
         fit({"x": PQ, "z": ST}, GIVEN)
 
 
@@ -340,7 +341,7 @@ def test_an_unseen_value_follows_the_policy() -> None:
     np.testing.assert_allclose(likelihood(), [1 / 5, 1 / 5])
     np.testing.assert_allclose(likelihood(unseen="ignore"), [1.0, 1.0])
     np.testing.assert_allclose(likelihood(pseudo_count=0.0), [0.0, 0.0])
-    with pytest.raises(pc.DataError, match="column 'u': rows outside its domain: 1, such as 'nev"):
+    with pytest.raises(DataError, match="column 'u': rows outside its domain: 1, such as 'nev"):
         likelihood(unseen="error")
 
 
@@ -355,5 +356,5 @@ def test_a_constant_column_does_not_change_the_posterior() -> None:
 
 def test_a_condition_that_no_row_meets_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": X, "y": Y}), tmp_path / "rows.parquet")
-    with pytest.raises(pc.DataError, match=r"no row matches \[\['x', '>', 7\]\]"):
+    with pytest.raises(DataError, match=r"no row matches \[\['x', '>', 7\]\]"):
         pc.fit(tmp_path / "rows.parquet", pc.ModelSpec("y", [NORMAL]), where=[("x", ">", 7)])

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import DataError, NotSupportedError, SpecError
 
 ROWS = pa.table({"x": [1.0, 2.0, 3.0, 4.0, 5.0, 7.0], "y": list("aaabbb")})
 MODEL = pc.fit(ROWS, pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])]))
@@ -53,28 +54,28 @@ COST = pa.table({"class": ["a"], "prediction": ["b"], "cost": [1.0]})
     ],
 )
 def test_an_invalid_rule_is_refused(rule: Any, message: str) -> None:
-    with pytest.raises(pc.SpecError, match=message) as caught:
+    with pytest.raises(SpecError, match=message) as caught:
         MODEL.predict(ROWS, decision=rule)
     assert "\n" not in str(caught.value)
 
 
 def test_costs_without_their_columns_are_refused() -> None:
     frame = pd.DataFrame({"class": ["a"], "predicted": ["b"], "cost": [1.0]})
-    with pytest.raises(pc.DataError, match="no column 'prediction'; the table has 'class', 'cost'"):
+    with pytest.raises(DataError, match="no column 'prediction'; the table has 'class', 'cost'"):
         pc.DecisionRule(costs=frame)
 
 
 @pytest.mark.parametrize("quantile", [0.0, 0.0005, 1.0])
 def test_a_quantile_outside_the_stored_range_is_refused(quantile: float) -> None:
     model = pc.with_density_quantiles(MODEL, ROWS)
-    with pytest.raises(pc.SpecError, match=r"must be between 0\.001 and 0\.999, got"):
+    with pytest.raises(SpecError, match=r"must be between 0\.001 and 0\.999, got"):
         model.predict(ROWS, {"min_density_quantile": quantile})
 
 
 def test_densities_that_are_not_normalized_have_no_quantiles() -> None:
-    with pytest.raises(pc.NotSupportedError, match="ball of unknown volume"):
+    with pytest.raises(NotSupportedError, match="ball of unknown volume"):
         pc.with_density_quantiles(ANGLES, ROWS)
-    with pytest.raises(pc.NotSupportedError, match="ball of unknown volume"):
+    with pytest.raises(NotSupportedError, match="ball of unknown volume"):
         ANGLES.predict(ROWS, {"min_density_quantile": 0.01})
     assert pc.calibrate(ANGLES, ROWS).calibration is not None, "posteriors can still be calibrated"
 
@@ -84,7 +85,7 @@ def test_changing_the_prior_of_a_calibrated_model_is_refused() -> None:
         (pc.calibrate(MODEL, ROWS), "calibration"),
         (pc.with_density_quantiles(MODEL, ROWS), "density_quantiles"),
     ):
-        with pytest.raises(pc.SpecError, match=f"{name}=None"):
+        with pytest.raises(SpecError, match=f"{name}=None"):
             model.with_prior("uniform")
 
 
@@ -100,7 +101,7 @@ def test_changing_the_prior_of_a_calibrated_model_is_refused() -> None:
     ],
 )
 def test_invalid_rows_to_calibrate_on_are_refused(rows: Any, message: str) -> None:
-    with pytest.raises(pc.DataError, match=message) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         pc.calibrate(MODEL, rows)
     assert "\n" not in str(caught.value)
 
@@ -109,15 +110,15 @@ def test_rows_of_weight_0_do_not_count() -> None:
     rows = ROWS.append_column("w", pa.array([1.0] * 6))
     model = pc.fit(rows, pc.ModelSpec("y", {"gaussian_diagonal": "x"}, weight="w"))
     weightless = rows.set_column(2, "w", pa.array([0.0] * 6))
-    with pytest.raises(pc.DataError, match="weight above 0"):
+    with pytest.raises(DataError, match="weight above 0"):
         pc.calibrate(model, weightless)
-    with pytest.raises(pc.DataError, match="there are no rows"):
+    with pytest.raises(DataError, match="there are no rows"):
         pc.with_density_quantiles(model, weightless)
-    with pytest.raises(pc.DataError, match="no column 'w'"):
+    with pytest.raises(DataError, match="no column 'w'"):
         pc.calibrate(model, ROWS)
 
 
 def test_an_unknown_method_is_refused() -> None:
     message = "'platt' is unknown; use 'isotonic', 'temperature', 'temperature_and_bias'"
-    with pytest.raises(pc.SpecError, match=message):
+    with pytest.raises(SpecError, match=message):
         pc.calibrate(MODEL, ROWS, "platt")

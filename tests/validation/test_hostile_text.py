@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import probclass_core as pc
+from probclass_core.errors import SpecError
 from probclass_core.io.filters import expression, parse_conditions
 
 DEEP = 100_000
@@ -35,7 +36,7 @@ def refused_at_once(message: str) -> Iterator[None]:
     What the texts were made for takes minutes; threads that other tests left do not count.
     """
     start = time.thread_time()
-    with pytest.raises(pc.SpecError, match=message) as caught:
+    with pytest.raises(SpecError, match=message) as caught:
         yield
     assert time.thread_time() - start < 5.0
     assert "\n" not in str(caught.value)
@@ -130,7 +131,7 @@ NAME = QUOTED.filter(bool)
 
 @given(st.lists(WORDS).map(" ".join) | st.lists(WORDS).map("".join) | st.text())
 def test_any_text_is_conditions_or_an_error(text: str) -> None:
-    with suppress(pc.SpecError):
+    with suppress(SpecError):
         for column, operator, value in parse_conditions(text):
             assert column
             assert isinstance(value, list) == operator.endswith("in")

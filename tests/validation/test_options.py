@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import probclass_core as pc
+from probclass_core.errors import PluginError, SpecError
 from probclass_core.estimation.families.counted.options import ConditionalOptions
 from probclass_core.estimation.options import describe_options
 
@@ -40,7 +41,7 @@ COLUMNS |= {"poisson": "n"}
 def refusal(estimator: str, options: dict[str, Any]) -> str:
     """The error of a fit, which names the estimator in one line."""
     block = pc.Block(estimator, **{"columns": COLUMNS[estimator], **options})
-    with pytest.raises(pc.SpecError) as caught:
+    with pytest.raises(SpecError) as caught:
         pc.fit(ROWS, pc.ModelSpec("c", [block]))
     message = str(caught.value)
     assert message.startswith(f"{estimator}: ")
@@ -211,7 +212,7 @@ def test_an_invalid_block_is_refused(estimator: str, options: dict[str, Any], me
 def test_an_unknown_option_is_refused_before_there_is_data(
     estimator: str, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(pc.SpecError, match=message):
+    with pytest.raises(SpecError, match=message):
         pc.Block(estimator, "x", **options)
 
 
@@ -222,7 +223,7 @@ def test_a_spec_of_an_estimator_that_is_not_installed_can_be_read() -> None:
 
 def test_an_unknown_estimator_is_refused() -> None:
     spec = pc.ModelSpec("c", [pc.Block("gausian_ful", ["x"])])
-    with pytest.raises(pc.PluginError, match=r"'gausian_ful'.* mean 'gaussian_full'\?") as caught:
+    with pytest.raises(PluginError, match=r"'gausian_ful'.* mean 'gaussian_full'\?") as caught:
         pc.fit(ROWS, spec)
     assert ", ".join(map(repr, sorted(pc.estimators()))) in str(caught.value)
 
@@ -236,9 +237,9 @@ def test_an_unknown_estimator_is_refused() -> None:
 )
 def test_a_prior_of_other_classes_is_refused(prior: dict[str, float], message: str) -> None:
     blocks = {"gaussian_diagonal": "x"}
-    with pytest.raises(pc.SpecError, match=message):
+    with pytest.raises(SpecError, match=message):
         pc.fit(ROWS, pc.ModelSpec("c", blocks, prior=prior))
-    with pytest.raises(pc.SpecError, match=message):
+    with pytest.raises(SpecError, match=message):
         pc.fit(ROWS, pc.ModelSpec("c", blocks)).with_prior(prior)
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import probclass_core as pc
 from probclass_core.cli.commands.train_and_score import to_toml
+from probclass_core.errors import SpecError
 
 SPEC = pc.ModelSpec(
     label="air",
@@ -74,7 +75,7 @@ def test_an_estimator_without_conditionals_refuses_given_columns() -> None:
     spec = pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"], given=["y"])])
     table = {"x": [1.0, 2.0], "y": [1.0, 2.0], "c": ["a", "b"]}
     message = "gaussian_diagonal does not model columns given others; .* use .*'gaussian_full'"
-    with pytest.raises(pc.SpecError, match=message) as caught:
+    with pytest.raises(SpecError, match=message) as caught:
         pc.fit(table, spec)
     one_line(caught)
 
@@ -213,7 +214,7 @@ SCHEMA = pa.schema([("air", pa.string()), ("x", pa.float64()), ("at", pa.duratio
 def test_a_schema_that_auto_cannot_model_is_refused(
     label: str, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(pc.SpecError, match=message) as caught:
+    with pytest.raises(SpecError, match=message) as caught:
         pc.ModelSpec.auto(SCHEMA, label, **options)
     one_line(caught)
 
@@ -233,7 +234,7 @@ UNNAMED = (
 
 
 def refused(values: Any, message: str) -> None:
-    with pytest.raises(pc.SpecError, match=message) as caught:
+    with pytest.raises(SpecError, match=message) as caught:
         pc.ModelSpec.from_dict(values)
     one_line(caught)
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
-    from probclass_core import Model, ModelSpec, ModelStore, ModelVersion, TableRef
+    from probclass_core import Model, ModelSpec, ModelStore, TableRef
+    from probclass_core.store.references import ModelVersion
 
 Where = str | Sequence[str | tuple[str, str, Any]]
 """Rows to read: as text, such as ``"month >= '2014-01'"``, or a list of conditions."""

@@ -94,6 +94,7 @@ class ProbClassMaintainOperator(BaseOperator):
                 f"{self.cache_days!r}."
             ) from None
         import probclass_core as pc
+        from probclass_core.store.statistics_cache import StatisticsCache
 
         connections = [(self.table_conn_id, table) for table in self.tables]
         connections.append((self.store_conn_id, self.store))
@@ -106,7 +107,7 @@ class ProbClassMaintainOperator(BaseOperator):
                 for table in tables
                 for leftover in self._removed(pc.clean_table(table, dry_run=self.removes_nothing))
             ]
-            entries = pc.StatisticsCache(store).collect(age, dry_run=self.removes_nothing)
+            entries = StatisticsCache(store).collect(age, dry_run=self.removes_nothing)
             versions = []
             if keep is not None:
                 for name in store.models() if self.models is None else self.models:

@@ -62,10 +62,10 @@ class ProbClassPlanShardsOperator(ProbClassOperator):
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Plan."""
-        import probclass_core as pc
+        from probclass_core.training.shards import plan_shards
 
         self.spec_used = spec = model_spec(self, self.spec)
-        plan = pc.plan_shards(
+        plan = plan_shards(
             self.table(),
             spec,
             cache=self.model_store(),
@@ -190,26 +190,28 @@ class ProbClassPlanPartitionsOperator(ProbClassOperator):
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Resolve the model and list the partitions."""
         import probclass_core as pc
+        from probclass_core.errors import SpecError, TableError, TableMismatchError
+        from probclass_core.io.filters import parse_where
 
         version = self.model_store().resolve(self.model)
         table = pc.open_table(self.table())
         if not table.partition_columns:
-            raise pc.TableMismatchError(
+            raise TableMismatchError(
                 f"{self.source} has no partitions to map over; score it in one task, with a "
                 "ProbClassScoreOperator."
             )
-        where = pc.parse_where(self.where)
+        where = parse_where(self.where)
         for column, *_ in where or ():
             if column not in table.partition_columns:
-                raise pc.SpecError(
+                raise SpecError(
                     f"{column!r} is not a partition column of {self.source}; it has "
                     f"{', '.join(map(repr, table.partition_columns))}."
                 )
         keys = table.partitions(where)
         if not keys:
-            raise pc.TableError(f"{self.source} has no partition where {self.where}.")
+            raise TableError(f"{self.source} has no partition where {self.where}.")
         if len(keys) > _MAX_PARTITIONS:
-            raise pc.SpecError(
+            raise SpecError(
                 f"{self.source} has {len(keys):,} partitions where {self.where}, and one run maps "
                 f"over at most {_MAX_PARTITIONS}; narrow 'where', for example to the data interval "
                 "of the run, or score them in batches: score_task_group(batch='auto')."
@@ -219,7 +221,7 @@ class ProbClassPlanPartitionsOperator(ProbClassOperator):
             for key in keys
         ]
         if (size := len(json.dumps(partitions))) >= MAX_XCOM_BYTES:
-            raise pc.SpecError(
+            raise SpecError(
                 f"the names of {len(keys)} partitions of {self.source} take {size:,} bytes, and "
                 f"this XCom is limited to {MAX_XCOM_BYTES:,}; narrow 'where', for example to the "
                 "data interval of the run."

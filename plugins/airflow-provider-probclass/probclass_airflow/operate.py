@@ -35,7 +35,7 @@ class ProbClassPlanRunOperator(ProbClassOperator):
 
     Returns (XCom and the `extra` of outlet assets):
         scored and labeled (partitions), train, calibrate and judge (conditions); see
-        `probclass_core.plan_run`.
+        `probclass_core.operation.runs.plan_run`.
     """
 
     xcom_keys = ("labeled", "train", "calibrate", "judge")
@@ -59,10 +59,10 @@ class ProbClassPlanRunOperator(ProbClassOperator):
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Plan."""
-        import probclass_core as pc
+        from probclass_core.operation.runs import plan_run
 
         assert self.partition is not None
-        plan = pc.plan_run(
+        plan = plan_run(
             self.table(),
             self.partition,
             train=self.train_on,
@@ -76,8 +76,8 @@ class ProbClassPlanRunOperator(ProbClassOperator):
 class ProbClassJudgeOperator(ProbClassOperator):
     """Judge the version that scored a partition once labels are there; fall back if need be.
 
-    This is `probclass_core.judge_served`. The log has a warning if the version was worse than its
-    class prior, and what was done. Without any labels the task is skipped.
+    This is `probclass_core.operation.runs.judge_served`. The log has a warning if the version was
+    worse than its class prior, and what was done. Without any labels the task is skipped.
 
     Args:
         model: name of the model.
@@ -135,12 +135,13 @@ class ProbClassJudgeOperator(ProbClassOperator):
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Evaluate, fall back."""
-        import probclass_core as pc
+        from probclass_core.errors import MissingLabelsError
+        from probclass_core.operation.runs import judge_served
 
         assert self.partition is not None
         prior_of = self.prior_of
         try:
-            judgment = pc.judge_served(
+            judgment = judge_served(
                 self.model_store(),
                 self.model,
                 self.table(),
@@ -156,7 +157,7 @@ class ProbClassJudgeOperator(ProbClassOperator):
                 workers=self.workers,
                 progress=self.on_progress,
             )
-        except pc.MissingLabelsError as error:
+        except MissingLabelsError as error:
             raise AirflowSkipException(str(error)) from None
         for one in (*judgment.late, judgment):
             if one.below_prior or one.promotion is not None:

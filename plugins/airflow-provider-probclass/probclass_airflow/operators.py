@@ -18,15 +18,10 @@ from probclass_airflow.base import ProbClassOperator
 from probclass_airflow.specs import model_spec
 
 if TYPE_CHECKING:
-    from probclass_core import (
-        Evaluation,
-        Model,
-        ModelSpec,
-        ModelStore,
-        ModelVersion,
-        TableRef,
-        Verdict,
-    )
+    from probclass_core import Model, ModelSpec, ModelStore, TableRef
+    from probclass_core.analysis.distributions.verdicts import Verdict
+    from probclass_core.analysis.evaluation import Evaluation
+    from probclass_core.store.references import ModelVersion
 
 _MAX_WARNINGS = 10
 """Sentences in an XCom; the log and the store have all."""
@@ -122,9 +117,10 @@ class ProbClassTrainOperator(ProbClassOperator):
             SpecError: if neither or both of spec and label_column are given, or it is invalid.
         """
         import probclass_core as pc
+        from probclass_core.errors import SpecError
 
         if (self.spec is None) == (self.label_column is None):
-            raise pc.SpecError("expected either a spec or a label_column, for a derived spec.")
+            raise SpecError("expected either a spec or a label_column, for a derived spec.")
         if self.spec is not None:
             return model_spec(self, self.spec)
         return pc.ModelSpec.auto(
@@ -303,7 +299,7 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         run: dict[str, str],
     ) -> str | None:
         """Roll back the alias if a verdict says so; return the version that it names then."""
-        import probclass_core as pc
+        from probclass_core.errors import StoreError
 
         reasons = [verdict.sentence for verdict in verdicts if verdict.action == "rollback"]
         if not reasons:
@@ -324,7 +320,7 @@ class ProbClassEvaluateOperator(ProbClassOperator):
                 reason=" ".join(reasons),
                 provenance={"airflow": run},
             )
-        except pc.StoreError as error:  # such as: it was the first version
+        except StoreError as error:  # such as: it was the first version
             self.log.warning("%s is not rolled back: %s", version.ref, error)
             return None
         self.log.warning("%s is %s again", entry.ref, alias)
@@ -333,11 +329,11 @@ class ProbClassEvaluateOperator(ProbClassOperator):
     @contextmanager
     def labels(self) -> Iterator[None]:
         """Do what `missing_labels` says if no row has a label yet."""
-        import probclass_core as pc
+        from probclass_core.errors import MissingLabelsError
 
         try:
             yield
-        except pc.MissingLabelsError as error:
+        except MissingLabelsError as error:
             if self.missing_labels == "skip":
                 raise AirflowSkipException(str(error)) from None
             if self.missing_labels == "fail":

@@ -14,7 +14,7 @@ from probclass_airflow.operators import ProbClassEvaluateOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from probclass_core import Promotion
+    from probclass_core.store.promotions import Promotion
 
 Metric = Literal["log_loss", "brier", "ece", "cost", "accuracy"]
 OnRefusal = Literal["succeed", "skip", "fail"]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
-    from probclass_core import PartitionError, ScoreReport
+    from probclass_core.errors import PartitionError
+    from probclass_core.scoring.reports import ScoreReport
 
 _NAMES = 5
 """Partitions of each outcome that a summary names."""
@@ -154,6 +155,7 @@ class ProbClassScoreOperator(ScoringOperator):
     ) -> tuple[str, ScoreReport, PartitionError | None]:
         """Score; returns ``name@id``, the report, and the error if some partitions failed."""
         import probclass_core as pc
+        from probclass_core.errors import PartitionError
 
         store = self.model_store()
         version = store.resolve(self.model)
@@ -172,7 +174,7 @@ class ProbClassScoreOperator(ScoringOperator):
                 provenance={"airflow": run},
                 **reading,
             )
-        except pc.PartitionError as error:
+        except PartitionError as error:
             return version.ref, error.report, error.with_traceback(None)
         return version.ref, report, None
 
@@ -210,7 +212,7 @@ class ProbClassPlanBatchesOperator(ProbClassScoreOperator):
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Compare, divide."""
-        import probclass_core as pc
+        from probclass_core.errors import SpecError
 
         version, report, _ = self.score(run, dry_run=True)
         remove = self.deleted == "remove"
@@ -221,7 +223,7 @@ class ProbClassPlanBatchesOperator(ProbClassScoreOperator):
             ranges = report.batches(-(-count // self.size) or 1, min_rows=1, orphaned=remove)
         batches = [one.to_dict() for one in ranges]
         if (size := len(json.dumps(batches))) >= MAX_XCOM_BYTES:
-            raise pc.SpecError(
+            raise SpecError(
                 f"{len(batches)} batches take {size:,} bytes, and this XCom is limited to "
                 f"{MAX_XCOM_BYTES:,}; make batches larger than {self.size} partitions."
             )

@@ -50,11 +50,12 @@ class LabelCheck:
             AirflowFailException: if waiting cannot help, as for a column that does not exist.
         """
         import probclass_core as pc
+        from probclass_core.io.labels import count_labels
 
         conn_id = self.source_conn_id
         try:
             with connected([] if conn_id is None else [(conn_id, self.source)]):
-                counts = pc.count_labels(
+                counts = count_labels(
                     table_ref(self.source, conn_id),
                     self.label,
                     partition=self.partition,

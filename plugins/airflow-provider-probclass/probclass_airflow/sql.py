@@ -111,7 +111,7 @@ class ProbClassSQLScoreOperator(ScoringOperator):
             AirflowFailException: if the connection does not exist, or is not one to a database.
             TableError: if the database cannot be reached.
         """
-        import probclass_core as pc
+        from probclass_core.errors import TableError
 
         try:
             from airflow.providers.common.sql.hooks.sql import DbApiHook
@@ -139,4 +139,4 @@ class ProbClassSQLScoreOperator(ScoringOperator):
             return hook.get_conn()
         except Exception as error:  # of the driver, which may be any
             text = " ".join(str(error).split())
-            raise pc.TableError(f"connection {self.conn_id!r}: {text}") from None
+            raise TableError(f"connection {self.conn_id!r}: {text}") from None

@@ -15,6 +15,7 @@ import pytest
 from scipy import optimize, stats
 
 import probclass_core as pc
+from probclass_core.errors import DataError, SpecError
 from probclass_core.testing.generators import Column, counts, numbers
 from probclass_core.testing.suite import EstimatorLaws
 from probclass_core.testing.trial import Interval
@@ -192,7 +193,7 @@ def test_values_outside_the_support_are_refused_in_training_and_impossible_after
     values, words = WRONG[name]
     good = [1.0, 2.0, 1.0, 3.0] if name == "negative_binomial" else [0.5, 0.25, 0.3, 0.6]
     rows = {"x": good, "c": list("aabb")}
-    with pytest.raises(pc.DataError, match="column 'x' has") as refused:
+    with pytest.raises(DataError, match="column 'x' has") as refused:
         fitted(name, {"x": good + values, "c": list("aabb") + ["a"] * len(values)})
     assert words in str(refused.value)
     assert (densities(fitted(name, rows), np.array(values)) == -np.inf).all()
@@ -213,11 +214,11 @@ def test_scarce_classes_get_a_finite_density_and_a_note(name: str) -> None:
         assert np.isfinite(densities(model, points)).all()
         if words:
             assert words in " ".join(model.training["notes"])
-            with pytest.raises(pc.DataError, match="class 'a' has no value of column 'x'"):
+            with pytest.raises(DataError, match="class 'a' has no value of column 'x'"):
                 fitted(name, scaled, on_scarce="error")
     empty = {**MISSING, "x": pa.nulls(4, pa.float64())}
     assert not densities(fitted(name, empty), points).any()
-    with pytest.raises(pc.DataError, match="column 'x' has no value"):
+    with pytest.raises(DataError, match="column 'x' has no value"):
         fitted(name, empty, on_scarce="error")
 
 
@@ -258,7 +259,7 @@ def test_a_class_of_one_row_has_the_spread_of_the_others() -> None:
     ],
 )
 def test_invalid_options_are_refused(name: str, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(pc.SpecError, match=words):
+    with pytest.raises(SpecError, match=words):
         fitted(name, CONSTANT, **options)
 
 

@@ -19,6 +19,7 @@ import probclass_core as pc
 from probclass_core.authoring import (
     FINITE,
     NUMBERS,
+    POINT_MASS_WIDTH,
     Counts,
     EstimatorOptions,
     FloatArray,
@@ -34,6 +35,7 @@ from probclass_core.authoring import (
     parse_number,
     tidy_table,
 )
+from probclass_core.errors import DataError, StoreError
 from probclass_kde import bandwidth
 
 _CELLS = 4_000_000
@@ -46,7 +48,7 @@ def _parse_bandwidth(path: OptionPath, value: Any) -> str | float:
     if isinstance(value, str) or value == 0:
         rules = ", ".join(repr(rule) for rule in bandwidth.RULES)
         raise path.error(f"{rules} or a number above 0", value)
-    return float(parse_number(path, value, at_least=pc.POINT_MASS_WIDTH))
+    return float(parse_number(path, value, at_least=POINT_MASS_WIDTH))
 
 
 class KernelDensity(pc.Estimator):
@@ -87,7 +89,7 @@ class KernelDensity(pc.Estimator):
             points, counts = histogram.values, histogram.counts
             none = ~counts.any(axis=1)
             if none.any():
-                raise pc.DataError(
+                raise DataError(
                     f"class {classes[int(np.argmax(none))].as_py()!r} has no value in column "
                     f"{name!r}; drop the class, or leave the column out."
                 )
@@ -98,13 +100,13 @@ class KernelDensity(pc.Estimator):
         return self.annotate(pa.concat_tables(parts).combine_chunks())
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
-        positive = Range(low=pc.POINT_MASS_WIDTH)
+        positive = Range(low=POINT_MASS_WIDTH)
         numbers = {"point": FINITE, "count": positive, "bandwidth": positive}
         cells = {"feature": pa.string(), "point": pa.float64()}
         check_parameters(parameters, classes, cells, numbers, complete=False)
         place = _places(parameters, self.features.names, classes)
         if not np.array_equal(np.unique(place), np.arange(len(classes) * len(self.features))):
-            raise pc.StoreError("the points of a class are missing.")
+            raise StoreError("the points of a class are missing.")
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> KernelDensityLikelihood:
         return KernelDensityLikelihood(parameters, classes)
@@ -113,7 +115,7 @@ class KernelDensity(pc.Estimator):
         rule = self.options.bandwidth
         if not isinstance(rule, str):
             return (rule,)
-        return (max(bandwidth.choose(rule, points, counts), pc.POINT_MASS_WIDTH),)
+        return (max(bandwidth.choose(rule, points, counts), POINT_MASS_WIDTH),)
 
 
 class KernelDensityLikelihood:

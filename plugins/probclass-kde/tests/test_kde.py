@@ -10,6 +10,7 @@ from probclass_kde import bandwidth
 from scipy import stats
 
 import probclass_core as pc
+from probclass_core.errors import DataError, SpecError
 from probclass_core.testing.generators import numbers
 from probclass_core.testing.suite import EstimatorLaws
 
@@ -108,14 +109,14 @@ def test_isj_falls_back_to_silvermans_rule_for_few_values() -> None:
 
 def test_invalid_data_and_options_are_refused() -> None:
     x, y = np.array([1.0, 2.0, np.nan]), np.array(["a", "a", "b"])
-    with pytest.raises(pc.DataError, match="class 'b' has no value in column 'x'"):
+    with pytest.raises(DataError, match="class 'b' has no value in column 'x'"):
         fitted(x, y)
     for wrong in ("sjw", 0, -1.0, [1]):
-        with pytest.raises(pc.SpecError, match="kde: bandwidth must be"):
+        with pytest.raises(SpecError, match="kde: bandwidth must be"):
             fitted(x, y, bandwidth=wrong)
     with (
         pc.trying(probclass_kde.KernelDensity),
-        pytest.raises(pc.SpecError, match="column 'x' is string"),
+        pytest.raises(SpecError, match="column 'x' is string"),
     ):
         pc.fit({"x": ["p", "q"], "y": ["a", "b"]}, pc.ModelSpec("y", [pc.Block("kde", ["x"])]))
 

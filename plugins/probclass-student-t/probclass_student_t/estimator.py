@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-import probclass_core as pc
 from probclass_core.authoring import (
     FINITE,
+    POINT_MASS_WIDTH,
     POSITIVE,
     Counts,
     EstimatorOptions,
@@ -85,7 +85,7 @@ class StudentT(HistogramDensity):
 
     def estimate(self, h: Counts) -> Mapping[str, FloatArray]:
         _, scale = fitting.robust_scale(h.values, h.counts.sum(axis=0))
-        floor = max(self.options.scale_floor * scale, pc.POINT_MASS_WIDTH)
+        floor = max(self.options.scale_floor * scale, POINT_MASS_WIDTH)
         freedom = self.options.degrees_of_freedom
         fits = h.each(lambda values, counts: fitting.fit(values, counts, floor, freedom))
         return dict(zip(self.parameters, fits, strict=True))

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import probclass_core as pc
+from probclass_core.errors import SpecError
 from probclass_core.testing.generators import numbers
 from probclass_core.testing.suite import EstimatorLaws
 
@@ -124,7 +125,7 @@ def test_invalid_data_and_options_are_refused() -> None:
     (note,) = fitted(table).training["notes"]
     assert "class 'b' has no value of column 'x'" in note
     for options in ({"degrees_of_freedom": 0.5}, {"cells": 3}):
-        with pytest.raises(pc.SpecError, match="student_t: " + next(iter(options))):
+        with pytest.raises(SpecError, match="student_t: " + next(iter(options))):
             fitted(table, **options)
-    with pytest.raises(pc.SpecError, match="column 'x' is string"):
+    with pytest.raises(SpecError, match="column 'x' is string"):
         fitted(pa.table({"x": ["p", "q"], "y": ["a", "b"]}))

@@ -27,9 +27,12 @@ from probclass_core.cli.verbosity import progress
 from probclass_core.errors import SpecError, one_of
 
 if TYPE_CHECKING:
-    from probclass_core import Evaluation, EvaluationRecord, ModelOdds, ModelVersion
+    from probclass_core.analysis.comparison import ModelOdds
+    from probclass_core.analysis.evaluation import Evaluation
     from probclass_core.analysis.explanation import Units as WeightUnits
     from probclass_core.io.missing_columns import MissingColumns
+    from probclass_core.store.evaluations import EvaluationRecord
+    from probclass_core.store.references import ModelVersion
 
 _MAX_CLASSES = 12
 """With more classes than this, the largest mistakes are shown instead of the confusion matrix."""
@@ -68,6 +71,7 @@ def evaluate(
     Example: probclass evaluate air@champion lake --partition month=2014-01
     """
     import probclass_core as pc
+    from probclass_core.errors import HealthError
 
     reading, rule, checks = rows.arguments(), decision.rule(), watch.parsed()
     store, version = model.resolve()
@@ -90,7 +94,7 @@ def evaluate(
     else:
         _show_evaluation(evaluation, version, [str(verdict) for verdict in verdicts])
     if failed:
-        raise pc.HealthError(" ".join(map(str, failed)), [one.to_dict() for one in failed])
+        raise HealthError(" ".join(map(str, failed)), [one.to_dict() for one in failed])
 
 
 def _show_evaluation(

@@ -27,7 +27,7 @@ def ls(store: Store, as_json: Json = False) -> None:
 
     Example: probclass cache ls --store models
     """
-    from probclass_core import StatisticsCache
+    from probclass_core.store.statistics_cache import StatisticsCache
 
     entries: dict[str, list[CacheEntry]] = {}
     for entry in StatisticsCache(store).entries():
@@ -73,7 +73,7 @@ def gc(
 
     Example: probclass cache gc --older-than 180 --store models
     """
-    from probclass_core import StatisticsCache
+    from probclass_core.store.statistics_cache import StatisticsCache
 
     age = None if older_than is None else timedelta(days=older_than)
     removed = StatisticsCache(store).collect(age, dry_run=dry_run)

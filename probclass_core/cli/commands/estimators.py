@@ -19,7 +19,7 @@ from probclass_core.cli.output import documentation, show, show_json, table
 from probclass_core.errors import PluginError, SpecError
 
 if TYPE_CHECKING:
-    from probclass_core import EstimatorPlugin
+    from probclass_core.authoring import EstimatorPlugin
     from probclass_core.plugins.manager import FoundPlugin
 
 _LOADERS = tuple(str(Path(str(module.__file__)).parent) for module in (probclass_core, pluggy))

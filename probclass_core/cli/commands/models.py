@@ -30,8 +30,8 @@ from probclass_core.store.display import described_rows, minute
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from probclass_core import Alias, ModelVersion
     from probclass_core.arrow.bundle import Bundle
+    from probclass_core.store.references import Alias, ModelVersion
 
 
 _MAX_BLOCKS = 12

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
 
-    from probclass_core import Evaluation, Model, ModelVersion
+    from probclass_core import Model
+    from probclass_core.analysis.evaluation import Evaluation
     from probclass_core.analysis.explanation import Units as WeightUnits
+    from probclass_core.store.references import ModelVersion
 
 _FORMATS = ("eps", "jpg", "pdf", "png", "svg", "webp")
 """Formats that matplotlib writes without other programs."""

@@ -16,6 +16,7 @@ from probclass_core.cli.command import Group
 from probclass_core.cli.options import Json
 from probclass_core.cli.output import show, show_json
 from probclass_core.errors import PluginError, SpecError
+from probclass_core.plugins.descriptors import PROBCLASS_API
 
 plugin = typer.Typer(cls=Group, help="Create your own estimator.", no_args_is_help=True)
 
@@ -100,7 +101,7 @@ def _names(name: str) -> dict[str, str]:
         "distribution": f"probclass-{name.replace('_', '-')}",
         "package": f"probclass_{name}",
         "class_name": class_name,
-        "api": str(probclass_core.PROBCLASS_API),
+        "api": str(PROBCLASS_API),
         "release": f"{major}.{minor}",
         "next_release": f"{major}.{int(minor) + 1}" if major == "0" else f"{int(major) + 1}",
     }

@@ -13,7 +13,7 @@ from probclass_core.errors import SpecError
 from probclass_core.store.records import timestamp
 
 if TYPE_CHECKING:
-    from probclass_core import Promotion
+    from probclass_core.store.promotions import Promotion
 
 NOT_PROMOTED = 1
 """Exit code of ``promote --if-better`` if the champion stays."""
@@ -110,6 +110,7 @@ def promote(
     Example: probclass promote air@new champion lake --if-better --partition month=2014-01
     """
     import probclass_core as pc
+    from probclass_core.store.promotions import Promotion
 
     store, version = model.resolve()
     if if_better:
@@ -145,7 +146,7 @@ def promote(
         started = timestamp()
         record = store.promote(version.model, version, alias, reason=reason, force=force)
         moved = record.promoted >= started
-        entry = pc.Promotion(
+        entry = Promotion(
             model=record.model,
             alias=record.alias,
             action="promoted" if moved else "unchanged",

@@ -86,9 +86,10 @@ def labels(
     Example: probclass table labels lake air --partition month=2014-01
     """
     import probclass_core as pc
+    from probclass_core.io.labels import count_labels
 
     ref = pc.TableRef(uri, format=format_name)
-    counts = pc.count_labels(ref, label, **rows.arguments())
+    counts = count_labels(ref, label, **rows.arguments())
     if as_json:
         show_json({"uri": ref.uri, "label": label, **counts.to_dict()})
     else:

@@ -42,9 +42,11 @@ from probclass_core.store.records import timestamp
 
 if TYPE_CHECKING:
     import probclass_core as pc
-    from probclass_core import Model, ModelSpec, ModelStore, ModelVersion, ScoreReport
+    from probclass_core import Model, ModelSpec, ModelStore
     from probclass_core.pipeline.scoring import Deleted
+    from probclass_core.scoring.reports import ScoreReport
     from probclass_core.spec.model_spec import Effort
+    from probclass_core.store.references import ModelVersion
 
 
 log = logging.getLogger("probclass_core.cli")
@@ -426,10 +428,11 @@ def score(
     Example: probclass score air@champion lake scored --partition month=2014-01 --columns time
     """
     import probclass_core as pc
+    from probclass_core.errors import PartitionError
 
     options, where = scoring.parsed_options(), rows.arguments()
     store, version = model.resolve()
-    failure: pc.PartitionError | None = None
+    failure: PartitionError | None = None
     try:
         with progress("scoring") as report:
             result = pc.score(
@@ -444,7 +447,7 @@ def score(
                 progress=report,
                 **where,
             )
-    except pc.PartitionError as error:
+    except PartitionError as error:
         failure, result = error, error.report
     if as_json:
         show_json({"model": version.ref, **result.to_dict()})

@@ -16,12 +16,15 @@ from probclass_core.authoring import (
     NUMBERS,
     EstimatorOptions,
     FloatArray,
+    Likelihood,
     Rows,
+    TableFormat,
     label_codes,
     notes_of,
     number,
     with_notes,
 )
+from probclass_core.errors import DataError
 
 PROBCLASS_API = 1
 
@@ -51,7 +54,7 @@ class Frozen(pc.Estimator):
         for name in self.features.names:
             times = rows.numbers(name)
             if (times < 0.0).any():
-                raise pc.DataError(f"column {name!r} holds negative times; drop those rows.")
+                raise DataError(f"column {name!r} holds negative times; drop those rows.")
             seen = ~np.isnan(times)
             count, total = (
                 np.bincount(codes[seen], terms[seen], len(classes.dictionary)).astype(float)
@@ -76,7 +79,7 @@ class Frozen(pc.Estimator):
         for sum_, name in zip(sums, ("count", "total"), strict=True):
             sum_[rows, columns] = statistics[name].to_numpy()
         if not (sums[1] + self.options.sum).all():
-            raise pc.DataError("a class has no time above 0; drop it, or leave the column out.")
+            raise DataError("a class has no time above 0; drop it, or leave the column out.")
         rate = (sums[0] + self.options.rows) / (sums[1] + self.options.sum)
         repeat = np.repeat(np.arange(len(classes)), len(names))
         parameters = pa.table(
@@ -88,7 +91,7 @@ class Frozen(pc.Estimator):
         )
         return with_notes(parameters, features=names)
 
-    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> pc.Likelihood:
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Likelihood:
         return FrozenLikelihood(parameters, classes)
 
 
@@ -115,7 +118,7 @@ class FrozenLikelihood:
         return result
 
 
-class Lines(pc.TableFormat):
+class Lines(TableFormat):
     """JSON lines."""
 
     name = "jsonl"
@@ -134,6 +137,6 @@ def probclass_estimators() -> Iterable[type[pc.Estimator]]:
 
 
 @pc.hookimpl
-def probclass_table_formats() -> Iterable[type[pc.TableFormat]]:
+def probclass_table_formats() -> Iterable[type[TableFormat]]:
     """Registers JSON lines."""
     yield Lines

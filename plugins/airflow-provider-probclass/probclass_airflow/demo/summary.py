@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 import probclass_core as pc
 from probclass_airflow.demo.local_airflow import LocalAirflow
 from probclass_airflow.links import ROUTE, store_key
 
+if TYPE_CHECKING:
+    from probclass_core.store.model_records import ModelRecords
 
-def done_by(records: pc.ModelRecords, run: str) -> list[str]:
+
+def done_by(records: ModelRecords, run: str) -> list[str]:
     """What a run did to the model and to its scored table, in order."""
     done = [
         f"{entry.action} {entry.model}@{entry.id[:8]}"
@@ -26,7 +30,7 @@ def done_by(records: pc.ModelRecords, run: str) -> list[str]:
     return done
 
 
-def months_table(records: pc.ModelRecords) -> list[str]:
+def months_table(records: ModelRecords) -> list[str]:
     """The scored months and the means of those with labels, as a table of 80 columns."""
     evaluated = {
         (one.version, one.on["partition"]["month"]): one.result

@@ -79,10 +79,15 @@ from probclass_airflow.ui.stores import (
     load_model,
 )
 from probclass_airflow.ui.timeline import Axis, timeline, words_of
+from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.errors import NotSupportedError, PluginError, StoreError
 from probclass_core.report import metrics
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+
+    from probclass_core.store.model_records import ModelRecords
+    from probclass_core.store.promotions import Promotion
 
 FOLDER = Path(__file__).parent
 HEADERS = {
@@ -296,7 +301,7 @@ def _partition_text(row: PartitionRow) -> str:
 def promotions_page(request: Request, shown: Shown, name: str, asked: Asked) -> Response:
     """The ledger of promotions of a model."""
     records = shown.records(name)
-    keys: dict[str, Callable[[pc.Promotion], Any]] = {
+    keys: dict[str, Callable[[Promotion], Any]] = {
         "time": lambda entry: entry.time,
         "alias": lambda entry: entry.alias,
         "action": lambda entry: entry.action,
@@ -314,7 +319,7 @@ def promotions_page(request: Request, shown: Shown, name: str, asked: Asked) -> 
     return _model_page(request, "promotions.html", shown, records, status, table=table)
 
 
-def _with_versions(shown: Shown, name: str) -> pc.ModelRecords:
+def _with_versions(shown: Shown, name: str) -> ModelRecords:
     """The records of a model.
 
     Raises:
@@ -465,8 +470,8 @@ def reliability_plot(
         raise NotFound("There is no such evaluation.")
     recorded = shown.store.evaluation(shown.version(name, version), record)
     try:
-        text = plots.reliability(pc.Evaluation.from_dict(recorded.result), theme)
-    except pc.NotSupportedError:
+        text = plots.reliability(Evaluation.from_dict(recorded.result), theme)
+    except NotSupportedError:
         raise
     except Exception as error:  # the tables of a record may contain anything
         raise NotFound("This evaluation has no tables to draw.") from error
@@ -491,7 +496,7 @@ def _store_of(stores: Sequence[ShownStore], name: str, version: str) -> ShownSto
     for shown in stores:
         try:
             shown.version(name, version)
-        except (NotFound, pc.StoreError):
+        except (NotFound, StoreError):
             continue
         return shown
     return None
@@ -537,7 +542,7 @@ def _model_page(
     request: Request,
     template: str,
     shown: ShownStore,
-    records: pc.ModelRecords,
+    records: ModelRecords,
     status: Status,
     **values: Any,
 ) -> Response:
@@ -583,5 +588,5 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 async def _library_error(request: Request, error: Exception) -> Response:
     """An unreadable store, a damaged version, or an estimator that is not installed."""
-    status = 501 if isinstance(error, (pc.NotSupportedError, pc.PluginError)) else 422
+    status = 501 if isinstance(error, (NotSupportedError, PluginError)) else 422
     return _page(request, "error.html", status, line=formatting.hide_credentials(str(error)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import probclass_core as pc
 from probclass_airflow.ui.formatting import (
@@ -19,6 +19,11 @@ from probclass_airflow.ui.formatting import (
 from probclass_airflow.ui.rows import CHAMPION, EvaluationRow, PartitionRow, evaluation_row
 from probclass_airflow.ui.stores import NotFound, ShownStore, load_model
 from probclass_airflow.ui.timeline import rows_date
+
+if TYPE_CHECKING:
+    from probclass_core.analysis.distributions.drift import Drift
+    from probclass_core.store.model_records import ModelRecords
+    from probclass_core.store.references import ModelVersion
 
 _MAX_FEATURES = 20
 _MAX_PARTITIONS = 24
@@ -38,9 +43,9 @@ class DriftSection:
         problem: why the versions could not be compared, or empty.
     """
 
-    other: pc.ModelVersion | None
+    other: ModelVersion | None
     role: str
-    drift: pc.Drift | None = None
+    drift: Drift | None = None
     features: Sequence[Mapping[str, Any]] = ()
     more: int = 0
     problem: str = ""
@@ -65,7 +70,7 @@ class Compared:
     is_equal: bool
 
 
-def reference_of(records: pc.ModelRecords, version: pc.ModelVersion) -> tuple[str, str]:
+def reference_of(records: ModelRecords, version: ModelVersion) -> tuple[str, str]:
     """The content id of the version to compare a version with, and what that is.
 
     It is the champion; of the champion itself, the one before it; without any, the version saved
@@ -81,7 +86,7 @@ def reference_of(records: pc.ModelRecords, version: pc.ModelVersion) -> tuple[st
     return (ids[position - 1], "the version before") if position else ("", "")
 
 
-def season_of(records: pc.ModelRecords, version: pc.ModelVersion) -> pc.ModelVersion | None:
+def season_of(records: ModelRecords, version: ModelVersion) -> ModelVersion | None:
     """The version that was trained on rows of a year before, up to 45 days more or less."""
     wanted = trained_until(version) - _YEAR
     dated = [(abs(trained_until(one) - wanted), one) for one in records.versions]
@@ -89,7 +94,7 @@ def season_of(records: pc.ModelRecords, version: pc.ModelVersion) -> pc.ModelVer
     return min(found, key=lambda one: one[0])[1] if found else None
 
 
-def trained_until(version: pc.ModelVersion) -> datetime:
+def trained_until(version: ModelVersion) -> datetime:
     """The last date in the conditions of the training, or else the time when it was saved."""
     found = rows_date(version.provenance)
     conditions = version.provenance.get("where")
@@ -109,7 +114,7 @@ def trained_until(version: pc.ModelVersion) -> datetime:
 
 
 def drift_section(
-    shown: ShownStore, version: pc.ModelVersion, other: pc.ModelVersion | None, role: str
+    shown: ShownStore, version: ModelVersion, other: ModelVersion | None, role: str
 ) -> DriftSection:
     """The drift of a version from another, computed from their parameters."""
     if other is None:
@@ -123,7 +128,7 @@ def drift_section(
     return DriftSection(other, role, drift, features, len(rows) - len(features))
 
 
-def version_named(records: pc.ModelRecords, content_id: str) -> pc.ModelVersion:
+def version_named(records: ModelRecords, content_id: str) -> ModelVersion:
     """A version by its content id.
 
     Raises:
@@ -157,9 +162,7 @@ def column_drift(rows: Sequence[PartitionRow]) -> tuple[list[str], list[ColumnDr
     return [row.name for row in watched], columns[:_MAX_FEATURES]
 
 
-def compared_settings(
-    shown: ShownStore, left: pc.ModelVersion, right: pc.ModelVersion
-) -> list[Compared]:
+def compared_settings(shown: ShownStore, left: ModelVersion, right: ModelVersion) -> list[Compared]:
     """Training, spec and blocks of two versions side by side.
 
     Raises:
@@ -178,7 +181,7 @@ def compared_settings(
     ]
 
 
-def _settings(shown: ShownStore, version: pc.ModelVersion) -> dict[str, str]:
+def _settings(shown: ShownStore, version: ModelVersion) -> dict[str, str]:
     bundle = shown.store.read_bundle(version.ref)
     spec, provenance = bundle.content["spec"], bundle.provenance
     priors = sorted(bundle.tables["priors"].to_pylist(), key=lambda row: str(row["class"]))
@@ -211,7 +214,7 @@ class MetricPair:
 
 
 def compared_metrics(
-    records: pc.ModelRecords, left: pc.ModelVersion, right: pc.ModelVersion
+    records: ModelRecords, left: ModelVersion, right: ModelVersion
 ) -> list[MetricPair]:
     """The evaluations of both versions on the same rows, newest first."""
     sides: list[dict[str, EvaluationRow]] = []

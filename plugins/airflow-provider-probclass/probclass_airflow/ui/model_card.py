@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-import probclass_core as pc
 from probclass_airflow.ui.comparison import DriftSection, drift_section, reference_of
 from probclass_airflow.ui.formatting import as_text, words
 from probclass_airflow.ui.parameters import Grid, grids
@@ -23,6 +22,10 @@ from probclass_core.report import (
     ordered_blocks,
     sections,
 )
+
+if TYPE_CHECKING:
+    from probclass_core.store.evaluations import EvaluationRecord
+    from probclass_core.store.references import Alias, ModelVersion
 
 _MAX_BLOCKS = 12
 """Largest number of blocks of a model with block weights whose parameters are shown."""
@@ -58,18 +61,18 @@ class ModelCard:
         choices: the other versions.
     """
 
-    version: pc.ModelVersion
-    aliases: list[pc.Alias]
+    version: ModelVersion
+    aliases: list[Alias]
     run: Mapping[str, str] | None
     headline: Html
     sections: list[Section]
-    evaluation: pc.EvaluationRecord | None
+    evaluation: EvaluationRecord | None
     evaluated: Mapping[str, str] | None
     older: int
     blocks: list[BlockSection]
     more_blocks: int
     drift: DriftSection
-    choices: list[pc.ModelVersion]
+    choices: list[ModelVersion]
 
 
 def model_card(
@@ -137,7 +140,7 @@ class _LinkedPictures:
     """
 
     address: str
-    evaluation: pc.EvaluationRecord | None
+    evaluation: EvaluationRecord | None
 
     def __call__(self, kind: str, columns: Mapping[str, str], alt: str) -> Html:
         if kind == "reliability" and self.evaluation is not None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-import probclass_core as pc
 from probclass_airflow.ui.stores import ShownStore, load_model
 from probclass_core import plots
 from probclass_core.report import Theme, as_svg
+
+if TYPE_CHECKING:
+    from probclass_core.analysis.evaluation import Evaluation
 
 
 def effect(shown: ShownStore, ref: str, column: str, theme: Theme) -> str:
@@ -25,7 +28,7 @@ def contours(shown: ShownStore, ref: str, x: str, y: str, theme: Theme) -> str:
     return _plot_of_model(shown.uri, ref, theme, (x, y))
 
 
-def reliability(evaluation: pc.Evaluation, theme: Theme) -> str:
+def reliability(evaluation: Evaluation, theme: Theme) -> str:
     """Observed frequency against predicted probability.
 
     Raises:

@@ -7,11 +7,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import probclass_core as pc
 from probclass_airflow.ui.formatting import as_text, described_rows, finite, words
 from probclass_airflow.ui.stores import ShownStore
+from probclass_core.errors import StoreError
+
+if TYPE_CHECKING:
+    from probclass_core.store.evaluations import EvaluationRecord
+    from probclass_core.store.model_records import ModelRecords
+    from probclass_core.store.references import Alias, ModelVersion
+    from probclass_core.store.scorings import ScoringRecord
 
 CHAMPION = "champion"
 """The alias whose version is a model's champion."""
@@ -28,7 +34,7 @@ class EvaluationRow:
         worse: metrics by which the prior alone is better.
     """
 
-    record: pc.EvaluationRecord
+    record: EvaluationRecord
     on: str
     run: Mapping[str, str] | None
     worse: Sequence[str]
@@ -71,7 +77,7 @@ class PartitionRow:
         is_current: whether no later record is of the same partition of the same sink.
     """
 
-    record: pc.ScoringRecord
+    record: ScoringRecord
     values: Mapping[str, Any]
     name: str
     run: Mapping[str, str] | None
@@ -112,7 +118,7 @@ class Stop:
         is_open: whether no later record scored it.
     """
 
-    record: pc.ScoringRecord
+    record: ScoringRecord
     name: str
     when: Any
     reason: str
@@ -124,7 +130,7 @@ class Stop:
 class VersionRow:
     """A version, with its newest evaluation."""
 
-    version: pc.ModelVersion
+    version: ModelVersion
     aliases: list[str]
     rows: int | None
     trained_on: str
@@ -148,8 +154,8 @@ class ModelRow:
     """
 
     name: str
-    records: pc.ModelRecords
-    champion: pc.Alias | None
+    records: ModelRecords
+    champion: Alias | None
     aliases: list[tuple[str, str]]
     evaluation: EvaluationRow | None
     labeled: EvaluationRow | None
@@ -180,13 +186,13 @@ def store_rows(shown: ShownStore) -> StoreRows:
             problems += records.damaged
             if records.versions:
                 rows.append(model_row(records))
-    except pc.StoreError as error:
+    except StoreError as error:
         problems.append(str(error))
     rows.sort(key=lambda row: (not row.is_below_floor, row.name))
     return StoreRows(shown, rows, problems)
 
 
-def model_row(records: pc.ModelRecords) -> ModelRow:
+def model_row(records: ModelRecords) -> ModelRow:
     """A model as a row of the list."""
     champion = records.aliases.get(CHAMPION)
     others = [alias for alias in records.aliases.values() if alias.alias != CHAMPION]
@@ -208,7 +214,7 @@ def model_row(records: pc.ModelRecords) -> ModelRow:
     )
 
 
-def version_rows(records: pc.ModelRecords) -> list[VersionRow]:
+def version_rows(records: ModelRecords) -> list[VersionRow]:
     """The versions, oldest first."""
     newest = {record.version: record for record in records.evaluations}
     names: dict[str, list[str]] = {}
@@ -230,7 +236,7 @@ def version_rows(records: pc.ModelRecords) -> list[VersionRow]:
     return rows
 
 
-def evaluation_row(record: pc.EvaluationRecord) -> EvaluationRow:
+def evaluation_row(record: EvaluationRecord) -> EvaluationRow:
     """An evaluation as a row."""
     return EvaluationRow(
         record=record,
@@ -246,7 +252,7 @@ def worse_metrics(result: Mapping[str, Any]) -> list[str]:
     return [str(metric) for metric in worse] if isinstance(worse, list) else []
 
 
-def partition_rows(scorings: Sequence[pc.ScoringRecord]) -> list[PartitionRow]:
+def partition_rows(scorings: Sequence[ScoringRecord]) -> list[PartitionRow]:
     """The partitions of scorings, each compared with the record of it before, oldest first."""
     places = [
         (record, one, (record.sink, as_text(one.get("partition"))))
@@ -254,7 +260,7 @@ def partition_rows(scorings: Sequence[pc.ScoringRecord]) -> list[PartitionRow]:
         for one in record.partitions
     ]
     left = Counter(place for _, _, place in places)
-    before: dict[tuple[str, str], tuple[pc.ScoringRecord, Mapping[str, Any]]] = {}
+    before: dict[tuple[str, str], tuple[ScoringRecord, Mapping[str, Any]]] = {}
     rows = []
     for record, one, place in places:
         left[place] -= 1
@@ -273,10 +279,10 @@ def partition_rows(scorings: Sequence[pc.ScoringRecord]) -> list[PartitionRow]:
     return rows
 
 
-def stops(scorings: Sequence[pc.ScoringRecord]) -> list[Stop]:
+def stops(scorings: Sequence[ScoringRecord]) -> list[Stop]:
     """The partitions that were not scored, oldest first; of each partition the newest stop."""
     last: dict[tuple[str, str], str] = {}
-    found: dict[tuple[str, str], tuple[pc.ScoringRecord, Mapping[str, Any]]] = {}
+    found: dict[tuple[str, str], tuple[ScoringRecord, Mapping[str, Any]]] = {}
     for record in scorings:
         for one in record.stopped:
             found[record.sink, as_text(one.get("partition"))] = record, one
@@ -296,9 +302,9 @@ def stops(scorings: Sequence[pc.ScoringRecord]) -> list[Stop]:
 
 
 def _changes(
-    record: pc.ScoringRecord,
+    record: ScoringRecord,
     one: Mapping[str, Any],
-    before: tuple[pc.ScoringRecord, Mapping[str, Any]] | None,
+    before: tuple[ScoringRecord, Mapping[str, Any]] | None,
 ) -> list[str]:
     if before is None:
         return ["new"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
-import probclass_core as pc
 from probclass_airflow.ui.comparison import ColumnDrift, MetricPair
 from probclass_airflow.ui.formatting import divergence, minute, number, words
 from probclass_airflow.ui.rows import (
@@ -17,6 +17,10 @@ from probclass_airflow.ui.rows import (
     Stop,
     evaluation_row,
 )
+
+if TYPE_CHECKING:
+    from probclass_core.store.model_records import ModelRecords
+    from probclass_core.store.references import Alias, ModelVersion
 
 _MOST_PROBLEMS = 5
 
@@ -89,7 +93,7 @@ def champion_status(row: ModelRow) -> Status:
     return Status(f"{text[0].upper()}{text[1:]}.")
 
 
-def versions_status(records: pc.ModelRecords) -> Status:
+def versions_status(records: ModelRecords) -> Status:
     """Which version is the champion, and why the newest one is not."""
     champion = records.aliases.get(CHAMPION)
     newest = records.versions[-1].id if records.versions else ""
@@ -106,7 +110,7 @@ def versions_status(records: pc.ModelRecords) -> Status:
     return Status(f"The champion is {champion.id[:8]}; the newest version, {newest[:8]}, {why}.")
 
 
-def evaluations_status(records: pc.ModelRecords) -> Status:
+def evaluations_status(records: ModelRecords) -> Status:
     """How the champion did on labeled rows."""
     champion = records.aliases.get(CHAMPION)
     own = [] if champion is None else _evaluations_of(champion, records)
@@ -137,7 +141,7 @@ def partitions_status(rows: Sequence[PartitionRow], stopped: Sequence[Stop]) -> 
     return Status(f"{text}{last.name}: {_titles(last)}.", last is current[-1], advice)
 
 
-def promotions_status(records: pc.ModelRecords) -> Status:
+def promotions_status(records: ModelRecords) -> Status:
     """Which version is the champion, since when, and to which one a rollback returns."""
     champion = records.aliases.get(CHAMPION)
     if champion is None:
@@ -165,7 +169,7 @@ def drift_status(columns: Sequence[ColumnDrift]) -> Status:
 
 
 def comparison_status(
-    pairs: Sequence[MetricPair], left: pc.ModelVersion, right: pc.ModelVersion
+    pairs: Sequence[MetricPair], left: ModelVersion, right: ModelVersion
 ) -> Status:
     """Which of two versions is better on the same rows."""
     losses = [(pair.left.number("log_loss"), pair.right.number("log_loss")) for pair in pairs]
@@ -183,7 +187,7 @@ def _stopped(stopped: Sequence[Stop]) -> Status:
     return Status(text, True, "The sink has what was scored before; correct the input and rerun.")
 
 
-def _evaluations_of(alias: pc.Alias, records: pc.ModelRecords) -> list[EvaluationRow]:
+def _evaluations_of(alias: Alias, records: ModelRecords) -> list[EvaluationRow]:
     return [evaluation_row(one) for one in records.evaluations if one.version == alias.id]
 
 

@@ -7,10 +7,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import probclass_core as pc
 from probclass_airflow.links import store_key
 from probclass_airflow.ui.formatting import hide_credentials
+from probclass_core.errors import StoreError
+
+if TYPE_CHECKING:
+    from probclass_core.store.model_records import ModelRecords
+    from probclass_core.store.references import ModelVersion
 
 
 class NotFound(Exception):
@@ -46,7 +52,7 @@ class ShownStore:
         """
         return pc.ModelStore(self.uri)
 
-    def records(self, name: str) -> pc.ModelRecords:
+    def records(self, name: str) -> ModelRecords:
         """All records of a model.
 
         Raises:
@@ -55,13 +61,13 @@ class ShownStore:
         """
         try:
             return self.store.records(name)
-        except pc.StoreError:
+        except StoreError:
             # Its message lists all models of the store; a name may also be no name at all.
             if name not in self.store.models():
                 raise NotFound(f"There is no model {name!r} in the store {self.title}.") from None
             raise
 
-    def version(self, name: str, content_id: str) -> pc.ModelVersion:
+    def version(self, name: str, content_id: str) -> ModelVersion:
         """A version by its full content id.
 
         Raises:
@@ -74,7 +80,7 @@ class ShownStore:
                 return version
         for sentence in records.damaged:
             if f"{name}/{content_id}/" in sentence:
-                raise pc.StoreError(sentence)
+                raise StoreError(sentence)
         raise NotFound(f"Model {name!r} has no version {content_id[:12]!r}.")
 
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import probclass_core as pc
 from probclass_airflow.ui.formatting import as_text, finite, number, percent
 from probclass_airflow.ui.rows import (
     CHAMPION,
@@ -25,6 +24,10 @@ from probclass_airflow.ui.rows import (
     partition_rows,
     stops,
 )
+
+if TYPE_CHECKING:
+    from probclass_core.store.model_records import ModelRecords
+    from probclass_core.store.promotions import Promotion
 
 WIDTH, LEFT, RIGHT = 1064.0, 70.0, 10.0
 _MOST_SLOTS = 400
@@ -124,7 +127,7 @@ class _Slot:
 
 
 def timeline(
-    records: pc.ModelRecords,
+    records: ModelRecords,
     axis: Axis | None = None,
     first: date | None = None,
     last: date | None = None,
@@ -257,11 +260,11 @@ def _slots(
 
 
 def _placed(
-    records: pc.ModelRecords,
+    records: ModelRecords,
     scored: Sequence[PartitionRow],
     evaluated: Sequence[EvaluationRow],
     axis: Axis,
-) -> list[tuple[datetime, pc.Promotion]]:
+) -> list[tuple[datetime, Promotion]]:
     """The promotions of the champion with their dates on the axis."""
     known = [
         (row.record.created, partition_date(row.values.get("partition"))) for row in scored
@@ -337,8 +340,8 @@ class _Scale:
 def _lanes(
     slots: Sequence[_Slot],
     scale: _Scale,
-    placed: Sequence[tuple[datetime, pc.Promotion]],
-    records: pc.ModelRecords,
+    placed: Sequence[tuple[datetime, Promotion]],
+    records: ModelRecords,
 ) -> list[Lane]:
     lanes = [_versions(slots, scale, placed)]
 
@@ -355,13 +358,13 @@ def _lanes(
     return lanes
 
 
-def _named_at(placed: Sequence[tuple[datetime, pc.Promotion]], when: datetime) -> str | None:
+def _named_at(placed: Sequence[tuple[datetime, Promotion]], when: datetime) -> str | None:
     named = [entry.id for at, entry in placed if at <= when and entry.action != "refused"]
     return named[-1] if named else None
 
 
 def _versions(
-    slots: Sequence[_Slot], scale: _Scale, placed: Sequence[tuple[datetime, pc.Promotion]]
+    slots: Sequence[_Slot], scale: _Scale, placed: Sequence[tuple[datetime, Promotion]]
 ) -> Lane:
     """Which version served at each date, and the promotions and refusals."""
     served = [slot.version or _named_at(placed, slot.when) for slot in slots]
@@ -620,13 +623,13 @@ _ACTIONS = {
 }
 
 
-def words_of(entry: pc.Promotion) -> str:
+def words_of(entry: Promotion) -> str:
     """The action of an entry of the ledger in words."""
     return _ACTIONS.get(entry.action, as_text(entry.action))
 
 
 def _events(
-    records: pc.ModelRecords, scored: Sequence[PartitionRow]
+    records: ModelRecords, scored: Sequence[PartitionRow]
 ) -> list[tuple[str, str, str, str]]:
     """Time, kind, title and sentence of promotions and warnings, newest first."""
     events: list[tuple[str, str, str, str]] = [
