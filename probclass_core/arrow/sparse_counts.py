@@ -170,21 +170,26 @@ class CountReader:
         of_terms: whether the block is one column of lists or maps.
         vocabulary: terms to count, in order, or None for all terms that occur.
         refuse_others: whether terms outside the vocabulary are an error, or skipped.
+        whole: whether counts that are not whole are an error.
     """
 
     columns: Sequence[str]
     of_terms: bool
     vocabulary: pa.Array | None = None
     refuse_others: bool = False
+    whole: bool = False
 
     def read(self, rows: Rows) -> Counts:
         """The counts of rows.
 
         Raises:
-            DataError: if a count is negative, infinite or above `LARGEST_COUNT`, a term is refused,
-                or a column has another type.
+            DataError: if a count is negative, infinite, above `LARGEST_COUNT`, or not whole but
+                must be, a term is refused, or a column has another type.
         """
-        return self._terms(rows) if self.of_terms else self._numbers(rows)
+        counts = self._terms(rows) if self.of_terms else self._numbers(rows)
+        if self.whole:
+            _refuse_fractions(counts)
+        return counts
 
     def parts(self, rows: Rows) -> Iterator[tuple[slice, Counts]]:
         """Read rows in parts of bounded size: a document may be one word or a whole book.
@@ -306,6 +311,17 @@ def _lengths(column: pa.Array) -> IntArray:
     else:
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     return lengths
+
+
+def _refuse_fractions(counts: Counts) -> None:
+    data = counts.matrix.data
+    fractions = np.flatnonzero(data != np.floor(data))
+    if len(fractions):
+        feature = counts.features[int(counts.matrix.indices[fractions[0]])].as_py()
+        raise DataError(
+            f"column {feature!r} has a value {data[fractions[0]]:g}, but its counts must be whole "
+            "numbers; round it, or choose another estimator."
+        )
 
 
 def _check_counts(name: str, values: FloatArray) -> None:

@@ -190,7 +190,7 @@ class ColumnDensity(Estimator):
         notes: list[str],
         instead: str = "the density there is that of all classes",
     ) -> None:
-        """Add a sentence about the classes whose estimates are not their own.
+        """Add a sentence about the classes whose estimates are not their own, if there are any.
 
         Args:
             lacks: what they have, such as ``"no value"``.
@@ -199,16 +199,7 @@ class ColumnDensity(Estimator):
             mask: which classes, ``(k,)``.
             notes: the sentence is added to it.
             instead: the estimate that is used.
-
-        Raises:
-            DataError: instead, if ``on_scarce`` is ``"error"``.
         """
-        if mask.any() and self.on_scarce == "error":
-            label = classes[int(np.argmax(mask))].as_py()
-            raise DataError(
-                f"class {label!r} has {lacks} of column {name!r} that {self.name} can be fitted "
-                "to; drop the class, or leave the column out."
-            )
         notes += pooled(lacks, [name], classes, mask[:, None], instead)
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
@@ -221,8 +212,6 @@ class ColumnDensity(Estimator):
             if len(absent) > 1:
                 subject = f"columns {one_of(absent)} have"
             lacks = f"{subject} no value that {self.name} can be fitted to"
-            if self.on_scarce == "error":
-                raise DataError(f"{lacks}; leave such columns out of the block.")
             notes = [f"{lacks}: the model leaves such columns out.", *notes]
         fields = {}
         for key in ("count", *self.parameters):

@@ -51,7 +51,7 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import counted
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import NotSupportedError, PluginError, SpecError, one_of
+from probclass_core.errors import DataError, NotSupportedError, PluginError, SpecError, one_of
 from probclass_core.estimation.aggregates import DistinctRows, Sums
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.kinds.kind import Kind
@@ -235,7 +235,7 @@ class Estimator(ABC):
             checked, and ``self.options`` is a dict of those given.
         features: as above.
         options: the checked options.
-        on_scarce: what ``finalize`` does if the rows do not suffice for an estimate; see
+        on_scarce: whether `annotate` refuses estimates that the rows do not suffice for; see
             `ModelSpec.on_scarce`. `bind` sets it.
         row_weight: average weight of a row if weights are too large to be numbers of rows, else 1.
             Rules that count rows to decide how fine a model may be divide by it. `bind` sets it.
@@ -319,9 +319,10 @@ class Estimator(ABC):
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         """Parameters for every class of ``classes``. Regularization happens here and only here.
 
+        Where the rows do not suffice, it takes another estimate, and says so to `annotate`.
+
         Raises:
-            DataError: if the rows are too few for the model, naming class, column and count, and
-                there is no other estimate or ``on_scarce`` is ``"error"``.
+            DataError: if there is no other estimate, naming class, column and count.
         """
 
     @abstractmethod
@@ -401,12 +402,22 @@ class Estimator(ABC):
     ) -> pa.Table:
         """Parameters with the estimator's name, features and options in the schema metadata.
 
+        This is where ``on_scarce="error"`` refuses what ``finalize`` had to make up.
+
         Args:
             parameters: a parameters table.
             scarce: sentences about estimates that the rows did not suffice for; see `on_scarce`.
                 A model repeats them in ``training["notes"]``.
             **notes: further plain JSON values; see `tidy.notes_of`.
+
+        Raises:
+            DataError: if there is such a sentence and ``on_scarce`` is ``"error"``.
         """
+        if scarce and self.on_scarce == "error":
+            raise DataError(
+                f"{scarce[0]} Add rows, leave such classes or columns out, or allow it by "
+                "on_scarce='pool'."
+            )
         options = self.options if self.Options is None else self.options.plain()
         return with_notes(
             parameters,

@@ -269,9 +269,6 @@ class _Column:
 
         Args:
             notes: sentences about classes whose estimates are not their own are added to it.
-
-        Raises:
-            DataError: if there is such a class and ``on_scarce`` is ``"error"``.
         """
         if not all(moments.count.any() for moments in self.m.values()):
             return None
@@ -326,8 +323,7 @@ class _Column:
 
     def _is_alone(self, spread: FloatArray, count: FloatArray) -> BoolArray:
         """Whether a class has a single value, so that its spread is that of the others."""
-        pools = self.density.on_scarce == "pool" and self.within > 0.0
-        return (spread <= LEAST_SPREAD) & (count > 0.0) & (count <= 1.0) & pools
+        return (spread <= LEAST_SPREAD) & (count > 0.0) & (count <= 1.0) & (self.within > 0.0)
 
 
 def _first(m: Mapping[str, Moments]) -> Moments:

@@ -180,7 +180,7 @@ def test_a_class_without_an_estimate_has_the_density_of_all_and_a_note() -> None
         lacks.append(f"class 'a' has too few different values {instead}")
         assert model.training["notes"] == lacks
         strict = pc.ModelSpec("c", [pc.Block("exponential", ["x"])], on_scarce="error")
-        with pytest.raises(DataError, match="class 'd' has no value of column 'x' that expon"):
+        with pytest.raises(DataError, match="class 'd' has no value of column 'x': the density"):
             pc.fit(SCARCE, strict)
         none = pc.fit({"x": [0.0, 0.0], "c": list("ab")}, spec(Exponential))
         assert "column 'x' has no value" in none.training["notes"][0]

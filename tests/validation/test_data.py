@@ -56,14 +56,14 @@ COUNTS_REFUSED: list[tuple[Any, pc.Block, str]] = [
     (
         [2.5, *X[1:]],
         block("poisson"),
-        "has a value 2.5, but poisson counts are whole numbers; round",
+        "has a value 2.5, but its counts must be whole numbers; round",
     ),
     (
         WORDS,
         block("multinomial", vocabulary=["p"], unseen="error"),
         "contains 3 terms outside the vocabulary, such as 'q'; set unseen='ignore'",
     ),
-    (NO_WORDS, block("bernoulli"), "has no term in any training row; leave it out, or declare its"),
+    (NO_WORDS, block("bernoulli"), "has no value in any training row: the model leaves it out"),
 ]
 VALUES_REFUSED: list[tuple[Any, pc.Block, str]] = [
     ([math.inf, -math.inf, *X[2:]], NORMAL, "contains 2 infinite values; make them null, or drop"),
@@ -74,13 +74,13 @@ VALUES_REFUSED: list[tuple[Any, pc.Block, str]] = [
     (
         [2**53, 2**53 + 3] * 3,
         block("discretized"),
-        "has integers beyond 2⁵³, which float64 rounds to multiples of 2; subtract",
+        "has integers beyond 2⁵³, which float64 rounds to multiples of 2: .*subtract",
     ),
     *(
-        (pa.nulls(6, pa.float64()), block, "has no value in any training row; leave it out")
+        (pa.nulls(6, pa.float64()), block, "has no value in any training row: the model leaves")
         for block in (NORMAL, STUDENT, block("discretized"), block("poisson"))
     ),
-    ([math.nan] * 6, block("discretized"), "has no value in any training row; leave it out"),
+    ([math.nan] * 6, block("discretized"), "has no value in any training row: the model leaves"),
     (pa.nulls(6, pa.string()), GIVEN, "has no value in any training row"),
 ]
 ROWS_REFUSED: list[tuple[dict[str, Any], pc.Block, str]] = [
@@ -88,12 +88,12 @@ ROWS_REFUSED: list[tuple[dict[str, Any], pc.Block, str]] = [
     ({"x": [], "z": [], "y": []}, NORMAL, "nothing to train on: the source has no rows"),
     ({"y": pa.nulls(6, pa.string())}, NORMAL, "label 'y' is null .* in all 6 rows"),
     ({"y": ["a"] * 6}, NORMAL, "one class only, 'a'; a classifier needs rows of at least two"),
-    ({}, block("knn_density", k=7), "k=7 neighbors of 6 training rows; lower k"),
+    ({}, block("knn_density", k=7), "k=7, but there are 6 rows"),
     # Classes whose values do not suffice.
-    (PAIRS, JOINT, "no training row has all of x, z; leave out the col"),
-    ({"x": SCARCE}, NORMAL, "class 'a' has 0 values of column 'x' and needs a value"),
+    (PAIRS, JOINT, "no training row has all of x, z: the prob"),
+    ({"x": SCARCE}, NORMAL, "class 'a' has no value of column 'x': the mean"),
     *(
-        ({"x": values, "z": ST}, block, "class 'a' has no value of column 'x' and its pseudo-c")
+        ({"x": values, "z": ST}, block, "class 'a' has no value of column 'x': the prob")
         for values, block in (
             (NO_TEXT, block("categorical", pseudo_count=0)),
             (NO_TEXT, block("categorical", given=["z"], pseudo_count=0)),
@@ -105,38 +105,38 @@ ROWS_REFUSED: list[tuple[dict[str, Any], pc.Block, str]] = [
     (
         {"x": PQ, "z": ["s"] * 3 + [None] * 3},
         block("categorical_joint", XZ, pseudo_count=0),
-        "class 'b' has no row with all of x, z and its pseudo",
+        "class 'b' has no row with all of x, z: the prob",
     ),
     (
         {"x": [[], [], [], ["p"], [], []]},
         block("multinomial", pseudo_count=0),
-        "class 'a' has no count above 0 in 'x' and its pseudo-counts are 0",
+        "class 'a' has no value of column 'x': the prob.* Add rows, .* allow it by on_sc",
     ),
     (
         {"x": SCARCE},
         block("poisson", pseudo_rows=0),
-        "class 'a' has no value of column 'x' and pseudo_rows is 0; set it above 0",
+        "class 'a' has no value of column 'x': the prob",
     ),
     # Covariances.
     (
         {"y": ["a", *"bbbbb"]},
         block("gaussian_full"),
-        "class 'a' has 1 row, which gives no covariance",
+        "class 'a' has too few values for a variance of column 'x'",
     ),
     (
         {"y": ["a", *"bbbbb"]},
         block("gaussian_diagonal", ddof=1),
-        "class 'a' has 1 values of column 'x' and needs more than 1 values with ddof=1",
+        "class 'a' has too few values for a variance of column 'x': the variance",
     ),
     (
         {"x": X[:2], "z": X[:2], "y": ["a", "b"]},
         block("gaussian_shared"),
-        "the pooled sample has 2 rows, which gives no covariance of 1 feature;",
+        "the rows are too few for the shared covariance of x: it is",
     ),
     (
         {"x": [1.0, 1.0, 2.0, 2.0], "z": [1.0, None, None, 2.0], "y": ["a", "a", "b", "b"]},
         block("gaussian_shared", XZ, ddof=1),
-        "the pooled sample has 2 rows with both 'x' and 'z' and needs more than 2 with ddof=1",
+        "the rows are too few for the shared covariance of x, z",
     ),
     *(
         (
@@ -226,7 +226,7 @@ NOT_SCORED: list[tuple[dict[str, Any], pc.Block, dict[str, Any], str]] = [
         {"x": WORDS},
         "'x' is list<.*>, not a number; cast it or re-train",
     ),
-    ({"x": N}, block("poisson"), {"x": [0.5]}, "'x' has a value 0.5, but poisson counts are whole"),
+    ({"x": N}, block("poisson"), {"x": [0.5]}, "'x' has a value 0.5, but its counts must be whole"),
     (
         {"x": PQ, "z": ST},
         block("categorical_joint", ["x", "z"], unseen="error"),

@@ -5,6 +5,6 @@ counted/           categories and numbers in bins: alone, given other columns, t
 counts/            bernoulli, multinomial, poisson
 knn/               k-nearest-neighbor density
 joint_conditional  columns given others, from a joint distribution of all of them
-scarce             columns and classes with too few values: errors and notes
+scarce             sentences on columns and classes with too few values
 built_in           registration of the estimators as a plugin
 """

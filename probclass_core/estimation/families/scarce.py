@@ -1,26 +1,19 @@
-"""Columns and classes with too few values for an estimate: errors, and notes on pooled estimates.
+"""Columns and classes with too few values for an estimate: the sentences on other estimates.
 
-The functions ``require_…`` raise an error, which is what ``on_scarce="error"`` asks for. The others
-write the sentences that `Estimator.annotate` records as ``scarce``.
+`Estimator.annotate` records them as ``scarce``, or refuses them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError, one_of
+from probclass_core.errors import one_of
 from probclass_core.estimation.formulas import Formula
-
-OF_PRIOR = "the probabilities there are those of the prior"
-"""The estimates of a class without any value of a column, if pseudo-counts are positive."""
-
-OF_ALL = "the probabilities there are those of all classes together"
-"""The estimates of a class without any value of a column, if pseudo-counts are 0."""
 
 
 class NoLikelihood:
@@ -45,51 +38,8 @@ class NoLikelihood:
         return Formula([])
 
 
-def require_values(features: Sequence[str], counts: Iterable[float], hint: str = "") -> None:
-    """Refuse a column without any value.
-
-    Args:
-        features: ``d`` names.
-        counts: ``d`` numbers that are 0 for a column without any value.
-        hint: another way to fix it, in addition to leaving the column out.
-
-    Raises:
-        DataError: naming the column.
-    """
-    for feature, count in zip(features, counts, strict=True):
-        if not count:
-            raise DataError(
-                f"column {feature!r} has no value in any training row; leave it out of the "
-                f"block{hint}."
-            )
-
-
-def require_counts(features: Sequence[str], classes: pa.Array, total: FloatArray) -> None:
-    """Refuse a class without any value of a column if its pseudo-counts are 0.
-
-    Args:
-        features: ``m`` names.
-        classes: ``k`` labels.
-        total: counts with pseudo-counts, ``(k, m)``.
-
-    Raises:
-        DataError: naming the class and the column.
-    """
-    for row, column in np.argwhere(total == 0.0)[:1]:
-        raise DataError(
-            f"class {classes[int(row)].as_py()!r} has no value of column {features[column]!r} and "
-            "its pseudo-counts are 0; give it a pseudo_count, or leave the column out."
-        )
-
-
-def without_values(features: Sequence[str], counts: Iterable[float]) -> list[str]:
-    """A sentence about columns without any value, if there are such columns.
-
-    Args:
-        features: ``d`` names.
-        counts: ``d`` numbers that are 0 for a column without any value.
-    """
-    empty = [name for name, count in zip(features, counts, strict=True) if not count]
+def without_values(empty: Sequence[str]) -> list[str]:
+    """A sentence about columns without any value, if there are such columns."""
     if not empty:
         return []
     if len(empty) == 1:
@@ -97,50 +47,6 @@ def without_values(features: Sequence[str], counts: Iterable[float]) -> list[str
     return [
         f"columns {one_of(empty)} have no value in any training row: the model leaves them out."
     ]
-
-
-def pooled_counts(
-    on_scarce: str, feature: str, classes: pa.Array, counts: FloatArray, prior: float
-) -> tuple[FloatArray, BoolArray]:
-    """Counts of a feature's values, with those of all classes for a class without any value.
-
-    The latter only if there is no prior: with one, the class gets the prior's probabilities.
-
-    Args:
-        on_scarce: see `ModelSpec.on_scarce`.
-        feature: name of the feature.
-        classes: ``k`` labels.
-        counts: ``(k, m)``.
-        prior: sum of the pseudo-counts.
-
-    Returns:
-        Counts ``(k, m)``, and whether a class has no value, ``(k,)``.
-
-    Raises:
-        DataError: if the prior is 0 and ``on_scarce`` is ``"error"``, or no class has a value.
-    """
-    none = counts.sum(axis=1) == 0.0
-    if not prior and on_scarce == "pool":
-        counts = np.where(none[:, None], counts.sum(axis=0), counts)
-    require_counts([feature], classes, counts.sum(axis=1, keepdims=True) + prior)
-    return counts, none
-
-
-def of_other_rows(
-    features: Sequence[str], classes: pa.Array, masks: Sequence[BoolArray], prior: float
-) -> list[str]:
-    """A sentence about classes without any value of a column, if there are such classes.
-
-    Args:
-        features: ``m`` names.
-        classes: ``k`` labels.
-        masks: for each feature whether a class has no value, ``(k,)``.
-        prior: 0 if the counts of all classes were taken, see `pooled_counts`.
-    """
-    if not masks:
-        return []
-    instead = OF_PRIOR if prior else OF_ALL
-    return pooled("no value", features, classes, np.column_stack(masks), instead)
 
 
 def pooled(
@@ -155,14 +61,36 @@ def pooled(
         mask: classes and columns without an estimate of their own, ``(k, m)``.
         instead: the estimate that is used.
     """
-    rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
-    if not len(rows):
+    columns = np.flatnonzero(mask.any(axis=0))
+    if not len(columns):
         return []
-    label, feature = repr(classes[int(rows[0])].as_py()), repr(features[columns[0]])
-    subject = f"class {label} has"
-    if len(rows) > 1:
-        subject = f"{len(rows):,} classes, such as {label}, have"
-    where = f"column {feature}"
+    where = f"column {features[columns[0]]!r}"
     if len(columns) > 1:
-        where = f"{len(columns):,} columns, such as {feature}"
-    return [f"{subject} {found} of {where}: {instead}."]
+        where = f"{len(columns):,} columns, such as {features[columns[0]]!r}"
+    some: BoolArray = np.asarray(mask.any(axis=1))
+    return [f"{classes_have(classes, some)} {found} of {where}: {instead}."]
+
+
+def classes_have(classes: pa.Array, mask: BoolArray) -> str:
+    """The beginning of a sentence about some classes, of which there is at least one."""
+    rows = np.flatnonzero(mask)
+    label = repr(classes[int(rows[0])].as_py())
+    return (
+        f"class {label} has" if len(rows) == 1 else f"{len(rows):,} classes, such as {label}, have"
+    )
+
+
+def pooled_unless(
+    prior: float, features: Sequence[str], classes: pa.Array, mask: BoolArray
+) -> list[str]:
+    """The sentence of `pooled` on classes without a value: their probabilities are the prior's.
+
+    If there is no prior, because all pseudo-counts are 0, they are those of all classes together.
+    """
+    return pooled("no value", features, classes, mask, probabilities_of(prior > 0.0))
+
+
+def probabilities_of(prior: bool) -> str:
+    """The estimate of a class without counts: that of the prior, or of all classes together."""
+    whose = "the prior" if prior else "all classes together"
+    return f"the probabilities there are those of {whose}"

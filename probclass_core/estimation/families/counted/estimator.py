@@ -45,12 +45,7 @@ from probclass_core.estimation.families.counted.options import (
     IndependentOptions,
 )
 from probclass_core.estimation.families.counted.strength import best_shared_strength
-from probclass_core.estimation.families.scarce import (
-    of_other_rows,
-    pooled_counts,
-    require_values,
-    without_values,
-)
+from probclass_core.estimation.families.scarce import pooled_unless, without_values
 from probclass_core.estimation.histogram import Histogram
 from probclass_core.estimation.kinds.cells import CellIndex, Cells, Encoded, given_title
 from probclass_core.estimation.kinds.grids import Grids
@@ -330,7 +325,7 @@ class Counted(Estimator):
 
         Raises:
             DataError: instead, if they are all the same to float64, so that the column would say
-                nothing, or if ``on_scarce`` is ``"error"``.
+                nothing.
         """
         integers = pa.types.is_integer(self.features.field(feature).type)
         largest = float(np.abs(cells.values).max(initial=0.0))
@@ -343,8 +338,6 @@ class Counted(Estimator):
         fix = "subtract a constant, or cast it to text and use categorical, if they matter"
         if len(cells.values) == 1 and not has_nulls:
             raise DataError(f"{found}, and all of them to the same; {fix}.")
-        if self.on_scarce == "error":
-            raise DataError(f"{found}; {fix}.")
         return [f"{found}: {self.name} does not see smaller differences; {fix}."]
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
@@ -359,12 +352,15 @@ class Counted(Estimator):
         for counted in self._counted(statistics, classes):
             notes += counted.notes
             encoders |= {encoder.name: encoder for encoder in counted.encoders}
-            name = counted.encoders[0].name
+            own = counted.encoders[0]
+            name = own.name
             strengths[name] = []
-            if not counted.encoders[0].values:
+            found = self._chain(counted, classes) if own.values else None
+            if found is None:
                 empty.append(name)
+                encoders[name] = replace(own, values=[])
                 continue
-            chain, absent[name] = self._chain(counted, classes)
+            chain, absent[name] = found
             prior = chain.prior
             mass += prior.mass
             shared = [] if prior.shared is None else [prior.shared]
@@ -372,11 +368,9 @@ class Counted(Estimator):
             tables += self._tables(chain, classes)
             if not self.given.names and len(tables[-1]) < len(classes) * len(chain.prior.alpha):
                 sparse.append(name)
-        if self.on_scarce == "error":
-            hint = "" if self.children is NUMBERS else ", or declare its domain"
-            require_values(empty, [0] * len(empty), hint)
-        notes += without_values(empty, [0] * len(empty))
-        notes += of_other_rows(list(absent), classes, list(absent.values()), mass)
+        notes += without_values(empty)
+        if absent:
+            notes += pooled_unless(mass, list(absent), classes, np.column_stack([*absent.values()]))
         cuts = {name: of.cuts for name, of in encoders.items() if of.cuts is not None}
         return self.annotate(
             pa.concat_tables(tables or [self._no_parameters(classes)]).combine_chunks(),
@@ -388,19 +382,26 @@ class Counted(Estimator):
             **({"sparse": sparse} if sparse else {}),
         )
 
-    def _chain(self, counted: _Counted, classes: pa.Array) -> tuple[Chain, BoolArray]:
-        """The estimate of a column, and which classes have no value of it, ``(k,)``."""
+    def _chain(self, counted: _Counted, classes: pa.Array) -> tuple[Chain, BoolArray] | None:
+        """The estimate of a column, and which classes have no value of it, ``(k,)``.
+
+        None if no class has a value and there is no prior.
+        """
         encoders, own, options = counted.encoders, counted.encoders[0], self.options
         cells = counted.counts.by_depth(encoders, len(classes))
         alpha = options.alpha_of(own.name, own.values)
         counts = np.zeros((len(classes), len(alpha)))
         counts[cells[0].classes, cells[0].codes[0]] = cells[0].counts
-        shared = options.shared_strength if counts.any() or alpha.any() else None
+        if not counts.any() and not alpha.any():
+            return None
+        shared = options.shared_strength
         if isinstance(shared, str):
             shared = best_shared_strength(counts, alpha, self.row_weight)
         uniform, zeros = options.back_off == "uniform", options.smooth == "zeros"
         prior = Prior(alpha, shared, [], uniform=uniform, zeros=zeros)
-        counts, absent = pooled_counts(self.on_scarce, own.name, classes, counts, prior.mass)
+        absent = counts.sum(axis=1) == 0.0
+        if not prior.mass:
+            counts = np.where(absent[:, None], counts.sum(axis=0), counts)
         row, code = np.nonzero(counts)
         cells[0] = Counts(code[None], row, counts[row, code])
         chain = Chain(encoders, cells, len(classes), prior)

@@ -29,10 +29,9 @@ from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.counted.encoder import Encoder, seen_values
 from probclass_core.estimation.families.counted.options import CategoricalOptions
 from probclass_core.estimation.families.scarce import (
-    OF_ALL,
-    OF_PRIOR,
     NoLikelihood,
-    require_values,
+    classes_have,
+    probabilities_of,
     without_values,
 )
 from probclass_core.estimation.formulas import MOST_LOOKUPS, Formula, Lookup
@@ -114,41 +113,17 @@ class CategoricalJoint(Estimator):
     def _notes(
         self, joint: CategoricalJointLikelihood, classes: pa.Array, without_prior: bool
     ) -> list[str]:
-        """Sentences about columns without values, and classes without complete rows.
-
-        Raises:
-            DataError: instead, if ``on_scarce`` is ``"error"``. A class without complete rows is an
-                error only if its pseudo-counts are 0.
-        """
+        """Sentences about columns without values, and classes without complete rows."""
         names, modeled = self.features.names, [encoder.name for encoder in joint.encoders]
-        rows = joint.counts.sum(axis=1)
-        if self.on_scarce == "error":
-            require_values(
-                names, [name in modeled for name in names], hint=", or declare its domain"
-            )
-            if not rows.any():
-                raise DataError(
-                    f"no training row has all of {', '.join(names)}; leave out the columns that "
-                    "are often null."
-                )
-            if without_prior and not rows.all():
-                label = classes[int(np.argmin(rows))].as_py()
-                raise DataError(
-                    f"class {label!r} has no row with all of {', '.join(names)} and its "
-                    "pseudo-counts are 0; give it a pseudo_count, or leave columns out."
-                )
-        notes = without_values(names, [name in modeled for name in names])
-        listed = ", ".join(modeled)
-        if modeled and not rows.any():
-            instead = "the block says nothing" if without_prior else OF_PRIOR
-            notes.append(f"no training row has all of {listed}: {instead}.")
-        elif modeled and not rows.all():
-            labels = classes.filter(pa.array(rows == 0.0))
-            who = f"class {labels[0].as_py()!r} has"
-            if len(labels) > 1:
-                who = f"{len(labels):,} classes, such as {labels[0].as_py()!r}, have"
-            instead = OF_ALL if without_prior else OF_PRIOR
-            notes.append(f"{who} no row with all of {listed}: {instead}.")
+        notes = without_values([name for name in names if name not in modeled])
+        lacks, listed = joint.counts.sum(axis=1) == 0.0, ", ".join(modeled)
+        if modeled and lacks.any():
+            who, instead = classes_have(classes, lacks), probabilities_of(not without_prior)
+            found = f"{who} no row with all of {listed}"
+            if lacks.all():
+                found = f"no training row has all of {listed}"
+                instead = "the block says nothing" if without_prior else instead
+            notes.append(f"{found}: {instead}.")
         return notes
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:

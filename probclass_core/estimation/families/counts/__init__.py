@@ -3,5 +3,6 @@
 bernoulli    presence or absence of each item
 multinomial  counts that share a total, such as the words of a text
 poisson      independent counts of events
-base         what the three share: options, columns, statistics and dense tables
+base         what the three share: options, columns, statistics and tables
+likelihood   what their likelihoods share
 """

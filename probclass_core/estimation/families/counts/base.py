@@ -1,13 +1,13 @@
-"""What the estimators of counts share: options, accepted columns, statistics, dense tables."""
+"""What the estimators of counts share: options, accepted columns, statistics, tables."""
 
 from __future__ import annotations
 
 import functools
 import operator
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,39 +16,23 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, is_numeric_type, label_codes, sorted_classes
 from probclass_core.arrow.rows import Rows
-from probclass_core.arrow.sparse_counts import LARGEST_COUNT, CountReader, Counts
+from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.arrow.types import is_terms_type
-from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError
+from probclass_core.errors import NotSupportedError, SpecError, StoreError
 from probclass_core.estimation.aggregates import ClassSums, Sums, known
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.families.scarce import (
-    OF_ALL,
-    OF_PRIOR,
-    pooled,
-    require_values,
-    without_values,
-)
-from probclass_core.estimation.formulas import (
-    Column,
-    Condition,
-    Expression,
-    Formula,
-    Function,
-    Named,
-    if_known,
-    log_gamma,
-)
-from probclass_core.estimation.marginals import Levels, Marginal
-from probclass_core.estimation.options import (
-    EstimatorOptions,
-    OptionPath,
-    choice,
-    number,
-    option,
-)
+from probclass_core.estimation.families.counts.likelihood import CountLikelihood, refused_counts
+from probclass_core.estimation.families.scarce import NoLikelihood, pooled_unless, without_values
+from probclass_core.estimation.formulas import Column, Expression, Named, if_known, log_gamma
+from probclass_core.estimation.options import EstimatorOptions, OptionPath, choice, number, option
 from probclass_core.estimation.parameters import (
+    COUNT,
+    LOG_PROBABILITY,
     NOT_NEGATIVE,
     ROUNDING,
+    Range,
+    check_notes,
+    check_parameters,
     check_row_counts,
     label_rows,
 )
@@ -94,21 +78,6 @@ class CountOptions(EstimatorOptions):
     )
 
 
-@dataclass(frozen=True)
-class ClassCounts:
-    """Statistics of counts by class as dense arrays.
-
-    Attributes:
-        features: columns or terms, ``(m,)`` text: those that training saw or the options declare.
-        cells: by field of the statistics table, ``(k, m)``; 0 if nothing was seen.
-        totals: the same for whole rows, ``(k,)``.
-    """
-
-    features: pa.Array
-    cells: Mapping[str, FloatArray]
-    totals: Mapping[str, FloatArray]
-
-
 class CountEstimator(Estimator):
     """Counts of columns or terms, summed by class.
 
@@ -118,10 +87,23 @@ class CountEstimator(Estimator):
         rows: Σ w of the rows with a value of the column; for a term, of the rows that contain it;
             for the total, of the rows with any value.
         log_factorials: Σ w log x!.
+    Parameters: class, feature, count, and `field`.
+
+    Attributes:
+        field: column of parameters that `estimate` returns.
+        allowed: numbers that it may contain.
+        adds_up: whether its probabilities add up to 1 in a class.
+        priors: options that are the prior, above 0 if it is proper; the last one is in rows.
+        sums: fields of the statistics.
+        of_whole_counts: whether counts must be whole.
     """
 
     Options: ClassVar[type[CountOptions]]
     options: CountOptions
+    field: ClassVar[str] = "log_probability"
+    allowed: ClassVar[Range] = LOG_PROBABILITY
+    adds_up: ClassVar[bool] = False
+    priors: ClassVar[Sequence[str]] = ("pseudo_count",)
     sums: ClassVar[Sequence[str]] = ("count", "rows", "log_factorials")
     of_whole_counts: ClassVar[bool] = False
 
@@ -136,6 +118,7 @@ class CountEstimator(Estimator):
             of_terms=self.of_terms,
             vocabulary=pa.array(vocabulary, pa.string()) if vocabulary else None,
             refuse_others=self.options.unseen == "error",
+            whole=self.of_whole_counts,
         )
 
     def _check_types(self) -> bool:
@@ -273,205 +256,128 @@ class CountEstimator(Estimator):
         if (rows > total[codes] * (1.0 + ROUNDING)).any():
             raise StoreError("a feature has more rows than its class.")
 
-    def by_class(self, statistics: pa.Table, classes: pa.Array) -> ClassCounts:
-        """Statistics as dense arrays, features in the order of the parameters.
+    # From counts to probabilities.
 
-        Raises:
-            DataError: if a column has no value in any row, or no term occurs in any document.
-        """
-        is_total = pc.is_null(statistics["feature"])
-        by_feature, total = statistics.filter(pc.invert(is_total)), statistics.filter(is_total)
-        features = self._features(by_feature)
-        cells = dense_arrays(by_feature, classes, "feature", features, self.sums)
-        totals = np.zeros((len(self.sums), len(classes)))
-        row = label_codes(total["class"], classes)
-        for values, field in zip(totals, self.sums, strict=True):
-            values[row] = total[field].to_numpy()
-        return ClassCounts(
-            features,
-            dict(zip(self.sums, cells, strict=True)),
-            dict(zip(self.sums, totals, strict=True)),
-        )
-
-    def _features(self, statistics: pa.Table) -> pa.Array:
-        names = self.features.names
-        if not self.of_terms:
-            seen = set(statistics["feature"].to_pylist())
-            has = [name in seen for name in names]
-            if self.on_scarce == "error":
-                require_values(names, has)
-            return pa.array(names, pa.string()).filter(pa.array(has))
-        if self.reader.vocabulary is not None:
-            return self.reader.vocabulary
-        if not statistics.num_rows and self.on_scarce == "error":
-            raise DataError(
-                f"column {names[0]!r} has no term in any training row; leave it out, or declare "
-                "its vocabulary."
-            )
-        return sorted_classes(statistics["feature"])
-
-    def possible_rows(self, sums: ClassCounts) -> FloatArray:
-        """Rows that could show a feature: ``(k, 1)`` for terms, ``(k, m)`` for columns."""
-        return sums.totals["rows"][:, None] if self.of_terms else sums.cells["rows"]
-
-    def notes(
-        self, classes: pa.Array, sums: ClassCounts, rows: FloatArray, prior: float
-    ) -> list[str]:
-        """Sentences about columns and classes without values.
+    @abstractmethod
+    def estimate(self, count: FloatArray, rows: FloatArray) -> FloatArray:
+        """The parameter of each class and feature, ``(k, m)``.
 
         Args:
-            classes: ``k`` labels.
-            sums: the counts.
-            rows: rows that could show a feature, ``(k, m)``, or ``(k, 1)`` for terms.
-            prior: 0 if the prior gives no estimate.
+            count: of each feature, ``(k, m)``.
+            rows: see `possible_rows`.
         """
-        names, seen = self.features.names, set(sums.features.to_pylist())
-        has = [bool(seen)] if self.of_terms else [name in seen for name in names]
-        modeled = names if self.of_terms else sums.features.to_pylist()
-        shape = (len(classes) * any(has), len(modeled))
-        mask = np.broadcast_to(rows[: shape[0]] == 0.0, shape)
-        return [
-            *without_values(names, has),
-            *pooled("no value", modeled, classes, mask, OF_PRIOR if prior else OF_ALL),
-        ]
 
-    def parameters(
+    @abstractmethod
+    def compiled(
         self,
-        classes: pa.Array,
-        sums: ClassCounts,
-        field: str,
+        reader: CountReader,
+        features: pa.Array,
+        count: FloatArray,
         values: FloatArray,
-        scarce: Sequence[str],
-        **notes: Any,
-    ) -> pa.Table:
-        """The parameters table: one row per class and feature, from ``(k, m)`` values."""
-        fields = {"count": sums.cells["count"], field: values}
-        cells = {"feature": sums.features}
-        return self.annotate(tidy_table(classes, cells, fields), scarce=scarce, **notes)
+        rows: FloatArray,
+    ) -> CountLikelihood:
+        """The likelihood of parameters.
 
-    def read_parameters(
-        self, parameters: pa.Table, classes: pa.Array, field: str
-    ) -> tuple[CountReader, pa.Array, FloatArray, FloatArray]:
-        """Reader of rows for these parameters, their features, counts and values ``(k, m)``."""
-        features = pc.unique(parameters["feature"])
-        count, values = dense_arrays(parameters, classes, "feature", features, ["count", field])
+        Args:
+            reader: reads the counts of these features.
+            features: ``m`` names.
+            count: of each feature, ``(k, m)``.
+            values: parameters, ``(k, m)``.
+            rows: see `possible_rows`; empty if parameters do not record them.
+        """
+
+    @abstractmethod
+    def evidence(
+        self, sums: Mapping[str, FloatArray], totals: Mapping[str, FloatArray]
+    ) -> FloatArray:
+        """Log evidence of each class and feature, or of each class.
+
+        Args:
+            sums: statistics of each feature, by field, ``(k, m)``.
+            totals: of whole rows, by field, ``(k,)``.
+        """
+
+    def possible_rows(
+        self, sums: Mapping[str, FloatArray], totals: Mapping[str, FloatArray]
+    ) -> FloatArray:
+        """Rows that could show a feature: ``(k, 1)`` for terms, ``(k, m)`` for columns."""
+        return totals["rows"][:, None] if self.of_terms else sums["rows"]
+
+    def notes_on_rows(self, rows: FloatArray) -> Mapping[str, Any]:
+        """What parameters record of `possible_rows`."""
+        return {"rows": rows.tolist()}
+
+    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
+        features, sums, totals = self._dense(statistics, classes)
+        names, modeled = self.features.names, features.to_pylist()
+        empty = [name for name in names if name not in modeled]
         if self.of_terms:
-            reader = replace(self.reader, vocabulary=features)
-        else:
-            reader = replace(self.reader, columns=features.to_pylist())
-        return reader, features, count, values
+            empty, modeled = [] if modeled else names, names if modeled else []
+        count, rows = sums["count"], self.possible_rows(sums, totals)
+        none, prior = rows == 0.0, self.options.plain()[self.priors[-1]]
+        scarce = [
+            *without_values(empty),
+            *pooled_unless(
+                prior, modeled, classes, np.broadcast_to(none, (len(classes), len(modeled)))
+            ),
+        ]
+        if not prior:
+            count = np.where(none, count.sum(axis=0), count)
+            rows = np.where(none, rows.sum(axis=0), rows)
+        fields = {"count": count, self.field: self.estimate(count, rows)}
+        table = tidy_table(classes, {"feature": features}, fields)
+        return self.annotate(table, scarce=scarce, **self.notes_on_rows(rows))
 
-    def rows_of(self, parameters: pa.Table, classes: pa.Array) -> FloatArray:
-        """The note ``rows`` in the order of ``classes``; it is stored in that of the table."""
+    def _dense(
+        self, statistics: pa.Table, classes: pa.Array
+    ) -> tuple[pa.Array, dict[str, FloatArray], dict[str, FloatArray]]:
+        """Features in the order of parameters, their statistics, and those of whole rows."""
+        is_total = pc.is_null(statistics["feature"])
+        by_feature, total = statistics.filter(pc.invert(is_total)), statistics.filter(is_total)
+        features = self._features(by_feature, any_rows=total.num_rows > 0)
+        cells = dense_arrays(by_feature, classes, "feature", features, self.sums)
+        totals = {field: np.zeros(len(classes)) for field in self.sums}
+        for field, values in totals.items():
+            values[label_codes(total["class"], classes)] = total[field].to_numpy()
+        return features, dict(zip(self.sums, cells, strict=True)), totals
+
+    def _features(self, statistics: pa.Table, *, any_rows: bool) -> pa.Array:
+        if not self.of_terms:
+            seen = set(statistics["feature"].to_pylist())
+            return pa.array([name for name in self.features.names if name in seen], pa.string())
+        if self.reader.vocabulary is not None and any_rows:
+            return self.reader.vocabulary
+        return sorted_classes(statistics["feature"])
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        numbers = {"count": COUNT, self.field: self.allowed}
+        cells = {"feature": pa.string()}
+        check_parameters(parameters, classes, cells, numbers, within=[] if self.adds_up else None)
+        check_notes(notes_of(parameters).get("rows"), "rows", COUNT)
+
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CountLikelihood | NoLikelihood:
+        if not parameters.num_rows:
+            return NoLikelihood(len(classes))
+        features = pc.unique(parameters["feature"])
+        fields = ["count", self.field]
+        count, values = dense_arrays(parameters, classes, "feature", features, fields)
+        known = {"vocabulary": features} if self.of_terms else {"columns": features.to_pylist()}
+        # Rows are recorded in the order of the table.
         position = label_codes(classes, pc.unique(parameters["class"]))
-        rows: FloatArray = np.array(notes_of(parameters)["rows"])[position]
-        return rows
+        rows = np.array(notes_of(parameters).get("rows", np.zeros((len(classes), 0))))[position]
+        return self.compiled(replace(self.reader, **known), features, count, values, rows)
 
-    def refuse_improper_prior(self, *options: str) -> None:
-        """Refuse evidence if a pseudo-count is 0.
+    def log_evidence(self, statistics: pa.Table) -> float:
+        """Log evidence under the pseudo-counts as prior.
 
         Raises:
-            NotSupportedError: if one of the options is 0.
+            NotSupportedError: if one of them is 0.
         """
-        for name in options:
+        for name in self.priors:
             if self.options.plain()[name] == 0:
                 raise NotSupportedError(
                     f"{self.name} has no log evidence with {name}=0, which is not a proper prior; "
                     f"set {name} above 0."
                 )
-
-
-def refused_counts(columns: Sequence[Column], *, whole: bool) -> list[Condition]:
-    """Conditions of counts that `CountReader` refuses, and of fractions if counts are whole."""
-    refused: list[Condition] = [(column < 0.0) | (column > LARGEST_COUNT) for column in columns]
-    if whole:
-        # Not the floor of a null, which is an error for SQLAlchemy's function on SQLite.
-        refused += [
-            column.differs(Function("floor", if_known([column], column))) for column in columns
-        ]
-    return refused
-
-
-class CountLikelihood(ABC):
-    """Parameters compiled for counts.
-
-    Args:
-        reader: reads the counts of a batch, features in the order of the parameters.
-        features: ``m`` names.
-    """
-
-    normalized = True
-    of_whole_counts = False
-    """Whether counts must be whole."""
-
-    def __init__(self, reader: CountReader, features: pa.Array) -> None:
-        self.reader = reader
-        self.features = features
-
-    def log_likelihood(self, rows: Rows) -> FloatArray:
-        return np.concatenate([self.of_counts(counts) for _, counts in self.reader.parts(rows)])
-
-    @abstractmethod
-    def of_counts(self, counts: Counts) -> FloatArray:
-        """log p(x | class) of counts, ``(n, k)``."""
-
-    def formula(self) -> Formula:
-        if self.reader.of_terms:
-            raise NotSupportedError(
-                f"column {self.reader.columns[0]!r} contains terms, whose number per row is not "
-                "fixed; make a column of numbers for each term that matters."
-            )
-        columns = [Column(name) for name in self.reader.columns]
-        refused = refused_counts(columns, whole=self.of_whole_counts)
-        return Formula(self.terms(columns), refused)
-
-    @abstractmethod
-    def terms(self, columns: Sequence[Column]) -> list[Expression]:
-        """The terms of the formula of columns of counts, each 0 if its column is null."""
-
-    def stored(self, counts: Counts) -> Iterator[tuple[str, int, float]]:
-        """Name, position and value of the counts above 0 of a single row."""
-        codes = counts.matrix.indices
-        names = self.features.take(pa.array(codes)).to_pylist()
-        return zip(names, codes.tolist(), counts.matrix.data.tolist(), strict=True)
-
-
-class IndependentCounts(CountLikelihood):
-    """A likelihood of counts that are independent given the class."""
-
-    def marginal(self, column: str) -> Marginal | None:
-        """The distribution of a column; of terms, the probability that each occurs."""
-        if self.reader.of_terms:
-            present = -np.expm1(self.log_absence())
-            return Levels(self.features.to_pylist(), present, of="presence")
-        if column not in self.reader.columns:
-            return None
-        return self.marginal_of_counts(column, list(self.reader.columns).index(column))
-
-    @abstractmethod
-    def log_absence(self) -> FloatArray:
-        """Log probability that a row lacks each feature, ``(m, k)``."""
-
-    @abstractmethod
-    def marginal_of_counts(self, column: str, place: int) -> Marginal | None:
-        """The distribution of a column of counts, which is feature number ``place``."""
-
-
-def log_factorials(counts: Counts) -> FloatArray:
-    """Σ log x! of each row: ``(n,)``."""
-    from scipy.special import gammaln
-
-    return counts.row_sums(gammaln(counts.matrix.data + 1.0))
-
-
-def refuse_infinite_weights(weights: FloatArray) -> None:
-    """Refuse a linear form with infinite weights.
-
-    Raises:
-        NotSupportedError: if a weight is infinite.
-    """
-    if not np.isfinite(weights).all():
-        raise NotSupportedError(
-            "no linear form: a feature that a class never showed, or always, has an infinite "
-            "weight; set pseudo_count above 0."
-        )
+        _, sums, totals = self._dense(statistics, sorted_classes(statistics["class"]))
+        return float(self.evidence(sums, totals).sum())

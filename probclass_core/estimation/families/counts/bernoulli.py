@@ -8,35 +8,24 @@ absence of a word is evidence as well as its presence.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import FloatArray, sorted_classes
-from probclass_core.arrow.rows import Rows
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.errors import StoreError
 from probclass_core.estimation.evidence import beta_bernoulli
-from probclass_core.estimation.families.counts.base import (
-    CountEstimator,
-    CountOptions,
+from probclass_core.estimation.families.counts.base import CountEstimator, CountOptions
+from probclass_core.estimation.families.counts.likelihood import (
     IndependentCounts,
     refuse_infinite_weights,
 )
-from probclass_core.estimation.families.scarce import NoLikelihood, require_counts
 from probclass_core.estimation.formulas import Case, Column, Expression, as_expression, if_known
 from probclass_core.estimation.marginals import Marginal, presence
 from probclass_core.estimation.options import number
-from probclass_core.estimation.parameters import (
-    COUNT,
-    LOG_PROBABILITY,
-    ROUNDING,
-    check_notes,
-    check_parameters,
-)
-from probclass_core.estimation.tidy import notes_of
+from probclass_core.estimation.parameters import ROUNDING
 
 
 class Bernoulli(CountEstimator):
@@ -70,22 +59,11 @@ class Bernoulli(CountEstimator):
     def counted_formula(self, column: Column) -> Expression:
         return Case([(column > 0.0, as_expression(1.0))], as_expression(0.0))
 
-    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        sums = self.by_class(statistics, classes)
-        rows, alpha = self.possible_rows(sums), self.options.pseudo_count
-        if self.on_scarce == "error":
-            require_counts(self.features.names, classes, rows + alpha)
-        notes = self.notes(classes, sums, rows, alpha)
-        if not alpha:
-            none = rows == 0.0
-            count = np.where(none, sums.cells["count"].sum(axis=0), sums.cells["count"])
-            rows = np.where(none, rows.sum(axis=0), rows)
-            sums = replace(sums, cells={**sums.cells, "count": count})
+    def estimate(self, count: FloatArray, rows: FloatArray) -> FloatArray:
+        alpha = self.options.pseudo_count
         with np.errstate(divide="ignore"):
-            log_probability = np.log(sums.cells["count"] + alpha) - np.log(rows + 2.0 * alpha)
-        return self.parameters(
-            classes, sums, "log_probability", log_probability, notes, rows=rows.tolist()
-        )
+            log_probability: FloatArray = np.log(count + alpha) - np.log(rows + 2.0 * alpha)
+        return log_probability
 
     def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
         super().check_statistics(statistics, classes)
@@ -94,38 +72,27 @@ class Bernoulli(CountEstimator):
         if (of_feature & (present > rows * (1.0 + ROUNDING))).any():
             raise StoreError("a feature is present in more rows than it has.")
 
-    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
-        check_parameters(
-            parameters,
-            classes,
-            {"feature": pa.string()},
-            {"count": COUNT, "log_probability": LOG_PROBABILITY},
-        )
-        check_notes(notes_of(parameters).get("rows"), "rows", COUNT)
-
-    def likelihood(
-        self, parameters: pa.Table, classes: pa.Array
-    ) -> BernoulliLikelihood | NoLikelihood:
-        if not parameters.num_rows:
-            return NoLikelihood(len(classes))
-        reader, features, count, log_present = self.read_parameters(
-            parameters, classes, "log_probability"
-        )
-        rows, alpha = self.rows_of(parameters, classes), self.options.pseudo_count
+    def compiled(
+        self,
+        reader: CountReader,
+        features: pa.Array,
+        count: FloatArray,
+        values: FloatArray,
+        rows: FloatArray,
+    ) -> BernoulliLikelihood:
+        alpha = self.options.pseudo_count
         # From the counts, because 1 − p would lose digits if absence is rare.
         absent = np.maximum(rows - count, 0.0) + alpha
         with np.errstate(divide="ignore"):
             log_absent = np.log(absent) - np.log(rows + 2.0 * alpha)
-        kind = ItemizedBernoulli if self.of_terms else BernoulliLikelihood
-        return kind(reader, features, log_present, log_absent)
+        return BernoulliLikelihood(reader, features, values, log_absent)
 
-    def log_evidence(self, statistics: pa.Table) -> float:
-        self.refuse_improper_prior("pseudo_count")
-        sums = self.by_class(statistics, sorted_classes(statistics["class"]))
-        present = sums.cells["count"]
-        absent = np.maximum(self.possible_rows(sums) - present, 0.0)
-        alpha = self.options.pseudo_count
-        return float(beta_bernoulli(present, absent, alpha, alpha).sum())
+    def evidence(
+        self, sums: Mapping[str, FloatArray], totals: Mapping[str, FloatArray]
+    ) -> FloatArray:
+        present, alpha = sums["count"], self.options.pseudo_count
+        absent = np.maximum(self.possible_rows(sums, totals) - present, 0.0)
+        return beta_bernoulli(present, absent, alpha, alpha)
 
 
 class BernoulliLikelihood(IndependentCounts):
@@ -145,7 +112,7 @@ class BernoulliLikelihood(IndependentCounts):
         log_present: FloatArray,
         log_absent: FloatArray,
     ) -> None:
-        super().__init__(reader, features)
+        super().__init__(reader, features, log_absent.T)
         self.log_present = log_present
         self.log_absent = log_absent
         # A feature that every row of a class has would give −∞ + ∞ for its presence. It adds 0 to
@@ -171,8 +138,8 @@ class BernoulliLikelihood(IndependentCounts):
             for x, present, absent in logs
         ]
 
-    def log_absence(self) -> FloatArray:
-        return self.log_absent.T
+    def of_feature(self, code: int, count: float) -> FloatArray:
+        return self.log_present[:, code]
 
     def marginal_of_counts(self, column: str, place: int) -> Marginal | None:
         return presence(np.exp(self.log_present[:, place]))
@@ -183,14 +150,3 @@ class BernoulliLikelihood(IndependentCounts):
             weights = self.log_present - self.log_absent
         refuse_infinite_weights(weights)
         return self.features.to_pylist(), weights, self.log_absent.sum(axis=1)
-
-
-class ItemizedBernoulli(BernoulliLikelihood):
-    """A Bernoulli likelihood of terms, which reports the contribution of each term."""
-
-    def itemize(self, row: Rows) -> Mapping[str, FloatArray]:
-        counts = self.reader.read(row)
-        shares = {name: self.log_present[:, code] for name, code, _ in self.stored(counts)}
-        rest = np.delete(self.log_absent, counts.matrix.indices, axis=1).sum(axis=1)
-        # In a null row no term is absent; −∞ · 0 would be NaN.
-        return {**shares, "(absent terms)": np.where(counts.known_rows[0] > 0.0, rest, 0.0)}

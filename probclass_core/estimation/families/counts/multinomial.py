@@ -10,25 +10,22 @@ import functools
 import operator
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import FloatArray, sorted_classes
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.errors import DataError
 from probclass_core.estimation.evidence import dirichlet_categorical, log_rising
-from probclass_core.estimation.families.counts.base import (
-    CountEstimator,
+from probclass_core.estimation.families.counts.base import CountEstimator, CountOptions
+from probclass_core.estimation.families.counts.likelihood import (
     CountLikelihood,
-    CountOptions,
     log_factorials,
     refuse_infinite_weights,
 )
-from probclass_core.estimation.families.scarce import NoLikelihood
 from probclass_core.estimation.formulas import (
     IMPOSSIBLE,
     Case,
@@ -43,11 +40,6 @@ from probclass_core.estimation.formulas import (
 from probclass_core.estimation.formulas import log_rising as log_rising_formula
 from probclass_core.estimation.marginals import Levels, Marginal
 from probclass_core.estimation.options import flag
-from probclass_core.estimation.parameters import (
-    COUNT,
-    LOG_PROBABILITY,
-    check_parameters,
-)
 
 _COEFFICIENT = "(coefficient)"
 
@@ -79,58 +71,47 @@ class Multinomial(CountEstimator):
 
     options: Options
 
-    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        sums = self.by_class(statistics, classes)
-        count, alpha = sums.cells["count"], self.options.pseudo_count
-        none = count.sum(axis=1, keepdims=True) == 0.0
-        notes = self.notes(classes, sums, np.where(none, 0.0, 1.0), alpha)
-        if not alpha and self.on_scarce == "pool":
-            count = np.where(none, count.sum(axis=0), count)
-            sums = replace(sums, cells={**sums.cells, "count": count})
-        smoothed = count + alpha
-        total = smoothed.sum(axis=1, keepdims=True)
-        if self.on_scarce == "pool":
-            smoothed = np.where(total == 0.0, 1.0, smoothed)  # no class has a count above 0
-            total = smoothed.sum(axis=1, keepdims=True)
-        elif not total.all():
-            group = int(np.argmin(total))
-            raise DataError(
-                f"class {classes[group].as_py()!r} has no count above 0 in "
-                f"{', '.join(map(repr, self.features.names))} and its pseudo-counts are 0; give it "
-                "a pseudo_count, or drop the class."
-            )
+    adds_up = True
+
+    def possible_rows(
+        self, sums: Mapping[str, FloatArray], totals: Mapping[str, FloatArray]
+    ) -> FloatArray:
+        """The total of all counts of a class, ``(k, 1)``: each could be of any feature."""
+        total: FloatArray = sums["count"].sum(axis=1, keepdims=True)
+        return total
+
+    def notes_on_rows(self, rows: FloatArray) -> Mapping[str, Any]:
+        return {}
+
+    def estimate(self, count: FloatArray, rows: FloatArray) -> FloatArray:
+        smoothed = count + self.options.pseudo_count
+        if not smoothed.any():  # no class has a count above 0
+            smoothed[:] = 1.0
         with np.errstate(divide="ignore"):
-            log_probability = np.log(smoothed) - np.log(total)
-        return self.parameters(classes, sums, "log_probability", log_probability, notes)
+            logs: FloatArray = np.log(smoothed) - np.log(smoothed.sum(axis=1, keepdims=True))
+        return logs
 
-    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
-        check_parameters(
-            parameters,
-            classes,
-            {"feature": pa.string()},
-            {"count": COUNT, "log_probability": LOG_PROBABILITY},
-            within=[],
-        )
-
-    def likelihood(
-        self, parameters: pa.Table, classes: pa.Array
-    ) -> MultinomialLikelihood | DirichletMultinomialLikelihood | NoLikelihood:
-        if not parameters.num_rows:
-            return NoLikelihood(len(classes))
-        reader, features, count, logs = self.read_parameters(parameters, classes, "log_probability")
+    def compiled(
+        self,
+        reader: CountReader,
+        features: pa.Array,
+        count: FloatArray,
+        values: FloatArray,
+        rows: FloatArray,
+    ) -> MultinomialLikelihood | DirichletMultinomialLikelihood:
         if self.options.predictive:
             alpha = count + self.options.pseudo_count
             return DirichletMultinomialLikelihood(reader, features, alpha)
-        return MultinomialLikelihood(reader, features, logs)
+        return MultinomialLikelihood(reader, features, values)
 
-    def log_evidence(self, statistics: pa.Table) -> float:
-        self.refuse_improper_prior("pseudo_count")
-        sums = self.by_class(statistics, sorted_classes(statistics["class"]))
+    def evidence(
+        self, sums: Mapping[str, FloatArray], totals: Mapping[str, FloatArray]
+    ) -> FloatArray:
         if not self.of_terms:
-            self._refuse_gaps(sums.cells["rows"], sums.totals["rows"])
-        coefficients = sums.totals["log_factorials"] - sums.cells["log_factorials"].sum(axis=1)
-        in_order = dirichlet_categorical(sums.cells["count"], self.options.pseudo_count)
-        return float((in_order + coefficients).sum())
+            self._refuse_gaps(sums["rows"], totals["rows"])
+        coefficients = totals["log_factorials"] - sums["log_factorials"].sum(axis=1)
+        in_order = dirichlet_categorical(sums["count"], self.options.pseudo_count)
+        return np.asarray(in_order + coefficients)
 
     def _refuse_gaps(self, rows: FloatArray, any_value: FloatArray) -> None:
         """Refuse rows that lack a column: their integral has no closed form.

@@ -9,27 +9,19 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.errors import DataError
-from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.families.scarce import pooled, require_values, without_values
+from probclass_core.estimation.families.scarce import pooled, without_values
 from probclass_core.estimation.moments import Moments, own_scale
 
 _ROUNDING = 1e-9
 """More than the relative difference of sums of the same weights in different orders."""
 
 
-def modeled_columns(estimator: Estimator, moments: Moments) -> tuple[list[str], Moments, list[str]]:
-    """The columns that have values, their moments ``(k, d)``, and notes about the others.
-
-    Raises:
-        DataError: if a column has no value, and ``on_scarce`` is ``"error"``.
-    """
-    names, counts = estimator.features.names, moments.count.max(axis=0)
-    if estimator.on_scarce == "error":
-        require_values(names, counts)
-    positions = np.flatnonzero(counts)
-    modeled = [names[position] for position in positions]
-    columns = Moments(*(values[:, positions] for values in vars(moments).values()))
-    return modeled, columns, without_values(names, counts)
+def modeled_columns(names: Sequence[str], moments: Moments) -> tuple[list[str], Moments, list[str]]:
+    """The columns that have values, their moments ``(k, d)``, and notes about the others."""
+    has = moments.count.max(axis=0) > 0.0
+    columns = Moments(*(values[:, has] for values in vars(moments).values()))
+    modeled = [name for name, some in zip(names, has, strict=True) if some]
+    return modeled, columns, without_values([name for name in names if name not in modeled])
 
 
 def notes_on_classes(
@@ -49,31 +41,6 @@ def notes_on_classes(
         *pooled("no value", features, classes, none, of_all),
         *pooled("too few values for a variance", features, classes, alone, of_others),
     ]
-
-
-def check_counts(
-    features: Sequence[str], classes: pa.Array, count: FloatArray, ddof: float
-) -> None:
-    """Refuse statistics with too few values for a mean and a variance.
-
-    Args:
-        features: ``d`` names.
-        classes: ``k`` labels.
-        count: ``(k, d)`` weighted counts of observed values.
-        ddof: subtracted from the count in the divisor of the variance.
-
-    Raises:
-        DataError: naming the column, the class and the count.
-    """
-    require_values(features, count.max(axis=0))
-    for column, feature in enumerate(features):
-        for row in np.flatnonzero(count[:, column] <= ddof):
-            values = count[row, column]
-            needs = "a value" if not values else f"more than {ddof:g} values with ddof={ddof:g}"
-            raise DataError(
-                f"class {classes[int(row)].as_py()!r} has {values:g} values of column {feature!r} "
-                f"and needs {needs}; add rows, drop the class, or leave the column out."
-            )
 
 
 def feature_scale(features: Sequence[str], moments: Moments) -> FloatArray:

@@ -20,7 +20,6 @@ from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import normal_evidence, normal_posterior
 from probclass_core.estimation.families.gaussian.checks import (
-    check_counts,
     feature_scale,
     modeled_columns,
     notes_on_classes,
@@ -105,11 +104,9 @@ class GaussianDiagonal(Estimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         moments, ddof = self.kind.arrays(statistics, classes), self.options.ddof
-        names, moments, notes = modeled_columns(self, moments)
+        names, moments, notes = modeled_columns(self.features.names, moments)
         if self.options.predictive:
             return self._finalize_predictive(names, classes, moments, notes)
-        if self.on_scarce == "error":
-            check_counts(names, classes, moments.count, ddof)
         few = moments.count <= ddof
         divisor = np.where(few, 1.0, moments.count - ddof)
         scatter = np.where(few, 0.0, moments.scatter)
@@ -117,7 +114,7 @@ class GaussianDiagonal(Estimator):
         within = variance_within(moments.count, variance)
         floor = self._floor(names, moments, within)
         mean = moments.mean
-        if self.on_scarce == "pool" and (moments.count <= max(ddof, 1.0)).any():
+        if (moments.count <= max(ddof, 1.0)).any():
             none, of_all = moments.count == 0.0, pooled_variance(moments)
             largest = np.abs(moments.mean).max(axis=0)
             instead = np.where(within > 0.0, within, without_rounding(of_all, largest))

@@ -35,7 +35,6 @@ from probclass_core.estimation.evidence import (
 )
 from probclass_core.estimation.families.gaussian.checks import (
     check_complete,
-    check_counts,
     feature_scale,
     modeled_columns,
     notes_on_classes,
@@ -166,7 +165,7 @@ class GaussianFull(Estimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         moments = self.kind.arrays(statistics, classes)
-        names, single, notes = modeled_columns(self, single_moments(moments))
+        names, single, notes = modeled_columns(self.features.names, single_moments(moments))
         if len(names) < len(self.features):
             positions = [self.features.names.index(name) for name in names]
             moments = Moments(*(_of(values, positions) for values in vars(moments).values()))
@@ -177,8 +176,6 @@ class GaussianFull(Estimator):
             return self.annotate(unknown, scarce=notes, **about)
         if self.options.predictive:
             return self._finalize_predictive(names, classes, moments, single, notes, about)
-        if self.on_scarce == "error":
-            check_counts(names, classes, single.count, ddof=0)
         scale = feature_scale(names, single)
         count = self._by_covariance(moments.count).sum(axis=1)
         scatter = self._by_covariance(moments.scatter).sum(axis=1)
@@ -194,9 +191,7 @@ class GaussianFull(Estimator):
         for index, owner in enumerate(self._owners(classes)):
             least = self.options.ddof * means
             enough = count[index] > least
-            if self.on_scarce == "error":
-                self._check(owner, count[index], scatter[index], means)
-            elif count[index].max(initial=0.0) <= means and not np.diagonal(scatter[index]).any():
+            if count[index].max(initial=0.0) <= means and not np.diagonal(scatter[index]).any():
                 enough[:] = False
             divisor = np.where(enough, count[index] - least, 1.0)
             covariance = np.where(enough, scatter[index] / divisor, instead)
@@ -399,36 +394,6 @@ class GaussianFull(Estimator):
         values = single.count.max(axis=1), single.mean, moments.scatter
         count, mean, scatter = map(self._by_covariance, values)
         return count, mean, scatter
-
-    def _check(self, owner: str, count: FloatArray, scatter: FloatArray, means: int) -> None:
-        """Refuse too few rows for a covariance.
-
-        Args:
-            owner: what the covariance belongs to.
-            count: ``(d, d)``.
-            scatter: ``(d, d)``, about the means.
-            means: number of means that the scatter is about.
-        """
-        names, rows = self.features.names, float(np.diagonal(count).max())
-        if rows <= means and not np.diagonal(scatter).any():
-            raise DataError(
-                f"{owner} has {rows:g} row{'s' * (rows != 1)}, which gives no covariance of "
-                f"{len(names)} feature{'s' * (len(names) != 1)}; add rows, or use "
-                "gaussian_diagonal."
-            )
-        least = self.options.ddof * means
-        scarce = np.argwhere(count <= least)
-        if len(scarce):
-            first, second = (names[place] for place in scarce[0])
-            values = f"{count[tuple(scarce[0])]:g}"
-            if first == second:
-                values += f" values of column {first!r}"
-            else:
-                values += f" rows with both {first!r} and {second!r}"
-            raise DataError(
-                f"{owner} has {values} and needs more than {least:g} with "
-                f"ddof={self.options.ddof:g}; add rows, or put the columns in different blocks."
-            )
 
     def _repair(
         self, covariance: FloatArray, mean: FloatArray, scale: FloatArray, owner: str

@@ -26,17 +26,10 @@ from probclass_core.arrow.arrays import (
     missing_patterns,
 )
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError, NotSupportedError, SpecError, nearest
+from probclass_core.errors import NotSupportedError, SpecError, nearest
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.knn.balls import Balls, Search
-from probclass_core.estimation.families.scarce import (
-    OF_ALL,
-    OF_PRIOR,
-    NoLikelihood,
-    pooled,
-    require_values,
-    without_values,
-)
+from probclass_core.estimation.families.scarce import NoLikelihood, pooled_unless, without_values
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.kinds.points import Points, check_points, coordinates
 from probclass_core.estimation.marginals import Curve, derive
@@ -172,26 +165,15 @@ class KnnDensity(Estimator):
         total = statistics["count"].to_numpy().sum()
         none = np.bincount(codes, minlength=len(classes)) == 0
         alpha, k = self.options.pseudo_count, self.options.k
-        if self.on_scarce == "error":
-            require_values(names, values)
-            for row in np.flatnonzero(none) if not alpha else ():
-                raise DataError(
-                    f"class {classes[int(row)].as_py()!r} has no row with a value of "
-                    f"{', '.join(names)}; drop the class, or leave the columns out."
-                )
-            if total < k:
-                raise DataError(
-                    f"{self.name}: k={k} neighbors of {total:g} training rows; lower k."
-                )
-        notes = without_values(names, values)
-        if values.any():
-            mask = np.outer(none, values > 0)
-            notes += pooled("no value", names, classes, mask, OF_PRIOR if alpha else OF_ALL)
+        modeled = [name for name, has in zip(names, values, strict=True) if has]
+        notes = without_values([name for name in names if name not in modeled])
+        if modeled:
+            notes += pooled_unless(alpha, names, classes, np.outer(none, values > 0))
             if total < k:
                 notes.append(f"{self.name}: k={k}, but there are {total:g} rows: a ball has all.")
         about = self._scales(statistics)
-        if not values.all():
-            about["modeled"] = [name for name, has in zip(names, values, strict=True) if has]
+        if len(modeled) < len(names):
+            about["modeled"] = modeled
         return self.annotate(statistics.combine_chunks(), scarce=notes, **about)
 
     def _scales(self, statistics: pa.Table) -> dict[str, Any]:
