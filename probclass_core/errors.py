@@ -39,7 +39,9 @@ _URI = re.compile(r"([A-Za-z][\w+.-]{0,39})://([^\s'\"<>]+)")
 _WHOLE_URI = re.compile(r"([A-Za-z][\w+.-]*)://(\S+)")
 """A text that is nothing but a URI, which may contain quotes."""
 
-_SECRET_NAME = re.compile(r"secret|password|passwd|token|credential|access_?key", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"secret|password|passwd|token|credential|(access|account|sas)_?key", re.IGNORECASE
+)
 
 _MAX_REASON = 400
 """Characters of another library's message that are repeated."""

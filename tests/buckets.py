@@ -34,16 +34,16 @@ class Bucket:
         self.options = self.options_at(endpoint)
 
     def options_at(self, endpoint: str) -> dict[str, Any]:
-        """Return the options of a `TableRef` for tables of Parquet files."""
+        """Return the options of a `TableRef` of any format."""
         return {
-            "access_key": "tester",
-            "secret_key": SECRET,
+            "access_key_id": "tester",
+            "secret_access_key": SECRET,
             "region": "us-east-1",
-            "endpoint_override": endpoint,
+            "endpoint": endpoint,
         }
 
     def delta_options_at(self, endpoint: str) -> dict[str, str]:
-        """Return the options of a `TableRef` for Delta tables."""
+        """Return the options that delta-rs and Polars take."""
         return {
             "aws_access_key_id": "tester",
             "aws_secret_access_key": SECRET,
@@ -54,7 +54,13 @@ class Bucket:
 
     @property
     def filesystem(self) -> FileSystem:
-        return S3FileSystem(**self.options, allow_bucket_creation=True)
+        return S3FileSystem(
+            access_key="tester",
+            secret_key=SECRET,
+            region="us-east-1",
+            endpoint_override=self.endpoint,
+            allow_bucket_creation=True,
+        )
 
     def make(self) -> None:
         self.filesystem.create_dir(self.name)
@@ -64,9 +70,9 @@ class Bucket:
         options = {**self.options_at(by or self.endpoint), **options}
         return pc.TableRef(f"{self.scheme}://{self.name}/{path}", options=options)
 
-    def delta_at(self, path: str, *, by: str | None = None, **options: str) -> pc.TableRef:
+    def delta_at(self, path: str, *, by: str | None = None, **options: Any) -> pc.TableRef:
         """Return a Delta table in the bucket."""
-        options = {**self.delta_options_at(by or self.endpoint), **options}
+        options = {**self.options_at(by or self.endpoint), **options}
         return pc.TableRef(f"delta+{self.scheme}://{self.name}/{path}", options=options)
 
     def keys(self, folder: str) -> list[str]:
@@ -90,14 +96,10 @@ class Container(Bucket):
     scheme = "abfs"
 
     def options_at(self, endpoint: str) -> dict[str, Any]:
-        scheme, _, authority = endpoint.partition("://")
         return {
             "account_name": AZURE_ACCOUNT,
             "account_key": AZURE_KEY,
-            "blob_storage_authority": authority,
-            "dfs_storage_authority": authority,
-            "blob_storage_scheme": scheme,
-            "dfs_storage_scheme": scheme,
+            "endpoint": f"{endpoint}/{AZURE_ACCOUNT}",
         }
 
     def delta_options_at(self, endpoint: str) -> dict[str, str]:
@@ -110,7 +112,15 @@ class Container(Bucket):
 
     @property
     def filesystem(self) -> FileSystem:
-        return AzureFileSystem(**self.options)
+        scheme, _, authority = self.endpoint.partition("://")
+        return AzureFileSystem(
+            account_name=AZURE_ACCOUNT,
+            account_key=AZURE_KEY,
+            blob_storage_authority=authority,
+            dfs_storage_authority=authority,
+            blob_storage_scheme=scheme,
+            dfs_storage_scheme=scheme,
+        )
 
 
 class GoogleBucket(Bucket):
@@ -119,17 +129,14 @@ class GoogleBucket(Bucket):
     scheme = "gs"
 
     def options_at(self, endpoint: str) -> dict[str, Any]:
-        scheme, _, authority = endpoint.partition("://")
-        return {
-            "anonymous": True,
-            "scheme": scheme,
-            "endpoint_override": authority,
-            "project_id": "tests",
-        }
+        return {"skip_signature": True, "base_url": endpoint}
 
     @property
     def filesystem(self) -> FileSystem:
-        return GcsFileSystem(**self.options)
+        scheme, _, authority = self.endpoint.partition("://")
+        return GcsFileSystem(
+            anonymous=True, scheme=scheme, endpoint_override=authority, project_id="tests"
+        )
 
 
 KINDS: dict[str, type[Bucket]] = {"s3": Bucket, "azure": Container, "google": GoogleBucket}

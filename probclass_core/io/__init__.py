@@ -9,6 +9,7 @@ selection    the rows of a table that a caller asked for
 memory       tables, frames and readers in memory
 patterns     patterns of file names, such as trips/*.csv
 filesystem   Location: files at a path or URI, read and written atomically
+storage_options  names of the options of object stores in each library
 conditional_writes  replace a file of an object store only if it has not changed since it was read
 file_versions  one version of a file, or an error
 local_files  durable changes of a local disk

@@ -1,8 +1,7 @@
 """Conditional writes on object stores: replace a file only if it has not changed since it was read.
 
 pyarrow has no request for that, so obstore sends it: an ETag on S3 and Azure (``If-Match``), a
-generation on Google Cloud Storage. Its settings are translated from the options of pyarrow's file
-systems.
+generation on Google Cloud Storage.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import mmap
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from probclass_core.arrow.bundle import Buffer
 from probclass_core.io.retry import RETRIES
+from probclass_core.io.storage_options import is_plain_http
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -38,7 +38,7 @@ _TAIL = 65_536
 _TIMEOUT = 300
 """Seconds that a request may take, which may have to put gigabytes."""
 
-_CHECKED: set[tuple[str, str]] = set()
+_CHECKED: set[tuple[str | None, ...]] = set()
 """Object stores that refuse what they should, by endpoint and bucket."""
 
 
@@ -60,9 +60,9 @@ class ConditionalWrites:
     """Conditional writes to one bucket. Paths begin with the bucket, as in pyarrow.
 
     Attributes:
-        service: ``s3``, ``azure`` or ``google``.
+        service: the object store, a key of `storage_options.SERVICES`.
         bucket: name of the bucket, or container.
-        options: arguments of pyarrow's file system.
+        options: its options, as `storage_options.read_options` returns them.
     """
 
     service: str
@@ -158,11 +158,12 @@ class ConditionalWrites:
         Raises:
             OSError: if the store ignores conditions.
         """
-        server = str(self.options.get("endpoint_override") or self.options.get("account_name", ""))
-        if (server, self.bucket) in _CHECKED:
+        names = ("endpoint", "base_url", "account_name")
+        place = (*(self.options.get(name) for name in names), self.bucket)
+        if place in _CHECKED:
             return
         scratch = f"{path.rpartition('/')[0]}/.{uuid.uuid4().hex}{SCRATCH_SUFFIX}"
-        version = {"version": "1"} if self.service == "google" else {"e_tag": '"0"'}
+        version = {"version": "1"} if "Google" in self.service else {"e_tag": '"0"'}
         if self._put(scratch, b"", Revision(b"", version)):
             from obstore import delete
 
@@ -172,14 +173,14 @@ class ConditionalWrites:
                 "this object store ignores the conditions of conditional writes, so that two "
                 "writers would overwrite each other"
             )
-        _CHECKED.add((server, self.bucket))
+        _CHECKED.add(place)
 
     def _key(self, path: str) -> str:
         return path.removeprefix(f"{self.bucket}/")
 
     @cached_property
     def _store(self) -> ObjectStore:
-        return _OPENERS[self.service](self.bucket, dict(self.options))
+        return _open(self.service, self.bucket, dict(self.options))
 
 
 def _version(meta: ObjectMeta) -> dict[str, str]:
@@ -211,42 +212,42 @@ def _translate_errors(*passed: type[Exception]) -> Iterator[None]:
         raise OSError(text) from None
 
 
-def _clients(endpoint: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Settings of any client: time limits, retries, certificates, plain HTTP."""
-    client: dict[str, Any] = {"allow_http": endpoint.startswith("http://")}
-    client["timeout"] = timedelta(seconds=float(options.get("request_timeout") or _TIMEOUT))
-    if (seconds := options.get("connect_timeout")) is not None:
-        client["connect_timeout"] = timedelta(seconds=float(seconds))
-    if proxy := options.get("proxy_options"):
-        proxy = proxy if isinstance(proxy, str) else "{scheme}://{host}:{port}".format(**proxy)
-        client["proxy_url"] = proxy
-    if certificates := options.get("tls_ca_file_path"):
-        client["root_certificate"] = Path(certificates).read_bytes()
-    retries = {"max_retries": RETRIES.attempts - 1, "retry_timeout": timedelta(seconds=15)}
-    return {"client_options": client, "retry_config": retries}
+def _open(service: str, bucket: str, options: dict[str, Any]) -> ObjectStore:
+    from obstore.store import AzureStore, GCSStore, S3Store
 
-
-def _s3(bucket: str, options: dict[str, Any]) -> ObjectStore:
-    from obstore.store import S3Store
-
-    endpoint = options.get("endpoint_override") or ""
-    if endpoint and "://" not in endpoint:
-        endpoint = f"{options.get('scheme') or 'https'}://{endpoint}"
-    settings: dict[str, Any] = {
-        "access_key_id": options.get("access_key"),
-        "secret_access_key": options.get("secret_key"),
-        "session_token": options.get("session_token"),
-        "region": options.get("region"),
-        "endpoint": endpoint or None,
-        "skip_signature": options.get("anonymous"),
-        "virtual_hosted_style_request": options.get("force_virtual_addressing"),
+    client: dict[str, Any] = {
+        "allow_http": is_plain_http(options),
+        "timeout": timedelta(seconds=options.get("timeout", _TIMEOUT)),
     }
-    return S3Store(
-        bucket,
-        config={name: value for name, value in settings.items() if value},  # type: ignore[arg-type]
-        credential_provider=_aws_credentials(options),
-        **_clients(endpoint, options),
-    )
+    if "connect_timeout" in options:
+        client["connect_timeout"] = timedelta(seconds=options["connect_timeout"])
+    if "proxy_url" in options:
+        client["proxy_url"] = options["proxy_url"]
+    if "root_certificate" in options:
+        client["root_certificate"] = Path(options["root_certificate"]).read_bytes()
+    settings: dict[str, Any] = {
+        "config": {name: options[name] for name in options if name not in NOT_IN_CONFIG},
+        "client_options": client,
+        "retry_config": {
+            "max_retries": RETRIES.attempts - 1,
+            "retry_timeout": timedelta(seconds=RETRIES.seconds),
+        },
+    }
+    if service == "S3":
+        return S3Store(bucket, credential_provider=_aws_credentials(options), **settings)
+    if service == "Azure":
+        return AzureStore(bucket, **settings)
+    if options.get("skip_signature"):
+        # Without a token, obstore asks for one before every write, even without signatures.
+        settings["config"] |= {"bearer_token": "anonymous"}
+    return GCSStore(bucket, **settings)
+
+
+NOT_IN_CONFIG = {
+    *("timeout", "connect_timeout", "proxy_url", "root_certificate"),
+    *("role_arn", "role_session_name", "external_id"),
+}
+"""Options that obstore takes as arguments of their own, or its sources of credentials do."""
 
 
 def _aws_credentials(options: dict[str, Any]) -> Any:
@@ -255,7 +256,7 @@ def _aws_credentials(options: dict[str, Any]) -> Any:
     Raises:
         ImportError: if boto3, which provides them, is not installed.
     """
-    given = options.get("access_key") or options.get("anonymous")
+    given = options.get("access_key_id") or options.get("skip_signature")
     role = options.get("role_arn")
     by_environment = "AWS_ACCESS_KEY_ID" in os.environ or "AWS_ROLE_ARN" in os.environ
     if not role and (given or by_environment):
@@ -269,64 +270,10 @@ def _aws_credentials(options: dict[str, Any]) -> Any:
     from obstore.auth.boto3 import Boto3CredentialProvider, StsCredentialProvider
 
     if role:
-        request = {"RoleArn": role, "RoleSessionName": options.get("session_name") or "probclass"}
-        if options.get("external_id"):
-            request["ExternalId"] = options["external_id"]
-        if options.get("load_frequency"):
-            request["DurationSeconds"] = options["load_frequency"]
-        return StsCredentialProvider(**request)
+        session = options.get("role_session_name", "probclass")
+        external = {"ExternalId": options["external_id"]} if "external_id" in options else {}
+        return StsCredentialProvider(RoleArn=role, RoleSessionName=session, **external)
     try:
         return Boto3CredentialProvider()
     except ValueError:  # boto3 finds no credentials
         return None
-
-
-def _google(bucket: str, options: dict[str, Any]) -> ObjectStore:
-    from obstore.store import GCSStore
-
-    if "target_service_account" in options:
-        raise ValueError("conditional writes do not support target_service_account.")
-    endpoint = options.get("endpoint_override") or ""
-    if endpoint and "://" not in endpoint:
-        endpoint = f"{options.get('scheme') or 'https'}://{endpoint}"
-    # Without a token, obstore asks for one before every write, even without signatures.
-    token = "anonymous" if options.get("anonymous") else options.get("access_token")
-    settings: dict[str, Any] = {"base_url": endpoint, "bearer_token": token}
-    return GCSStore(
-        bucket,
-        config={name: value for name, value in settings.items() if value},  # type: ignore[arg-type]
-        **_clients(endpoint, options),
-    )
-
-
-def _azure(bucket: str, options: dict[str, Any]) -> ObjectStore:
-    from obstore.store import AzureStore
-
-    account, authority = options["account_name"], options.get("blob_storage_authority") or ""
-    scheme = options.get("blob_storage_scheme") or "https"
-    endpoint = ""
-    if authority.startswith("."):
-        endpoint = f"{scheme}://{account}{authority}"
-    elif authority:
-        endpoint = f"{scheme}://{authority}/{account}"
-    settings: dict[str, Any] = {
-        "account_name": account,
-        "account_key": options.get("account_key"),
-        "sas_key": (options.get("sas_token") or "").lstrip("?"),
-        "tenant_id": options.get("tenant_id"),
-        "client_id": options.get("client_id"),
-        "client_secret": options.get("client_secret"),
-        "endpoint": endpoint,
-    }
-    return AzureStore(
-        bucket,
-        config={name: value for name, value in settings.items() if value},  # type: ignore[arg-type]
-        **_clients(endpoint, options),
-    )
-
-
-_OPENERS: Mapping[str, Callable[[str, dict[str, Any]], ObjectStore]] = {
-    "s3": _s3,
-    "azure": _azure,
-    "google": _google,
-}

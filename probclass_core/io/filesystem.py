@@ -1,7 +1,7 @@
 """Files of a table or a store at a path or URI, read and written atomically.
 
 pyarrow opens local paths, S3, Google Cloud Storage, Azure and HDFS; fsspec opens all other schemes.
-Options are the arguments of the file system. Credentials come from them, or from where the library
+Options are those of `storage_options`. Credentials come from them, or from where the library
 looks for them on its own; messages and records only contain `Location.uri`, which has none.
 """
 
@@ -51,6 +51,7 @@ from probclass_core.io.local_files import (
     write_synced,
 )
 from probclass_core.io.retry import RETRIES, retry
+from probclass_core.io.storage_options import SERVICE_OF, pyarrow_options, read_options
 
 _OpenedFileSystem = tuple[FileSystem, str, ConditionalWrites | None]
 
@@ -452,7 +453,7 @@ def open_location(
 
     Args:
         uri: local path, or URI of a file system.
-        options: arguments of the file system; a local path takes none.
+        options: options of the storage, see `storage_options`; a local path takes none.
         error: class of the errors to raise, here and by the location.
         folder_markers: see `Location`.
 
@@ -508,34 +509,34 @@ def is_file(info: FileInfo) -> bool:
 def _s3(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem, resolve_s3_region
 
-    path = uri.removeprefix("s3://")
-    settings = {
-        "allow_delayed_open": True,  # a small file by one PUT
-        "retry_strategy": AwsStandardS3RetryStrategy(max_attempts=RETRIES.attempts),
-        **options,
-    }
-    environment = os.environ
+    path, settings = uri.partition("://")[2], read_options("S3", options)
     # pyarrow reads these variables when it opens a URI, but not when it gets options.
-    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
-    if endpoint and "endpoint_override" not in settings:
-        settings["endpoint_override"] = endpoint
-    region_variables = {"AWS_REGION", "AWS_DEFAULT_REGION"} & {*environment}
-    if not region_variables and "region" not in settings and "endpoint_override" not in settings:
-        settings["region"] = resolve_s3_region(path.partition("/")[0])
-    filesystem = S3FileSystem(**settings)
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        settings.setdefault("endpoint", endpoint)
     bucket = path.partition("/")[0]
-    conditional = ConditionalWrites("s3", bucket, {"region": filesystem.region, **settings})
-    return filesystem, path, conditional
+    in_environment = {"AWS_REGION", "AWS_DEFAULT_REGION"} & {*os.environ}
+    if not in_environment and not {"region", "endpoint"} & {*settings}:
+        settings["region"] = resolve_s3_region(bucket)
+    filesystem = S3FileSystem(
+        allow_delayed_open=True,  # a small file by one PUT
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=RETRIES.attempts),
+        **pyarrow_options("S3", settings),
+    )
+    settings["region"] = filesystem.region
+    return filesystem, path, ConditionalWrites("S3", bucket, settings)
 
 
 def _google(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     from pyarrow.fs import GcsFileSystem
 
-    # The default is a quarter of an hour.
-    settings = {"retry_time_limit": timedelta(seconds=15), **options}
-    path = uri.partition("://")[2]
-    conditional = ConditionalWrites("google", path.partition("/")[0], settings)
-    return GcsFileSystem(**settings), path, conditional
+    service, path = "Google Cloud Storage", uri.partition("://")[2]
+    filesystem = GcsFileSystem(
+        retry_time_limit=timedelta(seconds=RETRIES.seconds),  # by default a quarter of an hour
+        **pyarrow_options(service, options),
+    )
+    settings = read_options(service, options)
+    return filesystem, path, ConditionalWrites(service, path.partition("/")[0], settings)
 
 
 def _azure(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
@@ -543,7 +544,7 @@ def _azure(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
 
     authority, _, path = uri.partition("://")[2].partition("/")
     container, at, host = authority.rpartition("@")
-    settings = dict(options)
+    settings = read_options("Azure", options)
     if at or "." in host:
         settings.setdefault("account_name", host.partition(".")[0])
     elif "AZURE_STORAGE_ACCOUNT_NAME" in os.environ:
@@ -554,8 +555,8 @@ def _azure(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
         )
     folder = container if at else "" if "." in host else host
     path = f"{folder}/{path}".lstrip("/")
-    conditional = ConditionalWrites("azure", path.partition("/")[0], settings)
-    return AzureFileSystem(**settings), path, conditional
+    filesystem = AzureFileSystem(**pyarrow_options("Azure", settings))
+    return filesystem, path, ConditionalWrites("Azure", path.partition("/")[0], settings)
 
 
 def _hdfs(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
@@ -575,12 +576,10 @@ def _by_fsspec(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     return PyFileSystem(FSSpecHandler(filesystem)), path, None
 
 
+_OF_SERVICE = {"S3": _s3, "Azure": _azure, "Google Cloud Storage": _google}
+
 _OPENERS: Mapping[str, Callable[[str, Mapping[str, Any]], _OpenedFileSystem]] = {
-    "s3": _s3,
-    "gs": _google,
-    "gcs": _google,
-    "abfs": _azure,
-    "abfss": _azure,
+    **{scheme: _OF_SERVICE[service] for scheme, service in SERVICE_OF.items()},
     "hdfs": _hdfs,
     "viewfs": _hdfs,
 }

@@ -28,9 +28,9 @@ class TableRef:
         format: name of a registered format; by default it follows from the prefix or the files.
         version: version or snapshot to read; by default the newest.
         timestamp: time whose newest version to read; not together with `version`.
-        options: storage or catalog options, as the library of the format takes them, and for text
-            files also how to read them, see `io.text.options`. The query of a URI adds to them,
-            except after ``http``. They are never shown or recorded.
+        options: options of the storage, see `io.storage_options`, properties of a catalog, and for
+            text files also how to read them, see `io.text.options`. The query of a URI adds to
+            them, except after ``http``. They are never shown or recorded.
 
     Raises:
         TableError: if `version` and `timestamp` are both given, the prefix and `format` differ, or

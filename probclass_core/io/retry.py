@@ -47,10 +47,12 @@ class RetryPolicy:
     Attributes:
         attempts: attempts in all. Below them, the libraries retry a few times on their own.
         first_pause: least seconds of the first pause; the longest is twice that.
+        seconds: seconds in which the libraries retry a request.
     """
 
     attempts: int = 4
     first_pause: float = 0.2
+    seconds: int = 15
 
     def wait(self, failures: int, error: OSError, *, remote: bool = True) -> None:
         """Sleep before the next attempt; raise the error if there is none.

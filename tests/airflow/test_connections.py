@@ -209,12 +209,12 @@ KEYS = {"login": "key", "password": SECRET}
         (
             ABFSS,
             {"conn_type": "wasb", "login": "account", "extra": {"sas_token": "?sv=1&sig=x"}},
-            {"account_name": "account", "sas_token": "sv=1&sig=x"},
+            {"account_name": "account", "sas_key": "?sv=1&sig=x"},
         ),
         (
             f"delta+{ABFSS}",
             {"conn_type": "adls", "host": "account", "password": AZURE_KEY},
-            {"azure_storage_account_name": "account", "azure_storage_account_key": AZURE_KEY},
+            {"account_name": "account", "account_key": AZURE_KEY},
         ),
         (
             ABFSS,
@@ -229,21 +229,21 @@ KEYS = {"login": "key", "password": SECRET}
         ),
         (
             "s3://lake/air",
-            {"conn_type": "generic", "extra": {"endpoint_override": "http://127.0.0.1:9"}},
-            {"endpoint_override": "http://127.0.0.1:9"},
+            {"conn_type": "generic", "extra": {"endpoint": "http://127.0.0.1:9"}},
+            {"endpoint": "http://127.0.0.1:9"},
         ),
         (
             "delta+s3://lake/air",
             {
                 "conn_type": "probclass",
-                "extra": {"region": "eu-west-1", "options": '{"aws_skip_signature": "false"}'},
+                "extra": {"region": "eu-west-1", "options": '{"skip_signature": "false"}'},
                 **KEYS,
             },
             {
-                "aws_access_key_id": "key",
-                "aws_secret_access_key": SECRET,
-                "aws_region": "eu-west-1",
-                "aws_skip_signature": "false",
+                "access_key_id": "key",
+                "secret_access_key": SECRET,
+                "region": "eu-west-1",
+                "skip_signature": "false",
             },
         ),
         (
@@ -257,7 +257,7 @@ KEYS = {"login": "key", "password": SECRET}
         (
             "iceberg://lake/air.scored",
             {"conn_type": "aws", **KEYS},
-            {"s3.access-key-id": "key", "s3.secret-access-key": SECRET},
+            {"access_key_id": "key", "secret_access_key": SECRET},
         ),
         (
             "iceberg://lake/air.scored",
@@ -301,7 +301,7 @@ def test_a_google_key_is_in_the_environment_during_the_call(
         conn_type="google_cloud_platform",
         extra={"keyfile_dict": key},
     )
-    assert json.loads(delta["google_service_account_key"]) == key
+    assert json.loads(delta["service_account_key"]) == key
 
 
 def test_a_secret_in_an_error_of_the_library_is_hidden(connect: Connect) -> None:

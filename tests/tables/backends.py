@@ -151,14 +151,16 @@ def in_bucket(bucket: Bucket, form: str, root: Path) -> Backend:
         return _parquet_in(bucket.filesystem, bucket.name, bucket.at, bucket.scheme)
     if form == "delta":
         storage = bucket.delta_options_at(bucket.endpoint)
-        return _logged("delta", DeltaLake(root, f"{bucket.scheme}://{bucket.name}", storage))
+        place = f"{bucket.scheme}://{bucket.name}"
+        return _logged("delta", DeltaLake(root, place, storage, bucket.options))
     storage = {
         "s3.endpoint": bucket.endpoint,
-        "s3.access-key-id": bucket.options["access_key"],
-        "s3.secret-access-key": bucket.options["secret_key"],
+        "s3.access-key-id": bucket.options["access_key_id"],
+        "s3.secret-access-key": bucket.options["secret_access_key"],
         "s3.region": bucket.options["region"],
     }
-    return _logged("iceberg", IcebergLake(root, f"s3://{bucket.name}/warehouse", storage))
+    place = f"s3://{bucket.name}/warehouse"
+    return _logged("iceberg", IcebergLake(root, place, storage, bucket.options))
 
 
 SERVED = {

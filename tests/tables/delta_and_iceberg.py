@@ -26,12 +26,14 @@ os.environ["POLARS_ICEBERG_PLANNER"] = "pyiceberg"
 class DeltaLake:
     """Tables in a local folder, or in a bucket that is accessed with storage options.
 
-    All but ``ref`` and ``files`` use the library of the format; so do those of `IcebergLake`.
+    All but ``ref`` and ``files`` use the library of the format, with the options in ``storage``; so
+    do those of `IcebergLake`.
     """
 
     root: Path
     bucket: str | None = None
     storage: Mapping[str, str] = field(default_factory=dict)
+    ref_storage: Mapping[str, str] = field(default_factory=dict)
 
     def path(self, name: str) -> str:
         return f"{self.bucket or self.root}/{name}"
@@ -40,7 +42,7 @@ class DeltaLake:
         return DeltaTable(self.path(name), version, storage_options={**self.storage})
 
     def ref(self, name: str, **options: Any) -> pc.TableRef:
-        return pc.TableRef(self.path(name), format="delta", options=self.storage, **options)
+        return pc.TableRef(self.path(name), format="delta", options=self.ref_storage, **options)
 
     def write(self, name: str, rows: pa.Table, by: list[str]) -> None:
         options: dict[str, Any] = {"mode": "append", "storage_options": {**self.storage}}
@@ -72,6 +74,7 @@ class IcebergLake:
     root: Path
     warehouse: str | None = None
     storage: Mapping[str, str] = field(default_factory=dict)
+    ref_storage: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, str]:
@@ -79,17 +82,18 @@ class IcebergLake:
             f"sqlite:///{self.root}/catalog.db",
             self.warehouse or f"file://{self.root}",
         )
-        return {"type": "sql", "uri": uri, "warehouse": warehouse, **self.storage}
+        return {"type": "sql", "uri": uri, "warehouse": warehouse}
 
     @property
     def catalog(self) -> Catalog:
-        return load_catalog("lake", **self.options)
+        return load_catalog("lake", **self.options, **self.storage)
 
     def table(self, name: str) -> Table:
         return self.catalog.load_table(f"air.{name}")
 
     def ref(self, name: str, **options: Any) -> pc.TableRef:
-        return pc.TableRef(f"iceberg://lake/air.{name}", options=self.options, **options)
+        properties = {**self.options, **self.ref_storage}
+        return pc.TableRef(f"iceberg://lake/air.{name}", options=properties, **options)
 
     def write(self, name: str, rows: pa.Table, by: list[str]) -> None:
         self.catalog.create_namespace_if_not_exists("air")

@@ -162,7 +162,7 @@ def test_permanent_errors_are_not_retried(
     lake: Path, bucket: Bucket, proxy: Proxy, through: Through
 ) -> None:
     nowhere = pc.TableRef("s3://no-such-bucket/lake", options=bucket.options)
-    closed = bucket.at("lake", endpoint_override="http://127.0.0.1:9")
+    closed = bucket.at("lake", endpoint="http://127.0.0.1:9")
     proxy.faults.append(Fault("denied", ".*", times=10_000))
     for action, message in [
         (lambda: pc.fit(nowhere, SPEC), "s3://no-such-bucket/lake does not exist"),

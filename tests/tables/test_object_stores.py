@@ -101,7 +101,7 @@ def test_a_rejected_key_gives_one_line_and_is_never_shown(bucket: Bucket, lake: 
     wrong_key = "bm90IHRoZSBrZXk="
     tables = [
         bucket.at("lake", account_key=wrong_key),
-        bucket.delta_at("lake", azure_storage_account_key=wrong_key),
+        bucket.delta_at("lake", account_key=wrong_key),
     ]
     for table in tables:
         with pytest.raises(TableError, match="abfs://lake-") as read_error:

@@ -111,11 +111,7 @@ class ProbClassHook(BaseHook):
         return True, f"{ref.uri} can be read."
 
     def _options(self, uri: str, table_format: str | None) -> dict[str, Any]:
-        credentials = self.credentials(uri)
-        try:
-            return storage_options(credentials, uri, table_format)
-        except ValueError as error:
-            raise AirflowFailException(f"connection {self.conn_id!r} {error}") from None
+        return storage_options(self.credentials(uri), table_format)
 
 
 def table_ref(uri: str, conn_id: str | None) -> TableRef | str:

@@ -10,11 +10,15 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
+from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 
 from probclass_core.io.commit.leftovers import DATA_FILE, file_leftovers
-from probclass_core.io.delta.table import check_writable, open_delta, translate_delta_errors
+from probclass_core.io.delta.table import (
+    check_writable,
+    delta_filesystem,
+    open_delta,
+    translate_delta_errors,
+)
 from probclass_core.io.filesystem import Location, is_file
 from probclass_core.io.references import Leftover, TableRef
 
@@ -68,5 +72,5 @@ def _files_in_log(location: Location) -> Iterator[str]:
 def _filesystem(ref: TableRef) -> FileSystem:
     """Return the table's storage; a local disk as it is, for delta-rs hides unfinished files."""
     if "://" in ref.uri:
-        return PyFileSystem(DeltaStorageHandler(ref.uri, dict(ref.options) or None))
+        return delta_filesystem(ref)
     return SubTreeFileSystem(str(Path(ref.uri).resolve()), LocalFileSystem())

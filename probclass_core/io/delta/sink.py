@@ -15,7 +15,6 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyarrow.fs import FileSystem, PyFileSystem
 
@@ -24,9 +23,15 @@ from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile, pa
 from probclass_core.io.commit.records import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
 from probclass_core.io.delta.statistics import file_statistics, indexed_columns
-from probclass_core.io.delta.table import check_writable, open_delta, translate_delta_errors
+from probclass_core.io.delta.table import (
+    check_writable,
+    delta_filesystem,
+    open_delta,
+    translate_delta_errors,
+)
 from probclass_core.io.parquet.partitions import hive_folder
 from probclass_core.io.references import TableRef
+from probclass_core.io.storage_options import deltalake_options
 from probclass_core.spec.model_spec import category_text
 
 _CONSTRAINT = "delta.constraints."
@@ -186,7 +191,7 @@ class DeltaSink(LogSink[DeltaTable]):
                     mode="error",
                     partition_by=list(self.partition),
                     configuration=_CONFIGURATION,
-                    storage_options=dict(self.ref.options) or None,
+                    storage_options=deltalake_options(self.uri, self.ref.options),
                     commit_properties=commit,
                 )
             else:
@@ -237,7 +242,7 @@ class DeltaSink(LogSink[DeltaTable]):
         """The storage of the table, with paths relative to the table."""
         if "://" not in self.uri:
             Path(self.uri).mkdir(parents=True, exist_ok=True)
-        return PyFileSystem(DeltaStorageHandler(self.uri, dict(self.ref.options) or None))
+        return delta_filesystem(self.ref)
 
     @property
     def _partition_texts(self) -> dict[str, str | None]:

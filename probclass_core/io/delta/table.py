@@ -24,6 +24,7 @@ from probclass_core.io.filesystem import Location
 from probclass_core.io.parquet.adapted import AdaptedFiles, ColumnMatch, StoredColumn, field_id
 from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.references import TableRef
+from probclass_core.io.storage_options import deltalake_options
 
 READ_FEATURES = SUPPORTED_READER_FEATURES | (
     {"columnMapping", "deletionVectors", "v2Checkpoint", "vacuumProtocolCheck"}
@@ -179,8 +180,7 @@ def _dataset_by_partition(table: DeltaTable, ref: TableRef) -> ds.Dataset:
     """Return the files of a table as a dataset, each with the condition of its partition."""
     actions = pa.table(table.get_add_actions())
     schema = pa.schema([field.remove_metadata() for field in _schema(table)])
-    handler = DeltaStorageHandler(table.table_uri, dict(ref.options) or None)
-    parquet, filesystem = ds.ParquetFileFormat(_READ_OPTIONS), PyFileSystem(handler)
+    parquet, filesystem = ds.ParquetFileFormat(_READ_OPTIONS), delta_filesystem(ref)
     partitions = (
         actions["partition"].to_pylist() if "partition" in actions.column_names else repeat({})
     )
@@ -220,7 +220,8 @@ def open_delta(ref: TableRef) -> DeltaTable:
     Raises:
         TableError: if it uses a feature that cannot be read.
     """
-    table = DeltaTable(ref.uri, version=ref.version, storage_options=dict(ref.options) or None)
+    options = deltalake_options(ref.uri, ref.options)
+    table = DeltaTable(ref.uri, version=ref.version, storage_options=options)
     if ref.timestamp is not None:
         table.load_as_version(ref.timestamp)
     _check_features(ref, table, READ_FEATURES, "read or write")
@@ -244,6 +245,11 @@ def _check_features(ref: TableRef, table: DeltaTable, known: Collection[str], ac
             f"cannot {action}; drop the feature with an engine that has it (in Spark, ALTER TABLE "
             "… DROP FEATURE), or copy the rows into a table without it."
         )
+
+
+def delta_filesystem(ref: TableRef) -> PyFileSystem:
+    """Return the storage of a table, with paths relative to the table."""
+    return PyFileSystem(DeltaStorageHandler(ref.uri, deltalake_options(ref.uri, ref.options)))
 
 
 @contextmanager
@@ -270,6 +276,8 @@ def translate_delta_errors(ref: TableRef) -> Iterator[None]:
 def _newest_version(ref: TableRef) -> float:
     """Return the newest version of the table; infinity if it cannot be read."""
     try:
-        return DeltaTable(ref.uri, storage_options=dict(ref.options) or None).version()
+        return DeltaTable(
+            ref.uri, storage_options=deltalake_options(ref.uri, ref.options)
+        ).version()
     except (DeltaError, OSError, ValueError):
         return math.inf

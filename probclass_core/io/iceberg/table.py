@@ -22,6 +22,7 @@ from probclass_core.io.filters import Where, expression, typed_conditions
 from probclass_core.io.footers import FooterCache
 from probclass_core.io.iceberg.files import IcebergFiles, arrow_schema
 from probclass_core.io.references import TableRef
+from probclass_core.io.storage_options import pyiceberg_options
 from probclass_core.io.table import Plan, Source
 
 SCHEME = "iceberg://"
@@ -188,7 +189,7 @@ def catalog_and_name(ref: TableRef) -> tuple[Catalog, str]:
         raise TableMismatchError(
             f"{ref.uri} does not name a table; expected iceberg://catalog/namespace.table."
         )
-    return load_catalog(catalog, **{key: str(value) for key, value in ref.options.items()}), name
+    return load_catalog(catalog, **pyiceberg_options(ref.options)), name
 
 
 def open_iceberg(ref: TableRef) -> Table:
