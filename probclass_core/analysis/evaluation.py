@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,13 +16,13 @@ from probclass_core.analysis.reliability import (
     calibration_errors,
     reliability_table,
 )
+from probclass_core.analysis.row_moments import RowMoments
 from probclass_core.arrow.arrays import (
     MISSING,
     BoolArray,
     FloatArray,
     IntArray,
     class_labels,
-    in_slices,
     label_codes,
 )
 from probclass_core.arrow.display import (
@@ -39,8 +37,6 @@ from probclass_core.arrow.display import (
 from probclass_core.attached import EvaluationMethods
 from probclass_core.errors import DataError, MissingLabelsError, one_of
 from probclass_core.estimation.statistics import MAX_CLASSES
-from probclass_core.execution.engine import Engine
-from probclass_core.io.table import Plan, Unit
 from probclass_core.model.decision import REJECTION_REASONS, DecisionOption, Decisions
 from probclass_core.model.model import Model
 
@@ -270,8 +266,7 @@ class EvaluationSums:
         outcomes: rows by true class and by predicted class, then rejection reason,
             ``(k, k + reasons)``.
         losses: sums of log loss and Brier score, ``(2,)``.
-        spread: of the log losses, and of their differences from that of the prior: number of rows,
-            mean, and sum of squared deviations from it, ``(2, 3)``.
+        spread: moments of the log losses, and of their differences from that of the prior.
         bins: see `reliability.bin_sums`, ``(1 + k, BINS, 3)``.
         null_labels: number of rows without a label.
         unseen_labels: number of rows with a label that is not a class of the model.
@@ -279,7 +274,7 @@ class EvaluationSums:
 
     outcomes: np.ndarray
     losses: FloatArray
-    spread: FloatArray
+    spread: RowMoments
     bins: FloatArray
     null_labels: int
     unseen_labels: int
@@ -294,7 +289,7 @@ class EvaluationSums:
         return EvaluationSums(
             self.outcomes + other.outcomes,
             self.losses + other.losses,
-            _merge_spreads(self.spread, other.spread),
+            self.spread + other.spread,
             self.bins + other.bins,
             self.null_labels + other.null_labels,
             self.unseen_labels + other.unseen_labels,
@@ -338,16 +333,9 @@ class Evaluator:
         self.compiled_rule = model.compile_rule(decision)
         size = len(model.classes)
         outcomes = np.zeros((size, size + len(REJECTION_REASONS)), dtype=np.int64)
-        self.sums = EvaluationSums(
-            outcomes, np.zeros(2), np.zeros((2, 3)), np.zeros((1 + size, BINS, 3)), 0, 0
-        )
-
-    def measure_plan(self, plan: Plan, engine: Engine) -> Iterator[EvaluationSums]:
-        """Measure the batches of a plan on an engine, in order."""
-        if engine.in_process:
-            return engine.map(self.measure, plan.batches(self.model.batch_rows))
-        measure_unit = MeasureUnit(self.model, self.compiled_rule.rule)
-        return chain.from_iterable(engine.map(measure_unit, plan.units))
+        no_rows = RowMoments.of_rows(np.zeros((2, 0)))
+        bins = np.zeros((1 + size, BINS, 3))
+        self.sums = EvaluationSums(outcomes, np.zeros(2), no_rows, bins, 0, 0)
 
     def measure(self, batch: pa.RecordBatch) -> EvaluationSums:
         """The sums of one batch; safe to call from several threads."""
@@ -368,7 +356,7 @@ class Evaluator:
         sums = EvaluationSums(
             outcomes=self._outcomes(truth[known], decisions, known),
             losses=np.array([log_loss.sum(), squared.sum()]),
-            spread=_spread(np.stack([log_loss, gain])),
+            spread=RowMoments.of_rows(np.stack([log_loss, gain])),
             bins=bin_sums(probability, truth[known]),
             null_labels=int(np.count_nonzero(~labeled)),
             unseen_labels=int(np.count_nonzero(labeled)) - len(known),
@@ -422,7 +410,7 @@ class Evaluator:
         cost, baseline_cost = self._costs(confusion)
         log_loss, brier = (float(loss) / rows for loss in self.sums.losses)
         baselines = _prior_metrics(self.model.log_prior, outcomes.sum(axis=1))
-        errors = _standard_errors(self.sums.spread)
+        errors = self.sums.spread.standard_errors
         ece, *class_errors = calibration_errors(self.sums.bins)
         return Evaluation(
             rows=rows,
@@ -483,37 +471,6 @@ class Evaluator:
         )
 
 
-def _spread(values: FloatArray) -> FloatArray:
-    """Number, mean and sum of squared deviations of each row of ``(m, n)`` values: ``(m, 3)``."""
-    count = values.shape[1]
-    with np.errstate(invalid="ignore"):  # an infinite log loss has no spread
-        mean = values.sum(axis=1) / max(count, 1)
-        squares = ((values - mean[:, None]) ** 2).sum(axis=1)
-    return np.stack([np.full(len(values), float(count)), mean, squares], axis=1)
-
-
-def _merge_spreads(left: FloatArray, right: FloatArray) -> FloatArray:
-    """The spread of the values of both, by the update of Chan, Golub and LeVeque (1979)."""
-    if not (left[0, 0] and right[0, 0]):
-        return left if left[0, 0] else right
-    (n, mean, squares), (m, other, others) = left.T, right.T
-    with np.errstate(invalid="ignore"):
-        shift = other - mean
-        total = n + m
-        between = shift**2 * (n * m / total)
-        merged = [total, mean + shift * (m / total), squares + others + between]
-    return np.stack(merged, axis=1)
-
-
-def _standard_errors(spread: FloatArray) -> list[float | None]:
-    """Standard errors of the means; None for one that is unknown."""
-    count, _, squares = spread.T
-    if count[0] < 2.0:
-        return [None] * len(spread)
-    errors = np.sqrt(squares / (count - 1.0) / count)
-    return [float(error) if np.isfinite(error) else None for error in errors]
-
-
 def _prior_metrics(log_prior: FloatArray, support: IntArray) -> dict[str, float]:
     """Metrics of predicting the prior for every row.
 
@@ -532,19 +489,3 @@ def _prior_metrics(log_prior: FloatArray, support: IntArray) -> dict[str, float]
 
 def _mean(total: float, rows: int) -> float | None:
     return float(total) / int(rows) if rows else None
-
-
-@dataclass(frozen=True)
-class MeasureUnit:
-    """The work of an engine in evaluation: measure one unit, batch by batch."""
-
-    model: Model
-    decision: DecisionOption
-
-    @cached_property
-    def _evaluator(self) -> Evaluator:
-        return Evaluator(self.model, self.decision)
-
-    def __call__(self, unit: Unit) -> list[EvaluationSums]:
-        batches = in_slices(unit.read(), self.model.batch_rows)
-        return [self._evaluator.measure(batch) for batch in batches]

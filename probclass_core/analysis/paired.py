@@ -28,6 +28,7 @@ from probclass_core.analysis.evaluation import (
     RowScores,
 )
 from probclass_core.analysis.json_values import json_values
+from probclass_core.analysis.row_moments import RowMoments
 from probclass_core.arrow.arrays import FloatArray, in_slices
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import DataError
@@ -153,65 +154,33 @@ def _metrics(evaluation: Evaluation) -> dict[str, Any]:
     return dict(json_values({metric: getattr(evaluation, metric) for metric in METRICS}))
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Moments of paired scores of rows; those of batches add up.
+def _gain(moments: RowMoments, windows: Sequence[RowMoments] = ()) -> Gain:
+    """The difference of the mean scores, and its standard error by the delta method.
 
     A score is larger if it is better. The four variables of a row are the difference g of the two
     scores, the score h of the champion, and whether the challenger (u) and the champion (w) decided
     the row; a score of an undecided row is 0. So the challenger has the mean score Σ(g + h) / Σu,
     and the champion Σh / Σw.
 
-    Attributes:
-        rows: number of rows.
-        mean: means of g, h, u and w, ``(4,)``.
-        scatter: sums of products of their deviations, ``(4, 4)``.
+    Args:
+        moments: of g, h, u and w.
+        windows: those of the windows that the rows come from.
     """
-
-    rows: int
-    mean: FloatArray
-    scatter: FloatArray
-
-    @classmethod
-    def of_rows(cls, variables: FloatArray) -> Moments:
-        """Moments of g, h, u and w of ``n`` rows, ``(4, n)``."""
-        rows = variables.shape[1]
-        with np.errstate(invalid="ignore"):  # differences of infinite scores are NaN
-            mean = variables.sum(axis=1) / max(rows, 1)
-            deviation = variables - mean[:, None]
-            return cls(rows, mean, deviation @ deviation.T)
-
-    def __add__(self, other: Moments) -> Moments:
-        """Moments of the rows of both, by the update of Chan, Golub and LeVeque (1979)."""
-        if not (self.rows and other.rows):
-            return self if self.rows else other
-        rows = self.rows + other.rows
-        with np.errstate(invalid="ignore"):
-            shift = other.mean - self.mean
-            mean = self.mean + shift * (other.rows / rows)
-            between = np.outer(shift, shift) * (self.rows * (other.rows / rows))
-            return Moments(rows, mean, self.scatter + other.scatter + between)
-
-    def gain(self, windows: Sequence[Moments] = ()) -> Gain:
-        """The difference of the mean scores, and its standard error by the delta method.
-
-        Args:
-            windows: moments of the windows that the rows come from.
-        """
-        g, h, u, w = self.mean.tolist()
-        if not (u and w):
-            return Gain(None, None)
-        slope = np.array([1.0 / u, 1.0 / u - 1.0 / w, -(g + h) / u**2, h / w**2])
-        value = (g + h) / u - h / w if u != w else g / u
-        if self.rows < 2 or not np.isfinite(self.scatter).all():
-            return Gain(None if math.isnan(value) else value, None)
-        variance = float(slope @ self.scatter @ slope) / (self.rows - 1) / self.rows
-        windows = [each for each in windows if each.rows]
-        if len(windows) > 1:
-            sums = np.array([each.rows * (slope @ (each.mean - self.mean)) for each in windows])
-            between = float(sums @ sums) * len(windows) / (len(windows) - 1) / self.rows**2
-            variance = max(variance, between)
-        return Gain(value, math.sqrt(max(variance, 0.0)))
+    g, h, u, w = moments.mean.tolist()
+    if not (u and w):
+        return Gain(None, None)
+    slope = np.array([1.0 / u, 1.0 / u - 1.0 / w, -(g + h) / u**2, h / w**2])
+    value = (g + h) / u - h / w if u != w else g / u
+    rows = moments.rows
+    if rows < 2 or not np.isfinite(moments.scatter).all():
+        return Gain(None if math.isnan(value) else value, None)
+    variance = float(slope @ moments.scatter @ slope) / (rows - 1) / rows
+    windows = [each for each in windows if each.rows]
+    if len(windows) > 1:
+        sums = np.array([each.rows * (slope @ (each.mean - moments.mean)) for each in windows])
+        between = float(sums @ sums) * len(windows) / (len(windows) - 1) / rows**2
+        variance = max(variance, between)
+    return Gain(value, math.sqrt(max(variance, 0.0)))
 
 
 @dataclass(frozen=True)
@@ -226,7 +195,7 @@ class PairedSums:
 
     challenger: EvaluationSums
     champion: EvaluationSums | None
-    moments: Mapping[str, Moments]
+    moments: Mapping[str, RowMoments]
 
     @property
     def rows(self) -> int:
@@ -275,7 +244,7 @@ class PairedEvaluator:
         """The sums of no rows."""
         challenger, champion = self._evaluators
         metrics = METRICS if challenger.compiled_rule.costs is not None else METRICS[:-1]
-        none = Moments.of_rows(np.zeros((4, 0)))
+        none = RowMoments.of_rows(np.zeros((4, 0)))
         moments = {metric: none for metric in metrics if metric != "ece" and champion is not None}
         return PairedSums(challenger.sums, None if champion is None else champion.sums, moments)
 
@@ -328,7 +297,7 @@ class PairedEvaluator:
         self,
         window: Mapping[str, Any] | None,
         sums: PairedSums,
-        windows: Sequence[Mapping[str, Moments]] = (),
+        windows: Sequence[Mapping[str, RowMoments]] = (),
     ) -> PairedEvaluation:
         try:
             challenger = self._evaluation(self.challenger, sums.challenger)
@@ -341,7 +310,7 @@ class PairedEvaluator:
             name = ", ".join(f"{column}={value}" for column, value in window.items())
             raise type(error)(f"window {name}: {error}") from error
         gains = {
-            metric: moments.gain([each[metric] for each in windows])
+            metric: _gain(moments, [each[metric] for each in windows])
             for metric, moments in sums.moments.items()
         }
         gains["ece"] = Gain(champion.ece - challenger.ece, None)
@@ -353,7 +322,7 @@ class PairedEvaluator:
         return evaluator.result()
 
 
-def _moments(challenger: RowScores, champion: RowScores) -> Iterator[tuple[str, Moments]]:
+def _moments(challenger: RowScores, champion: RowScores) -> Iterator[tuple[str, RowMoments]]:
     """Moments of the paired scores of one batch by metric."""
     known = challenger.known & champion.known
     own, other = known[challenger.known], known[champion.known]
@@ -370,9 +339,9 @@ def _moments(challenger: RowScores, champion: RowScores) -> Iterator[tuple[str, 
         yield "cost", _paired(-challenger.cost[own], -champion.cost[other], *decided)
 
 
-def _paired(own: FloatArray, other: FloatArray, u: FloatArray, w: FloatArray) -> Moments:
+def _paired(own: FloatArray, other: FloatArray, u: FloatArray, w: FloatArray) -> RowMoments:
     """Moments of scores of challenger and champion, and of whether each decided the row."""
     h = np.where(w > 0.0, other, 0.0)
     with np.errstate(invalid="ignore"):
         g = np.where(u > 0.0, own, 0.0) - h
-    return Moments.of_rows(np.array([g, h, u, w]))
+    return RowMoments.of_rows(np.array([g, h, u, w]))

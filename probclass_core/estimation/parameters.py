@@ -249,7 +249,7 @@ def check_notes(notes: Any, name: str, allowed: Range) -> None:
     if isinstance(notes, list):
         for value in notes:
             check_notes(value, name, allowed)
-    elif notes is not None and not isinstance(notes, str):
+    elif notes is not None:
         allowed.check(f"note {name!r}", pa.array([float(notes)]))
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from probclass_core.analysis.distributions.health import Health
 from probclass_core.analysis.distributions.sums import HealthMeter
-from probclass_core.analysis.evaluation import Evaluation, Evaluator
+from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.analysis.paired import PairedEvaluator
 from probclass_core.arguments import checks_arguments
 from probclass_core.errors import DataError
 from probclass_core.execution.engine import EngineOption
@@ -57,15 +58,16 @@ def evaluate(
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
-    evaluator = Evaluator(model, decision)
+    evaluator = PairedEvaluator(model, None, decision)
     selection = Selection(open_table(source), partition, where)
     plan = selection.plan((model.spec.label,), model.spec.features, missing_columns)
     counter = RowCounter(progress, plan.rows)
     with open_engine(engine, workers) as opened:
+        sums = evaluator.no_rows
         for measured in evaluator.measure_plan(plan, opened):
             counter.add(measured.rows)
-            evaluator.add(measured)
-    return evaluator.result()
+            sums += measured
+    return evaluator.result([(None, sums)]).challenger
 
 
 @checks_arguments

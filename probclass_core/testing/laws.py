@@ -605,43 +605,12 @@ def _check_same_id(trial: Trial, expected: Model, actual: Model) -> None:
     check(expected.id == actual.id, *shown)
 
 
-LAWS: Sequence[Law] = (
-    summarizing_the_whole_is_merging_its_parts,
-    merging_is_associative,
-    merging_is_commutative,
-    merging_with_no_rows_changes_nothing,
-    inputs_are_not_modified,
-    finalize_is_deterministic,
-    fit_is_deterministic,
-    workers_do_not_matter,
-    weights_count_rows,
-    row_order_does_not_matter,
-    batch_size_does_not_matter,
-    types_do_not_matter,
-    nan_is_null,
-    a_row_without_features_changes_no_parameter,
-    statistics_survive_storage,
-    statistics_do_not_grow,
-    passes_do_not_depend_on_parts,
-    a_database_computes_the_same_statistics,
-    evidence_is_finite,
-    evidence_adds_up_over_classes,
-    unknown_options_are_refused,
-    likelihoods_are_numbers,
-    densities_integrate_to_1,
-    masses_sum_to_1,
-    a_row_without_features_has_log_likelihood_0,
-    a_null_is_marginalized,
-    log_likelihoods_sum_over_features,
-    parameters_survive_storage,
-    columns_follow_the_classes,
-    items_sum_to_the_log_likelihood,
-    leaving_out_no_weight_changes_nothing,
-    marginals_are_those_of_the_log_likelihood,
-    a_linear_form_gives_the_differences,
-    sql_says_what_the_log_likelihood_says,
-)
-"""All laws, in the order in which they are tried."""
+LAWS: Sequence[Law] = [
+    each
+    for each in list(globals().values())
+    if hasattr(each, "__wrapped__") and each.__module__ == __name__
+]
+"""All laws, in the order in which they are defined and tried."""
 
 LAWS_OF_EVIDENCE = (evidence_is_finite, evidence_adds_up_over_classes)
 """Laws that are tried under a declared prior."""

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import probclass_core as pc
-from probclass_core.analysis.paired import Moments, PairedEvaluation
+from probclass_core.analysis.paired import PairedEvaluation
+from probclass_core.analysis.row_moments import RowMoments
 from probclass_core.errors import DataError, SpecError, TableError
 from probclass_core.operation.promotion import evaluate_paired
 
@@ -174,8 +175,8 @@ numbers = st.floats(-1e3, 1e3, allow_subnormal=False)
 def test_moments_of_parts_are_those_of_the_whole(parts: Any, data: Any) -> None:
     values = np.array(parts, dtype=float).T + np.array([[1e6], [0], [0], [0]])
     cut = data.draw(st.integers(0, values.shape[1]))
-    whole = Moments.of_rows(values)
-    halves = [Moments.of_rows(values[:, :cut]), Moments.of_rows(values[:, cut:])]
+    whole = RowMoments.of_rows(values)
+    halves = [RowMoments.of_rows(values[:, :cut]), RowMoments.of_rows(values[:, cut:])]
     for merged in (halves[0] + halves[1], halves[1] + halves[0]):
         assert merged.rows == whole.rows
         assert merged.mean == pytest.approx(whole.mean, rel=1e-12, abs=1e-9)

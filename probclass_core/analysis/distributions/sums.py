@@ -91,7 +91,7 @@ class Sample:
         stride: s.
         bins: bin of each column, ``(d, m)`` uint8.
         log_density: log p(x) in nats, ``(m,)``.
-        log_probability: log P(c | x), ``(m, k)``.
+        log_probability: log P(c | x), ``(k, m)``.
         choice: position of the chosen class, `MISSING` for a rejected row, ``(m,)``.
     """
 
@@ -107,13 +107,12 @@ class Sample:
         if step == 1:
             return self
         # A copy, because a view would keep the rows that are left out in memory.
-        return Sample(
-            stride,
-            self.bins[:, ::step].copy(),
-            self.log_density[::step].copy(),
-            self.log_probability[::step].copy(),
-            self.choice[::step].copy(),
-        )
+        return Sample(stride, *(each[..., ::step].copy() for each in self.arrays))
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """All fields by row, the last axis being the rows."""
+        return self.bins, self.log_density, self.log_probability, self.choice
 
 
 @dataclass(frozen=True)
@@ -145,17 +144,8 @@ class HealthSums:
 
     def __add__(self, other: HealthSums) -> HealthSums:
         """The sums over the rows of both, those of ``self`` first."""
-        return HealthSums(
-            self.rows + other.rows,
-            self.columns + other.columns,
-            self.predicted + other.predicted,
-            self.probability + other.probability,
-            self.right + other.right,
-            self.entropy + other.entropy,
-            self.rare + other.rare,
-            self.impossible + other.impossible,
-            _thinned((*self.samples, *other.samples), len(self.predicted)),
-        )
+        sums = {name: value + getattr(other, name) for name, value in vars(self).items()}
+        return HealthSums(**{**sums, "samples": _thinned(sums["samples"], len(self.predicted))})
 
 
 class HealthMeter:
@@ -237,7 +227,7 @@ class HealthMeter:
                     stride,
                     bins,
                     density[::stride].copy(),
-                    posterior.log_probability[::stride].copy(),
+                    posterior.log_probability[::stride].T.copy(),
                     choice[::stride].copy(),
                 ),
             ),
@@ -370,7 +360,8 @@ class HealthMeter:
         if reason is not None:
             return _unknown(reason, **accuracy), _unknown(reason, **log_loss), None
         used = used_rows(len(sample.choice), size)
-        probability, choice = np.exp(sample.log_probability[used]), sample.choice[used]
+        log_probability = np.ascontiguousarray(sample.log_probability[:, used].T)
+        probability, choice = np.exp(log_probability), sample.choice[used]
         estimate = estimate_shares(probability, self.prior)
         reason = self._other_than_shares(estimate.shares, probability.mean(axis=0))
         if reason is not None:
@@ -463,14 +454,9 @@ def _thinned(samples: tuple[Sample, ...], classes: int) -> tuple[Sample, ...]:
 
 
 def _concatenated(samples: Sequence[Sample]) -> Sample:
-    return Sample(
-        max(sample.stride for sample in samples),
-        np.concatenate([sample.bins for sample in samples], axis=1),
-        *(
-            np.concatenate([getattr(sample, name) for sample in samples])
-            for name in ("log_density", "log_probability", "choice")
-        ),
-    )
+    arrays = zip(*(sample.arrays for sample in samples), strict=True)
+    stride = max(sample.stride for sample in samples)
+    return Sample(stride, *(np.concatenate(each, axis=-1) for each in arrays))
 
 
 def _with_fewer_bins(columns: dict[str, ColumnHealth]) -> dict[str, ColumnHealth]:

@@ -473,7 +473,13 @@ class Counted(Estimator):
         parse_cuts(OptionPath(self.name, "note 'cuts'", self.inputs.names), notes["cuts"])
         if notes["given"] not in ([], self.given.names):
             raise StoreError(f"the columns that its notes say are given are {notes['given']}.")
-        self._check_lists(notes)
+        given = len(notes["given"])
+        for name in [*self.features.names, *notes["given"]]:
+            pa.array(notes["values"][name], pa.string())  # refuses what is not text
+        for name in self.features.names:
+            sizes = (given, given + 1) if notes["values"][name] else (0,)
+            if len(found := notes["strengths"][name]) not in sizes:
+                raise StoreError(f"the strengths of column {name!r} in its notes are {found!r}.")
         keys = self._keys(notes["given"])
         check_parameters(
             parameters,
@@ -494,29 +500,6 @@ class Counted(Estimator):
                 bounds = np.stack([rows["lower"].to_numpy(), rows["upper"].to_numpy()])
                 if not np.array_equal(bounds, encoder.bounds[:, bins], equal_nan=True):
                     raise StoreError(f"the bins of column {name!r} are not those of its cuts.")
-
-    def _check_lists(self, notes: Mapping[str, Any]) -> None:
-        """Refuse notes whose values are no texts, or that have another number of strengths.
-
-        Raises:
-            StoreError: naming the column.
-        """
-        given = len(notes["given"])
-        for name in [*self.features.names, *notes["given"]]:
-            values = notes["values"].get(name)
-            if not isinstance(values, list) or not all(
-                value is None or isinstance(value, str) for value in values
-            ):
-                raise StoreError(f"the values of column {name!r} in its notes are {values!r}.")
-        for name in self.features.names:
-            found = notes["strengths"].get(name)
-            sizes = (given, given + 1) if notes["values"][name] else (0,)
-            if (
-                not isinstance(found, list)
-                or len(found) not in sizes
-                or not all(isinstance(each, (int, float)) for each in found)
-            ):
-                raise StoreError(f"the strengths of column {name!r} in its notes are {found!r}.")
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CountedLikelihood:
         return CountedLikelihood(parameters, classes, self.options)

@@ -70,18 +70,44 @@ def _parse_pseudo_count(path: OptionPath, given: Any) -> dict[str, PseudoCount]:
     return counts
 
 
-def _missing(doc: str) -> Any:
-    return choice("marginalize", ("marginalize", "level"), doc=doc)
-
-
-def _domain(doc: str) -> Any:
-    expected = "a table of lists of values, by column"
-    return option({}, _parse_domain, expected=expected, doc=doc)
-
-
-def _cuts(doc: str) -> Any:
-    expected = "a table of lists of ascending numbers, by column"
-    return option({}, parse_cuts, expected=expected, doc=doc)
+_MISSING = choice(
+    "marginalize",
+    ("marginalize", "level"),
+    doc="A null: 'marginalize' leaves a column out of the row; of given columns, the first that is "
+    "null and those after it. 'level' makes null a value of its own, the last bin of numbers. If "
+    "no training row has a null, 'level' scores it as the option unseen says.",
+)
+_DOMAIN = option(
+    {},
+    _parse_domain,
+    expected="a table of lists of values, by column",
+    doc="The values that a column of categories can take; by default those that pseudo_count "
+    "names, or else those that training saw in any class. Given columns have none.",
+)
+_UNSEEN = choice(
+    "pseudo_count",
+    ("pseudo_count", "ignore", "error"),
+    doc="A value outside the domain: 'pseudo_count' scores it as one that the class never showed, "
+    "with the column's α or the least of its values', 'ignore' as missing, 'error' refuses. In "
+    "training, a value outside a declared domain is an error unless 'ignore'. An unseen value of a "
+    "given column is not an error: the estimate is that given one column fewer.",
+)
+_CUTS = option(
+    {},
+    parse_cuts,
+    expected="a table of lists of ascending numbers, by column",
+    doc="Cut points of columns of numbers, given ones included, which are then not computed from "
+    "the rows: a value below the first cut is in the first bin, a value at a cut or above it in "
+    "the next.",
+)
+_CELLS = whole(
+    4096,
+    at_least=FEWEST_CELLS,
+    doc="Largest number of distinct values of a column that are counted as they are, to cut it; "
+    "more are counted on the finest grid of a power of two with at most as many occupied cells, "
+    "and so are integers beyond 2⁵³ that float64 cannot represent.",
+)
+_SHARED_STRENGTH = shared_strength_option()
 
 
 class CountedOptions(EstimatorOptions):
@@ -156,17 +182,8 @@ class CategoricalOptions(CountedOptions):
         doc="α, added to the count of every cell. categorical_joint multiplies the α of a cell's "
         "values if they are given by column (1 for a column not in the table).",
     )
-    domain: dict[str, list[str]] = _domain(
-        "The values that a column can take; by default those that pseudo_count names, or else "
-        "those that training saw in any class."
-    )
-    unseen: str = choice(
-        "pseudo_count",
-        ("pseudo_count", "ignore", "error"),
-        doc="A value outside the domain: 'pseudo_count' scores it as a cell that the class never "
-        "showed, with the column's α or the least of its values', 'ignore' as missing, 'error' "
-        "refuses. In training, a value outside a declared domain is an error unless 'ignore'.",
-    )
+    domain: dict[str, list[str]] = _DOMAIN
+    unseen: str = _UNSEEN
     smooth: str = choice(
         "all",
         ("all", "zeros"),
@@ -217,12 +234,8 @@ class CategoricalOptions(CountedOptions):
 class IndependentOptions(CategoricalOptions):
     """Options of `Categorical`."""
 
-    missing: str = _missing(
-        "A null: 'marginalize' leaves the feature of the row out; 'level' makes null a value "
-        "of its own, with the column's pseudo_count, or the least of its values'. If no training "
-        "row has a null, 'level' scores it as the option unseen says."
-    )
-    shared_strength: float | str | None = shared_strength_option()
+    missing: str = _MISSING
+    shared_strength: float | str | None = _SHARED_STRENGTH
 
     def check_prior(self) -> None:
         super().check_prior()
@@ -249,22 +262,10 @@ class DiscretizedOptions(CountedOptions):
         "which may be one.",
     )
     pseudo_count: float = number(1.0, doc="α of every bin.")
-    cells: int = whole(
-        4096,
-        at_least=FEWEST_CELLS,
-        doc="Largest number of distinct values of a feature that are counted as they are; more "
-        "are counted on the finest grid of a power of two with at most as many occupied cells, "
-        "and so are integers beyond 2⁵³ that float64 cannot represent.",
-    )
-    cuts: dict[str, list[float]] = _cuts(
-        "Cut points of columns, which are then not computed from the data: a value below "
-        "the first cut is in the first bin, a value at a cut or above it in the next."
-    )
-    missing: str = _missing(
-        "A null: 'marginalize' leaves the feature of the row out; 'level' makes null a bin "
-        "of its own, the last."
-    )
-    shared_strength: float | str | None = shared_strength_option()
+    cells: int = _CELLS
+    cuts: dict[str, list[float]] = _CUTS
+    missing: str = _MISSING
+    shared_strength: float | str | None = _SHARED_STRENGTH
 
 
 class ConditionalOptions(CountedOptions):
@@ -288,29 +289,9 @@ class ConditionalOptions(CountedOptions):
     pseudo_count: float = number(
         1.0, doc="α of every value, in the estimate that uses no given column."
     )
-    shared_strength: float | str | None = shared_strength_option()
-    cuts: dict[str, list[float]] = _cuts(
-        "Cut points of columns of numbers, given ones included. The others are cut by the "
-        "classes, as discretized does by default, in a first pass over the rows."
-    )
-    domain: dict[str, list[str]] = _domain(
-        "The values that a column of categories can take; by default those that training saw. "
-        "Given columns have none: their unseen values back off."
-    )
-    unseen: str = choice(
-        "pseudo_count",
-        ("pseudo_count", "ignore", "error"),
-        doc="A value of a column outside its domain: 'pseudo_count' scores it as a value that no "
-        "class showed, 'ignore' as missing, 'error' refuses. An unseen value of a given column "
-        "is not an error: the estimate is that given one column fewer.",
-    )
-    missing: str = _missing(
-        "A null: 'marginalize' leaves a column out of the row; of given columns, it leaves out "
-        "the first that is null and those after it. 'level' makes null a value of its own."
-    )
-    cells: int = whole(
-        4096,
-        at_least=FEWEST_CELLS,
-        doc="Largest number of distinct values that are counted to cut a column of numbers; more "
-        "are counted on a grid.",
-    )
+    shared_strength: float | str | None = _SHARED_STRENGTH
+    cuts: dict[str, list[float]] = _CUTS
+    domain: dict[str, list[str]] = _DOMAIN
+    unseen: str = _UNSEEN
+    missing: str = _MISSING
+    cells: int = _CELLS
