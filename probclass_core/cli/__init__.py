@@ -1,18 +1,12 @@
-"""The command line: each command calls one public function.
+"""The command line: each command parses its options, calls one function, and shows the result.
 
 In reading order:
 
 - `app`: the list of commands; a failure is one line on stderr, with exit code 2. (Without the extra
   ``cli`` the exit code is 1.)
-- `options`: options that several commands take, alone and in groups.
-- `parsing`: text such as ``month >= 2013-01`` to the values that the library takes.
-- `output`: tables, JSON, warnings and errors.
-- `layout`: tables and text in the width of a terminal.
-- `verbosity`: warnings, progress and the log of a command; `project`: the file probclass.toml.
-- `command`: what every command has in addition to its own options.
 - `commands`: one module per group of commands:
     - `train_and_score`: fit, calibrate, score.
-    - `analysis`: evaluate, health, explain, importance, compare, drift.
+    - `analysis`: evaluate, health, explain, importance, compare, drift, report.
     - `models`: models ls, history, delete, prune; inspect; `promotions`: promote, rollback.
     - `sql`: sql, the query that scores a table in a database.
     - `cache`: cache ls, cache gc.
@@ -20,8 +14,14 @@ In reading order:
     - `plots`: plot, with one command per plot.
     - `estimators`: estimators; `plugin`: plugin new, a project for an estimator of your own.
     - `demo`: train and score the bundled data.
+- `options`: options that several commands take, alone and in groups.
+- `parsing`: text such as ``month >= 2013-01`` to the values that the library takes.
+- `settings`: from the parameters of a function, and its docstring, to options and their help.
+- `command`: from a function to a command; `project`: the file probclass.toml.
+- `output`: tables, JSON, warnings and errors; `layout`: tables in the width of a terminal.
+- `messages`: warnings, progress and the log of a command.
 
-Importing any of these is cheap: a command imports what it needs when it runs.
+A module of commands is imported when one of them is asked for.
 """
 
 import importlib.util

@@ -10,24 +10,57 @@ from typing import Annotated, Any
 import typer
 
 import probclass_core
-from probclass_core.cli.command import Group, complete_commands
-from probclass_core.cli.commands import (
-    analysis,
-    cache,
-    demo,
-    estimators,
-    models,
-    plots,
-    plugin,
-    promotions,
-    sql,
-    tables,
-    train_and_score,
-)
-from probclass_core.cli.options import with_groups
+from probclass_core.cli.command import Commands, Group, Tree
+from probclass_core.cli.messages import Messages, collected_messages
 from probclass_core.cli.output import show_message
-from probclass_core.cli.verbosity import Messages, collected_messages
 from probclass_core.errors import ProbClassError
+
+COMMANDS: Tree = {
+    "fit": "train_and_score",
+    "score": "train_and_score",
+    "evaluate": "analysis",
+    "health": "analysis",
+    "calibrate": "train_and_score",
+    "explain": "analysis",
+    "importance": "analysis",
+    "compare": "analysis",
+    "drift": "analysis",
+    "inspect": "models",
+    "report": "analysis",
+    "sql": "sql",
+    "promote": "promotions",
+    "rollback": "promotions",
+    "estimators": "estimators",
+    "demo": "demo",
+    "models": {
+        "": "List the models of a store and their versions; their promotions; delete versions.",
+        "ls": "models",
+        "history": "models",
+        "delete": "models",
+        "prune": "models",
+    },
+    "plugin": {"": "Create your own estimator.", "new": "plugin"},
+    "plot": {
+        "": "Plot a model, its evaluation or a scored table.",
+        "contours": "plots",
+        "effect": "plots",
+        "weights": "plots",
+        "importance": "plots",
+        "waterfall": "plots",
+        "reliability": "plots",
+        "confusion": "plots",
+        "posterior-over-time": "plots",
+    },
+    "table": {
+        "": "Inspect tables, and remove leftovers of killed writers.",
+        "inspect": "tables",
+        "labels": "tables",
+        "clean": "tables",
+        "formats": "tables",
+    },
+    "cache": {"": "List and remove cached statistics.", "ls": "cache", "gc": "cache"},
+}
+"""Where the function of each command is; of a group, its help and its commands."""
 
 # Typer's releases export different usage errors from different modules; this is their base class.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -48,6 +81,10 @@ _ELSEWHERE = {
 
 class OneLineErrors(Group):
     """A group of commands that reports each failure as one line on stderr, with exit code 2."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = Commands(COMMANDS)  # type: ignore[assignment]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command of the first word; for words of other tools, say which one it is here."""
@@ -113,34 +150,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # joins the lines of a docstring into paragraphs
     pretty_exceptions_enable=False,
 )
-for command in (
-    train_and_score.fit,
-    train_and_score.score,
-    analysis.evaluate,
-    analysis.health,
-    train_and_score.calibrate,
-    analysis.explain,
-    analysis.importance,
-    analysis.compare,
-    analysis.drift,
-    models.inspect,
-    analysis.report,
-    sql.sql,
-    promotions.promote,
-    promotions.rollback,
-    estimators.estimators,
-    demo.demo,
-):
-    app.command()(with_groups(command))
-for name, group in {
-    "models": models.models,
-    "plugin": plugin.plugin,
-    "plot": plots.plot,
-    "table": tables.table,
-    "cache": cache.cache,
-}.items():
-    app.add_typer(group, name=name)
-complete_commands(app)
 
 
 def _show_version(value: bool) -> None:

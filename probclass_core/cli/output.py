@@ -14,6 +14,7 @@ import typer
 
 from probclass_core.arrow.display import cell_text
 from probclass_core.cli.layout import Column, Line, fits, reflow, table_lines, wrap
+from probclass_core.cli.messages import prints_json
 from probclass_core.errors import hide_credentials
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _LONGEST_LINE = 100
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
 
-Part = str | Callable[[int], "Text"]
+Part = str | Callable[[int], "Text | str"]
 """A part of a report: text as it is, or a function from the width of the terminal to text."""
 
 
@@ -41,10 +42,19 @@ def show_json(values: Any) -> None:
     typer.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str))
 
 
-def show(*parts: Part) -> None:
-    """Print the parts of a report with a blank line between them; text is not parsed as markup."""
+def show(document: Any, *parts: Part | None) -> None:
+    """Print the result of a command: as JSON if asked for, else as parts of a report.
+
+    Args:
+        document: plain values, or a function that returns them.
+        parts: what to print with a blank line between; text is not parsed as markup,
+            and None is left out.
+    """
+    if prints_json():
+        show_json(document() if callable(document) else document)
+        return
     console = _console(stderr=False)
-    for number, part in enumerate(parts):
+    for number, part in enumerate(part for part in parts if part is not None):
         if number:
             console.print()
         text = part if isinstance(part, str) else part(console.width)
@@ -150,7 +160,7 @@ def show_message(kind: str, message: str, *, as_json: bool = False, **details: s
 def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
-    console = Console(stderr=stderr, highlight=False)
+    console = Console(stderr=stderr, highlight=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 1_000  # lines in a file or a pipe need not wrap
     return console

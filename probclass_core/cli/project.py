@@ -10,14 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import UnionType
 from typing import Any, get_args, get_origin
 
-from typer.models import OptionInfo
-
-from probclass_core.cli.options import parameters_of
+from probclass_core.cli.settings import Setting
 from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.spec.files import read_values
 
@@ -47,64 +43,34 @@ SHARED = (
 _PATHS = ("store", "source", "sink", "spec", "cache_store", "costs", "data", "out", "watch")
 """Keys whose values may be paths."""
 
-_AUTO = ("label", "exclude", "weight", "effort", "max_classes")
+_DERIVED = ("label", "exclude", "weight", "effort", "max_classes")
 """Keys from which a spec is derived if no spec file is given."""
-
-_KEYS = {"ref": "model", "json": "", "verbose": "", "quiet": ""}
-"""Keys with other names than their options; an empty one cannot be set in the file."""
 
 _EXPECTED = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
     str: "text",
+    Path: "text",
     list: "text or a list of texts",
 }
 
 log = logging.getLogger("probclass_core.cli")
 
 
-@dataclass(frozen=True)
-class Key:
-    """What a key of the file sets.
-
-    Attributes:
-        parameter: name of the parameter of the command.
-        kind: type of its value: bool, int, float, str or list.
-        items: type of the items of a list.
-    """
-
-    parameter: str
-    kind: type
-    items: type = str
-
-
-Commands = Mapping[tuple[str, ...], Mapping[str, Key]]
-"""The keys of each command by its words, such as ``("plot", "contours")``."""
-
-
-def keys_of(command: Callable[..., Any]) -> dict[str, Key]:
-    """The keys that set the options and arguments of a command."""
-    keys = {}
-    for name, parameter in parameters_of(command).items():
-        annotation, *others = get_args(parameter.annotation)
-        option = next((value for value in others if isinstance(value, OptionInfo)), None)
-        long = [text for text in (option.param_decls or () if option else ()) if text[:2] == "--"]
-        key = long[0][2:].replace("-", "_") if long else name
-        if key := _KEYS.get(key, key):
-            keys[key] = Key(name, *_kind(annotation))
-    return keys
+Commands = Mapping[tuple[str, ...], Mapping[str, Setting]]
+"""The settings of each command by its words, such as ``("plot", "contours")``, and their keys."""
 
 
 def defaults(
-    command: tuple[str, ...], arguments: Sequence[str], commands: Commands
+    command: tuple[str, ...], arguments: Sequence[str], settings: Callable[[], Commands]
 ) -> dict[str, Any]:
     """Values of the project file for the parameters of a command; empty without a project file.
 
     Args:
         command: words of the command.
         arguments: what was given on the command line, which the values must not contradict.
-        commands: keys of all commands, for the whole file is checked.
+        settings: gives those of all commands, for the whole file is checked.
 
     Raises:
         SpecError: if the file cannot be read, or contains an unknown key or a value of another
@@ -113,20 +79,20 @@ def defaults(
     path = next(_candidates(), None)
     if path is None:
         return {}
-    document = _read(path)
-    values = _values(document, path, commands)
+    commands = settings()
+    values = _values(read_values(path, "the project"), path, commands)
     keys = commands[command]
     own = values.get(command, {})
     shared = {key: value for key, value in values[()].items() if key in keys}
     chosen = {**shared, **_from_model(command, values[()].get("model", "")), **own}
-    if {"spec", "auto"} <= keys.keys():
+    if {"spec", "label"} <= keys.keys():
         chosen = _one_spec(chosen, arguments)
     if "if_better" in keys and not ("--if-better" in arguments or chosen.get("if_better")):
         # A promotion without comparing compares no rows.
         chosen = {key: value for key, value in chosen.items() if key not in ("partition", "where")}
     chosen = {key: value for key, value in chosen.items() if value is not None}
     log.info("options from %s: %s", path, ", ".join(chosen) or "none")
-    return {keys[key].parameter: value for key, value in chosen.items()}
+    return {keys[key].parameter.name: value for key, value in chosen.items()}
 
 
 def _candidates() -> Iterator[Path]:
@@ -135,11 +101,6 @@ def _candidates() -> Iterator[Path]:
         if (parent / FILE).is_file():
             # Relative to the working directory if that is the folder, as a user would type it.
             yield Path(FILE) if parent == folder else parent / FILE
-
-
-def _read(path: Path) -> dict[str, Any]:
-    values: dict[str, Any] = read_values(path, "the project")
-    return values
 
 
 def _values(
@@ -196,23 +157,24 @@ def _command_tables(
         yield (name, command), value
 
 
-def _checked(path: Path, where: str, name: str, value: Any, known: Mapping[str, Key]) -> Any:
+def _checked(path: Path, where: str, name: str, value: Any, known: Mapping[str, Setting]) -> Any:
     """The value of a key as the command line takes it."""
     if name not in known:
         raise SpecError(_unknown(path, where, name, known))
-    kind, items = known[name].kind, value if isinstance(value, list) else [value]
-    wanted = known[name].items if kind is list else kind
-    if not all(_is(item, wanted) for item in (items if kind is list else [value])):
+    (kind, *items) = get_origin(known[name].kind) or known[name].kind, *get_args(known[name].kind)
+    several = value if isinstance(value, list) and items else [value]
+    if not all(_is(item, *(items or [kind])) for item in several):
         raise SpecError(f"{path}: {where}{name} must be {_EXPECTED[kind]}, got {value!r}.")
     if name in _PATHS:
         return _located(value, path)
-    return items if kind is list else value
+    return several if items else value
 
 
 def _is(value: object, kind: type) -> bool:
     if isinstance(value, bool):
         return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
+    kinds: Any = {float: (int, float), Path: str}.get(kind, kind)
+    return isinstance(value, kinds)
 
 
 def _located(value: str, path: Path) -> str:
@@ -245,16 +207,6 @@ def _from_model(command: tuple[str, ...], model: str) -> dict[str, Any]:
 def _one_spec(values: dict[str, Any], arguments: Sequence[str]) -> dict[str, Any]:
     """Either the file of a spec or what derives one, as the command line or the file says."""
     given = {argument.partition("=")[0] for argument in arguments}
-    if "--spec" in given or ("--auto" not in given and "spec" in values):
-        return {key: value for key, value in values.items() if key not in (*_AUTO, "auto")}
-    auto = "--auto" in given or "label" in values
-    return {**{key: value for key, value in values.items() if key != "spec"}, "auto": auto}
-
-
-def _kind(annotation: Any) -> tuple[type, type]:
-    """The type of the values of a parameter, and of their items if they are lists."""
-    if get_origin(annotation) is UnionType:
-        annotation = next(part for part in get_args(annotation) if part is not type(None))
-    if get_origin(annotation) is list:
-        return list, _kind(get_args(annotation)[0])[0]
-    return (str if annotation is Path else annotation), str
+    derived = "--label" in given or ("--spec" not in given and "spec" not in values)
+    left_out = ("spec",) if derived else _DERIVED
+    return {key: value for key, value in values.items() if key not in left_out}

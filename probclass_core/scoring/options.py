@@ -31,8 +31,8 @@ class ScoringOptions:
     Attributes:
         columns: passthrough column of the scored table, or several; by default all except an
             index without a name that pandas wrote.
-        posterior: ``"columns"`` for one column per class, ``"list"`` for one list column; see
-            `BatchScorer`.
+        posterior: ``"columns"`` for one column per class, ``"list"`` for one list column, in
+            class order.
         decision: decision rule, or what `DecisionRule.parse` reads as one.
         prior: shares of the classes to have the posteriors under, instead of those of the training:
             a table ``{class: share}``, or ``"estimated"`` to estimate those of each partition by

@@ -28,9 +28,9 @@ class Partitions:
             partitions, such as ``[{"month": "2014-01"}]``.
         first: first partition in the order of their values.
         last: last partition in this order, which is included.
-        catch_up: with a list of one partition, number of partitions before it that are scored as
-            well if they are missing in the sink, such as those of runs that failed. Partitions
-            before the first one of the sink are not missing.
+        catch_up: number of partitions before the given one that are scored as well if they are
+            missing in the sink, such as those of runs that failed; needs a list of one partition.
+            Partitions before the first one of the sink are not missing.
         scored_by: versions of models, as content ids or ``name@id``; only partitions that one of
             them scored, such as those of a version that was rolled back.
         limit: largest number of partitions to score now.

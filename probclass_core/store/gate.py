@@ -32,8 +32,8 @@ class Gate(ShortRepr):
         metric: ``"log_loss"``, ``"brier"``, ``"ece"`` or ``"cost"``, of which less is better, or
             ``"accuracy"``.
         margin: least improvement, in the unit of the metric.
-        min_z: least improvement in its standard errors, see `PairedEvaluation`; 1 by default. The
-            calibration error, ``"ece"``, has no standard error: its default is 0.
+        min_z: least improvement in its standard errors; 1 by default. The calibration error,
+            ``"ece"``, has no standard error: its default is 0.
         floor: what the challenger must reach whether or not there is a champion. ``"prior"``: log
             loss and metric at least as good as those of the class prior on the same rows. A mapping
             from metrics to ``"prior"`` or a number, such as ``{"accuracy": "prior", "log_loss":

@@ -34,7 +34,7 @@ def test_fit_caches_statistics_and_reports_how_many_it_reused(probclass: Any, la
     assert elsewhere["cache"] == {"units": 4, "reused": 0}
     assert len(StatisticsCache("elsewhere").entries()) == 4
     # The pass that derives a spec has statistics of its own.
-    probclass.ok("fit lake --auto --label air --name air --cache-store derived")
+    probclass.ok("fit lake --label air --name air --cache-store derived")
     assert len(StatisticsCache("derived").entries()) == 8
 
 

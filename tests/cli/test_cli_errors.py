@@ -35,21 +35,20 @@ def trained(probclass: Any, lake: Path) -> Path:
     return lake
 
 
-AUTO = "fit lake --auto --label air --name air"
+AUTO = "fit lake --label air --name air"
 SPEC = "fit lake --spec spec.json --name air"
 INVALID: list[tuple[str, list[str]]] = [
     ("fitt", ["'fitt'", "Did you mean 'fit'?"]),
     ("fit", ["SOURCE", "See 'probclass fit --help'."]),
-    ("fit lake --name air", ["--spec FILE or --auto"]),
-    (f"{AUTO} --spec a.toml", ["--spec FILE or --auto"]),
-    ("fit lake --auto --name air", ["--auto needs --label"]),
-    ("fit lake --auto --label air", ["--store", "PROBCLASS_STORE", "--name"]),
-    (f"{SPEC} --label air", ["--label needs --auto"]),
-    (f"{SPEC} --effort best", ["--effort needs --auto"]),
+    ("fit lake --name air", ["--spec FILE", "--label COLUMN"]),
+    (f"{AUTO} --spec a.toml", ["--label derives a spec", "set it in the file"]),
+    ("fit lake --label air", ["--store", "PROBCLASS_STORE", "--name"]),
+    (f"{SPEC} --label air", ["--label derives a spec"]),
+    (f"{SPEC} --effort best", ["--effort derives a spec"]),
     (f"{AUTO} --effort bst", ["effort must be one of 'best', 'default', 'fast'", "mean 'best'?"]),
-    ("fit lake --auto --label air --name ../air", ["'../air' cannot name a model"]),
+    ("fit lake --label air --name ../air", ["'../air' cannot name a model"]),
     (f"{AUTO} --alias 'a b'", ["'a b' cannot be an alias"]),
-    ("fit nowhere --auto --label air --name air", ["nowhere does not exist"]),
+    ("fit nowhere --label air --name air", ["nowhere does not exist"]),
     ("fit lake --spec a.toml --name air", ["a.toml", "No such file"]),
     ("fit lake --spec misspelt.json --name air", ["'gausian_full'", "mean 'gaussian_full'?"]),
     ("fit lake --spec misspelt.json --dry-run", ["'gausian_full'", "mean 'gaussian_full'?"]),

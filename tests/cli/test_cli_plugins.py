@@ -78,7 +78,7 @@ def test_check_shows_the_traceback_of_a_broken_plugin(probclass: Any, site: Path
     assert probclass.error("estimators").startswith(f"error: {message}")
     probclass.table("rows.parquet", {"x": [1.0, 2.0, 4.0, 5.0], "y": [*"aabb"]})
     manager._installed.cache_clear()  # a process warns once
-    fitted = probclass("fit rows.parquet --auto --label y --name m --json")
+    fitted = probclass("fit rows.parquet --label y --name m --json")
     assert json.loads(fitted.out)["rows"] == 4
     assert json.loads(fitted.err)["warning"].startswith(message)
     assert fitted.err.count("\n") == 1

@@ -36,7 +36,7 @@ def test_a_pipe_gets_no_colors_and_a_failure_is_one_line_on_stderr(tmp_path: Pat
     code, out, err = run([*PROBCLASS, "estimators"])
     assert (code, err) == (0, "")
     assert "\x1b" not in out
-    fit = ["fit", "nowhere", "--auto", "--label", "air", "--name", "air", "--store", str(tmp_path)]
+    fit = ["fit", "nowhere", "--label", "air", "--name", "air", "--store", str(tmp_path)]
     assert run([*PROBCLASS, *fit]) == (2, "", "error: nowhere does not exist.\n")
 
 
@@ -45,7 +45,7 @@ def test_a_terminal_shows_progress_and_then_only_the_result(
 ) -> None:
     source = tmp_path / "penguins.parquet"
     pq.write_table(penguins, source)
-    fast = ["--auto", "--effort", "fast", "--label", "species", "--name", "birds"]
+    fast = ["--effort", "fast", "--label", "species", "--name", "birds"]
     reader, writer = pty.openpty()
     process = subprocess.Popen(
         [*PROBCLASS, "fit", str(source), *fast, "--store", str(tmp_path / "models")],

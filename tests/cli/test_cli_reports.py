@@ -38,7 +38,7 @@ def test_fit_reports_the_saved_model_and_the_rows_left_out(
     labels[:4] = [None] * 4
     labeled = penguins.set_column(0, "species", pa.array(labels))
     source = probclass.table("penguins.parquet", labeled)
-    auto = "--auto --effort fast --label species --exclude island,sex --exclude body_mass_g"
+    auto = "--effort fast --label species --exclude island,sex --exclude body_mass_g"
     shown = probclass.ok(f"fit {source} {auto} --name penguins --alias a --alias b").lines
     (version,) = pc.ModelStore("models").versions("penguins")
     assert f"saved {version.ref}" in shown
@@ -53,7 +53,7 @@ def test_fit_takes_a_partition_conditions_and_a_weight(probclass: Any) -> None:
     for month in ("2014-01", "2014-02", "2014-03"):
         rows = {"x": [1.0, 2.0, 3.0], "w": [1, 2, 3], "air": ["bad", "good", "good"]}
         probclass.table(f"lake/month={month}/part-0.parquet", rows)
-    auto = "fit lake --auto --label air --weight w --name air --json"
+    auto = "fit lake --label air --weight w --name air --json"
     assert probclass(auto).json["rows"] == 9
     one = probclass(f"{auto} --partition month=2014-02").json
     assert (one["rows"], one["partition"]) == (3, {"month": "2014-02"})
@@ -70,7 +70,7 @@ def test_fit_takes_a_partition_conditions_and_a_weight(probclass: Any) -> None:
 def test_auto_says_once_what_it_decided(probclass: Any, penguins: pa.Table) -> None:
     keyed = penguins.append_column("key", pa.array([f"{n:08x}" for n in range(344)]))
     source = probclass.table("penguins.parquet", keyed)
-    auto = f"fit {source} --auto --label species --effort fast"
+    auto = f"fit {source} --label species --effort fast"
     decision = "they differ in nearly every row, as a key or prose does: 'key'."
     written = probclass.ok(f"{auto} --dry-run").out
     assert written.count(decision) == 1
@@ -157,7 +157,7 @@ def test_a_table_cuts_large_matrices_and_formats_any_cell(
         "none": pa.nulls(1),
         "yes": [True],
     }
-    output.show(output.table(pa.table(columns), "Cells"))
+    output.show({}, output.table(pa.table(columns), "Cells"))
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert shown[3] == '0 1 2 3 4 5 6 7 … ["a", "b"] – true'
     assert shown[-1] == "…"
@@ -176,10 +176,10 @@ def test_json_writes_infinity_as_null(probclass: Any) -> None:
 def test_markup_in_names_is_printed_literally(probclass: Any) -> None:
     rows = {"[bold]x": [1.0, 2.0, 3.0, 5.0], "y": ["[red]a", "[red]a", "b[/]", "b[/]"]}
     source = probclass.table("t.parquet", rows)
-    probclass.ok(f"fit {source} --auto --label y --name m")
+    probclass.ok(f"fit {source} --label y --name m")
     assert "[red]a 2 0.5000" in probclass.ok("inspect m").lines
     assert "true class [red]a b[/]" in probclass.ok(f"evaluate m {source}").lines
-    line = probclass.error(f"fit {source} --auto --label '[red]z' --name m")
+    line = probclass.error(f"fit {source} --label '[red]z' --name m")
     assert "no column '[red]z'; the table has '[bold]x', 'y'." in line
 
 
@@ -202,7 +202,7 @@ def test_evaluate_lists_the_most_frequent_mistakes_of_many_classes(probclass: An
     x = np.repeat(np.arange(30.0), 10) + np.tile(np.linspace(-0.7, 0.7, 10), 30)
     labels = [f"c{number:02}" for number in np.repeat(np.arange(30), 10)]
     source = probclass.table("many.parquet", {"x": x, "y": labels})
-    probclass.ok(f"fit {source} --auto --label y --name many")
+    probclass.ok(f"fit {source} --label y --name many")
     shown = probclass.ok(f"evaluate many {source}").lines
     at = shown.index("Most frequent mistakes")
     assert shown[at + 1] == "true class predicted rows"

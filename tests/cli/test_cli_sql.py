@@ -33,6 +33,8 @@ def test_the_printed_query_is_that_of_the_model(probclass: Any, model: pc.Model)
     statements = [*tables, model.to_sql(**options, tables="air_model")]
     printed = probclass.ok(f"{sql} --tables air_model").out
     assert printed == "".join(f"{statement};\n" for statement in statements)
+    document = probclass(f"{sql} --tables air_model --json").json
+    assert [*document["tables"], document["query"]] == statements
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_posteriors_may_be_under_other_shares(probclass: Any, model: Path) -> No
     assert sum(commit["estimated_prior"].values()) == pytest.approx(1.0)
     for text, message in (
         ("a", "write CLASS=SHARE for every class"),
-        ("a=0.5,a=0.5", "class 'a' is given twice"),
+        ("a=0.5,a=0.5", "'a' is given twice"),
         ("a=0.5,b=0.4,c=0.1", "names class 'c'"),
         ("a=0.5,b=0.7", "sum to 1"),
     ):

@@ -131,7 +131,7 @@ def test_max_classes_allows_them_wherever_a_model_is_described(tmp_path: Path) -
 
 def test_max_classes_is_an_option_of_the_command_line(tmp_path: Path) -> None:
     pq.write_table(IDS[:110].select(["x0", "cut", "y"]), tmp_path / "rows.parquet")
-    arguments = ["fit", str(tmp_path / "rows.parquet"), "--auto", "--label", "y", "--dry-run"]
+    arguments = ["fit", str(tmp_path / "rows.parquet"), "--label", "y", "--dry-run"]
     refused = CliRunner().invoke(app, arguments)
     assert refused.exit_code == 2
     assert "--max-classes" in " ".join(refused.output.split())

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import Annotated, Any, Literal
 
-import typer
-
+import probclass_core as pc
+from probclass_core.analysis.comparison import ModelOdds, check_same_columns
+from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.analysis.explanation import Units
+from probclass_core.cli.messages import progress
 from probclass_core.cli.options import (
-    DecisionOptions,
-    EngineOptions,
-    Json,
-    MissingColumnsOption,
-    ModelOptions,
+    UNITS,
+    ChecksOption,
+    Count,
+    EngineRows,
     Ref,
-    RowOptions,
+    Rows,
     Source,
     Store,
-    Units,
-    WatchOptions,
+    StoredModel,
 )
-from probclass_core.cli.output import MAX_ROWS, Part, key_values, prose, show, show_json, table
-from probclass_core.cli.verbosity import progress
-from probclass_core.errors import SpecError, one_of
-
-if TYPE_CHECKING:
-    from probclass_core.analysis.comparison import ModelOdds
-    from probclass_core.analysis.evaluation import Evaluation
-    from probclass_core.analysis.explanation import Units as WeightUnits
-    from probclass_core.io.missing_columns import MissingColumns
-    from probclass_core.store.evaluations import EvaluationRecord
-    from probclass_core.store.references import ModelVersion
+from probclass_core.cli.output import MAX_ROWS, Part, key_values, prose, show, table
+from probclass_core.cli.parsing import Parser, parse_numbers
+from probclass_core.errors import HealthError, SpecError, one_of
+from probclass_core.io.missing_columns import MissingColumns
+from probclass_core.model.decision import DecisionRule
 
 _MAX_CLASSES = 12
 """With more classes than this, the largest mistakes are shown instead of the confusion matrix."""
@@ -54,14 +49,13 @@ _LARGE_ODDS = 1e6
 
 
 def evaluate(
-    model: ModelOptions,
+    model: StoredModel,
     source: Source,
     *,
-    rows: EngineOptions,
-    decision: DecisionOptions,
-    watch: WatchOptions,
-    missing_columns: MissingColumnsOption = "error",
-    as_json: Json = False,
+    rows: EngineRows,
+    decision: DecisionRule,
+    watch: ChecksOption,
+    missing_columns: MissingColumns = "error",
 ) -> None:
     """Measure accuracy, log loss and calibration of a model on labeled rows.
 
@@ -69,38 +63,30 @@ def evaluate(
     check that --fail-on names fails after the metrics are shown.
 
     Example: probclass evaluate air@champion lake --partition month=2014-01
-    """
-    import probclass_core as pc
-    from probclass_core.errors import HealthError
 
-    reading, rule, checks = rows.arguments(), decision.rule(), watch.parsed()
-    store, version = model.resolve()
+    Options:
+        missing_columns: if no file has a column of the model: fail, or read it as null with a
+            warning or without.
+    """
+    version = model.version
     with progress("evaluating") as report:
         evaluation = pc.evaluate(
-            store.load(version.ref),
+            model.load(),
             source,
-            decision=rule,
-            missing_columns=cast("MissingColumns", missing_columns),
+            decision=decision,
+            missing_columns=missing_columns,
             progress=report,
-            **reading,
+            **vars(rows),
         )
-    promoted = store.evaluation_at_promotion(version)
+    promoted = model.models.evaluation_at_promotion(version)
     before = None if promoted is None else promoted.result
-    verdicts = [] if checks is None else checks.judge(evaluation, before)
-    plain = [verdict.to_dict() for verdict in verdicts]
-    failed = [verdict for verdict in verdicts if verdict.action == "fail"]
-    if as_json:
-        show_json({"model": version.ref, **evaluation.to_dict(), "verdicts": plain})
-    else:
-        _show_evaluation(evaluation, version, [str(verdict) for verdict in verdicts])
-    if failed:
-        raise HealthError(" ".join(map(str, failed)), [one.to_dict() for one in failed])
-
-
-def _show_evaluation(
-    evaluation: Evaluation, version: ModelVersion, sentences: Sequence[str]
-) -> None:
+    verdicts = [] if watch is None else watch.judge(evaluation, before)
     show(
+        {
+            "model": version.ref,
+            **evaluation.to_dict(),
+            "verdicts": [verdict.to_dict() for verdict in verdicts],
+        },
         key_values(
             {
                 "model": version.ref,
@@ -108,23 +94,18 @@ def _show_evaluation(
                 "left out": evaluation.left_out,
                 "rejected": _rejected(evaluation),
                 "warning": evaluation.warning,
-                "checks": " ".join(sentences) or None,
+                "checks": " ".join(map(str, verdicts)) or None,
             }
         ),
         _quality(evaluation),
         _confusion(evaluation),
         table(evaluation.per_class, "By class", limit=MAX_ROWS),
     )
+    if failed := [verdict for verdict in verdicts if verdict.action == "fail"]:
+        raise HealthError(" ".join(map(str, failed)), [one.to_dict() for one in failed])
 
 
-def health(
-    model: ModelOptions,
-    source: Source,
-    *,
-    rows: EngineOptions,
-    decision: DecisionOptions,
-    as_json: Json = False,
-) -> None:
+def health(model: StoredModel, source: Source, *, rows: EngineRows, decision: DecisionRule) -> None:
     """Compare rows with what a model expects, without labels.
 
     It shows nulls, unseen values and drift of each column, the shares of the classes, and the
@@ -132,20 +113,14 @@ def health(
 
     Example: probclass health air@champion lake --partition month=2014-01
     """
-    import probclass_core as pc
-
-    reading, rule = rows.arguments(), decision.rule()
-    loaded, version = model.load()
     with progress("measuring") as report:
-        measured = pc.health(loaded, source, decision=rule, progress=report, **reading)
-    if as_json:
-        show_json({"model": version.ref, **measured.to_dict()})
-        return
+        measured = pc.health(model.load(), source, decision=decision, progress=report, **vars(rows))
     density = measured.log_density
     show(
+        {"model": model.version.ref, **measured.to_dict()},
         key_values(
             {
-                "model": version.ref,
+                "model": model.version.ref,
                 "rows": f"{measured.rows:,}",
                 "accuracy": measured.accuracy.text("the most frequent class"),
                 "log loss": measured.log_loss.text("the prior"),
@@ -160,144 +135,86 @@ def health(
 
 
 def explain(
-    model: ModelOptions,
+    model: StoredModel,
     source: Source,
     *,
-    row: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--row",
-            metavar="N",
-            help="Explain only this row, counted from 0 among the rows that --partition and "
-            "--where select; may be repeated.",
-        ),
-    ] = None,
-    rows: RowOptions,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="CLASS",
-            help="Class to compare the prediction with; by default the runner-up.",
-        ),
-    ] = None,
-    units: Units = "nats",
-    by: Annotated[
-        Literal["column", "block"],
-        typer.Option(
-            "--by",
-            metavar="column|block",
-            help="One entry for each column, or for each block and column with its weight.",
-        ),
-    ] = "column",
-    limit: Annotated[
-        int,
-        typer.Option(
-            "--limit",
-            metavar="N",
-            min=1,
-            help="Number of entries to show per row, largest first; the others are summed up.",
-        ),
-    ] = 10,
-    as_json: Json = False,
+    row: Sequence[int] = (),
+    rows: Rows,
+    against: str | None = None,
+    units: Annotated[Units, UNITS] = "nats",
+    by: Literal["column", "block"] = "column",
+    limit: Count = 10,
 ) -> None:
     """Explain why a model predicts a class: what each column adds to the log odds.
 
     Example: probclass explain air@champion lake --partition month=2014-01 --row 0
-    """
-    import probclass_core as pc
 
-    selection = rows.arguments()
-    loaded, version = model.load()
+    Options:
+        row: N: explain only this row, counted from 0 among the rows that --partition and --where
+            select; may be repeated.
+        against: CLASS: class to compare the prediction with; by default the runner-up.
+        by: one entry for each column, or for each block and column with its weight.
+        limit: number of entries to show per row, largest first; the others are summed up.
+    """
     explanation = pc.explain(
-        loaded,
+        model.load(),
         source,
         rows=row or None,
         against=against,
-        units=cast("WeightUnits", units),
+        units=units,
         by=by,
         limit=limit,
-        **selection,
+        **vars(rows),
     )
-    if as_json:
-        show_json({"model": version.ref, **explanation.to_dict()})
-    else:
-        show(str(explanation))
+    show({"model": model.version.ref, **explanation.to_dict()}, str(explanation))
 
 
 def importance(
-    model: ModelOptions,
+    model: StoredModel,
     source: Source,
     *,
-    rows: RowOptions,
-    explained: Annotated[
-        int,
-        typer.Option(
-            "--rows",
-            metavar="N",
-            min=1,
-            help="Number of rows to explain, drawn at random; the same ones each time.",
-        ),
-    ] = 1_000,
-    units: Units = "nats",
-    as_json: Json = False,
+    rows: Rows,
+    explained: Count = 1_000,
+    units: Annotated[Units, UNITS] = "nats",
 ) -> None:
     """Show what each column contributes to predictions, on average over rows.
 
     Example: probclass importance air@champion lake --partition month=2014-01
-    """
-    import probclass_core as pc
 
-    selection = rows.arguments()
-    loaded, version = model.load()
-    result = pc.importance(
-        loaded, source, rows=explained, units=cast("WeightUnits", units), **selection
-    )
-    if as_json:
-        show_json({"model": version.ref, **result.to_dict()})
-    else:
-        show(str(result))
+    Options:
+        explained: --rows N: number of rows to explain, drawn at random; the same ones each time.
+    """
+    result = pc.importance(model.load(), source, rows=explained, units=units, **vars(rows))
+    show({"model": model.version.ref, **result.to_dict()}, str(result))
 
 
 def report(
-    model: ModelOptions,
+    model: StoredModel,
     *,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--source",
-            metavar="SOURCE",
-            help="Table of labeled rows to evaluate the model on, and to measure the importance of "
-            "columns with; by default the newest evaluation in the store is shown.",
-        ),
-    ] = None,
-    rows: RowOptions,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE.html", help="Page to write."),
-    ] = Path("report.html"),
-    as_json: Json = False,
+    source: str | None = None,
+    rows: Rows,
+    output: Path = Path("report.html"),
 ) -> None:
     """Write one HTML page: how good a model is, what matters, and what it is.
 
     The page loads nothing and can be sent by mail. Its plots need probclass[plots].
 
     Example: probclass report air@champion --source lake --partition month=2014-01
-    """
-    import probclass_core as pc
 
-    selection = rows.arguments()
+    Options:
+        source: table of labeled rows to evaluate the model on, and to measure the importance of
+            columns with; by default the newest evaluation in the store is shown.
+        output: --output/-o FILE.html: page to write.
+    """
     if source is None and (rows.partition or rows.where):
         raise SpecError("--partition and --where select rows of --source; add --source TABLE.")
-    store, version = model.resolve()
-    loaded = store.load(version.ref)
-    evaluation: Evaluation | EvaluationRecord | None = None
+    version, loaded = model.version, model.load()
+    evaluation: Any = None
     if source is None:
-        recorded = store.evaluations(version)
-        evaluation = recorded[-1] if recorded else None
+        evaluation = next(reversed(model.models.evaluations(version)), None)
     else:
         with progress("evaluating") as done:
-            evaluation = pc.evaluate(loaded, source, progress=done, **selection)
+            evaluation = pc.evaluate(loaded, source, progress=done, **vars(rows))
     with progress("drawing", "plots") as done:
         loaded.report(
             output,
@@ -305,94 +222,64 @@ def report(
             evaluation=evaluation,
             title=version.model,
             progress=done,
-            **selection,
+            **vars(rows),
         )
-    if as_json:
-        show_json({"model": version.ref, "output": str(output)})
-    else:
-        show(f"Wrote the report of {version.ref} to {output}.")
+    show(
+        {"model": version.ref, "output": str(output)},
+        f"Wrote the report of {version.ref} to {output}.",
+    )
 
 
 def compare(
     source: Source,
     specs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="SPEC SPEC…",
-            help="Two or more model specs: TOML, YAML or JSON. The file name names the model.",
-        ),
+        "SPEC…: Two or more model specs: TOML, YAML or JSON. The file name names the model.",
     ],
     *,
-    odds: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--odds",
-            metavar="MODEL=NUMBER",
-            help="Prior odds of a model, by default 1; may be repeated.",
-        ),
-    ] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            "--folds",
-            metavar="N",
-            min=2,
-            help="Compare predictions by cross-validation on N folds instead; the models may have "
-            "different columns.",
-        ),
-    ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            "--groups",
-            metavar="COLUMN",
-            help="With --folds: column whose rows with the same value are in one fold.",
-        ),
-    ] = None,
-    rows: EngineOptions,
-    as_json: Json = False,
+    odds: Annotated[dict[str, float] | None, Parser(parse_numbers)] = None,
+    folds: Annotated[int | None, {"min": 2}] = None,
+    groups: str | None = None,
+    rows: EngineRows,
 ) -> None:
     """Compare models by their evidence, which one the rows support, or by cross-validation.
 
     The models must have the same label and, without --folds, the same columns. Nothing is saved.
 
     Example: probclass compare lake full.toml naive.toml --where "month < 2014-01"
-    """
-    import probclass_core as pc
-    from probclass_core.analysis.comparison import check_same_columns
 
-    reading = rows.arguments()
-    paths = {path.stem: path for path in specs}
-    if len(paths) < len(specs):
+    Options:
+        odds: MODEL=NUMBER: prior odds of a model, by default 1; may be repeated.
+        folds: compare predictions by cross-validation on N folds instead; the models may have
+            different columns.
+        groups: COLUMN: with --folds: column whose rows with the same value are in one fold.
+    """
+    models = {path.stem: pc.ModelSpec.from_file(path) for path in specs}
+    if len(models) < len(specs):
         raise SpecError("the file name of a spec names its model, and two files have one name.")
     if groups is not None and folds is None:
         raise SpecError("--groups is an option of cross-validation; write --folds N as well.")
     if odds and folds is not None:
         raise SpecError("--odds is about evidence, and cross-validation has none; remove --odds.")
-    models = {name: pc.ModelSpec.from_file(path) for name, path in paths.items()}
     if folds is not None:
         with progress("cross-validating") as report:
             result = pc.cross_validate(
-                source, models, folds=folds, groups=groups, progress=report, **reading
+                source, models, folds=folds, groups=groups, progress=report, **vars(rows)
             )
-        if as_json:
-            show_json(result.to_dict())
-        else:
-            show(str(result))
+        show(result.to_dict(), str(result))
         return
+    for name, number in (odds or {}).items():
+        if name not in models:
+            text = f"{name}={number:g}"
+            raise SpecError(f"--odds {text!r}: write MODEL=NUMBER with one of {one_of(models)}.")
     check_same_columns(models)
-    prior = dict.fromkeys(paths, 1.0) | _prior_odds(odds or (), paths)
     with progress("summarizing") as report:
         statistics = {
-            name: pc.summarize(source, spec, progress=report, **reading)
+            name: pc.summarize(source, spec, progress=report, **vars(rows))
             for name, spec in models.items()
         }
-    comparison = pc.compare(statistics, prior=prior)
-    if as_json:
-        count = sum(next(iter(statistics.values())).classes["rows"].to_pylist())
-        records = comparison.table.to_pylist()
-        show_json({"rows": count, "best": comparison.best, "models": records})
-        return
+    comparison = pc.compare(statistics, prior=dict.fromkeys(models, 1.0) | (odds or {}))
+    count = sum(next(iter(statistics.values())).classes["rows"].to_pylist())
     columns = {
         header: comparison.table[name].to_pylist() for name, header in _COMPARISON_HEADERS.items()
     }
@@ -410,6 +297,7 @@ def compare(
         for name in comparison.worse_than_prior
     )
     show(
+        {"rows": count, "best": comparison.best, "models": comparison.table.to_pylist()},
         table(columns, "Models, the most probable first; odds against the best"),
         prose("\n".join([limits, line, *worse])),
     )
@@ -417,18 +305,10 @@ def compare(
 
 def drift(
     before: Ref,
-    after: Annotated[
-        str, typer.Argument(metavar="REF", help="Later model, written in the same way.")
-    ],
+    after: Annotated[str, "REF: Later model, written in the same way."],
     *,
     store: Store,
-    limit: Annotated[
-        int,
-        typer.Option(
-            "--limit", metavar="N", min=1, help="Number of features to show, most changed first."
-        ),
-    ] = 20,
-    as_json: Json = False,
+    limit: Count = 20,
 ) -> None:
     """Show what changed between two models, from their parameters alone.
 
@@ -436,15 +316,12 @@ def drift(
     columns describe the class that changed most.
 
     Example: probclass drift air@2014-01 air@2014-02
-    """
-    import probclass_core as pc
 
-    model_store = pc.ModelStore(store)
-    versions = [model_store.resolve(ref) for ref in (before, after)]
-    changes = pc.drift(*(model_store.load(version.ref) for version in versions))
-    if as_json:
-        show_json({"models": [version.ref for version in versions], **changes.to_dict()})
-        return
+    Options:
+        limit: number of features to show, most changed first.
+    """
+    models = [StoredModel(ref, store=store) for ref in (before, after)]
+    changes = pc.drift(*(model.load() for model in models))
     rows = changes.by_feature.to_pylist()
     columns = {
         "feature": [row["feature"] if row["term"] is None else row["term"] for row in rows],
@@ -465,9 +342,10 @@ def drift(
     shares = dict(zip(headers, changes.classes.to_pydict().values(), strict=True))
     not_compared = "\n".join(["Not compared", *changes.uncompared])
     show(
+        {"models": [model.version.ref for model in models], **changes.to_dict()},
         table(shares, f"Classes: {changes.class_divergence:.4f} bits"),
         table(columns, "Features, the most changed first; divergence in bits", limit=limit),
-        *([prose(not_compared)] if changes.uncompared else []),
+        prose(not_compared) if changes.uncompared else None,
     )
 
 
@@ -535,17 +413,3 @@ def _odds(odds: ModelOdds) -> str:
     if math.isfinite(odds.log_odds) and not 1 / _LARGE_ODDS < odds.odds < _LARGE_ODDS:
         return f"10^{odds.log_odds / math.log(10.0):.0f}"
     return f"{odds.odds:,.3g}"
-
-
-def _prior_odds(texts: Sequence[str], models: Mapping[str, Path]) -> dict[str, float]:
-    """Parse prior odds from ``MODEL=NUMBER``."""
-    odds = {}
-    for text in texts:
-        name, _, number = (part.strip() for part in text.rpartition("="))
-        if name not in models:
-            raise SpecError(f"--odds {text!r}: write MODEL=NUMBER with one of {one_of(models)}.")
-        try:
-            odds[name] = float(number)
-        except ValueError as error:
-            raise SpecError(f"--odds {text!r}: {number!r} is not a number.") from error
-    return odds

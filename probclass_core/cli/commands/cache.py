@@ -4,87 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
-
-from probclass_core.cli.command import Group
-from probclass_core.cli.options import DryRunRemoval, Json, Store
-from probclass_core.cli.output import show, show_json, table
+from probclass_core.cli.options import DryRun, Store
+from probclass_core.cli.output import show, table
 from probclass_core.store.display import minute
-
-if TYPE_CHECKING:
-    from probclass_core.store.statistics_cache import CacheEntry
-
-cache = typer.Typer(cls=Group, help="List and remove cached statistics.", no_args_is_help=True)
+from probclass_core.store.statistics_cache import CacheEntry, StatisticsCache
 
 
-@cache.command("ls")
-def ls(store: Store, as_json: Json = False) -> None:
+def ls(*, store: Store) -> None:
     """List the cached statistics, grouped by model.
 
     Stale entries are damaged or come from another release; no fit uses them.
 
     Example: probclass cache ls --store models
     """
-    from probclass_core.store.statistics_cache import StatisticsCache
-
     entries: dict[str, list[CacheEntry]] = {}
     for entry in StatisticsCache(store).entries():
         entries.setdefault(entry.summary, []).append(entry)
     records = [_summary(group) for group in entries.values()]
-    if as_json:
-        show_json({"store": store, "summaries": records})
-    elif not records:
-        show(f"The store at {store} contains no cached statistics.")
-    else:
-        columns = {
-            "summary": [record["summary"][:12] for record in records],
-            "label": [record["label"] for record in records],
-            "estimators": [", ".join(record["estimators"]) for record in records],
-            "units": [record["entries"] for record in records],
-            "rows": [record["rows"] for record in records],
-            "bytes": [record["bytes"] for record in records],
-            "oldest": [minute(record["oldest"]) for record in records],
-            "newest": [minute(record["newest"]) for record in records],
-            "stale": [record["stale"] for record in records],
-        }
-        show(table(columns, f"Statistics cached in {store}"))
+    columns = {
+        "summary": [record["summary"][:12] for record in records],
+        "label": [record["label"] for record in records],
+        "estimators": [", ".join(record["estimators"]) for record in records],
+        "units": [record["entries"] for record in records],
+        "rows": [record["rows"] for record in records],
+        "bytes": [record["bytes"] for record in records],
+        "oldest": [minute(record["oldest"]) for record in records],
+        "newest": [minute(record["newest"]) for record in records],
+        "stale": [record["stale"] for record in records],
+    }
+    show(
+        {"store": store, "summaries": records},
+        table(columns, f"Statistics cached in {store}")
+        if records
+        else f"The store at {store} contains no cached statistics.",
+    )
 
 
-@cache.command("gc")
 def gc(
+    *,
     store: Store,
-    older_than: Annotated[
-        float | None,
-        typer.Option(
-            "--older-than",
-            metavar="DAYS",
-            min=0.0,
-            help="Also remove statistics stored more than DAYS ago; 0 removes all.",
-        ),
-    ] = None,
-    dry_run: DryRunRemoval = False,
-    as_json: Json = False,
+    older_than: Annotated[float | None, {"min": 0.0}] = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Remove cached statistics that no fit uses: damaged ones, and those of other releases.
 
     Models are not changed. A fit computes removed statistics again if it needs them.
 
     Example: probclass cache gc --older-than 180 --store models
-    """
-    from probclass_core.store.statistics_cache import StatisticsCache
 
+    Options:
+        older_than: DAYS: also remove statistics stored more than DAYS ago; 0 removes all.
+    """
     age = None if older_than is None else timedelta(days=older_than)
     removed = StatisticsCache(store).collect(age, dry_run=dry_run)
-    if as_json:
-        fields = ("summary", "unit", "bytes", "stored", "stale")
-        records = [{name: getattr(entry, name) for name in fields} for entry in removed]
-        show_json({"store": store, "dry_run": dry_run, "removed": records})
-        return
+    fields = ("summary", "unit", "bytes", "stored", "stale")
+    records = [{name: getattr(entry, name) for name in fields} for entry in removed]
     size = sum(entry.bytes for entry in removed)
     verb = "Would remove" if dry_run else "Removed"
-    show(f"{verb} the statistics of {len(removed):,} units, {size:,} bytes.")
+    show(
+        {"store": store, "dry_run": dry_run, "removed": records},
+        f"{verb} the statistics of {len(removed):,} units, {size:,} bytes.",
+    )
 
 
 def _summary(entries: Sequence[CacheEntry]) -> dict[str, Any]:

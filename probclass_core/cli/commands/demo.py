@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
-
-from probclass_core.cli.options import Json
-from probclass_core.cli.output import Part, show, show_json, table
-
-if TYPE_CHECKING:
-    from probclass_core import ModelSpec
+import probclass_core as pc
+from probclass_core import Block, ModelSpec
+from probclass_core.cli.output import Part, show, table
+from probclass_core.demo.lake import lay_out
 
 _MONTHS = [f"{month:02}" for month in range(1, 7)]
 _METRICS = {
@@ -25,34 +22,29 @@ _METRICS = {
 
 
 def demo(
-    directory: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Directory for the lake, models and scored tables."),
-    ] = Path("probclass-demo"),
-    as_json: Json = False,
+    directory: Annotated[Path, "DIR: Directory for the lake, models and scored tables."] = Path(
+        "probclass-demo"
+    ),
 ) -> None:
     """Train, score and evaluate models on bundled data; needs no setup and no Airflow.
 
     Writes the hourly air quality of Beijing as a lake partitioned by month. For each of six months,
     trains two models on the twelve months before it, scores the month and evaluates the result.
     """
-    from probclass_core.demo.lake import lay_out
-
     lake = lay_out(directory / "lake")
     results = [
         _run_month(directory, lake, month, name, spec)
         for month in _MONTHS
         for name, spec in _specs().items()
     ]
-    if as_json:
-        show_json({"directory": str(directory), "months": results})
-        return
-    show(_summary(results), _next_commands(directory, lake))
+    show(
+        {"directory": str(directory), "months": results},
+        _summary(results),
+        _next_commands(directory, lake),
+    )
 
 
 def _specs() -> dict[str, ModelSpec]:
-    from probclass_core import Block, ModelSpec
-
     weather = ["dew_point", "temperature", "pressure", "log_wind_speed"]
     categories = Block("categorical", ["wind_direction", "hour"])
     return {
@@ -64,8 +56,6 @@ def _specs() -> dict[str, ModelSpec]:
 def _run_month(
     directory: Path, lake: Path, month: str, name: str, spec: ModelSpec
 ) -> dict[str, Any]:
-    import probclass_core as pc
-
     scored = f"2014-{month}"
     model = pc.fit(lake, spec, where=[("month", ">=", f"2013-{month}"), ("month", "<", scored)])
     store = pc.ModelStore(directory / "models")

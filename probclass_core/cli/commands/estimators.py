@@ -8,86 +8,75 @@ import json
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pluggy
 import typer
 
 import probclass_core
-from probclass_core.cli.options import Json
-from probclass_core.cli.output import documentation, show, show_json, table
+from probclass_core.cli.output import documentation, show, table
 from probclass_core.errors import PluginError, SpecError
-
-if TYPE_CHECKING:
-    from probclass_core.authoring import EstimatorPlugin
-    from probclass_core.plugins.manager import FoundPlugin
+from probclass_core.estimation.options import describe_options
+from probclass_core.plugins.descriptors import EstimatorPlugin
+from probclass_core.plugins.manager import FoundPlugin, estimator_plugins, find_estimator, registry
 
 _LOADERS = tuple(str(Path(str(module.__file__)).parent) for module in (probclass_core, pluggy))
 
 
 def estimators(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Describe this estimator and its options.")
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check", help="Load every plugin and report failures; exit code 2 if one fails."
-        ),
-    ] = False,
-    as_json: Json = False,
+    name: Annotated[str | None, "NAME: Describe this estimator and its options."] = None,
+    *,
+    check: bool = False,
 ) -> None:
     """List the registered estimators, or describe one and its options.
 
     If a plugin cannot be loaded, the command fails; --check shows the traceback.
 
     Example: probclass estimators gaussian_full
-    """
-    from probclass_core.plugins.manager import estimator_plugins, find_estimator
 
+    Options:
+        check: load every plugin and report failures; exit code 2 if one fails.
+    """
     if check:
         if name is not None:
             raise SpecError("--check loads every plugin and cannot be used with NAME.")
-        _check(as_json)
+        _check()
         return
     plugins = estimator_plugins() if name is None else {name: find_estimator(name)}
-    if as_json:
-        records = [
-            {
-                "name": plugin.name,
-                "summary": plugin.summary,
-                "parameters_version": plugin.estimator.parameters_version,
-                "traits": _traits(plugin.estimator),
-                "description": inspect.getdoc(plugin.estimator),
-                "options": _options(plugin.estimator),
-                "conditional": None
-                if plugin.conditional is None
-                else {
-                    "traits": _traits(plugin.conditional),
-                    "options": _options(plugin.conditional),
-                },
-            }
-            for plugin in plugins.values()
-        ]
-        show_json({"estimators": records})
-    elif name is not None:
+    records = [
+        {
+            "name": plugin.name,
+            "summary": plugin.summary,
+            "parameters_version": plugin.estimator.parameters_version,
+            "traits": _traits(plugin.estimator),
+            "description": inspect.getdoc(plugin.estimator),
+            "options": _options(plugin.estimator),
+            "conditional": None
+            if plugin.conditional is None
+            else {
+                "traits": _traits(plugin.conditional),
+                "options": _options(plugin.conditional),
+            },
+        }
+        for plugin in plugins.values()
+    ]
+    if name is not None:
         plugin = plugins[name]
         description = inspect.getdoc(plugin.estimator) or plugin.summary
         own = _options_text("Options:", _options(plugin.estimator))
         given = _options_text("Options of blocks with given:", _options(plugin.conditional))
-        show(name, *map(documentation, (description, *own, *given)))
+        parts = [name, *map(documentation, (description, *own, *given))]
     else:
         columns = {
             "estimator": list(plugins),
             "models": [plugin.summary for plugin in plugins.values()],
             "traits": [_described(plugin) for plugin in plugins.values()],
         }
-        show(table(columns, "Estimators"))
+        parts = [table(columns, "Estimators")]
+    show({"estimators": records}, *parts)
 
 
 def _options(estimator: object) -> list[dict[str, object]]:
-    from probclass_core.estimation.options import describe_options
-
     return [
         {
             "name": name,
@@ -128,26 +117,21 @@ def _described(plugin: EstimatorPlugin) -> str:
     return ", ".join(description for description, applies in descriptions.items() if applies)
 
 
-def _check(as_json: bool) -> None:
-    from probclass_core.plugins.manager import registry
-
+def _check() -> None:
     plugins = registry().plugins
-    if as_json:
-        show_json({"plugins": [_record(plugin) for plugin in plugins]})
-    else:
-        columns = {
-            "plugin": [plugin.module for plugin in plugins],
-            "distribution": [" ".join(_distribution(plugin)) for plugin in plugins],
-            "offers": [", ".join(plugin.offers) for plugin in plugins],
-            "state": ["broken" if plugin.failure else "good" for plugin in plugins],
-        }
-        failures = {str(plugin.failure): plugin for plugin in plugins if plugin.failure}
-        reports = [
-            f"{advice}\n\n{plugin_traceback(plugin.failure)}".rstrip()
-            for advice, plugin in failures.items()
-        ]
-        show(table(columns, "Plugins"), *reports)
-    if any(plugin.failure for plugin in plugins):
+    columns = {
+        "plugin": [plugin.module for plugin in plugins],
+        "distribution": [" ".join(_distribution(plugin)) for plugin in plugins],
+        "offers": [", ".join(plugin.offers) for plugin in plugins],
+        "state": ["broken" if plugin.failure else "good" for plugin in plugins],
+    }
+    failures = {str(plugin.failure): plugin for plugin in plugins if plugin.failure}
+    reports = [
+        f"{advice}\n\n{plugin_traceback(plugin.failure)}".rstrip()
+        for advice, plugin in failures.items()
+    ]
+    show({"plugins": [_record(plugin) for plugin in plugins]}, table(columns, "Plugins"), *reports)
+    if failures:
         raise typer.Exit(2)
 
 
@@ -170,7 +154,7 @@ def _distribution(plugin: FoundPlugin) -> tuple[str, str]:
 def plugin_traceback(failure: BaseException | None) -> str:
     """The traceback of an error in a plugin, from the plugin's own first line on; may be empty.
 
-    Args:
+    Options:
         failure: error of loading the plugin, whose cause is the error in the plugin.
     """
     while isinstance(failure, PluginError):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
+import pyarrow as pa
 
-from probclass_core.cli.command import Group
+from probclass_core import ModelStore
+from probclass_core.arrow.bundle import Bundle
 from probclass_core.cli.commands.promotions import document
-from probclass_core.cli.options import DryRunRemoval, Json, ModelOptions, Store
+from probclass_core.cli.messages import prints_json
+from probclass_core.cli.options import Count, DryRun, Store, StoredModel
 from probclass_core.cli.output import (
     MAX_ROWS,
     Part,
@@ -19,20 +21,17 @@ from probclass_core.cli.output import (
     key_values,
     prose,
     show,
-    show_json,
     show_message,
     table,
 )
 from probclass_core.errors import SpecError, suggest, without_credentials
 from probclass_core.io.references import ABANDONED
+from probclass_core.model.block_weights import ranked_blocks
 from probclass_core.store.display import described_rows, minute
+from probclass_core.store.model_records import ModelRecords
+from probclass_core.store.references import Alias, ModelVersion
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from probclass_core.arrow.bundle import Bundle
-    from probclass_core.store.references import Alias, ModelVersion
-
+Name = Annotated[str, "MODEL: Name of the model."]
 
 _MAX_BLOCKS = 12
 """Largest number of blocks whose parameters are shown at once."""
@@ -40,51 +39,26 @@ _MAX_BLOCKS = 12
 _BAR_WIDTH = 24
 
 
-class _ListByDefault(Group):
-    """A group whose first command runs if none is named: ``models air`` is ``models ls air``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args[:1] != ["--help"] and (not args or args[0] not in self.commands):
-            args = ["ls", *args]
-        return super().parse_args(ctx, args)
-
-
-models = typer.Typer(
-    cls=_ListByDefault,
-    help="List the models of a store and their versions; their promotions; delete versions.",
-)
-
-
-@models.command("ls")
 def ls(
-    store: Store,
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="List the versions of this model.")
-    ] = None,
-    as_json: Json = False,
+    name: Annotated[str | None, "NAME: List the versions of this model."] = None, *, store: Store
 ) -> None:
     """List the models in a store, or the versions of one model.
 
     Example: probclass models air --store models
     """
-    from probclass_core import ModelStore
-
-    model_store = ModelStore(store)
-    found = [model_store.records(name)] if name is not None else [*model_store.catalog()]
+    models = ModelStore(store)
+    found = [models.records(name)] if name is not None else [*models.catalog()]
     listed = [records for records in found if records.versions]
-    damaged = [sentence for records in found for sentence in records.damaged]
-    if as_json:
-        documents = [
-            {
-                "name": records.model,
-                "versions": [without_credentials(vars(version)) for version in records.versions],
-                "aliases": {alias: vars(record) for alias, record in records.aliases.items()},
-            }
-            for records in listed
-        ]
-        show_json({"store": store, "models": documents})
-    elif not listed:
-        show(f"The store at {store} contains no models.")
+    documents = [
+        {
+            "name": records.model,
+            "versions": [without_credentials(vars(version)) for version in records.versions],
+            "aliases": {alias: vars(record) for alias, record in records.aliases.items()},
+        }
+        for records in listed
+    ]
+    if not listed:
+        shown: Part = f"The store at {store} contains no models."
     elif name is None:
         columns = {
             "model": [records.model for records in listed],
@@ -92,69 +66,60 @@ def ls(
             "latest": [minute(records.versions[-1].created) for records in listed],
             "aliases": [", ".join(records.aliases) for records in listed],
         }
-        show(table(columns, f"Models in {store}"))
+        shown = table(columns, f"Models in {store}")
     else:
-        (records,) = listed
-        columns = {
-            "version": [version.id[:12] for version in records.versions],
-            "saved": [minute(version.created) for version in records.versions],
-            "rows": [version.provenance.get("rows") for version in records.versions],
-            "trained on": [described_rows(version.provenance) for version in records.versions],
-            "aliases": [
-                ", ".join(_aliases_of(version, records.aliases)) for version in records.versions
-            ],
-        }
-        show(table(columns, f"Versions of {name}, oldest first"))
-    for sentence in damaged:
-        show_message("warning", sentence, as_json=as_json)
+        shown = table(_versions(listed[0]), f"Versions of {name}, oldest first")
+    show({"store": store, "models": documents}, shown)
+    for records in found:
+        for sentence in records.damaged:
+            show_message("warning", sentence, as_json=prints_json())
 
 
-@models.command("history")
+def _versions(records: ModelRecords) -> dict[str, list[Any]]:
+    versions = records.versions
+    return {
+        "version": [version.id[:12] for version in versions],
+        "saved": [minute(version.created) for version in versions],
+        "rows": [version.provenance.get("rows") for version in versions],
+        "trained on": [described_rows(version.provenance) for version in versions],
+        "aliases": [", ".join(_aliases_of(version, records.aliases)) for version in versions],
+    }
+
+
 def history(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model.")],
-    store: Store,
-    alias: Annotated[
-        str | None,
-        typer.Option("--alias", metavar="ALIAS", help="Only promotions to this alias."),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Number of entries to show.")
-    ] = MAX_ROWS,
-    as_json: Json = False,
+    model: Name, *, store: Store, alias: str | None = None, limit: Count = MAX_ROWS
 ) -> None:
     """List the promotions of a model, newest first: who, when and why, refused ones included.
 
     Example: probclass models history air
+
+    Options:
+        alias: only promotions to this alias.
+        limit: number of entries to show.
     """
-    from probclass_core import ModelStore
-
     entries = ModelStore(store).history(model, alias)[::-1]
-    if as_json:
-        show_json({"model": model, "promotions": [document(entry) for entry in entries]})
-    elif not entries:
-        show(f"No version of {model} was promoted.")
-    else:
-        columns = {
-            "alias": [entry.alias for entry in entries],
-            "what": [entry.action.replace("_", " ") for entry in entries],
-            "version": [entry.id[:12] for entry in entries],
-            "before": [entry.previous and entry.previous[:12] for entry in entries],
-            "when": [minute(entry.time) for entry in entries],
-            "by": [entry.by for entry in entries],
-            "why": [entry.reason for entry in entries],
-        }
-        show(table(columns, f"Promotions of {model}, newest first", limit=limit))
+    columns = {
+        "alias": [entry.alias for entry in entries],
+        "what": [entry.action.replace("_", " ") for entry in entries],
+        "version": [entry.id[:12] for entry in entries],
+        "before": [entry.previous and entry.previous[:12] for entry in entries],
+        "when": [minute(entry.time) for entry in entries],
+        "by": [entry.by for entry in entries],
+        "why": [entry.reason for entry in entries],
+    }
+    show(
+        {"model": model, "promotions": [document(entry) for entry in entries]},
+        table(columns, f"Promotions of {model}, newest first", limit=limit)
+        if entries
+        else f"No version of {model} was promoted.",
+    )
 
 
-@models.command("delete")
 def delete(
-    refs: Annotated[
-        list[str],
-        typer.Argument(metavar="REF…", help="Versions to delete, such as air@1f0c2a9b."),
-    ],
+    refs: Annotated[list[str], "REF…: Versions to delete, such as air@1f0c2a9b."],
+    *,
     store: Store,
-    dry_run: DryRunRemoval = False,
-    as_json: Json = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Delete versions and their evaluations; a version with an alias is not deleted.
 
@@ -162,40 +127,22 @@ def delete(
 
     Example: probclass models delete air@1f0c2a9b
     """
-    from probclass_core import ModelStore
-
-    model_store = ModelStore(store)
-    versions = [model_store.delete(ref, dry_run=True) for ref in refs]
+    models = ModelStore(store)
+    versions = [models.delete(ref, dry_run=True) for ref in refs]
     if not dry_run:
         for version in versions:
-            model_store.delete(version.ref)
-    _show_deleted(store, versions, dry_run=dry_run, as_json=as_json)
+            models.delete(version.ref)
+    _show_deleted(store, versions, dry_run=dry_run)
 
 
-@models.command("prune")
 def prune(
-    name: Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model.")],
+    name: Name,
+    *,
     store: Store,
-    keep: Annotated[
-        int, typer.Option("--keep", metavar="N", min=0, help="Number of newest versions to keep.")
-    ],
-    older_than: Annotated[
-        float,
-        typer.Option(
-            "--older-than",
-            metavar="DAYS",
-            min=0.0,
-            help="Keep younger versions: their run may not have promoted them yet.",
-        ),
-    ] = ABANDONED / timedelta(days=1),
-    sinks: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scored", metavar="URI", help="Keep the versions that scored this table; repeatable."
-        ),
-    ] = None,
-    dry_run: DryRunRemoval = False,
-    as_json: Json = False,
+    keep: Annotated[int, {"min": 0}],
+    older_than: Annotated[float, {"min": 0.0}] = ABANDONED / timedelta(days=1),
+    sinks: Sequence[str] = (),
+    dry_run: DryRun = False,
 ) -> None:
     """Delete the old versions of a model and their evaluations, except those in use.
 
@@ -203,97 +150,85 @@ def prune(
     those that scored rows of the tables given by --scored.
 
     Example: probclass models prune air --keep 12 --scored scored --dry-run
+
+    Options:
+        keep: number of newest versions to keep.
+        older_than: DAYS: keep younger versions: their run may not have promoted them yet.
+        sinks: --scored URI: keep the versions that scored this table; repeatable.
     """
-    from probclass_core import ModelStore
-
-    age = timedelta(days=older_than)
     pruned = ModelStore(store).prune(
-        name, keep=keep, older_than=age, sinks=sinks or (), dry_run=dry_run
+        name, keep=keep, older_than=timedelta(days=older_than), sinks=sinks, dry_run=dry_run
     )
-    _show_deleted(store, pruned, dry_run=dry_run, as_json=as_json)
+    _show_deleted(store, pruned, dry_run=dry_run)
 
 
-def _show_deleted(
-    store: str, versions: Sequence[ModelVersion], *, dry_run: bool, as_json: bool
-) -> None:
-    if as_json:
-        deleted = [version.ref for version in versions]
-        show_json({"store": store, "dry_run": dry_run, "deleted": deleted})
-    elif not versions:
-        show("There is no version to delete.")
-    else:
-        verb = "Would delete" if dry_run else "Deleted"
-        show("\n".join(f"{verb} {version.ref}" for version in versions))
+def _show_deleted(store: str, versions: Sequence[ModelVersion], *, dry_run: bool) -> None:
+    deleted = [version.ref for version in versions]
+    verb = "Would delete" if dry_run else "Deleted"
+    lines = [f"{verb} {ref}" for ref in deleted] or ["There is no version to delete."]
+    show({"store": store, "dry_run": dry_run, "deleted": deleted}, "\n".join(lines))
 
 
 def inspect(
-    model: ModelOptions,
+    model: StoredModel,
     *,
-    block: Annotated[
-        str | None, typer.Option("--block", metavar="NAME", help="Show only this block.")
-    ] = None,
-    rows: Annotated[
-        int | None,
-        typer.Option(
-            "--rows",
-            metavar="N",
-            min=0,
-            help=f"Number of rows to show of each table; by default {MAX_ROWS}, in JSON all.",
-        ),
-    ] = None,
-    linear: Annotated[
-        bool,
-        typer.Option("--linear", help="Show the weights of a linear model, not the model card."),
-    ] = False,
-    as_json: Json = False,
+    block: str | None = None,
+    rows: Annotated[int | None, {"min": 0}] = None,
+    linear: bool = False,
 ) -> None:
     """Show a model card: the spec, what the model was trained on, and its parameters.
 
     The estimators of the model need not be installed, except for --linear.
 
     Example: probclass inspect air@champion --block gaussian_full
+
+    Options:
+        block: NAME: show only this block.
+        rows: number of rows to show of each table; by default 20, in JSON all.
+        linear: show the weights of a linear model, not the model card.
     """
-    store, version = model.resolve()
+    version = model.version
     limit = MAX_ROWS if rows is None else rows
     if linear:
         if block is not None:
             raise SpecError("--linear shows the whole model and cannot be used with --block.")
-        form = store.load(version.ref).linear_form()
-        if as_json:
-            records = _records(form, rows)
-            show_json({"model": version.ref, "model_id": version.id, "linear": records})
-        else:
-            # The row without a feature is the intercept.
-            title = f"log p(x, class) of {version.model}, up to a term that all classes share"
-            show(table(form, title, limit=limit))
+        form = model.load().linear_form()
+        # The row without a feature is the intercept.
+        title = f"log p(x, class) of {version.model}, up to a term that all classes share"
+        show(
+            {"model": version.ref, "model_id": version.id, "linear": _records(form, rows)},
+            table(form, title, limit=limit),
+        )
         return
-    bundle = store.read_bundle(version.ref)
-    aliases = _aliases_of(version, store.aliases(version.model))
+    bundle = model.models.read_bundle(version.ref)
+    aliases = _aliases_of(version, model.models.aliases(version.model))
     blocks = {values["name"]: values for values in bundle.content["spec"]["blocks"]}
     if block is not None and block not in blocks:
         raise SpecError(f"{version.model} has no block {block!r}; it has {suggest(block, blocks)}")
     names = list(blocks) if block is None else [block]
-    if as_json:
-        show_json(_document(version, aliases, bundle, names, rows))
-        return
-    tables = [table(bundle.tables[name], _title(blocks[name]), limit=limit) for name in names]
+    parts = [table(bundle.tables[name], _title(blocks[name]), limit=limit) for name in names]
     if block is None:
-        card = key_values(_card(version, aliases, bundle))
-        training = key_values(_training(bundle), "Training")
-        parts = [card, training, table(bundle.tables["priors"], "Classes", limit=limit)]
-        if "block_weights" in bundle.tables:
-            parts.append(_weights(bundle, limit))
-        if len(tables) > _MAX_BLOCKS:
-            parts.append(prose(f"{len(tables)} blocks; --block NAME shows the parameters of one."))
-            tables = []
-        if notes := [*bundle.provenance.get("spec_notes", ()), *bundle.provenance.get("notes", ())]:
-            parts.append(prose("\n".join(["Notes", *notes])))
-        if columns := bundle.provenance.get("columns"):
-            seen = [{"column": name, **values} for name, values in columns.items()]
-            by_name = {key: [row[key] for row in seen] for key in seen[0]}
-            parts.append(table(by_name, "Columns of the training rows", limit=limit))
-        tables = [*parts, *tables]
-    show(*tables)
+        if len(parts) > _MAX_BLOCKS:
+            parts = [prose(f"{len(parts)} blocks; --block NAME shows the parameters of one.")]
+        parts = [*_overview(version, aliases, bundle, limit), *parts]
+    show(lambda: _document(version, aliases, bundle, names, rows), *parts)
+
+
+def _overview(
+    version: ModelVersion, aliases: list[str], bundle: Bundle, limit: int
+) -> Iterator[Part]:
+    """What a card says before the parameters."""
+    yield key_values(_card(version, aliases, bundle))
+    yield key_values(_training(bundle), "Training")
+    yield table(bundle.tables["priors"], "Classes", limit=limit)
+    if "block_weights" in bundle.tables:
+        yield _weights(bundle, limit)
+    if notes := [*bundle.provenance.get("spec_notes", ()), *bundle.provenance.get("notes", ())]:
+        yield prose("\n".join(["Notes", *notes]))
+    if columns := bundle.provenance.get("columns"):
+        seen = [{"column": name, **values} for name, values in columns.items()]
+        by_name = {key: [row[key] for row in seen] for key in seen[0]}
+        yield table(by_name, "Columns of the training rows", limit=limit)
 
 
 def _document(
@@ -326,8 +261,6 @@ def _document(
 
 def _weights(bundle: Bundle, limit: int) -> Part:
     """The blocks by importance, with a bar for each; by weight if the weights were given."""
-    from probclass_core.model.block_weights import ranked_blocks
-
     blocks = ranked_blocks(bundle.tables["block_weights"]).to_pydict()
     fitted = bundle.content["spec"]["block_weights"] == "fit"
     sizes = blocks["importance"] if fitted else blocks["weight"]

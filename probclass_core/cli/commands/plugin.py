@@ -10,49 +10,30 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from probclass_core.cli.command import Group
-from probclass_core.cli.options import Json
-from probclass_core.cli.output import show, show_json
+import probclass_core
+from probclass_core.cli.output import show
 from probclass_core.errors import PluginError, SpecError
 from probclass_core.plugins.descriptors import PROBCLASS_API
-
-plugin = typer.Typer(cls=Group, help="Create your own estimator.", no_args_is_help=True)
+from probclass_core.plugins.manager import registry
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
-@plugin.callback()
-def _plugin() -> None:
-    """Keep the group: Typer would replace a group of one command by that command."""
-
-
-@plugin.command("new")
 def new(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="Name of the estimator in specs, such as log_normal."),
-    ],
-    directory: Annotated[
-        Path,
-        typer.Option("--directory", metavar="DIR", help="Directory to create the project in."),
-    ] = Path(),
-    summary: Annotated[
-        str | None,
-        typer.Option(
-            "--summary",
-            metavar="TEXT",
-            help="What the estimator models, in a few words, for 'probclass estimators'.",
-        ),
-    ] = None,
-    as_json: Json = False,
+    name: Annotated[str, "NAME: Name of the estimator in specs, such as log_normal."],
+    *,
+    directory: Path = Path(),
+    summary: str | None = None,
 ) -> None:
     """Create a project for your own estimator: module, tests and metadata.
 
     The project starts as an exponential density that passes its tests; replace it by yours.
 
     Example: probclass plugin new log_normal --summary "log-normal waiting times"
+
+    Options:
+        directory: DIR: directory to create the project in.
+        summary: TEXT: what the estimator models, in a few words, for 'probclass estimators'.
     """
     names = _names(name)
     names["summary"] = summary or f"Describe {name} here."
@@ -66,11 +47,9 @@ def new(
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SpecError(f"cannot write {folder}: {error.strerror}.") from error
-    if as_json:
-        show_json({"folder": str(folder), "files": [str(path) for path in files], **names})
-        return
     listing = "\n".join(f"  {path}" for path in files)
     show(
+        {"folder": str(folder), "files": [str(path) for path in files], **names},
         f"Created a project for the estimator {name}:\n{listing}",
         f"Next:\n  cd {folder}\n  pip install -e '.[test]'\n  pytest",
     )
@@ -83,9 +62,6 @@ def _names(name: str) -> dict[str, str]:
         SpecError: if the name cannot name an estimator.
         PluginError: if an estimator of that name is registered.
     """
-    import probclass_core
-    from probclass_core.plugins.manager import registry
-
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise SpecError(
             f"{name!r} cannot name an estimator: use lower-case words of letters and digits, "

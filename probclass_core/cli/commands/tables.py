@@ -4,51 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
-
-from probclass_core.cli.command import Group
-from probclass_core.cli.options import DryRunRemoval, Json, RowOptions, with_groups
-from probclass_core.cli.output import key_values, partition_path, show, show_json
-from probclass_core.cli.output import table as table_of
+import probclass_core as pc
+from probclass_core.cli.options import DryRun, Rows
+from probclass_core.cli.output import key_values, partition_path, show, table
+from probclass_core.io.inspection import DataFiles, TableInspection
+from probclass_core.io.labels import count_labels
 from probclass_core.io.references import ABANDONED
+from probclass_core.plugins.manager import registry
 from probclass_core.store.display import minute
-
-if TYPE_CHECKING:
-    from probclass_core.io.inspection import DataFiles, TableInspection
 
 _MAX_PARTITIONS = 24
 """If there are more partitions than this, a report only counts them; JSON lists all."""
 
-table = typer.Typer(
-    cls=Group, help="Inspect tables, and remove leftovers of killed writers.", no_args_is_help=True
-)
-
-Uri = Annotated[
-    str,
-    typer.Argument(metavar="URI", help="Path or URI of a table, such as delta+s3://bucket/table."),
-]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format", metavar="NAME", help="Format of the table, if it cannot be recognized."
-    ),
-]
+Uri = Annotated[str, "URI: Path or URI of a table, such as delta+s3://bucket/table."]
+Format = Annotated[str | None, "--format NAME: Format of the table, if it cannot be recognized."]
 
 
-@table.command("inspect")
-@with_groups
 def inspect(
-    uri: Uri,
-    *,
-    rows: RowOptions,
-    version: Annotated[
-        int | None,
-        typer.Option("--version", metavar="N", help="Version of the table; by default the newest."),
-    ] = None,
-    format_name: Format = None,
-    as_json: Json = False,
+    uri: Uri, *, rows: Rows, version: int | None = None, format_name: Format = None
 ) -> None:
     """Show the columns, partitions, rows, sizes and statistics of a table.
 
@@ -56,95 +31,80 @@ def inspect(
     rows counts with all of its rows.
 
     Example: probclass table inspect scored --partition month=2014-01
+
+    Options:
+        version: version of the table; by default the newest.
     """
-    import probclass_core as pc
-
     ref = pc.TableRef(uri, format=format_name, version=version)
-    inspection = pc.inspect_table(ref, **rows.arguments())
-    if as_json:
-        show_json(_document(inspection))
-        return
-    parts = [key_values(_card(inspection)), table_of(_columns(inspection), "Columns")]
+    inspection = pc.inspect_table(ref, **vars(rows))
     partitions = [] if inspection.files is None else inspection.files.by_partition()
-    if 0 < len(partitions) <= _MAX_PARTITIONS:
-        parts.append(table_of(_partitions(partitions), "Partitions"))
-    show(*parts)
+    show(
+        _document(inspection),
+        key_values(_card(inspection)),
+        table(_columns(inspection), "Columns"),
+        table(_partitions(partitions), "Partitions")
+        if 0 < len(partitions) <= _MAX_PARTITIONS
+        else None,
+    )
 
 
-@table.command("labels")
-@with_groups
 def labels(
     uri: Uri,
-    label: Annotated[str, typer.Argument(metavar="LABEL", help="The class column.")],
+    label: Annotated[str, "LABEL: The class column."],
     *,
-    rows: RowOptions,
+    rows: Rows,
     format_name: Format = None,
-    as_json: Json = False,
 ) -> None:
     """Count the rows that have a label, to know whether labels have arrived.
 
     Example: probclass table labels lake air --partition month=2014-01
     """
-    import probclass_core as pc
-    from probclass_core.io.labels import count_labels
-
     ref = pc.TableRef(uri, format=format_name)
-    counts = count_labels(ref, label, **rows.arguments())
-    if as_json:
-        show_json({"uri": ref.uri, "label": label, **counts.to_dict()})
-    else:
-        show(f"{counts.labeled:,} of {counts.rows:,} rows have a label ({counts.share:.1%}).")
+    counts = count_labels(ref, label, **vars(rows))
+    show(
+        {"uri": ref.uri, "label": label, **counts.to_dict()},
+        f"{counts.labeled:,} of {counts.rows:,} rows have a label ({counts.share:.1%}).",
+    )
 
 
-@table.command("clean")
 def clean(
     uri: Uri,
-    older_than: Annotated[
-        float,
-        typer.Option(
-            "--older-than",
-            metavar="HOURS",
-            min=0.0,
-            help="Keep files modified more recently: their writer may still be running.",
-        ),
-    ] = ABANDONED / timedelta(hours=1),
-    dry_run: DryRunRemoval = False,
+    *,
+    older_than: Annotated[float, {"min": 0.0}] = ABANDONED / timedelta(hours=1),
+    dry_run: DryRun = False,
     format_name: Format = None,
-    as_json: Json = False,
 ) -> None:
     """Remove files that killed writers left in a table.
 
     Readers never see these files, so no version of the table changes.
 
     Example: probclass table clean scored --dry-run
-    """
-    import probclass_core as pc
 
+    Options:
+        older_than: HOURS: keep files modified more recently: their writer may still be running.
+    """
     ref = pc.TableRef(uri, format=format_name)
     removed = pc.clean_table(ref, older_than=timedelta(hours=older_than), dry_run=dry_run)
-    if as_json:
-        fields = ("path", "bytes", "touched")
-        records = [{name: getattr(leftover, name) for name in fields} for leftover in removed]
-        show_json({"uri": ref.uri, "dry_run": dry_run, "removed": records})
-    elif not removed:
-        show(f"Found no leftover files older than {older_than:g} hours in {ref.uri}.")
-    else:
-        columns = {
-            "path": [leftover.path for leftover in removed],
-            "bytes": [leftover.bytes for leftover in removed],
-            "modified": [minute(leftover.touched) for leftover in removed],
-        }
-        show(table_of(columns, "Would be removed" if dry_run else "Removed"))
+    columns = {
+        "path": [leftover.path for leftover in removed],
+        "bytes": [leftover.bytes for leftover in removed],
+        "modified": [minute(leftover.touched) for leftover in removed],
+    }
+    fields = ("path", "bytes", "touched")
+    records = [{name: getattr(leftover, name) for name in fields} for leftover in removed]
+    show(
+        {"uri": ref.uri, "dry_run": dry_run, "removed": records},
+        table(columns, "Would be removed" if dry_run else "Removed")
+        if removed
+        else f"Found no leftover files older than {older_than:g} hours in {ref.uri}.",
+    )
 
 
-@table.command("formats")
-def formats(as_json: Json = False) -> None:
+def formats() -> None:
     """List the registered table formats, and whether each can be written and cleaned.
 
     Example: probclass table formats
     """
-    from probclass_core.plugins.manager import registry
-
     records = [
         {
             "name": table_format.name,
@@ -154,9 +114,6 @@ def formats(as_json: Json = False) -> None:
         }
         for table_format in registry().table_formats.values()
     ]
-    if as_json:
-        show_json({"formats": records})
-        return
     columns = {
         "format": [record["name"] for record in records],
         "tables": [record["summary"] for record in records],
@@ -165,7 +122,7 @@ def formats(as_json: Json = False) -> None:
             for record in records
         ],
     }
-    show(table_of(columns, "Table formats"))
+    show({"formats": records}, table(columns, "Table formats"))
 
 
 def _card(inspection: TableInspection) -> dict[str, Any]:

@@ -6,36 +6,15 @@ and progress. Without them, warnings are shown at the end, unless an error repea
 
 from __future__ import annotations
 
-import functools
-import inspect
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
 
-import typer
-
-from probclass_core.cli.options import parameters_of
 from probclass_core.execution.progress import Progress, progress_bar
 
 log = logging.getLogger("probclass_core.cli")
-
-Verbose = Annotated[
-    int,
-    typer.Option(
-        "--verbose",
-        "-v",
-        count=True,
-        metavar="",
-        show_default=False,
-        help="Log steps with times on stderr; -vv also logs details and tracebacks.",
-    ),
-]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Show no progress and no warnings, only errors.")
-]
 
 
 class Messages(logging.Handler):
@@ -44,21 +23,23 @@ class Messages(logging.Handler):
     Attributes:
         verbosity: -1 for errors only, 0 for warnings at the end, 1 for steps, 2 for details; None
             until the command has read its options.
+        as_json: whether results are JSON.
         warnings: warnings to show at the end.
     """
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.verbosity: int | None = None
+        self.as_json = False
         self.warnings: list[str] = []
         self._early: list[logging.LogRecord] = []
         form = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
         form.converter = time.gmtime
         self.setFormatter(form)
 
-    def start(self, verbosity: int) -> None:
+    def start(self, verbosity: int, *, as_json: bool) -> None:
         """Set the verbosity, and handle what was logged before it was known."""
-        self.verbosity = verbosity
+        self.verbosity, self.as_json = verbosity, as_json
         for record in self._early:
             self.emit(record)
 
@@ -92,25 +73,15 @@ def collected_messages() -> Iterator[Messages]:
         _messages.pop()
 
 
-def with_verbosity(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options ``--verbose`` and ``--quiet``."""
+def begin(verbosity: int, *, as_json: bool) -> None:
+    """Handle the messages of the running command as its options say."""
+    if _messages:
+        _messages[-1].start(verbosity, as_json=as_json)
 
-    @functools.wraps(command)
-    def run(*, verbose: int, quiet: bool, **values: Any) -> None:
-        if _messages:
-            _messages[-1].start(-1 if quiet else verbose)
-        command(**values)
 
-    options = {
-        name: inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
-        )
-        for name, annotation, default in (("verbose", Verbose, 0), ("quiet", Quiet, False))
-    }
-    parameters = [*parameters_of(command).values(), *options.values()]
-    run.__dict__["__signature__"] = inspect.Signature(parameters)
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
+def prints_json() -> bool:
+    """Whether the running command prints JSON."""
+    return bool(_messages) and _messages[-1].as_json
 
 
 @contextmanager
