@@ -16,6 +16,7 @@ from probclass_core.cli.output import show_message
 from probclass_core.errors import ProbClassError
 
 COMMANDS: Tree = {
+    "init": "init",
     "fit": "train_and_score",
     "score": "train_and_score",
     "evaluate": "analysis",
