@@ -77,10 +77,11 @@ def init(
         raise SpecError(f"{FILE} exists already; change it, or remove it first.") from None
     except OSError as error:
         raise SpecError(f"cannot write {FILE}: {error.strerror}.") from error
+    found = f"{hide_credentials(source)}, {len(names)} columns"
     first = "probclass fit" if label else f"set the label in {FILE}, then probclass fit"
     show(
         {"file": FILE, "source": source, "label": label, "columns": names},
-        f"Wrote {FILE} for {hide_credentials(source)}, {len(names)} columns. Next: {first}, then probclass score.",
+        f"Wrote {FILE} for {found}. Next: {first}, then probclass score.",
     )
 
 
