@@ -369,18 +369,14 @@ def summarize_batches(
     features = feature_schema(schema, spec.features)
     estimators = bind(spec, features)
     label_type = class_type(value_type(schema.field(spec.label).type))
-    classes = Accumulator(partial(_merge_classes, spec, label_type), _is_many)
-    blocks = {
-        str(block.name): Accumulator(
-            estimators[str(block.name)].merge,
-            _never if block.estimator_class.state_grows else _is_many_or_large,
-        )
-        for block in spec.blocks
+    merges = _merges(spec, estimators, label_type)
+    growing = {block.name for block in spec.blocks if block.estimator_class.state_grows}
+    parts = {
+        name: Accumulator(merged, _never if name in growing else _is_many_or_large)
+        for name, merged in merges.items()
     }
     sampled = (spec.label, *spec.features) if spec.fits_weights else ()
     kind_of_sample = Sample(feature_schema(schema, sampled))
-    sample = Accumulator(Sample.merge, _is_many_or_large)
-    profiles = Accumulator(merge_profiles, _is_many)
     rows = null_labels = 0
     for batch in batches:
         batch_rows = batch.num_rows
@@ -394,25 +390,31 @@ def summarize_batches(
             batch, labels = batch.filter(selected), labels.filter(selected)
             weights = None if weights is None else weights[mask]
         if batch.num_rows:
+            classes = parts["classes"]
             classes.add(_class_counts(labels, weights))
             check_classes(classes.parts[-1], spec, most_rows)  # before any work on the features
             view = Rows(select(batch, (spec.label, *spec.features)))
             for name, estimator in estimators.items():
-                blocks[name].add(estimator.summarize(view, labels, weights))
+                parts[name].add(estimator.summarize(view, labels, weights))
             if sampled:
-                sample.add(kind_of_sample.summarize(view, weights))
-            profiles.add(profile_columns(view, spec.features))
+                parts["sample"].add(kind_of_sample.summarize(view, weights))
+            parts[PROFILE].add(profile_columns(view, spec.features))
         on_rows(batch_rows)
-    return Statistics(
-        spec=spec,
-        features=features,
-        classes=classes.result(),
-        blocks={name: parts.result() for name, parts in blocks.items() if parts.parts},
-        rows=rows,
-        null_labels=null_labels,
-        sample=sample.result() if sample.parts else None,
-        columns=profiles.result() if profiles.parts else empty_profile(spec.features),
-    )
+    nothing = {"classes": merges["classes"]([]), PROFILE: empty_profile(spec.features)}
+    tables = {name: each.result() for name, each in parts.items() if each.parts}
+    return Statistics.from_tables(spec, features, {**nothing, **tables}, rows, null_labels)
+
+
+def _merges(
+    spec: ModelSpec, estimators: Mapping[str, Estimator], label_type: pa.DataType
+) -> dict[str, Callable[[Sequence[pa.Table]], pa.Table]]:
+    """What merges the tables of parts, by their names in `Statistics.tables`."""
+    return {
+        "classes": partial(_merge_classes, spec, label_type),
+        **{name: estimator.merge for name, estimator in estimators.items()},
+        **({"sample": Sample.merge} if spec.fits_weights else {}),
+        PROFILE: merge_profiles,
+    }
 
 
 def statistics_of_classes(
@@ -488,24 +490,15 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         listed = " and ".join(sorted(str(kind) for kind in labels))
         raise DataError(f"label {spec.label!r} is {listed} in different parts; cast it to one.")
     label_type = labels.pop() if labels else parts[0].classes.schema.field("class").type
-    blocks = {}
-    for name, estimator in bind(spec, features).items():
-        tables = [part.blocks[name] for part in parts if name in part.blocks]
-        if tables:
-            blocks[name] = estimator.merge(tables)
-    samples = [part.sample for part in parts if part.sample is not None]
-    return Statistics(
-        spec=spec,
-        features=features,
-        classes=_merge_classes(
-            spec, label_type, [part.classes for part in parts if part.classes.num_rows]
-        ),
-        blocks=blocks,
-        rows=sum(part.rows for part in parts),
-        null_labels=sum(part.null_labels for part in parts),
-        sample=Sample.merge(samples) if samples else None,
-        columns=merge_profiles([part.columns for part in parts]),
-    )
+    tables, merged = [part.tables for part in parts], {}
+    for name, merge_tables in _merges(spec, bind(spec, features), label_type).items():
+        own = [of_part[name] for of_part in tables if name in of_part]
+        if name == "classes":  # without rows they may be of another type
+            own = [table for table in own if table.num_rows]
+        if own or name == "classes":
+            merged[name] = merge_tables(own)
+    rows, null_labels = (sum(getattr(part, n) for part in parts) for n in ("rows", "null_labels"))
+    return Statistics.from_tables(spec, features, merged, rows, null_labels)
 
 
 @checks_arguments
@@ -703,13 +696,9 @@ def _never(tables: Sequence[pa.Table]) -> bool:
     return False
 
 
-def _is_many(tables: Sequence[pa.Table]) -> bool:
-    return len(tables) >= _MOST_TABLES
-
-
 def _is_many_or_large(tables: Sequence[pa.Table]) -> bool:
     """Whether tables are many, or new ones are as large as the previous result, or larger."""
     if len(tables) < 2:
         return False
     new_bytes = sum(table.nbytes for table in tables[1:])
-    return _is_many(tables) or new_bytes >= max(_MOST_BYTES, tables[0].nbytes)
+    return len(tables) >= _MOST_TABLES or new_bytes >= max(_MOST_BYTES, tables[0].nbytes)

@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,12 +87,12 @@ def densities(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
         if isinstance(trial.spaces.get(name), Interval)
         and pa.types.is_floating(table.schema.field(name).type)
     ]
-    for given, condition in _conditions(trial, table):
+    for one in _conditions(trial, model, table):
         if trial.kind.factorizes or (len(trial.columns) == 1 and known):
             for name in known:
-                yield _integrate_column(trial, model, table, name, given, condition)
+                yield one.integrate_column(name)
         elif len(known) == len(trial.columns):
-            yield _integrate_jointly(trial, model, table, given, condition)
+            yield one.integrate_jointly()
 
 
 def masses(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
@@ -98,118 +100,135 @@ def masses(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
     if trial.outcomes is not None:
         rows = trial.outcomes(model)
         if rows is not None:
-            total = _exp(_log_likelihood(trial, model, rows)).sum(axis=0)
+            total = _exp(trial.log_likelihood(model, rows)).sum(axis=0)
             yield Total("the outcomes", total, total, np.zeros_like(total))
         return
     spaces = {name: trial.spaces.get(name) for name in trial.columns}
-    for given, condition in _conditions(trial, table):
+    for one in _conditions(trial, model, table):
         if trial.kind.factorizes or len(trial.columns) == 1:
             for name, space in spaces.items():
                 if space == COUNTS:
-                    yield _sum_counts(trial, model, table, name, given, condition)
+                    yield one.sum_counts(name)
         kinds = [table.schema.field(name).type for name in trial.columns]
         if not any(spaces.values()) and all(map(is_category_type, kinds)):
-            yield _sum_values(trial, model, table, given, condition)
+            yield one.sum_values()
 
 
-def _conditions(trial: Trial, table: pa.Table) -> Iterator[tuple[dict[str, Any], str]]:
-    """Values of the given columns in a few rows of training, and a text about them."""
+def _conditions(trial: Trial, model: Model, table: pa.Table) -> Iterator[_Condition]:
+    """Values of the given columns in a few rows of training."""
     if not trial.given:
-        yield {}, ""
+        yield _Condition(trial, model, table, {}, "")
         return
     rows = table.select(list(trial.given)).to_pylist()
     distinct = {repr(row): row for row in rows}
     for row in list(distinct.values())[:_MOST_GIVEN]:
-        yield row, " given " + ", ".join(f"{name}={value!r}" for name, value in row.items())
+        text = " given " + ", ".join(f"{name}={value!r}" for name, value in row.items())
+        yield _Condition(trial, model, table, row, text)
 
 
-def _sum_counts(
-    trial: Trial, model: Model, table: pa.Table, name: str, given: dict[str, Any], condition: str
-) -> Total:
-    """Sum over the counts of a column: one by one at first, then in steps."""
-    starts, sizes = [np.arange(_EXACT_COUNTS)], [np.ones(_EXACT_COUNTS)]
-    start = _EXACT_COUNTS
-    while start < _LARGEST_COUNT:
-        step = start // _STEPS
-        starts.append(start + step * np.arange(_STEPS) + (step - 1) // 2)
-        sizes.append(np.full(_STEPS, float(step)))
-        start *= 2
-    counts, size = (np.concatenate(parts) for parts in (starts, sizes))
-    evaluate = _density(trial, model, table, [name], given)
-    probabilities = _exp(evaluate(counts[:, None].astype(np.float64)))
-    total: FloatArray = (size[:, None] * probabilities).sum(axis=0)
-    return Total(f"the counts of {name!r}{condition}", total, total, np.zeros_like(total))
+@dataclass(frozen=True)
+class _Condition:
+    """Total probabilities of a model given values of its given columns.
 
+    Attributes:
+        trial: the estimator.
+        model: the model.
+        table: the rows that it was fitted to.
+        given: values of the given columns.
+        text: what is given, for messages.
+    """
 
-def _sum_values(
-    trial: Trial, model: Model, table: pa.Table, given: dict[str, Any], condition: str
-) -> Total:
-    """Sum over the values of training, then with one unseen value in place of all others."""
-    labeled = table.filter(table[LABEL].is_valid())
-    seen = [pc.unique(labeled[name]).to_pylist() for name in trial.columns]
-    if not trial.models_nulls(model):
-        seen = [[value for value in values if value is not None] for values in seen]
-    kinds = [table.schema.field(name).type for name in trial.columns]
-    cells = list(itertools.product(*seen))
-    total = _exp(_log_likelihood(trial, model, _rows(trial, table, cells, given))).sum(axis=0)
-    rest = np.zeros_like(total)
-    if all(pa.types.is_string(kind) for kind in kinds):
-        cell = [tuple(_UNSEEN for _ in kinds)]
-        with contextlib.suppress(DataError):  # the estimator has no probability for it
-            rest = _exp(_log_likelihood(trial, model, _rows(trial, table, cell, given)))[0]
-    of = f"the values of {', '.join(map(repr, trial.columns))} in training{condition}"
-    return Total(of, total, total + rest, np.zeros_like(total))
+    trial: Trial
+    model: Model
+    table: pa.Table
+    given: Mapping[str, Any]
+    text: str
 
+    def sum_counts(self, name: str) -> Total:
+        """Sum over the counts of a column: one by one at first, then in steps."""
+        starts, sizes = [np.arange(_EXACT_COUNTS)], [np.ones(_EXACT_COUNTS)]
+        start = _EXACT_COUNTS
+        while start < _LARGEST_COUNT:
+            step = start // _STEPS
+            starts.append(start + step * np.arange(_STEPS) + (step - 1) // 2)
+            sizes.append(np.full(_STEPS, float(step)))
+            start *= 2
+        counts, size = (np.concatenate(parts) for parts in (starts, sizes))
+        logs = self._log_density([name], counts[:, None].astype(np.float64))
+        total: FloatArray = (size[:, None] * _exp(logs)).sum(axis=0)
+        return Total(f"the counts of {name!r}{self.text}", total, total, np.zeros_like(total))
 
-def _rows(
-    trial: Trial, table: pa.Table, cells: Sequence[tuple[Any, ...]], given: dict[str, Any]
-) -> pa.Table:
-    columns = dict(zip(trial.columns, zip(*cells, strict=True), strict=True))
-    return pa.table(
-        {
-            name: pa.array(
-                columns.get(name, [given.get(name)] * len(cells)), table.schema.field(name).type
-            )
-            for name in trial.inputs
-        }
-    )
+    def sum_values(self) -> Total:
+        """Sum over the values of training, then with one unseen value in place of all others."""
+        columns, schema = self.trial.columns, self.table.schema
+        labeled = self.table.filter(self.table[LABEL].is_valid())
+        seen = [pc.unique(labeled[name]).to_pylist() for name in columns]
+        if not self.trial.models_nulls(self.model):
+            seen = [[value for value in values if value is not None] for values in seen]
+        total = self._of_cells(list(itertools.product(*seen))).sum(axis=0)
+        rest = np.zeros_like(total)
+        if all(pa.types.is_string(schema.field(name).type) for name in columns):
+            with contextlib.suppress(DataError):  # the estimator has no probability for it
+                rest = self._of_cells([tuple(_UNSEEN for _ in columns)])[0]
+        of = f"the values of {', '.join(map(repr, columns))} in training{self.text}"
+        return Total(of, total, total + rest, np.zeros_like(total))
 
+    def integrate_column(self, name: str) -> Total:
+        """Integral over a column."""
+        space = self.trial.spaces[name]
+        assert isinstance(space, Interval)
+        values = self._complete(self.table, [name])[0]
+        if not self._log_density([name], np.append(values, [0.0, 0.5, 1e9])[:, None]).any():
+            none = np.full(len(self.model.classes), math.nan)  # the model leaves the column out
+            return Total(name, none, none, none)
+        total, error = integrate_line(
+            lambda x: self._log_density([name], x[:, None]), values, space
+        )
+        of = f"column {name!r} from {space.low} to {space.high}{self.text}"
+        return Total(of, total, total, error)
 
-def _log_likelihood(trial: Trial, model: Model, rows: pa.Table) -> FloatArray:
-    return trial.likelihood(model).log_likelihood(trial.rows(rows))
+    def integrate_jointly(self) -> Total:
+        """Integral over all columns."""
+        columns = self.trial.columns
+        spread = _spread(self._complete(self.table, columns))
+        results = []
+        for position, label in enumerate(self.model.classes.to_pylist()):
+            rows = self._complete(rows_of_class(self.table, label), columns)
+            result = (math.nan, 0.0)
+            if rows.shape[1]:
+                of_class = partial(self._of_class, position)
+                result = integrate_space(of_class, rows.mean(axis=1), spread)
+            results.append(result)
+        total, error = np.array(results).T
+        return Total(f"columns {', '.join(map(repr, columns))}{self.text}", total, total, error)
 
+    def _of_class(self, position: int, points: FloatArray) -> FloatArray:
+        """The log density of one class, ``(n,)``."""
+        return self._log_density(self.trial.columns, points)[:, position]
 
-def _density(
-    trial: Trial, model: Model, table: pa.Table, columns: Sequence[str], given: dict[str, Any]
-) -> LogDensity:
-    """The log-likelihood as a function of some columns, the others null and given ones fixed."""
+    def _log_density(self, columns: Sequence[str], points: FloatArray) -> FloatArray:
+        """Log density of points ``(n, d)`` of some columns, the others null: ``(n, k)``."""
+        return self._log_likelihood(dict(zip(columns, points.T, strict=True)), len(points))
 
-    def evaluate(points: FloatArray) -> FloatArray:
-        arrays = {name: pa.array(values) for name, values in zip(columns, points.T, strict=True)}
+    def _of_cells(self, cells: Sequence[tuple[Any, ...]]) -> FloatArray:
+        """Probabilities of values of all columns, ``(n, k)``."""
+        columns = dict(zip(self.trial.columns, zip(*cells, strict=True), strict=True))
+        return _exp(self._log_likelihood(columns, len(cells)))
+
+    def _log_likelihood(self, columns: Mapping[str, Any], size: int) -> FloatArray:
         rows = {}
-        for name in trial.inputs:
-            kind = table.schema.field(name).type
-            fixed = pa.array([given.get(name)] * len(points), kind)
-            rows[name] = arrays[name].cast(kind, safe=False) if name in arrays else fixed
-        return _log_likelihood(trial, model, pa.table(rows))
+        for name in self.trial.inputs:
+            kind = self.table.schema.field(name).type
+            values = columns.get(name, [self.given.get(name)] * size)
+            column = pa.array(values, None if isinstance(values, np.ndarray) else kind)
+            rows[name] = column.cast(kind, safe=False)
+        return self.trial.log_likelihood(self.model, pa.table(rows))
 
-    return evaluate
-
-
-def _integrate_column(
-    trial: Trial, model: Model, table: pa.Table, name: str, given: dict[str, Any], condition: str
-) -> Total:
-    space = trial.spaces[name]
-    assert isinstance(space, Interval)
-    evaluate = _density(trial, model, table, [name], given)
-    values = _complete(trial, table, [name])[0]
-    if not evaluate(np.append(values, [0.0, 0.5, 1e9])[:, None]).any():
-        none = np.full(len(model.classes), math.nan)  # the model leaves the column out
-        return Total(name, none, none, none)
-    total, error = integrate_line(lambda x: evaluate(x[:, None]), values, space)
-    return Total(
-        f"column {name!r} from {space.low} to {space.high}{condition}", total, total, error
-    )
+    def _complete(self, table: pa.Table, columns: Sequence[str]) -> FloatArray:
+        """The rows without nulls in some columns, ``(d, n)``."""
+        values = self.trial.rows(table).matrix(columns)
+        complete: FloatArray = values[:, ~np.isnan(values).any(axis=0)]
+        return complete
 
 
 def integrate_line(
@@ -306,39 +325,10 @@ def _panels(anchors: FloatArray, space: Interval) -> FloatArray:
     return np.array(panels)
 
 
-def _integrate_jointly(
-    trial: Trial, model: Model, table: pa.Table, given: dict[str, Any], condition: str
-) -> Total:
-    evaluate = _density(trial, model, table, trial.columns, given)
-    spread = _spread(_complete(trial, table, trial.columns))
-    results = []
-    for position, label in enumerate(model.classes.to_pylist()):
-        rows = _complete(trial, rows_of_class(table, label), trial.columns)
-        result = (math.nan, 0.0)
-        if rows.shape[1]:
-            result = integrate_space(_of_class(evaluate, position), rows.mean(axis=1), spread)
-        results.append(result)
-    total, error = np.array(results).T
-    of = f"columns {', '.join(map(repr, trial.columns))}{condition}"
-    return Total(of, total, total, error)
-
-
-def _complete(trial: Trial, table: pa.Table, columns: Sequence[str]) -> FloatArray:
-    """The rows without nulls in some columns, ``(d, n)``."""
-    values = trial.rows(table).matrix(columns)
-    complete: FloatArray = values[:, ~np.isnan(values).any(axis=0)]
-    return complete
-
-
 def _spread(values: FloatArray) -> FloatArray:
     """A width of each column, above 0: from ``(d, n)`` to ``(d,)``."""
     spread: FloatArray = values.std(axis=1)
     return np.where(spread > 0.0, spread, np.maximum(np.abs(values).max(axis=1), 1.0))
-
-
-def _of_class(log_density: LogDensity, position: int) -> Callable[[FloatArray], FloatArray]:
-    """The log density of one class, ``(n,)``."""
-    return lambda points: log_density(points)[:, position]
 
 
 def integrate_space(

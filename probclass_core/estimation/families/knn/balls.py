@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.estimation.contract import POINT_MASS_WIDTH
-from probclass_core.estimation.families.knn.nearest import NearestByProducts, NearestByTree
+from probclass_core.estimation.families.knn.nearest import (
+    NearestByForce,
+    NearestByProducts,
+    NearestByTree,
+)
 from probclass_core.execution.threads import ordered_map
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -75,17 +78,21 @@ class Balls:
         self.k = search.k
         self.total = float(counts.sum())
         self.norm = search.norm
-        self.metric = search.metric
         self.exponent = 0
-        self.nearest: Callable[[FloatArray, int], tuple[FloatArray, IntArray]] | None = None
-        if search.norm is not None and len(points):
-            self._choose_units(search.norm)
-            scaled = self._in_units(self.points)
-            by_products = search.norm == 2.0 and scaled.shape[1] >= _MANY_DIMENSIONS
-            index = NearestByProducts(scaled) if by_products else NearestByTree(scaled, search.norm)
-            self.nearest = index.query
+        if not len(points):
+            return
+        self._choose_units(search.norm)
+        scaled = self._in_units(self.points)
+        index: NearestByForce | NearestByProducts | NearestByTree
+        if search.norm is None:
+            index = NearestByForce(scaled, search.metric)
+        elif search.norm == 2.0 and scaled.shape[1] >= _MANY_DIMENSIONS:
+            index = NearestByProducts(scaled)
+        else:
+            index = NearestByTree(scaled, search.norm)
+        self.nearest = index.query
 
-    def _choose_units(self, norm: float) -> None:
+    def _choose_units(self, norm: float | None) -> None:
         """Scale by a power of two, so that the p-th powers in distances are within float64.
 
         A power of two does not round. Points that need no scaling are not copied, because they may
@@ -93,7 +100,7 @@ class Balls:
         """
         spread = 0.5 * self.points.max(axis=0) - 0.5 * self.points.min(axis=0)
         exponent = int(np.frexp(spread.max())[1])
-        if abs(exponent) > _HARMLESS or norm not in (1.0, 2.0, math.inf):
+        if norm is not None and (abs(exponent) > _HARMLESS or norm not in (1.0, 2.0, math.inf)):
             self.exponent = exponent
 
     def log_likelihood(
@@ -155,9 +162,8 @@ class Balls:
         enough = (np.minimum(self.k, self.total - others) + others) * (1.0 - 1e-12)
         enough = np.broadcast_to(enough, len(rows))
         starts = range(0, max(len(rows), 1), _ROWS)
-        search = self._by_force if self.nearest is None else self._by_search
         parts = ordered_map(
-            lambda start: search(rows[start : start + _ROWS], enough[start : start + _ROWS]), starts
+            lambda at: self._search(rows[at : at + _ROWS], enough[at : at + _ROWS]), starts
         )
         counts, radii = zip(*parts, strict=True)
         with np.errstate(over="ignore"):
@@ -171,7 +177,7 @@ class Balls:
         with np.errstate(over="ignore"):
             return np.clip(np.ldexp(values, -self.exponent), -_LARGEST, _LARGEST)
 
-    def _by_search(
+    def _search(
         self, rows: FloatArray, enough: FloatArray, neighbors: int | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Counts by class in each ball ``(k, n)``, and its radius ``(n,)``.
@@ -182,7 +188,6 @@ class Balls:
             neighbors: number of neighbors to fetch first, by default k + 1. Rows whose ball may
                 contain more are searched again for twice as many.
         """
-        assert self.nearest is not None
         k = math.ceil(enough.max(initial=1.0))
         alike = self.unweighted and bool((enough == enough[:1]).all())
         neighbors = min(neighbors or k + 1, len(self.points))
@@ -207,7 +212,7 @@ class Balls:
             )
             if neighbors < len(self.points) and not complete.all():
                 again = ties[~complete]
-                inside[:, again], radius[again] = self._by_search(
+                inside[:, again], radius[again] = self._search(
                     rows[again], enough[again], 2 * neighbors
                 )
         return inside, radius
@@ -234,24 +239,6 @@ class Balls:
         complete = (full & (distance[:, -1] > edge[:, 0])) | ~finite[:, -1]
         inside = self._by_class(np.nonzero(within)[0], point[within], len(point), weights[within])
         return inside, edge[:, 0], complete
-
-    def _by_force(self, rows: FloatArray, enough: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """As `_by_search`, from all distances, for metrics that no index supports."""
-        from scipy.spatial.distance import cdist
-
-        inside, radius = np.empty((self.k_classes, len(rows))), np.empty(len(rows))
-        step = max(1, _BLOCK_CELLS // len(self.points))
-        for start in range(0, len(rows), step):
-            block = slice(start, start + step)
-            distance = cdist(rows[block], self.points, metric=self.metric)
-            order = np.argsort(distance, axis=1, kind="stable")
-            reached = np.cumsum(self.counts[order], axis=1) >= enough[block, None]
-            nearest = np.take_along_axis(order, np.argmax(reached, axis=1)[:, None], axis=1)
-            edge = np.take_along_axis(distance, nearest, axis=1)
-            row, point = np.nonzero(distance <= edge)
-            inside[:, block] = self._by_class(row, point, len(edge), self.counts[point])
-            radius[block] = edge[:, 0]
-        return inside, radius
 
     def _by_class(
         self, row: IntArray, point: IntArray, rows: int, weights: FloatArray | None = None

@@ -251,7 +251,7 @@ class KnnDensity(Estimator):
             return np.zeros((len(rows), len(classes)))
         labels = classes.take(pa.array(truth))
         own = self.kind.own_counts(parameters, rows, labels, weights)
-        return likelihood.leave_one_out(rows, truth, own)
+        return likelihood.log_likelihood(rows, truth, own)
 
 
 class KnnDensityLikelihood:
@@ -292,19 +292,6 @@ class KnnDensityLikelihood:
         self.pooled = without_points & (search.pseudo_count == 0.0)
         self._references = functools.cache(self._reference)
 
-    def log_likelihood(self, rows: Rows) -> FloatArray:
-        return self._log_likelihood(rows)
-
-    def leave_one_out(self, rows: Rows, truth: IntArray, own: FloatArray) -> FloatArray:
-        """Log-likelihoods ``(n, k)`` as if each row had not been among the training points.
-
-        Args:
-            rows: ``n`` rows.
-            truth: class of each row, as a code, ``(n,)``.
-            own: weight of each row among the points, 0 if it is not one of them, ``(n,)``.
-        """
-        return self._log_likelihood(rows, truth, own)
-
     def marginal(self, column: str) -> Curve | None:
         """The density around the points of a column; its integral has no bound."""
         if column not in self.features:
@@ -336,12 +323,19 @@ class KnnDensityLikelihood:
             "columns cannot express; score it by pc.score."
         )
 
-    def _log_likelihood(
+    def log_likelihood(
         self,
         rows: Rows,
         truth: IntArray | None = None,
         own: FloatArray | None = None,
     ) -> FloatArray:
+        """Log-likelihoods, ``(n, k)``; with more arguments each row is not among the points.
+
+        Args:
+            rows: ``n`` rows.
+            truth: class of each row, as a code, ``(n,)``.
+            own: weight of each row among the points, 0 if it is not one of them, ``(n,)``.
+        """
         matrix = rows.matrix(self.features)
         result = np.zeros((self.k_classes, len(rows))).T
         if self.center is not None:

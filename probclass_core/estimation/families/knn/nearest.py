@@ -1,4 +1,4 @@
-"""Exact nearest neighbors: by a k-d tree, or by matrix products where trees do not prune.
+"""Exact nearest neighbors: by a k-d tree, by matrix products where trees do not prune, or by force.
 
 |x − y|² = |x|² + |y|² − 2 x·y, so the distances of many rows to many points are one matrix product.
 It is computed in float32, whose error has a bound (Higham, *Accuracy and Stability of Numerical
@@ -21,7 +21,7 @@ _ROWS, _POINTS = 256, 4096
 """Rows and points of one product: its result, 4 MB, fits the processor's cache."""
 
 _CELLS = 1_000_000
-"""Numbers measured in float64 at once: 8 MB."""
+"""Distances measured in float64 at once: 8 MB."""
 
 _ROUNDING = float(np.finfo(np.float32).eps)
 
@@ -44,6 +44,31 @@ class NearestByTree:
         """The nearest points of each row, nearest first; see `NearestByProducts.query`."""
         distance, point = self._tree.query(rows, k, p=self._norm)
         return distance.reshape(-1, k), point.reshape(-1, k)
+
+
+class NearestByForce:
+    """All distances, for metrics that no index supports.
+
+    Args:
+        points: ``(m, d)``, finite.
+        metric: name of a metric of `scipy.spatial.distance.cdist`.
+    """
+
+    def __init__(self, points: FloatArray, metric: str) -> None:
+        self._points = points
+        self._metric = metric
+
+    def query(self, rows: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
+        """The nearest points of each row, nearest first; see `NearestByProducts.query`."""
+        from scipy.spatial.distance import cdist
+
+        distance, point = np.empty((len(rows), k)), np.empty((len(rows), k), dtype=np.intp)
+        step = max(1, _CELLS // len(self._points))
+        for part in (slice(start, start + step) for start in range(0, len(rows), step)):
+            every = cdist(rows[part], self._points, metric=self._metric)
+            point[part] = np.argsort(every, axis=1, kind="stable")[:, :k]
+            distance[part] = np.take_along_axis(every, point[part], axis=1)
+        return distance, point
 
 
 class NearestByProducts:
