@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,7 +26,6 @@ FORMAT_VERSION = 1
 """Version of the manifest and the tables."""
 
 _SUFFIX = ".arrow"
-_MAGIC, _END = b"ARROW1\0\0", b"ARROW1"
 _MANIFEST_KEYS = {
     "kind": str,
     "format_version": int,
@@ -60,81 +58,28 @@ def from_ipc(buffer: Buffer) -> pa.Table:
     """The inverse of `to_ipc`; the table uses the memory of ``buffer`` without copying it.
 
     Raises:
-        StoreError: if the bytes are not an Arrow IPC file.
+        StoreError: if the bytes are not an Arrow IPC file, or it has more rows or larger columns
+            than they can be without compression.
     """
-    data = pa.py_buffer(buffer)
-    begin, end = data[: len(_MAGIC)].to_pybytes(), data[-len(_END) :].to_pybytes()
-    if (begin, end) != (_MAGIC, _END):
-        raise StoreError("not a readable Arrow IPC file: it does not begin and end as one")
-    # The messages are read in their order. A footer could point to others.
-    return from_ipc_stream(data.slice(len(_MAGIC)))
+    return _read_ipc(pa.ipc.open_file, buffer)
 
 
 def from_ipc_stream(buffer: Buffer) -> pa.Table:
-    """A table from an uncompressed Arrow IPC stream, whose memory it uses without copying it.
+    """As `from_ipc`, of an Arrow IPC stream."""
+    return _read_ipc(pa.ipc.open_stream, buffer)
 
-    Raises:
-        StoreError: if the bytes are not an Arrow IPC stream.
-    """
+
+def _read_ipc(open_reader: Callable[[pa.Buffer], Any], buffer: Buffer) -> pa.Table:
     data = pa.py_buffer(buffer)
     try:
-        for message in pa.ipc.MessageReader.open_stream(data):
-            refuse_compressed(message)
-        table = pa.ipc.open_stream(data).read_all()
+        table = open_reader(data).read_all()
     except (pa.ArrowException, OSError, ValueError) as error:  # names may be no UTF-8
         raise StoreError(f"not a readable Arrow IPC file: {one_line(error)}") from error
-    refuse_too_many_rows(table, data)
-    return table
-
-
-def refuse_too_many_rows(table: pa.Table | pa.RecordBatch, data: Buffer) -> None:
-    """Refuse a table of more rows than its bytes have bits, such as 10^12 nulls.
-
-    Raises:
-        StoreError: naming both.
-    """
     if table.num_rows > 8 * len(data):
         raise StoreError(f"of {table.num_rows:,} rows, which its {len(data):,} bytes cannot be")
-
-
-def refuse_compressed(message: pa.ipc.Message) -> None:
-    """Refuse a message whose buffers are compressed.
-
-    Raises:
-        StoreError: if they are.
-    """
-    if _is_compressed(message):
+    if table.get_total_buffer_size() > len(data):
         raise StoreError("compressed; probclass writes models without compression")
-
-
-def _is_compressed(message: pa.ipc.Message) -> bool:
-    """Whether the buffers of a message are compressed: a few bytes could become gigabytes.
-
-    Arrow gives no access to this field of the metadata: a FlatBuffers table ``Message``, whose
-    third field is the header; a ``RecordBatch``, also that of a dictionary batch (its second
-    field), has the compression as its fourth field (Schema.fbs and Message.fbs of Arrow).
-    """
-    data = message.metadata.to_pybytes()
-
-    def field(table: int, number: int) -> int:
-        """Position of a field of a table; 0 if it is not there."""
-        (back,) = struct.unpack_from("<i", data, table)
-        size, offset = struct.unpack_from("<H", data, table - back)[0], 4 + 2 * number
-        if offset >= size:
-            return 0
-        (place,) = struct.unpack_from("<H", data, table - back + offset)
-        return table + place if place else 0
-
-    def target(position: int) -> int:
-        return int(position + struct.unpack_from("<I", data, position)[0])
-
-    try:
-        header = target(field(target(0), 2)) if message.type != "schema" else 0
-        if message.type == "dictionary":
-            header = target(field(header, 1))
-        return bool(header) and field(header, 3) != 0
-    except struct.error as error:
-        raise StoreError("not a readable Arrow IPC file: its metadata is cut off") from error
+    return table
 
 
 class _File(NamedTuple):

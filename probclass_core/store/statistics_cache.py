@@ -6,15 +6,14 @@ The summary digest covers everything that ``summarize`` depends on: label, weigh
 versions of their estimators, and the release of probclass. The prior is not part of it. The footers
 of a unit's files are cached with its statistics, so that a plan need not open the files.
 
-New statistics are written together, every few seconds and at the end. A new pack absorbs the packs
-that are no larger than itself, so the number of packs grows with the logarithm of the number of
-units, and so does the number of times that an entry is rewritten. The new pack is published
-before the old ones are removed: a process that is killed in between leaves some entries twice, and
-a concurrent reader finds every entry.
+A fit writes the statistics that are new in one pack, or in several if it takes long. When there are
+many small packs, they are joined into one; `StatisticsCache.collect` joins them at any time. The
+new pack is published before the old ones are removed: a process that is killed in between leaves
+some entries twice, and a concurrent reader finds every entry.
 
-An entry that is damaged, or is in the folder of another summary, is reported and computed again; it
-is never trusted. An entry has a checksum; whether rows can have its statistics is checked only if
-what it is merged to is not valid, see `training.rows`.
+A pack that is damaged, or is in the folder of another summary, is reported and removed, and its
+statistics are computed again; they are never trusted. Whether rows can have the statistics of an
+entry is checked only if what it is merged to is not valid, see `training.rows`.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ import json
 import logging
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
 from probclass_core.arguments import check_argument
-from probclass_core.arrow.bundle import Buffer
 from probclass_core.errors import SpecError, StoreError
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.io.filesystem import Location
@@ -43,7 +42,7 @@ from probclass_core.plugins.manager import find_estimator, registry
 from probclass_core.release import VERSION
 from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.store.model_store import ModelStore
-from probclass_core.store.packs import Entry, Pack, encode_pack
+from probclass_core.store.packs import Entry, Pack, encode_pack, encode_tables, pack_name
 from probclass_core.store.records import timestamp
 
 log = logging.getLogger(__name__)
@@ -54,23 +53,22 @@ CacheOption: TypeAlias = ModelStore | str | os.PathLike[str] | bool | None
 _FOLDER = "_statistics"  # not a model: the name of a model begins with a letter or digit
 _SUFFIX = ".arrow"
 
-_FORMAT = 2
+_FORMAT = 3
 """Format of the entries; raise it when they change."""
 
-_NAME_DIGITS = 32
-"""Number of digits of a pack's SHA-256 in the name of its file."""
-
 _MAX_PACK_BYTES = 8_000_000
-"""Largest size of a pack, unless a single entry is larger."""
+"""Size from which a pack is written at once, and no longer joined with others."""
 
-_MAX_SECONDS = 10.0
+_MAX_SMALL_PACKS = 16
+"""Number of packs below that size from which a fit joins them."""
+
+_MAX_SECONDS = 60.0
 """Longest time between writes: a process that is killed loses no more than that."""
 
 _MAX_LISTINGS = 5
-"""Attempts to read all packs while other processes absorb them."""
+"""Attempts to read all packs while other processes join them."""
 
 _MAX_PACKS_IN_MEMORY = 16
-"""Number of packs in memory, if they cannot be mapped."""
 
 _DAMAGED = "damaged"
 
@@ -98,8 +96,8 @@ class CachedStatistics:
         self._spec = spec
         self._summary = _summary_of(spec)
         self._folder = f"{_FOLDER}/{self._summary['digest']}"
-        self._read = functools.lru_cache(_MAX_PACKS_IN_MEMORY)(files.read)
-        self._packs: dict[str, Pack | None] = {}  # by path; None for a damaged one
+        self._pack = functools.lru_cache(_MAX_PACKS_IN_MEMORY)(self._read_pack)
+        self._known: set[str] = set()  # paths of the packs that were opened
         self._damaged: set[str] = set()
         self._path_of: dict[str | None, str] = {}  # of the pack, by unit
         self._footers: dict[str, Footer] = {}
@@ -144,11 +142,11 @@ class CachedStatistics:
         except StoreError as error:
             self._give_up("Statistics are neither cached nor reused", error)
             return None
-        if entry is None:
-            return None
         path = self._path_of[unit]
         where = self._files.uri_of(path)
         try:
+            if entry is None:
+                return None
             statistics = entry.statistics(self._spec, features, where)
             if self.checks_each:
                 statistics.check(f"statistics in {where}")
@@ -161,12 +159,13 @@ class CachedStatistics:
     def _entry(self, unit: str) -> Entry | None:
         """The entry of a unit, or None if another process has removed it."""
         for _ in range(2):
-            path = self._path_of[unit]
-            pack = self._packs.get(path)
             try:
-                return None if pack is None else pack.entry(unit, self._read(path))
-            except FileNotFoundError:
-                self._open_packs()  # another process has absorbed the pack
+                return self._pack(self._path_of[unit]).entry(unit)
+            except (FileNotFoundError, KeyError):
+                self._open_packs()  # another process has joined the pack with others
+            except ValueError as error:
+                self._report_damage(self._path_of[unit], error)
+                break
         return None
 
     def save(
@@ -181,13 +180,8 @@ class CachedStatistics:
         """
         if unit is None or self.error is not None:
             return
-        entry = Entry.from_tables(
-            statistics.tables,
-            rows=statistics.rows,
-            null_labels=statistics.null_labels,
-            stored=timestamp(),
-            footers=footers,
-        )
+        streams, stored = encode_tables(statistics.tables), timestamp()
+        entry = Entry(statistics.rows, statistics.null_labels, stored, streams, footers)
         self._new[unit] = entry
         self._new_bytes += entry.size
         due = time.monotonic() - self._written >= _MAX_SECONDS
@@ -195,84 +189,51 @@ class CachedStatistics:
             self.flush()
 
     def flush(self) -> None:
-        """Write the statistics saved since the last write.
-
-        Of several processes that do so at once, each absorbs the packs that it finds; entries that
-        two of them have absorbed are stored twice, for a while.
-        """
+        """Write the statistics saved since the last write, in place of damaged packs."""
         self._written = time.monotonic()
         if not self._new or self.error is not None:
             return
         try:
-            with self._files.lock(_lock_path(self._summary["digest"])):
-                entries, absorbed = self._absorb_small_packs()
-                path = _write_pack(self._files, self._summary, entries)
-                for old in absorbed - {path}:
-                    self._files.remove(old)
-                    del self._packs[old]
-            self._open_pack(path)
+            self._open_pack(_write_pack(self._files, self._summary, self._new))
+            for path in self._damaged:
+                self._files.remove(path)
+            small = _small_packs(self._files, self._folder)
+            if len(small) > _MAX_SMALL_PACKS:
+                _join_packs(self._files, small)
         except (StoreError, FileNotFoundError) as error:
             self._give_up("Statistics are not cached", error)
         self._new.clear()
         self._new_bytes = 0
 
-    def _absorb_small_packs(self) -> tuple[dict[str, Entry], set[str]]:
-        """The entries of the next pack, and the paths of the packs that it replaces.
-
-        Of damaged packs it takes the entries that are intact.
-        """
-        present = {f"{self._folder}/{name}" for name in self._files.names(self._folder)}
-        entries, absorbed = dict(self._new), set[str]()
-        size = self._new_bytes
-        sizes = {path: 0 if pack is None else pack.size for path, pack in self._packs.items()}
-        for path in sorted(present & sizes.keys(), key=sizes.__getitem__):
-            small = sizes[path] <= size and size + sizes[path] <= _MAX_PACK_BYTES
-            if small or path in self._damaged:
-                entries = {**self._intact_entries(path), **entries}
-                absorbed.add(path)
-                size += sizes[path]
-        return entries, absorbed
-
-    def _intact_entries(self, path: str) -> dict[str, Entry]:
-        pack, entries = self._packs[path], dict[str, Entry]()
-        if pack is None:
-            return entries
-        data = self._read(path)
-        for unit in pack.units:
-            entry = pack.entry(unit, data)
-            with suppress(StoreError):
-                entry.verify(path)
-                entries[unit] = entry
-        return entries
-
     def _open_packs(self) -> None:
         """Open the packs that are new in the folder."""
         for _ in range(_MAX_LISTINGS):
-            names = self._files.names(self._folder)
-            paths = {f"{self._folder}/{name}" for name in names if name.endswith(_SUFFIX)}
             try:
-                for path in sorted(paths - self._packs.keys()):
-                    self._open_pack(path)
+                for path in _pack_paths(self._files, self._folder):
+                    if path not in self._known:
+                        self._open_pack(path)
                 return
             except FileNotFoundError:
-                continue  # another process has absorbed it into a new pack
+                continue  # another process has joined it with others
 
     def _open_pack(self, path: str) -> None:
-        location = self._files.uri_of(path)
         try:
-            pack = Pack(self._read(path), location)
-            if pack.summary != self._summary:
-                raise StoreError(f"{location} is of another summary.")
-        except StoreError as error:
-            self._packs[path] = None
+            pack = self._pack(path)
+        except ValueError as error:
             self._report_damage(path, error)
-            return
-        self._packs[path] = pack
-        self._path_of.update(dict.fromkeys(pack.units, path))
-        self._footers.update(pack.footers())
+        else:
+            self._path_of.update(dict.fromkeys(pack.units, path))
+            self._footers.update(pack.footers())
+        self._known.add(path)
 
-    def _report_damage(self, path: str, error: StoreError) -> None:
-        """Log damage to a pack once; the next write replaces the pack."""
+    def _read_pack(self, path: str) -> Pack:
+        pack = _read_pack(self._files, path)
+        if pack.summary != self._summary:
+            raise ValueError(f"{self._files.uri_of(path)} is of another summary.")
+        return pack
+
+    def _report_damage(self, path: str, error: Exception) -> None:
+        """Log damage to a pack once; the next write removes the pack."""
         if path not in self._damaged:
             log.warning("Statistics are computed again: %s", error)
         self._damaged.add(path)
@@ -359,18 +320,23 @@ class StatisticsCache:
 
     def entries(self) -> list[CacheEntry]:
         """Return all entries, sorted by their digests."""
-        summaries = self._files.names(_FOLDER)
-        files = (file for summary in summaries for file in self._files_of(summary))
-        return _deduplicate(entry for file in files for entry in file.entries)
+        return _deduplicate(
+            entry
+            for summary in self._files.names(_FOLDER)
+            for path in _pack_paths(self._files, f"{_FOLDER}/{summary}")
+            for entry in self._describe(path)
+        )
 
     def collect(
         self, older_than: timedelta | None = None, *, dry_run: bool = False
     ) -> list[CacheEntry]:
-        """Remove the entries that no fit would use: damaged ones, and those of other versions.
+        """Remove the entries that no fit would use, and join small packs.
+
+        No fit uses entries that are damaged, or of other versions.
 
         Args:
             older_than: also remove entries at least as old as this, or None.
-            dry_run: remove nothing.
+            dry_run: change nothing.
 
         Returns:
             The entries that were removed, or would be.
@@ -384,83 +350,46 @@ class StatisticsCache:
             return old or entry.stale is not None
 
         removed: list[CacheEntry] = []
-        for summary in self._files.names(_FOLDER):
-            with nullcontext() if dry_run else self._files.lock(_lock_path(summary)):
-                for file in self._files_of(summary):
-                    garbage = [entry for entry in file.entries if is_garbage(entry)]
-                    removed.extend(garbage)
-                    if garbage and not dry_run:
-                        self._remove(file, {entry.unit for entry in garbage})
+        for folder in (f"{_FOLDER}/{summary}" for summary in self._files.names(_FOLDER)):
+            paths = _pack_paths(self._files, folder)
+            garbage = {path: list(filter(is_garbage, self._describe(path))) for path in paths}
+            removed.extend(entry for entries in garbage.values() for entry in entries)
+            small = _small_packs(self._files, folder)
+            changed = [path for path in paths if garbage[path] or path in small]
+            if not dry_run:
+                units = {path: {one.unit for one in found} for path, found in garbage.items()}
+                _join_packs(self._files, changed, units)
         return _deduplicate(removed)
 
-    def _remove(self, file: _File, units: set[str]) -> None:
-        """Remove some entries of a file; the others are published again before it is removed."""
-        remaining = {
-            entry.unit: file.pack.entry(entry.unit, file.data)
-            for entry in file.entries
-            if file.pack is not None and entry.unit not in units
-        }
-        if file.pack is not None and remaining:
-            _write_pack(self._files, file.pack.summary, remaining)
-        self._files.remove(file.path)
-
-    def _files_of(self, summary: str) -> Iterator[_File]:
-        """The packs of one summary."""
-        folder = f"{_FOLDER}/{summary}"
-        for name in self._files.names(folder):
-            if name.endswith(_SUFFIX):
-                with suppress(FileNotFoundError):  # another process has removed it
-                    yield _File.read(self._files, f"{folder}/{name}", summary)
-
-
-@dataclass(frozen=True)
-class _File:
-    """A pack of the cache.
-
-    Attributes:
-        path: its path in the store.
-        data: its bytes.
-        pack: the pack, or None if it is damaged.
-        entries: the entries of the pack; one entry if it is damaged.
-    """
-
-    path: str
-    data: Buffer
-    pack: Pack | None
-    entries: Sequence[CacheEntry]
-
-    @classmethod
-    def read(cls, files: Location, path: str, summary: str) -> _File:
-        data, name = files.read(path), path.rsplit("/", 1)[-1]
+    def _describe(self, path: str) -> list[CacheEntry]:
+        """Describe the entries of a pack: one if it is damaged, none if it is gone."""
+        _, folder, name = path.split("/")
         try:
-            pack = Pack(data, path)
-            units = pack.units
-            entries = [_describe(pack, data, unit, summary) for unit in units]
-            return cls(path, data, pack, entries)
+            pack = _read_pack(self._files, path)
+            summary = pack.summary
+            stale = _why_stale(summary)
+            if summary["digest"] != folder:
+                stale = "in the folder of another summary"
+            return [
+                CacheEntry(
+                    summary=folder,
+                    unit=unit,
+                    bytes=entry.size,
+                    label=summary["label"],
+                    estimators=tuple(summary["estimators"]),
+                    rows=entry.rows,
+                    stored=entry.stored,
+                    stale=stale,
+                )
+                for unit, entry in ((unit, pack.entry(unit)) for unit in pack.units)
+            ]
+        except FileNotFoundError:
+            return []
+        except StoreError:
+            raise
         except Exception:  # damaged values can cause any error
-            entry = CacheEntry(summary, name.removesuffix(_SUFFIX), len(data), stale=_DAMAGED)
-            return cls(path, data, None, [entry])
-
-
-def _describe(pack: Pack, data: Buffer, unit: str, folder: str) -> CacheEntry:
-    entry, summary = pack.entry(unit, data), pack.summary
-    stale = _why_stale(summary)
-    if summary["digest"] != folder:
-        stale = "in the folder of another summary"
-    try:
-        entry.verify(unit)
-    except StoreError:
-        stale = _DAMAGED
-    return CacheEntry(
-        summary=folder,
-        unit=unit,
-        bytes=entry.size,
-        label=summary["label"],
-        estimators=tuple(summary["estimators"]),
-        rows=entry.rows,
-        stored=entry.stored,
-        stale=stale,
-    )
+            size = self._files.info(path).size or 0
+            return [CacheEntry(folder, name.removesuffix(_SUFFIX), size, stale=_DAMAGED)]
 
 
 def _deduplicate(entries: Iterable[CacheEntry]) -> list[CacheEntry]:
@@ -473,9 +402,27 @@ def _deduplicate(entries: Iterable[CacheEntry]) -> list[CacheEntry]:
     return [unique[key] for key in sorted(unique)]
 
 
-def _lock_path(summary: str) -> str:
-    """Path to lock while packs of a summary are written and removed, given its digest."""
-    return f"{_FOLDER}/{summary}/packs"
+def _pack_paths(files: Location, folder: str) -> list[str]:
+    """The packs of one summary."""
+    return [f"{folder}/{name}" for name in files.names(folder) if name.endswith(_SUFFIX)]
+
+
+def _small_packs(files: Location, folder: str) -> list[str]:
+    """The packs of one summary that may be joined."""
+    sizes = {files.relative(info.path): info.size or 0 for info in files.entries(folder)}
+    return [path for path in _pack_paths(files, folder) if sizes.get(path, 0) < _MAX_PACK_BYTES]
+
+
+def _read_pack(files: Location, path: str) -> Pack:
+    """Read a pack.
+
+    Raises:
+        FileNotFoundError: if it is gone.
+        ValueError: if it is damaged.
+        StoreError: if it cannot be read.
+    """
+    name = path.rpartition("/")[2].removesuffix(_SUFFIX)
+    return Pack(files.read(path), name, files.uri_of(path))
 
 
 def _write_pack(files: Location, summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
@@ -484,11 +431,43 @@ def _write_pack(files: Location, summary: Mapping[str, Any], entries: Mapping[st
     Raises:
         StoreError: if the store refuses.
     """
-    digest, data = encode_pack(summary, entries)
-    path = f"{_FOLDER}/{summary['digest']}/{digest[:_NAME_DIGITS]}{_SUFFIX}"
+    data = encode_pack(summary, entries)
+    path = f"{_FOLDER}/{summary['digest']}/{pack_name(data)}{_SUFFIX}"
     # Do not wait for the disk: a pack that a power cut truncates is found to be damaged.
     files.write(path, data, durable=False)
     return path
+
+
+def _join_packs(
+    files: Location,
+    paths: Sequence[str],
+    without: Mapping[str, set[str]] = MappingProxyType({}),
+) -> None:
+    """Write the entries of some packs of one summary in packs of about the largest size.
+
+    Args:
+        files: the store.
+        paths: the packs, which are removed; damaged ones have no entries.
+        without: units to leave out, by pack.
+
+    Raises:
+        StoreError: if the store refuses.
+    """
+    summary: Mapping[str, Any] = {}
+    written, entries = set[str](), dict[str, Entry]()
+    for path in paths:
+        with suppress(ValueError, FileNotFoundError):  # damaged, or joined by another process
+            pack = _read_pack(files, path)
+            if units := pack.units - without.get(path, set()):
+                summary = pack.summary
+                entries |= {unit: pack.entry(unit) for unit in units}
+        size = sum(entry.size for entry in entries.values())
+        if entries and (size >= _MAX_PACK_BYTES or path == paths[-1]):
+            written.add(_write_pack(files, summary, entries))
+            entries = {}
+    for path in paths:
+        if path not in written:
+            files.remove(path)
 
 
 def _summary_of(spec: ModelSpec) -> dict[str, Any]:

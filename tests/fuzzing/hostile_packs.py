@@ -40,7 +40,7 @@ import probclass_core as pc
 from probclass_core.errors import StoreError
 from probclass_core.io.footers import Footer
 from probclass_core.model.stored import model_from_bundle
-from probclass_core.store.packs import Entry, Pack, _streams_sha256, _to_stream, encode_pack
+from probclass_core.store.packs import Entry, Pack, encode_pack, encode_tables, pack_name
 from probclass_core.store.statistics_cache import StatisticsCache
 
 CANNOT_BE_WRITTEN = (ValueError, TypeError, OverflowError, AttributeError)
@@ -81,9 +81,9 @@ def keep(name: str, table: Path, store: Path) -> Iterator[Kept]:
     model = pc.fit(table, spec, cache=store)
     for path in sorted(store.rglob("*.arrow")):
         data = path.read_bytes()
-        pack = Pack(data, name)
+        pack = Pack(data, path.stem, name)
         (unit,) = pack.units
-        entry = pack.entry(unit, data)
+        entry = pack.entry(unit)
         yield Kept(spec, path, data, pack, unit, entry, entry.tables(name), model.id)
 
 
@@ -104,7 +104,7 @@ def fields_of(kept: Kept) -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 
 def changed_entry(kept: Kept, kind: str, path: tuple[Any, ...], draw: random.Random) -> Entry:
-    """The entry with a change of one field, and the checksum of its streams as they are now."""
+    """The entry with a change of one field."""
     entry = kept.entry
     if kind == "head":
         if path[0] == "footer":
@@ -133,13 +133,11 @@ def changed_entry(kept: Kept, kind: str, path: tuple[Any, ...], draw: random.Ran
         else:
             changed = json.dumps(changed_json(notes(table), path[1:], draw))
             table = table.replace_schema_metadata({b"probclass": changed.encode()})
-        streams[path[0]] = _to_stream(table)
-    return replace(entry, streams=streams, sha256=_streams_sha256(streams))
+        streams |= encode_tables({path[0]: table})
+    return replace(entry, streams=streams)
 
 
-def changed_pack(
-    kept: Kept, kind: str, path: tuple[Any, ...], draw: random.Random, *, right: bool
-) -> bytes:
+def changed_pack(kept: Kept, kind: str, path: tuple[Any, ...], draw: random.Random) -> bytes:
     """The bytes of the pack with a change of one field.
 
     Args:
@@ -147,7 +145,6 @@ def changed_pack(
         kind: kind of the field.
         path: its place.
         draw: source of randomness.
-        right: whether the checksums are right, or those before the change.
     """
     if kind == "file":
         return changed_bytes(kept.data, draw)
@@ -158,23 +155,27 @@ def changed_pack(
         unit = draw.choice(["", "x", unit[::-1]])
     else:
         entry = changed_entry(kept, kind, path, draw)
-    if not right:
-        entry = replace(entry, sha256=kept.entry.sha256)
-    digest, data = encode_pack(summary, {unit: entry})
-    if not right and kind in ("head", "summary"):
-        before, _ = encode_pack(kept.pack.summary, {kept.unit: kept.entry})
-        data = data.replace(digest.encode(), before.encode())
-    return data
+    return encode_pack(summary, {unit: entry})
 
 
-def outcome(kept: Kept, table: Path, data: bytes, warnings: list[str]) -> tuple[str, str]:
-    """The outcome of a fit with a pack, and what is wrong with it, or ""."""
+def outcome(
+    kept: Kept, table: Path, data: bytes, warnings: list[str], *, right: bool
+) -> tuple[str, str]:
+    """The outcome of a fit with a pack, and what is wrong with it, or "".
+
+    Args:
+        kept: the pack.
+        table: table to train on.
+        data: bytes to put in place of the pack.
+        warnings: the warnings of the fit.
+        right: whether the name of the file is the checksum of the bytes, or as before.
+    """
     store = kept.path.parents[2]
     for path in store.rglob(
         "*.arrow"
     ):  # also of other passes, which trials before may have changed
         path.unlink()
-    kept.path.write_bytes(data)
+    kept.path.with_stem(pack_name(data) if right else kept.path.stem).write_bytes(data)
     warnings.clear()
     try:
         StatisticsCache(store).collect(dry_run=True)
@@ -239,10 +240,10 @@ def trials() -> Iterator[Trial]:
             field = f"{name}/{kind}{''.join(f'[{key!r}]' for key in path)}"
             right = kind != "file" and draw.random() < 0.8
             try:
-                data = changed_pack(kept, kind, path, draw, right=right)
+                data = changed_pack(kept, kind, path, draw)
             except (StoreError, pa.ArrowException, LookupError, *CANNOT_BE_WRITTEN):
                 return Result("no change", field, "cannot be written")
-            what, defect = outcome(kept, table, data, handler.messages)
+            what, defect = outcome(kept, table, data, handler.messages, right=right)
             if what == "other numbers" and not right:
                 what, defect = "defect", "another model under the checksums of the original"
             return Result(f"{kind}, checksums {'right' if right else 'kept'}", field, what, defect)

@@ -112,14 +112,14 @@ def test_a_temperature_without_a_lowest_score_is_refused(bundles: dict[str, Bund
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
 @pytest.mark.parametrize("text", [True, False], ids=["in a dictionary", "in a batch"])
-def test_a_compressed_file_is_refused_before_it_is_expanded(codec: str, text: bool) -> None:
+def test_a_compressed_file_is_refused(codec: str, text: bool) -> None:
     values = pa.array(["x" * 10_000_000]).dictionary_encode() if text else np.zeros(10_000_000)
     table, sink = pa.table({"a": values}), io.BytesIO()
     options = pa.ipc.IpcWriteOptions(compression=codec)
     with pa.ipc.new_file(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     before = pa.total_allocated_bytes()
-    with pytest.raises(StoreError, match="compressed"):
+    with pytest.raises(StoreError, match="compressed" if text else "rows, which its"):
         from_ipc(sink.getvalue())
     assert pa.total_allocated_bytes() - before < 1_000_000
     assert from_ipc(to_ipc(table)).equals(table)

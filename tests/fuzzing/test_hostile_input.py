@@ -23,7 +23,7 @@ from probclass_core.estimation.statistics import (
     merge,
     summarize_batches,
 )
-from probclass_core.store.packs import Entry, encode_pack
+from probclass_core.store.packs import Entry, encode_pack, encode_tables, pack_name
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")
 
@@ -94,11 +94,10 @@ def test_statistics_of_no_rows_are_computed_again(
     pq.write_table(rows(), tmp_path / "rows.parquet")
     (kept,) = keep(name, tmp_path / "rows.parquet", tmp_path / "store")
     wrong = {**kept.tables, table: replaced(kept.tables[table], column, change)}
-    entry = Entry.from_tables(
-        wrong, rows=60, null_labels=0, stored=kept.entry.stored, footers=kept.entry.footers
-    )
-    _, data = encode_pack(kept.pack.summary, {kept.unit: entry})
-    kept.path.write_bytes(data)
+    entry = Entry(60, 0, kept.entry.stored, encode_tables(wrong), kept.entry.footers)
+    data = encode_pack(kept.pack.summary, {kept.unit: entry})
+    kept.path.unlink()
+    kept.path.with_stem(pack_name(data)).write_bytes(data)
     model = pc.fit(tmp_path / "rows.parquet", kept.spec, cache=tmp_path / "store")
     assert model.id == kept.id
     assert model.training["cache"]["reused"] == 0

@@ -28,7 +28,7 @@ import probclass_core as pc
 from probclass_core.errors import TableError
 from probclass_core.io.footers import Footer
 from probclass_core.io.open import open_table
-from probclass_core.store.packs import Pack, encode_pack
+from probclass_core.store.packs import Pack, encode_pack, pack_name
 from probclass_core.training.shards import plan_shards
 
 
@@ -83,24 +83,25 @@ def forge_pack(
     intact: bool,
     unit: str | None = None,
 ) -> None:
-    """Change every footer in the largest pack of a store, under right checksums.
+    """Change every footer in the largest pack of a store.
 
     Args:
         store: the store.
         forge: the change.
-        intact: whether the statistics are intact, or their own checksum is wrong.
+        intact: whether the checksum is right.
         unit: digest to store all statistics under others than their own, or None.
     """
     (path, *_) = packs(store)
-    data = path.read_bytes()
-    pack, entries = Pack(data, "the pack"), {}
-    for number, name in enumerate(pack.units):
-        entry = pack.entry(name, data)
+    pack, entries = Pack(path.read_bytes(), path.stem, "the pack"), {}
+    for number, name in enumerate(sorted(pack.units)):
+        entry = pack.entry(name)
         assert entry.footers
         entries[f"{unit}{number}" if unit else name] = dataclasses.replace(
-            entry, footers=[*map(forge, entry.footers)], sha256=entry.sha256 if intact else "0" * 64
+            entry, footers=[*map(forge, entry.footers)]
         )
-    path.write_bytes(encode_pack(pack.summary, entries)[1])
+    data = encode_pack(pack.summary, entries)
+    path.unlink()
+    path.with_stem(pack_name(data) if intact else path.stem).write_bytes(data)
 
 
 FORGED_FOOTERS = {
