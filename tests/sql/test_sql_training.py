@@ -290,7 +290,7 @@ GAUSSIAN = [pc.Block("gaussian_diagonal", ["x"])]
         (
             {"y": ["a"], "x": [1.5]},
             pc.ModelSpec("y", [pc.Block("poisson", ["x"])]),
-            "poisson counts are whole",
+            "its counts must be whole",
         ),
         (
             {"y": ["a", "b"], "x": [1.0, 2.0], "w": [1.0, -1.0]},

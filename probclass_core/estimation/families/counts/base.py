@@ -2,47 +2,34 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray, is_numeric_type, label_codes, sorted_classes
-from probclass_core.arrow.rows import Rows
-from probclass_core.arrow.sparse_counts import CountReader, Counts
+from probclass_core.arrow.sparse_counts import CountReader
 from probclass_core.arrow.types import is_terms_type
-from probclass_core.errors import NotSupportedError, SpecError, StoreError
-from probclass_core.estimation.aggregates import ClassSums, Sums, known
+from probclass_core.errors import NotSupportedError, SpecError
+from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.families.counts.likelihood import CountLikelihood, refused_counts
+from probclass_core.estimation.families.counts.likelihood import CountLikelihood
 from probclass_core.estimation.families.scarce import NoLikelihood, pooled_unless, without_values
-from probclass_core.estimation.formulas import Column, Expression, Named, if_known, log_gamma
+from probclass_core.estimation.kinds.count_sums import ClassCounts, CountSums
 from probclass_core.estimation.options import EstimatorOptions, OptionPath, choice, number, option
 from probclass_core.estimation.parameters import (
     COUNT,
     LOG_PROBABILITY,
-    NOT_NEGATIVE,
-    ROUNDING,
     Range,
     check_notes,
     check_parameters,
-    check_row_counts,
-    label_rows,
 )
-from probclass_core.estimation.tidy import dense_arrays, notes_of, sum_counts, tidy_table
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-_TOTAL = pa.nulls(1, pa.string())
-"""The feature of the statistics of whole rows."""
+from probclass_core.estimation.tidy import dense_arrays, notes_of, tidy_table
 
 
 def _parse_vocabulary(path: OptionPath, value: Any) -> list[str]:
@@ -79,14 +66,9 @@ class CountOptions(EstimatorOptions):
 
 
 class CountEstimator(Estimator):
-    """Counts of columns or terms, summed by class.
+    """Counts of columns or terms, from their sums by class.
 
-    Statistics: class, feature, and the fields in ``sums``. A row with a null ``feature`` is about
-    the totals of rows (the lengths of documents).
-        count: Σ w of ``count_of``.
-        rows: Σ w of the rows with a value of the column; for a term, of the rows that contain it;
-            for the total, of the rows with any value.
-        log_factorials: Σ w log x!.
+    Statistics: those of `CountSums`.
     Parameters: class, feature, count, and `field`.
 
     Attributes:
@@ -94,7 +76,7 @@ class CountEstimator(Estimator):
         allowed: numbers that it may contain.
         adds_up: whether its probabilities add up to 1 in a class.
         priors: options that are the prior, above 0 if it is proper; the last one is in rows.
-        sums: fields of the statistics.
+        presences: whether presences are counted.
         of_whole_counts: whether counts must be whole.
     """
 
@@ -104,7 +86,7 @@ class CountEstimator(Estimator):
     allowed: ClassVar[Range] = LOG_PROBABILITY
     adds_up: ClassVar[bool] = False
     priors: ClassVar[Sequence[str]] = ("pseudo_count",)
-    sums: ClassVar[Sequence[str]] = ("count", "rows", "log_factorials")
+    presences: ClassVar[bool] = False
     of_whole_counts: ClassVar[bool] = False
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
@@ -156,107 +138,12 @@ class CountEstimator(Estimator):
                     "numbers; leave it out."
                 )
 
-    def count_of(self, counts: Counts) -> csr_array:
-        """What is counted, ``(n, m)``: by default the counts themselves."""
-        return counts.matrix
-
-    def summarize(
-        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
-    ) -> pa.Table:
-        from scipy.sparse import csc_array
-
-        size = len(rows)
-        share = np.ones(size) if weights is None else weights
-        labels = classes.indices.to_numpy(zero_copy_only=False)
-        shape = (len(classes.dictionary), size)
-        by_class = csc_array((share, (labels, np.arange(size))), shape=shape)
-        parts = []
-        for part, counts in self.reader.parts(rows):
-            rows_by_class = by_class[:, part]
-            for field, by_feature, total in self._values(counts):
-                for features, values in (
-                    (counts.features, by_feature),
-                    (_TOTAL, total[:, None]),
-                ):
-                    sums = rows_by_class @ values
-                    parts.append(self._tidy(classes.dictionary, features, field, sums))
-        return self.merge(parts)
-
-    def _values(self, counts: Counts) -> Iterator[tuple[str, Any, FloatArray]]:
-        """Each field with its values by row and feature ``(n, m)`` and by row ``(n,)``."""
-        from scipy.special import gammaln
-
-        counted = self.count_of(counts)
-        yield "count", counted, counted.sum(axis=1)
-        rows = counts.presence if self.of_terms else counts.known_cells
-        yield "rows", rows, counts.known_rows
-        if "log_factorials" in self.sums:
-            factorials = counts.with_values(gammaln(counts.matrix.data + 1.0))
-            yield "log_factorials", factorials, gammaln(counts.lengths + 1.0)
+    @property
+    def kind(self) -> CountSums:
+        return CountSums(self.reader, self.presences)
 
     def aggregates(self) -> Sums | None:
-        if self.of_terms or not set(self.sums) <= set(CountEstimator.sums):
-            return None
-        terms: dict[Hashable, Expression] = {}
-        columns = [Column(name) for name in self.features.names]
-        for column in columns:
-            terms["count", column.name] = if_known([column], self.counted_formula(column))
-            terms["rows", column.name] = known(column)
-        counts = [self.counted_formula(column) for column in columns]
-        parts = [if_known([x], count) for x, count in zip(columns, counts, strict=True)]
-        terms["count", None] = functools.reduce(operator.add, parts)
-        terms["rows", None] = known(*columns)
-        if "log_factorials" in self.sums:
-            for column in columns:
-                factorial = if_known([column], log_gamma(column + 1.0))
-                terms["log_factorials", column.name] = factorial
-            length = Named(functools.reduce(operator.add, [if_known([x], x) for x in columns]))
-            terms["log_factorials", None] = log_gamma(length + 1.0)
-        return Sums(terms, self._from_sums, refused_counts(columns, whole=self.of_whole_counts))
-
-    def counted_formula(self, column: Column) -> Expression:
-        """`count_of` of a column that is not null."""
-        return column
-
-    def _from_sums(self, by_class: ClassSums) -> pa.Table:
-        parts = []
-        for field in self.sums:
-            for name in (*self.features.names, None):
-                sums = by_class.sums[field, name][:, None]
-                feature = pa.array([name], pa.string())
-                parts.append(self._tidy(by_class.classes, feature, field, sums))
-        return self.merge(parts)
-
-    def _tidy(self, labels: pa.Array, features: pa.Array, field: str, sums: Any) -> pa.Table:
-        """One row per cell of one field, from ``(k, m)``, sparse or dense; other fields are 0."""
-        from scipy.sparse import coo_array
-
-        cells = coo_array(sums)
-        zeros = np.zeros(cells.nnz)
-        return pa.table(
-            {
-                "class": labels.take(pa.array(cells.row)),
-                "feature": features.take(pa.array(cells.col)),
-                **{name: cells.data if name == field else zeros for name in self.sums},
-            }
-        )
-
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return sum_counts(tables, ["class", "feature"], self.sums)
-
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        super().check_statistics(statistics, classes)
-        features = None if self.of_terms else [*self.features.names, None]
-        check_row_counts(statistics, classes, ["feature"], features=features, count="rows")
-        NOT_NEGATIVE.check("count", statistics["count"])
-        labels = classes["class"].combine_chunks()
-        rows, codes = statistics["rows"].to_numpy(), label_rows(statistics, labels)
-        is_total = pc.is_null(statistics["feature"]).to_numpy()
-        total = np.bincount(codes[is_total], rows[is_total], minlength=len(labels))
-        if (rows > total[codes] * (1.0 + ROUNDING)).any():
-            raise StoreError("a feature has more rows than its class.")
-
-    # From counts to probabilities.
+        return self.kind.aggregates()
 
     @abstractmethod
     def estimate(self, count: FloatArray, rows: FloatArray) -> FloatArray:
@@ -287,33 +174,24 @@ class CountEstimator(Estimator):
         """
 
     @abstractmethod
-    def evidence(
-        self, sums: Mapping[str, FloatArray], totals: Mapping[str, FloatArray]
-    ) -> FloatArray:
-        """Log evidence of each class and feature, or of each class.
+    def evidence(self, counts: ClassCounts) -> FloatArray:
+        """Log evidence of each class and feature, or of each class."""
 
-        Args:
-            sums: statistics of each feature, by field, ``(k, m)``.
-            totals: of whole rows, by field, ``(k,)``.
-        """
-
-    def possible_rows(
-        self, sums: Mapping[str, FloatArray], totals: Mapping[str, FloatArray]
-    ) -> FloatArray:
+    def possible_rows(self, counts: ClassCounts) -> FloatArray:
         """Rows that could show a feature: ``(k, 1)`` for terms, ``(k, m)`` for columns."""
-        return totals["rows"][:, None] if self.of_terms else sums["rows"]
+        return counts.totals["rows"][:, None] if self.of_terms else counts.sums["rows"]
 
     def notes_on_rows(self, rows: FloatArray) -> Mapping[str, Any]:
         """What parameters record of `possible_rows`."""
         return {"rows": rows.tolist()}
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        features, sums, totals = self._dense(statistics, classes)
-        names, modeled = self.features.names, features.to_pylist()
+        counts = self.kind.read(statistics, classes)
+        names, modeled = self.features.names, counts.features.to_pylist()
         empty = [name for name in names if name not in modeled]
         if self.of_terms:
             empty, modeled = [] if modeled else names, names if modeled else []
-        count, rows = sums["count"], self.possible_rows(sums, totals)
+        count, rows = counts.sums["count"], self.possible_rows(counts)
         none, prior = rows == 0.0, self.options.plain()[self.priors[-1]]
         scarce = [
             *without_values(empty),
@@ -325,29 +203,8 @@ class CountEstimator(Estimator):
             count = np.where(none, count.sum(axis=0), count)
             rows = np.where(none, rows.sum(axis=0), rows)
         fields = {"count": count, self.field: self.estimate(count, rows)}
-        table = tidy_table(classes, {"feature": features}, fields)
+        table = tidy_table(classes, {"feature": counts.features}, fields)
         return self.annotate(table, scarce=scarce, **self.notes_on_rows(rows))
-
-    def _dense(
-        self, statistics: pa.Table, classes: pa.Array
-    ) -> tuple[pa.Array, dict[str, FloatArray], dict[str, FloatArray]]:
-        """Features in the order of parameters, their statistics, and those of whole rows."""
-        is_total = pc.is_null(statistics["feature"])
-        by_feature, total = statistics.filter(pc.invert(is_total)), statistics.filter(is_total)
-        features = self._features(by_feature, any_rows=total.num_rows > 0)
-        cells = dense_arrays(by_feature, classes, "feature", features, self.sums)
-        totals = {field: np.zeros(len(classes)) for field in self.sums}
-        for field, values in totals.items():
-            values[label_codes(total["class"], classes)] = total[field].to_numpy()
-        return features, dict(zip(self.sums, cells, strict=True)), totals
-
-    def _features(self, statistics: pa.Table, *, any_rows: bool) -> pa.Array:
-        if not self.of_terms:
-            seen = set(statistics["feature"].to_pylist())
-            return pa.array([name for name in self.features.names if name in seen], pa.string())
-        if self.reader.vocabulary is not None and any_rows:
-            return self.reader.vocabulary
-        return sorted_classes(statistics["feature"])
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         numbers = {"count": COUNT, self.field: self.allowed}
@@ -379,5 +236,5 @@ class CountEstimator(Estimator):
                     f"{self.name} has no log evidence with {name}=0, which is not a proper prior; "
                     f"set {name} above 0."
                 )
-        _, sums, totals = self._dense(statistics, sorted_classes(statistics["class"]))
-        return float(self.evidence(sums, totals).sum())
+        classes = sorted_classes(statistics["class"])
+        return float(self.evidence(self.kind.read(statistics, classes)).sum())

@@ -7,15 +7,14 @@ absence of a word is evidence as well as its presence.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.sparse_counts import CountReader, Counts
-from probclass_core.errors import StoreError
 from probclass_core.estimation.evidence import beta_bernoulli
 from probclass_core.estimation.families.counts.base import CountEstimator, CountOptions
 from probclass_core.estimation.families.counts.likelihood import (
@@ -23,15 +22,15 @@ from probclass_core.estimation.families.counts.likelihood import (
     refuse_infinite_weights,
 )
 from probclass_core.estimation.formulas import Case, Column, Expression, as_expression, if_known
+from probclass_core.estimation.kinds.count_sums import ClassCounts
 from probclass_core.estimation.marginals import Marginal, presence
 from probclass_core.estimation.options import number
-from probclass_core.estimation.parameters import ROUNDING
 
 
 class Bernoulli(CountEstimator):
     """Independent presences given the class: a feature is present if its count is above 0.
 
-    Statistics: class, feature, count (Σ w of presences), rows; see `CountEstimator`.
+    Statistics: class, feature, count (Σ w of presences), rows; see `CountSums`.
     Parameters: class, feature, count, log_probability (log p); the rows of each class are in the
     notes.
 
@@ -42,7 +41,7 @@ class Bernoulli(CountEstimator):
 
     name: ClassVar[str] = "bernoulli"
     factorizes = True
-    sums: ClassVar[Sequence[str]] = ("count", "rows")
+    presences = True
 
     class Options(CountOptions):
         """Options of `Bernoulli`."""
@@ -53,24 +52,11 @@ class Bernoulli(CountEstimator):
 
     options: Options
 
-    def count_of(self, counts: Counts) -> Any:
-        return counts.presence
-
-    def counted_formula(self, column: Column) -> Expression:
-        return Case([(column > 0.0, as_expression(1.0))], as_expression(0.0))
-
     def estimate(self, count: FloatArray, rows: FloatArray) -> FloatArray:
         alpha = self.options.pseudo_count
         with np.errstate(divide="ignore"):
             log_probability: FloatArray = np.log(count + alpha) - np.log(rows + 2.0 * alpha)
         return log_probability
-
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        super().check_statistics(statistics, classes)
-        present, rows = (statistics[name].to_numpy() for name in ("count", "rows"))
-        of_feature = statistics["feature"].is_valid().to_numpy()
-        if (of_feature & (present > rows * (1.0 + ROUNDING))).any():
-            raise StoreError("a feature is present in more rows than it has.")
 
     def compiled(
         self,
@@ -87,11 +73,9 @@ class Bernoulli(CountEstimator):
             log_absent = np.log(absent) - np.log(rows + 2.0 * alpha)
         return BernoulliLikelihood(reader, features, values, log_absent)
 
-    def evidence(
-        self, sums: Mapping[str, FloatArray], totals: Mapping[str, FloatArray]
-    ) -> FloatArray:
-        present, alpha = sums["count"], self.options.pseudo_count
-        absent = np.maximum(self.possible_rows(sums, totals) - present, 0.0)
+    def evidence(self, counts: ClassCounts) -> FloatArray:
+        present, alpha = counts.sums["count"], self.options.pseudo_count
+        absent = np.maximum(self.possible_rows(counts) - present, 0.0)
         return beta_bernoulli(present, absent, alpha, alpha)
 
 

@@ -12,16 +12,10 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.rows import Rows
-from probclass_core.arrow.sparse_counts import LARGEST_COUNT, CountReader, Counts
+from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.errors import NotSupportedError
-from probclass_core.estimation.formulas import (
-    Column,
-    Condition,
-    Expression,
-    Formula,
-    Function,
-    if_known,
-)
+from probclass_core.estimation.formulas import Column, Expression, Formula
+from probclass_core.estimation.kinds.count_sums import refused_counts
 from probclass_core.estimation.marginals import Levels, Marginal
 
 
@@ -109,17 +103,6 @@ class IndependentCounts(CountLikelihood):
         """The likelihood of one column alone, from its parameters, ``(k, 1)`` each."""
         reader = replace(self.reader, columns=[column])
         return type(self)(reader, pa.array([column]), *parameters)
-
-
-def refused_counts(columns: Sequence[Column], *, whole: bool) -> list[Condition]:
-    """Conditions of counts that `CountReader` refuses."""
-    refused: list[Condition] = [(column < 0.0) | (column > LARGEST_COUNT) for column in columns]
-    if whole:
-        # Not the floor of a null, which is an error for SQLAlchemy's function on SQLite.
-        refused += [
-            column.differs(Function("floor", if_known([column], column))) for column in columns
-        ]
-    return refused
 
 
 def log_factorials(counts: Counts) -> FloatArray:

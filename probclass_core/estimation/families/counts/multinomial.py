@@ -38,6 +38,7 @@ from probclass_core.estimation.formulas import (
     log_gamma,
 )
 from probclass_core.estimation.formulas import log_rising as log_rising_formula
+from probclass_core.estimation.kinds.count_sums import ClassCounts
 from probclass_core.estimation.marginals import Levels, Marginal
 from probclass_core.estimation.options import flag
 
@@ -50,7 +51,7 @@ class Multinomial(CountEstimator):
     log p(x | c) = log N! − Σ log x_t! + Σ x_t log p_ct, the probability of the counts of a row of
     total N: over all rows of one length it sums to 1. Counts need not be whole: x! is Γ(x + 1).
 
-    Statistics: class, feature, count, rows, log_factorials; see `CountEstimator`.
+    Statistics: class, feature, count, rows, log_factorials; see `CountSums`.
     Parameters: class, feature, count, log_probability.
 
     Raises:
@@ -73,11 +74,9 @@ class Multinomial(CountEstimator):
 
     adds_up = True
 
-    def possible_rows(
-        self, sums: Mapping[str, FloatArray], totals: Mapping[str, FloatArray]
-    ) -> FloatArray:
+    def possible_rows(self, counts: ClassCounts) -> FloatArray:
         """The total of all counts of a class, ``(k, 1)``: each could be of any feature."""
-        total: FloatArray = sums["count"].sum(axis=1, keepdims=True)
+        total: FloatArray = counts.sums["count"].sum(axis=1, keepdims=True)
         return total
 
     def notes_on_rows(self, rows: FloatArray) -> Mapping[str, Any]:
@@ -104,9 +103,8 @@ class Multinomial(CountEstimator):
             return DirichletMultinomialLikelihood(reader, features, alpha)
         return MultinomialLikelihood(reader, features, values)
 
-    def evidence(
-        self, sums: Mapping[str, FloatArray], totals: Mapping[str, FloatArray]
-    ) -> FloatArray:
+    def evidence(self, counts: ClassCounts) -> FloatArray:
+        sums, totals = counts.sums, counts.totals
         if not self.of_terms:
             self._refuse_gaps(sums["rows"], totals["rows"])
         coefficients = totals["log_factorials"] - sums["log_factorials"].sum(axis=1)

@@ -7,7 +7,7 @@ total.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -32,6 +32,7 @@ from probclass_core.estimation.formulas import (
     log_gamma,
 )
 from probclass_core.estimation.formulas import log_rising as log_rising_formula
+from probclass_core.estimation.kinds.count_sums import ClassCounts
 from probclass_core.estimation.marginals import Marginal, derive
 from probclass_core.estimation.options import flag, number
 from probclass_core.estimation.parameters import NOT_NEGATIVE
@@ -40,7 +41,7 @@ from probclass_core.estimation.parameters import NOT_NEGATIVE
 class Poisson(CountEstimator):
     """Independent Poisson counts given the class: a rate per class and column or term.
 
-    Statistics: class, feature, count, rows, log_factorials; see `CountEstimator`.
+    Statistics: class, feature, count, rows, log_factorials; see `CountSums`.
     Parameters: class, feature, count, rate (events per row); rows are in the notes.
 
     Raises:
@@ -89,13 +90,11 @@ class Poisson(CountEstimator):
         rate = np.broadcast_to(rows + self.options.pseudo_rows, shape.shape)
         return NegativeBinomialLikelihood(reader, features, shape, rate)
 
-    def evidence(
-        self, sums: Mapping[str, FloatArray], totals: Mapping[str, FloatArray]
-    ) -> FloatArray:
+    def evidence(self, counts: ClassCounts) -> FloatArray:
         return gamma_poisson(
-            total=sums["count"],
-            rows=self.possible_rows(sums, totals),
-            log_factorials=sums["log_factorials"],
+            total=counts.sums["count"],
+            rows=self.possible_rows(counts),
+            log_factorials=counts.sums["log_factorials"],
             shape=self.options.pseudo_count,
             rate=self.options.pseudo_rows,
         )

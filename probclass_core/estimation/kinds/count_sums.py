@@ -1,0 +1,201 @@
+"""Sums of counts by class: of columns of counts, or of the terms of one column of texts.
+
+The table has one row per class and feature with a sum that is not 0: class, feature (a column or
+term), and
+
+    count           Σ w x of the counts x; or Σ w [x > 0] if presences are counted
+    rows            Σ w of the rows with a value of the column; of those that contain the term
+    log_factorials  Σ w log x!, unless presences are counted
+
+A null feature is that of whole rows, such as documents, whose count is their length.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import FloatArray, label_codes, sorted_classes
+from probclass_core.arrow.rows import Rows
+from probclass_core.arrow.sparse_counts import LARGEST_COUNT, CountReader, Counts
+from probclass_core.errors import StoreError
+from probclass_core.estimation.aggregates import ClassSums, Sums, known
+from probclass_core.estimation.formulas import (
+    Case,
+    Column,
+    Condition,
+    Expression,
+    Function,
+    Named,
+    as_expression,
+    if_known,
+    log_gamma,
+)
+from probclass_core.estimation.parameters import (
+    NOT_NEGATIVE,
+    ROUNDING,
+    check_row_counts,
+    check_same_when_merged,
+    label_rows,
+)
+from probclass_core.estimation.tidy import dense_arrays, sum_counts
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """Sums as dense arrays.
+
+    Attributes:
+        features: columns or terms, ``(m,)`` text.
+        sums: of each feature, by field, ``(k, m)``; 0 if nothing was seen.
+        totals: of whole rows, by field, ``(k,)``.
+    """
+
+    features: pa.Array
+    sums: dict[str, FloatArray]
+    totals: dict[str, FloatArray]
+
+
+@dataclass(frozen=True)
+class CountSums:
+    """The sums of a block of counts.
+
+    Attributes:
+        reader: reads the counts of a batch.
+        presences: whether presences are counted: a feature is present if its count is above 0.
+    """
+
+    reader: CountReader
+    presences: bool = False
+
+    @property
+    def fields(self) -> list[str]:
+        """Columns of sums."""
+        return ["count", "rows"] if self.presences else ["count", "rows", "log_factorials"]
+
+    def summarize(
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        """Sums of one batch; arguments as for `Estimator.summarize`."""
+        from scipy.sparse import csc_array
+
+        size = len(rows)
+        share = np.ones(size) if weights is None else weights
+        labels = classes.indices.to_numpy(zero_copy_only=False)
+        shape = (len(classes.dictionary), size)
+        by_class = csc_array((share, (labels, np.arange(size))), shape=shape)
+        parts, of_rows = [], pa.nulls(1, pa.string())
+        for part, counts in self.reader.parts(rows):
+            for field, by_feature, total in self._values(counts):
+                for features, values in ((counts.features, by_feature), (of_rows, total[:, None])):
+                    sums = by_class[:, part] @ values
+                    parts.append(self._table(classes.dictionary, features, field, sums))
+        return self.merge(parts)
+
+    def _values(self, counts: Counts) -> Iterator[tuple[str, Any, FloatArray]]:
+        """Each field with its values by row and feature ``(n, m)`` and by row ``(n,)``."""
+        from scipy.special import gammaln
+
+        counted = counts.presence if self.presences else counts.matrix
+        yield "count", counted, counted.sum(axis=1)
+        rows = counts.presence if self.reader.of_terms else counts.known_cells
+        yield "rows", rows, counts.known_rows
+        if not self.presences:
+            factorials = counts.with_values(gammaln(counts.matrix.data + 1.0))
+            yield "log_factorials", factorials, gammaln(counts.lengths + 1.0)
+
+    def _table(self, labels: pa.Array, features: pa.Array, field: str, sums: Any) -> pa.Table:
+        """One row per cell of one field, from ``(k, m)``, sparse or dense; other fields are 0."""
+        from scipy.sparse import coo_array
+
+        cells = coo_array(sums)
+        zeros = np.zeros(cells.nnz)
+        return pa.table(
+            {
+                "class": labels.take(pa.array(cells.row)),
+                "feature": features.take(pa.array(cells.col)),
+                **{name: cells.data if name == field else zeros for name in self.fields},
+            }
+        )
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        return sum_counts(tables, ["class", "feature"], self.fields)
+
+    def read(self, table: pa.Table, classes: pa.Array) -> ClassCounts:
+        """The sums as arrays: of terms those of the vocabulary, of columns those with values."""
+        is_total = pc.is_null(table["feature"])
+        by_feature, total = table.filter(pc.invert(is_total)), table.filter(is_total)
+        features = sorted_classes(by_feature["feature"])
+        if not self.reader.of_terms:
+            seen = set(features.to_pylist())
+            features = pa.array([x for x in self.reader.columns if x in seen], pa.string())
+        elif self.reader.vocabulary is not None and total.num_rows:
+            features = self.reader.vocabulary
+        cells = dense_arrays(by_feature, classes, "feature", features, self.fields)
+        totals = {field: np.zeros(len(classes)) for field in self.fields}
+        for field, values in totals.items():
+            values[label_codes(total["class"], classes)] = total[field].to_numpy()
+        return ClassCounts(features, dict(zip(self.fields, cells, strict=True)), totals)
+
+    def check(self, table: pa.Table, classes: pa.Table) -> None:
+        """Refuse a table that no rows have; see `Estimator.check_statistics`."""
+        labels = classes["class"].combine_chunks()
+        codes = label_rows(table, labels)
+        check_same_when_merged(table, self.merge([table]))
+        features = None if self.reader.of_terms else [*self.reader.columns, None]
+        check_row_counts(table, classes, ["feature"], features=features, count="rows")
+        NOT_NEGATIVE.check("count", table["count"])
+        rows, is_total = table["rows"].to_numpy(), pc.is_null(table["feature"]).to_numpy()
+        total = np.bincount(codes[is_total], rows[is_total], minlength=len(labels))
+        if (rows > total[codes] * (1.0 + ROUNDING)).any():
+            raise StoreError("a feature has more rows than its class.")
+        present = self.presences & ~is_total & (table["count"].to_numpy() > rows * (1.0 + ROUNDING))
+        if present.any():
+            raise StoreError("a feature is present in more rows than it has.")
+
+    def aggregates(self) -> Sums | None:
+        """What a database computes; terms need the rows."""
+        if self.reader.of_terms:
+            return None
+        terms: dict[Hashable, Expression] = {}
+        columns = [Column(name) for name in self.reader.columns]
+        for x in columns:
+            present = Case([(x > 0.0, as_expression(1.0))], as_expression(0.0))
+            terms["count", x.name] = if_known([x], present if self.presences else x)
+            terms["rows", x.name] = known(x)
+        length = functools.reduce(operator.add, [terms["count", x.name] for x in columns])
+        terms["count", None] = length
+        terms["rows", None] = known(*columns)
+        if not self.presences:
+            for x in columns:
+                terms["log_factorials", x.name] = if_known([x], log_gamma(x + 1.0))
+            terms["log_factorials", None] = log_gamma(Named(length) + 1.0)
+        return Sums(terms, self._from_sums, refused_counts(columns, whole=self.reader.whole))
+
+    def _from_sums(self, by_class: ClassSums) -> pa.Table:
+        features = [*self.reader.columns, None]
+        parts = []
+        for field in self.fields:
+            sums = np.stack([by_class.sums[field, name] for name in features], axis=1)
+            parts.append(
+                self._table(by_class.classes, pa.array(features, pa.string()), field, sums)
+            )
+        return self.merge(parts)
+
+
+def refused_counts(columns: Sequence[Column], *, whole: bool) -> list[Condition]:
+    """Conditions of counts that `CountReader` refuses."""
+    refused: list[Condition] = [(column < 0.0) | (column > LARGEST_COUNT) for column in columns]
+    if whole:
+        # Not the floor of a null, which is an error for SQLAlchemy's function on SQLite.
+        refused += [
+            column.differs(Function("floor", if_known([column], column))) for column in columns
+        ]
+    return refused
