@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from probclass_core.arrow.bundle import as_json
 from probclass_core.arrow.parts import source_columns
+from probclass_core.errors import ProbClassError
 from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.missing_columns import (
     MissingColumns,
     missing_shares,
     with_missing_columns,
 )
+from probclass_core.io.open import format_of, open_table
+from probclass_core.io.references import TableRef
 from probclass_core.io.table import Plan, Source
 
 log = logging.getLogger(__name__)
@@ -78,6 +83,38 @@ class Selection:
                     100 * share,
                 )
         return plan
+
+    @classmethod
+    def plan_alone(
+        cls,
+        source: Any,
+        partition: Mapping[str, Any] | None,
+        where: Where,
+        *arguments: Any,
+    ) -> Plan:
+        """Plan rows of a source whose other rows are not needed.
+
+        Other partitions of Parquet files are not even listed, unless the plan needs columns that
+        only they have, or fails, so that the error says what there is.
+
+        Args:
+            source: table, path or object; see `open_table`.
+            partition: partition to read, or None for all.
+            where: rows to read, or None for all.
+            arguments: those of `plan`.
+
+        Raises:
+            TableError: as `open_table`, or if the partition does not exist.
+            DataError, SpecError: as `plan`.
+        """
+        if partition and isinstance(source, (str, Path, TableRef)):
+            ref = TableRef.parse(source)
+            if ref.newest and format_of(ref).name == "parquet":
+                from probclass_core.io.parquet.discovery import parquet_table
+
+                with suppress(ProbClassError):
+                    return cls(parquet_table(ref, partition), partition, where).plan(*arguments)
+        return cls(open_table(source), partition, where).plan(*arguments)
 
     def provenance(self, plan: Plan) -> dict[str, Any]:
         """Which rows a plan reads, as plain JSON values; values that do not apply are left out."""

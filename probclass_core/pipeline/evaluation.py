@@ -16,7 +16,6 @@ from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.io.filters import Where
 from probclass_core.io.missing_columns import MissingColumns
-from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import ModelOption, as_model
@@ -59,8 +58,8 @@ def evaluate(
     """
     model = as_model(model)
     evaluator = PairedEvaluator(model, None, decision)
-    selection = Selection(open_table(source), partition, where)
-    plan = selection.plan((model.spec.label,), model.spec.features, missing_columns)
+    columns = (model.spec.label,), model.spec.features, missing_columns
+    plan = Selection.plan_alone(source, partition, where, *columns)
     counter = RowCounter(progress, plan.rows)
     with open_engine(engine, workers) as opened:
         sums = evaluator.no_rows
@@ -106,8 +105,8 @@ def health(
     """
     model = as_model(model)
     model.compile_rule(decision)
-    selection = Selection(open_table(source), partition, where)
-    plan = selection.plan((), model.spec.features, missing_columns)
+    columns = (), model.spec.features, missing_columns
+    plan = Selection.plan_alone(source, partition, where, *columns)
     meter = HealthMeter(model)
     with open_engine(engine, workers) as opened:
         sums = meter.measure_plan(plan, decision, opened, RowCounter(progress, plan.rows))

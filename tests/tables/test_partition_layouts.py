@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +11,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from fault_report import record
+from pyarrow.fs import FileInfo
 
 import probclass_core as pc
-from probclass_core.errors import TableError
+from probclass_core.errors import DataError, TableError
+from probclass_core.io.filesystem import Location
 
 LAYOUTS = {
     "next to the folders": ("k=1/a", "extra"),
@@ -62,3 +65,56 @@ def test_a_loop_of_links_is_an_error(tmp_path: Path) -> None:
     (lake / "k=3").symlink_to(lake)
     with pytest.raises(TableError, match=r"k=3 is a link to .*lake, which contains it"):
         pc.open_table(lake)
+
+
+@pytest.mark.parametrize(
+    ("folders", "partition", "listed"),
+    [
+        ([f"day={day:02d}" for day in range(1, 31)], {"day": 7}, {"", "day=07"}),
+        (["day=7", "day=07", "day=8"], {"day": "7"}, {"", "day=7", "day=07"}),
+        (["town=a%2Fb", "town=c"], {"town": "a/b"}, {"", "town=a%2Fb"}),
+        (["y=1/m=1", "y=1/m=2", "y=2/m=1"], {"m": 1, "y": 1}, {"", "y=1", "y=1/m=1"}),
+        (["y=1/m=1", "y=1/m=2", "y=2/m=1"], {"y": 2}, {"", "y=2"}),
+        (["y=1/m=1", "y=1/m=2", "y=2/m=1"], {"m": 1}, {""}),  # all at once
+    ],
+)
+def test_to_evaluate_a_partition_lists_no_other(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    folders: list[str],
+    partition: dict[str, Any],
+    listed: set[str],
+) -> None:
+    for folder in folders:
+        write(tmp_path, f"{folder}/a", "parquet")
+    model = pc.fit(tmp_path, pc.ModelSpec("y", {"gaussian_diagonal": ["x"]}))
+    expected = pc.evaluate(model, pc.open_table(str(tmp_path)), partition=partition)
+    seen = set()
+
+    def entries(self: Location, folder: str, *, recursive: bool = False) -> list[FileInfo]:
+        seen.add(folder)
+        return list_entries(self, folder, recursive=recursive)
+
+    list_entries = Location.entries
+    monkeypatch.setattr(Location, "entries", entries)
+    measured = pc.evaluate(model, str(tmp_path), partition=partition)
+    assert measured.to_dict() == expected.to_dict()
+    assert seen == listed
+
+
+def test_a_column_that_only_another_partition_has_is_missing(tmp_path: Path) -> None:
+    write(tmp_path, "k=1/a", "parquet")
+    rows = pq.read_table(tmp_path / "k=1" / "a.parquet", partitioning=None)
+    (tmp_path / "k=2").mkdir()
+    pq.write_table(rows.append_column("z", rows["x"]), tmp_path / "k=2" / "a.parquet")
+    spec = pc.ModelSpec("y", {"gaussian_diagonal": ["x", "z"]})
+    model, whole = pc.fit(tmp_path, spec, partition={"k": 2}), pc.open_table(str(tmp_path))
+    with pytest.raises(DataError, match="no file has column 'z' of the model"):
+        pc.evaluate(model, tmp_path, partition={"k": 1})
+    warned: dict[str, Any] = {"partition": {"k": 1}, "missing_columns": "warn"}
+    found, expected = (pc.evaluate(model, of, **warned) for of in (tmp_path, whole))
+    assert found.to_dict() == expected.to_dict()
+    with pytest.raises(TableError, match=r"has no partition with .*; it has 2: 'k=1', 'k=2'"):
+        pc.evaluate(model, tmp_path, partition={"k": 3})
+    with pytest.raises(TableError, match="which has no versions"):
+        pc.evaluate(model, pc.TableRef(str(tmp_path), version=1), partition={"k": 2})

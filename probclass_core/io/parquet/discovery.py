@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -29,17 +30,21 @@ _FILES_TRIED = 3
 """Files at each end of a table that are tried for one that can be read."""
 
 
-def parquet_table(ref: TableRef) -> DatasetTable:
+def parquet_table(ref: TableRef, partition: Mapping[str, Any] | None = None) -> DatasetTable:
     """Open a Parquet file, or a directory of them with or without Hive partitions.
 
     Files and directories whose names begin with ``_`` or ``.`` are not data. The columns are those
     of the first and the last file, so that a column that was added over time is found; they may be
     in any order.
 
+    Args:
+        ref: address of the table.
+        partition: values of partition columns; the table has no files of other partitions.
+
     Raises:
         TableError: if there is no Parquet file, or one cannot be read.
     """
-    found = find_files(ref, "Parquet")
+    found = find_files(ref, "Parquet", partition)
     dataset = _dataset(found.location, found.files)
     return DatasetTable(
         dataset,
@@ -78,12 +83,13 @@ class FoundFiles:
         return state
 
 
-def find_files(ref: TableRef, kind: str) -> FoundFiles:
+def find_files(ref: TableRef, kind: str, partition: Mapping[str, Any] | None = None) -> FoundFiles:
     """Find the data files of a table by a path, a directory or a pattern.
 
     Args:
         ref: address of the table.
         kind: name of their format, for messages.
+        partition: see `parquet_table`.
 
     Raises:
         TableError: if there is none, or the location cannot be read.
@@ -96,7 +102,7 @@ def find_files(ref: TableRef, kind: str) -> FoundFiles:
         if not files:
             raise TableError(f"no file matches {uri}.")
         return FoundFiles(uri, location, without_replaced(location, files))
-    files = data_files(location)
+    files = data_files(location, partition)
     if not files:
         exists = location.info("").type != FileType.NotFound
         raise TableError(

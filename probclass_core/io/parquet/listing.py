@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +23,7 @@ from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import file_state
 from probclass_core.io.filesystem import Location, is_file, is_scratch
+from probclass_core.io.parquet.partitions import is_value
 from probclass_core.io.retry import is_transient, retry
 
 MAIN = "part-0.parquet"
@@ -32,23 +35,29 @@ MANIFESTS = "_commits"
 _CONCURRENT_READS = 16
 
 
-def data_files(location: Location) -> list[FileInfo]:
+def data_files(location: Location, partition: Mapping[str, Any] | None = None) -> list[FileInfo]:
     """List the data files of a table, by path: those of the folder, or the file itself.
+
+    Args:
+        location: location of the table.
+        partition: values of partition columns; folders of other partitions are not listed.
 
     Raises:
         TableError: if it is a table of another format, or cannot be read.
     """
     table = location.info("")
-    return [table] if is_file(table) else list_files(location)[0]
+    return [table] if is_file(table) else list_files(location, partition)[0]
 
 
-def list_files(location: Location) -> tuple[list[FileInfo], list[FileInfo]]:
-    """List the data files of a folder, and the files that writers of ours left.
+def list_files(
+    location: Location, partition: Mapping[str, Any] | None = None
+) -> tuple[list[FileInfo], list[FileInfo]]:
+    """List the data files of a folder, and the files that writers of ours left; see `data_files`.
 
     Raises:
         TableError: as `data_files`.
     """
-    entries = location.entries("", recursive=True)
+    entries = _entries(location, "", partition or {})
     if not location.remote:
         _refuse_loops(entries)
     files = [info for info in entries if is_file(info)]
@@ -59,6 +68,20 @@ def list_files(location: Location) -> tuple[list[FileInfo], list[FileInfo]]:
     kept = {info.path for info in data}
     left = [info for info in visible if info.path not in kept]
     return data, [*left, *filter(is_scratch, files)]
+
+
+def _entries(location: Location, folder: str, partition: Mapping[str, Any]) -> list[FileInfo]:
+    """List what is in a folder and below it, but not in folders of other partitions."""
+    entries = location.entries(folder, recursive=not partition)
+    folders = [info for info in entries if info.type == FileType.Directory] if partition else []
+    segments = [str(info.base_name).partition("=") for info in folders]
+    if not {unquote(name) for name, _, _ in segments} <= partition.keys():
+        return location.entries(folder, recursive=True)
+    for info, (name, _, text) in zip(folders, segments, strict=True):
+        rest = dict(partition)
+        if is_value(text, rest.pop(unquote(name))):
+            entries += _entries(location, location.relative(info.path), rest)
+    return sorted(entries, key=lambda info: str(info.path))
 
 
 def without_replaced(location: Location, files: Sequence[FileInfo]) -> list[FileInfo]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow.dataset as ds
 
@@ -44,6 +45,15 @@ def hive_segment(name: str, value: Any) -> str:
     # Only ASCII is escaped: Hive and Spark would read each escaped byte as a character.
     escaped = (quote(c, safe=" -_.~") if c.isascii() else c for c in category_text(value))
     return f"{name}={''.join(escaped)}"
+
+
+def is_value(text: str, value: Any) -> bool:
+    """Whether the text in the name of a folder may be of a partition value."""
+    if type(value) not in (str, int):
+        return True
+    texts = unquote(text), category_text(value)
+    numbers = [int(text) for text in texts if re.fullmatch(r"-?\d{1,9}", text)]
+    return texts[0] == texts[1] or (len(numbers) == 2 and numbers[0] == numbers[1])
 
 
 def partition_of(fragment: ds.Fragment) -> dict[str, Any]:
