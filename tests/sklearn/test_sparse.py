@@ -202,7 +202,7 @@ def test_numbers_that_are_no_counts_are_refused(
 
 
 def test_poisson_refuses_fractions_of_terms(X: sparse.csr_array, y: np.ndarray) -> None:
-    with pytest.raises(DataError, match="but poisson counts are whole numbers"):
+    with pytest.raises(DataError, match="but its counts must be whole numbers"):
         ProbClassifier("poisson").fit(X * 0.5, y)
 
 
