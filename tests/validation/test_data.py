@@ -14,7 +14,7 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.errors import DataError
-from probclass_core.estimation.families.counted import estimator
+from probclass_core.estimation.kinds import cells
 
 X = [1.0, 2.0, 3.0, 4.0, 5.0, 7.0]
 Y = ["a", "a", "a", "b", "b", "b"]
@@ -273,7 +273,7 @@ def test_a_given_value_may_be_new() -> None:
 def test_more_combinations_than_memory_has_room_for_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(estimator, "MAX_CELLS", 2)
+    monkeypatch.setattr(cells, "MAX_CELLS", 2)
     message = "columns 'x' given 'z' have more than 2 combinations of values; leave out given"
     with pytest.raises(DataError, match=message):
         fit({"x": PQ, "z": ST}, GIVEN)

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.rows import Rows
+from probclass_core.errors import DataError, StoreError, one_of
 from probclass_core.estimation.aggregates import DistinctRows
 from probclass_core.estimation.parameters import check_row_counts, check_same_when_merged
 from probclass_core.estimation.tidy import sum_counts
@@ -33,41 +36,58 @@ _MOST_KEYS, _NO_KEY = 2**62, np.iinfo(np.intp).min
 """Combinations of codes that one integer can number, and a number that none has."""
 
 
+MAX_CELLS = 2**22
+"""Most rows of a table: with more combinations of values, nearly every row is one of its own."""
+
+
+def bin_names(cuts: Sequence[float]) -> list[str]:
+    """Bins as intervals: exact, so that different cuts give different names."""
+    edges = [-np.inf, *map(float, cuts), np.inf]
+    return [f"[{lower}, {upper})" for lower, upper in pairwise(edges)]
+
+
 def given_title(column: str) -> str:
     """Name of the column of tables for a given column."""
     return f"given {column}"
 
 
+@dataclass(frozen=True)
 class Cells:
     """Counts of each of some columns, with the columns that it is given.
 
     The table has one row per class and cell: class, feature, value (text), one column "given …" per
     given column (text), count (Σ w).
 
-    Args:
+    Attributes:
+        columns: the columns to count.
         given: the given columns.
+        cuts: ascending cut points of those that are numbers; the others are categories.
         counts_nulls: whether a null of a counted column is a value; those of given columns are.
     """
 
-    def __init__(self, given: Sequence[str] = (), *, counts_nulls: bool = False) -> None:
-        self.keys = ["class", "feature", "value", *map(given_title, given)]
-        self._counts_nulls = counts_nulls
+    columns: Sequence[str]
+    given: Sequence[str] = ()
+    cuts: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    counts_nulls: bool = False
+
+    @property
+    def keys(self) -> list[str]:
+        """What identifies a cell."""
+        return ["class", "feature", "value", *map(given_title, self.given)]
+
+    def _encode(self, rows: Rows, name: str) -> Encoded:
+        """A column as it is counted: a category as it is, a number by its cut points."""
+        if name not in self.cuts:
+            return rows.categories(name)
+        return rows.bins(name, self.cuts[name], MISSING), bin_names(self.cuts[name])
 
     def summarize(
-        self,
-        classes: pa.DictionaryArray,
-        columns: Mapping[str, Encoded],
-        given: Sequence[Encoded],
-        weights: FloatArray | None,
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
     ) -> pa.Table:
-        """Cells of one batch.
-
-        Args:
-            classes: class of each row.
-            columns: the columns to count.
-            given: the given columns.
-            weights: ``(n,)``; None means 1 for every row.
-        """
+        """Cells of one batch, of the columns that it has; see `Estimator.summarize`."""
+        names = rows.batch.schema.names
+        columns = {name: self._encode(rows, name) for name in self.columns if name in names}
+        given = [self._encode(rows, name) for name in self.given]
         labels = classes.dictionary
         group = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
         if given:
@@ -77,7 +97,7 @@ class Cells:
         values: list[str | None] = []
         parts, sizes = [], []
         for (_, texts), (cells, counts) in zip(columns.values(), counted, strict=True):
-            if not self._counts_nulls:
+            if not self.counts_nulls:
                 known = cells[1] > 0
                 cells, counts = cells[:, known], counts[known]
             cells[1] += len(values)
@@ -96,12 +116,26 @@ class Cells:
         return pa.table([*arrays, count], [*self.keys, "count"])
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return sum_counts(tables, self.keys, ["count"])
+        merged = sum_counts(tables, self.keys, ["count"])
+        if self.given and len(merged) > MAX_CELLS:
+            raise DataError(
+                f"columns {one_of(self.columns)} given {one_of(self.given)} have more than "
+                f"{MAX_CELLS:,} combinations of values; leave out given columns, or declare fewer "
+                "cuts."
+            )
+        return merged
 
-    def check(self, table: pa.Table, classes: pa.Table, features: Sequence[str]) -> None:
-        """Refuse a table that `merge` cannot have made; see `check_statistics`."""
+    def check(self, table: pa.Table, classes: pa.Table) -> None:
+        """Refuse a table that no rows have; see `Estimator.check_statistics`."""
         check_same_when_merged(table, self.merge([table]))
-        check_row_counts(table, classes, ["feature"], features=features)
+        check_row_counts(table, classes, ["feature"], features=self.columns)
+        for name in self.cuts.keys() & {*self.columns, *self.given}:
+            if name in self.given:
+                labels = table[given_title(name)]
+            else:
+                labels = table.filter(pc.equal(table["feature"], name))["value"]
+            if set(pc.unique(labels).to_pylist()) - {None, *bin_names(self.cuts[name])}:
+                raise StoreError(f"the bins of column {name!r} are not those of its cuts.")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,6 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, one_of
 from probclass_core.estimation.formulas import Bins, Categories, Code, IsCode
-from probclass_core.estimation.kinds.cells import Encoded
 
 
 @dataclass(frozen=True)
@@ -162,27 +160,8 @@ class Encoder:
             )
 
 
-def encode(rows: Rows, name: str, cuts: Sequence[float] | None) -> Encoded:
-    """A column as cells count it: a category as it is, a number by its cut points.
-
-    Args:
-        rows: ``n`` rows.
-        name: the column.
-        cuts: cut points, or None for a category.
-    """
-    if cuts is None:
-        return rows.categories(name)
-    return rows.bins(name, cuts, MISSING), bin_names(cuts)
-
-
 def seen_values(labels: pa.ChunkedArray, counts: pa.ChunkedArray) -> dict[str, float]:
     """The values that rows of statistics name, each with its count."""
     codes, values = category_codes(labels)
     sums = np.bincount(codes - MISSING, counts.to_numpy(), len(values) + 1)
     return dict(zip(values, sums[1:].tolist(), strict=True))
-
-
-def bin_names(cuts: Sequence[float]) -> list[str]:
-    """Bins as intervals: exact, so that different cuts give different names."""
-    edges = [-np.inf, *map(float, cuts), np.inf]
-    return [f"[{lower}, {upper})" for lower, upper in pairwise(edges)]

@@ -31,12 +31,7 @@ from probclass_core.estimation.families.counted.cuts import (
     parse_cuts,
     width_cuts,
 )
-from probclass_core.estimation.families.counted.encoder import (
-    Encoder,
-    bin_names,
-    encode,
-    seen_values,
-)
+from probclass_core.estimation.families.counted.encoder import Encoder, seen_values
 from probclass_core.estimation.families.counted.likelihood import CountedLikelihood
 from probclass_core.estimation.families.counted.options import (
     ConditionalOptions,
@@ -47,7 +42,8 @@ from probclass_core.estimation.families.counted.options import (
 from probclass_core.estimation.families.counted.strength import best_shared_strength
 from probclass_core.estimation.families.scarce import pooled_unless, without_values
 from probclass_core.estimation.histogram import Histogram
-from probclass_core.estimation.kinds.cells import CellIndex, Cells, Encoded, given_title
+from probclass_core.estimation.kinds.cells import CellIndex, Cells, bin_names, given_title
+from probclass_core.estimation.kinds.column_counts import ColumnCounts
 from probclass_core.estimation.kinds.grids import Grids
 from probclass_core.estimation.options import (
     CATEGORIES,
@@ -66,9 +62,6 @@ from probclass_core.estimation.parameters import (
     check_parameters,
 )
 from probclass_core.estimation.tidy import by_feature, notes_of
-
-MAX_CELLS = 2**22
-"""Most rows of statistics: with more combinations of values, nearly every row is one of its own."""
 
 _MOST_CELLS = 65_536
 """Cells of a column, classes times values, up to which parameters list all of them."""
@@ -98,7 +91,7 @@ class Counted(Estimator):
     columns are given nothing.
 
     Statistics: class, feature, value (text), "given …", count (Σ w); see `Cells`. Of numbers whose
-    cuts are not declared, those of `Grids`.
+    cuts are not declared, those of `Grids`; see `ColumnCounts`.
     Parameters: class, feature, value (text), count, log_probability; of numbers given nothing bin
     (from 0), lower and upper (lower ≤ x < upper; null for the bin of null) in place of value. With
     given columns also "given …" and depth (number of given columns that the row knows; the others
@@ -132,17 +125,12 @@ class Counted(Estimator):
         )
         self.models_nulls = self.options.missing == "level"
         self._check_columns()
-        uncut = [
-            name
-            for name in self.inputs.names
-            if self._is_cut(name) and name not in self.options.cuts
-        ]
-        self.uncut = uncut
-        self._counted_now = [name for name in features.names if name not in uncut]
-        self._given_now = [] if uncut else given.names
-        self._cells = Cells(self._given_now, counts_nulls=self.models_nulls)
-        with_nulls = [name for name in uncut if name in features.names and self.models_nulls]
-        self._grids = Grids(uncut, self.options.cells, with_nulls)
+        cuts, names = self.options.cuts, features.names
+        uncut = [name for name in self.inputs.names if self._is_cut(name) and name not in cuts]
+        counted = [name for name in names if name not in uncut]
+        cells = Cells(counted, [] if uncut else given.names, cuts, self.models_nulls)
+        with_nulls = [name for name in uncut if name in names and self.models_nulls]
+        self._kind = ColumnCounts(cells, Grids(uncut, self.options.cells, with_nulls))
         self._has_bounds = self.children is NUMBERS and not given.names
 
     def _check_columns(self) -> None:
@@ -170,96 +158,39 @@ class Counted(Estimator):
             return self.children is NUMBERS
         return is_number_type(self.inputs.field(column).type)
 
-    # Statistics.
-
-    def summarize(
-        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
-    ) -> pa.Table:
-        cells, numbers = None, None
-        counted = [name for name in self._counted_now if name in rows.batch.schema.names]
-        if counted:
-            columns = {name: self._encode(rows, name) for name in counted}
-            given = [self._encode(rows, name) for name in self._given_now]
-            cells = self._cells.summarize(classes, columns, given, weights)
-        if self.uncut:
-            numbers = self._grids.summarize(rows, classes, weights)
-        return _together(cells, numbers)
-
-    def _encode(self, rows: Rows, name: str) -> Encoded:
-        return encode(rows, name, self.options.cuts[name] if self._is_cut(name) else None)
+    @property
+    def kind(self) -> ColumnCounts:
+        return self._kind
 
     def aggregates(self) -> DistinctRows | None:
         if any(map(self._is_cut, self.inputs.names)):
             return None
         return DistinctRows([[name, *self.given.names] for name in self.features.names])
 
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        parts = [self._apart(table) for table in tables]
-        cells = [part for part, _ in parts if part is not None]
-        numbers = [part for _, part in parts if part is not None]
-        merged = self._cells.merge(cells) if self._counted_now else None
-        if merged is not None and self._given_now and len(merged) > MAX_CELLS:
-            raise DataError(
-                f"columns {one_of(self.features.names)} given {one_of(self.given.names)} have "
-                f"more than {MAX_CELLS:,} combinations of values; leave out given columns, or "
-                "declare fewer cuts."
-            )
-        return _together(merged, self._grids.merge(numbers) if self.uncut else None)
-
-    def _apart(self, statistics: pa.Table) -> tuple[pa.Table | None, pa.Table | None]:
-        """The rows of cells, and those of histograms, which a part without numbers may lack."""
-        names, keys = statistics.column_names, [*self._cells.keys, "count"]
-        if "width" not in names:
-            return statistics.select(keys), None
-        if "count" not in names:
-            return None, statistics
-        has_cells = pc.is_valid(statistics["count"])
-        others = [name for name in names if name in ("class", "feature") or name not in keys]
-        return (
-            statistics.filter(has_cells).select(keys),
-            statistics.filter(pc.invert(has_cells)).select(others),
-        )
-
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
-        if not self.uncut or not self.given.names:
+        if not self.kind.grids.columns or not self.given.names:
             return None
-        _, numbers = self._apart(statistics)
-        cuts = {name: self._cuts(cells) for name, cells, _ in self._grids.read([numbers], classes)}
+        _, numbers = self.kind.apart(statistics)
+        found = self.kind.grids.read([numbers], classes)
+        cuts = {name: self._cuts(cells) for name, cells, _ in found}
         return {"cuts": {**self.options.cuts, **cuts}}
-
-    def check_statistics(self, statistics: pa.Table, classes: pa.Table) -> None:
-        cells, numbers = self._apart(statistics)
-        if (cells is None, numbers is None) != (not self._counted_now, not self.uncut):
-            raise StoreError(f"its columns are {one_of(statistics.column_names)}.")
-        if numbers is not None:
-            self._grids.check(numbers, classes)
-        if cells is None:
-            return
-        self._cells.check(cells, classes, self._counted_now)
-        for name in filter(self._is_cut, [*self._counted_now, *self._given_now]):
-            labels = cells[given_title(name)] if name in self._given_now else None
-            if labels is None:
-                labels = cells.filter(pc.equal(cells["feature"], name))["value"]
-            if set(pc.unique(labels).to_pylist()) - {None, *bin_names(self.options.cuts[name])}:
-                raise StoreError(f"the bins of column {name!r} are not those of its cuts.")
-
-    # From counts to probabilities.
 
     def _counted(self, statistics: pa.Table, classes: pa.Array) -> Iterator[_Counted]:
         """Each column with its counts."""
-        cells, numbers = self._apart(statistics)
+        cells, numbers = self.kind.apart(statistics)
         found = {}
         if numbers is not None:
-            for name, histogram, nulls in self._grids.read([numbers], classes):
+            for name, histogram, nulls in self.kind.grids.read([numbers], classes):
                 if name in self.features.names:
                     found[name] = self._binned(name, histogram, nulls)
         if cells is not None:
-            titles = [given_title(name) for name in self._given_now]
+            counted = self.kind.cells
+            titles = [given_title(name) for name in counted.given]
             given = [
                 self._values_of(name, cells[title])
-                for name, title in zip(self._given_now, titles, strict=True)
+                for name, title in zip(counted.given, titles, strict=True)
             ]
-            for name, rows in by_feature(cells, self._counted_now):
+            for name, rows in by_feature(cells, counted.columns):
                 own = self._values_of(name, rows["value"], rows["count"])
                 encoders = [own, *given]
                 labels = [rows["value"], *(rows[title] for title in titles)]
@@ -274,7 +205,7 @@ class Counted(Estimator):
         self, name: str, labels: pa.ChunkedArray, counts: pa.ChunkedArray | None = None
     ) -> Encoder:
         """The values of a column, from the labels of its cells; with counts, its domain."""
-        cuts = self.options.cuts[name] if self._is_cut(name) else None
+        cuts = self.options.cuts.get(name)
         values: Sequence[str] = []
         if cuts is not None:
             values = bin_names(cuts) if len(labels) or counts is None else []
@@ -375,7 +306,7 @@ class Counted(Estimator):
         return self.annotate(
             pa.concat_tables(tables or [self._no_parameters(classes)]).combine_chunks(),
             scarce=notes,
-            given=self._given_now,
+            given=self.kind.cells.given,
             values={name: list(encoder.values) for name, encoder in encoders.items()},
             cuts=cuts,
             strengths=strengths,
@@ -450,7 +381,7 @@ class Counted(Estimator):
     def _no_parameters(self, classes: pa.Array) -> pa.Table:
         """The parameters of a block of which no column has a value."""
         columns = [("class", classes.type), ("feature", pa.string())]
-        columns += self._keys(self._given_now).items()
+        columns += self._keys(self.kind.cells.given).items()
         columns += [(name, pa.float64()) for name in self._numbers]
         return pa.schema(columns).empty_table()
 
@@ -531,10 +462,10 @@ class Counted(Estimator):
             DataError: if a given column is null and nulls are marginalized.
         """
         self.options.check_prior()
-        if self.uncut:
+        if self.kind.grids.columns:
             raise NotSupportedError(
                 f"{self.name} offers no log evidence of cuts that are computed from the rows; "
-                f"declare cuts of {one_of(self.uncut)}."
+                f"declare cuts of {one_of(self.kind.grids.columns)}."
             )
         classes = sorted_classes(statistics["class"])
         total = 0.0
@@ -601,11 +532,3 @@ class ConditionalDiscretized(Counted):
     name: ClassVar[str] = "discretized"
     children = NUMBERS
     Options = ConditionalOptions
-
-
-def _together(cells: pa.Table | None, numbers: pa.Table | None) -> pa.Table:
-    """Statistics of cells and of histograms in one table; of both kinds some columns are null."""
-    tables = [table for table in (cells, numbers) if table is not None]
-    if len(tables) == 1:
-        return tables[0]
-    return pa.concat_tables(tables, promote_options="default").combine_chunks()

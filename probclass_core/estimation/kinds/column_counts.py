@@ -1,0 +1,81 @@
+"""Counts of columns: of cells, or on a grid for numbers whose cuts are not known yet.
+
+The table has the rows of `Cells` and those of `Grids`; columns that only one of them has are null
+in the rows of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.rows import Rows
+from probclass_core.errors import StoreError, one_of
+from probclass_core.estimation.kinds.cells import Cells
+from probclass_core.estimation.kinds.grids import Grids
+
+
+@dataclass(frozen=True)
+class ColumnCounts:
+    """The counts of some columns.
+
+    Attributes:
+        cells: the columns whose values are counted, maybe none.
+        grids: the columns of numbers that are counted on a grid, maybe none.
+    """
+
+    cells: Cells
+    grids: Grids
+
+    def summarize(
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        """Counts of one batch, which need not have all columns of cells."""
+        cells, numbers = None, None
+        if set(self.cells.columns) & set(rows.batch.schema.names):
+            cells = self.cells.summarize(rows, classes, weights)
+        if self.grids.columns:
+            numbers = self.grids.summarize(rows, classes, weights)
+        return _together(cells, numbers)
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        parts = [self.apart(table) for table in tables]
+        cells = [part for part, _ in parts if part is not None]
+        numbers = [part for _, part in parts if part is not None]
+        return _together(
+            self.cells.merge(cells) if self.cells.columns else None,
+            self.grids.merge(numbers) if self.grids.columns else None,
+        )
+
+    def check(self, table: pa.Table, classes: pa.Table) -> None:
+        """Refuse a table that no rows have; see `Estimator.check_statistics`."""
+        cells, numbers = self.apart(table)
+        if (cells is None, numbers is None) != (not self.cells.columns, not self.grids.columns):
+            raise StoreError(f"its columns are {one_of(table.column_names)}.")
+        if cells is not None:
+            self.cells.check(cells, classes)
+        if numbers is not None:
+            self.grids.check(numbers, classes)
+
+    def apart(self, table: pa.Table) -> tuple[pa.Table | None, pa.Table | None]:
+        """The rows of cells, and those of grids, which a part without such columns may lack."""
+        names, keys = table.column_names, [*self.cells.keys, "count"]
+        if "width" not in names:
+            return table.select(keys), None
+        if "count" not in names:
+            return None, table
+        has_cells = pc.is_valid(table["count"])
+        others = [name for name in names if name in ("class", "feature") or name not in keys]
+        cells, numbers = table.filter(has_cells), table.filter(pc.invert(has_cells))
+        return cells.select(keys), numbers.select(others)
+
+
+def _together(cells: pa.Table | None, numbers: pa.Table | None) -> pa.Table:
+    tables = [table for table in (cells, numbers) if table is not None]
+    if len(tables) == 1:
+        return tables[0]
+    return pa.concat_tables(tables, promote_options="default").combine_chunks()
