@@ -11,8 +11,7 @@ import typer
 
 import probclass_core
 from probclass_core.cli.command import Commands, Group, Tree
-from probclass_core.cli.messages import Messages, collected_messages
-from probclass_core.cli.output import show_message
+from probclass_core.cli.messages import Messages, collected_messages, show_message
 from probclass_core.errors import ProbClassError
 
 COMMANDS: Tree = {

@@ -1,19 +1,21 @@
-"""Tables and text in the width of a terminal; words and numbers are never broken.
+"""Tables and text in the width of a terminal, drawn by rich; words and numbers are never broken.
 
-A line is text with a style of rich, so that these functions need no terminal and are easy to test.
 A line is longer than the width only if a word, next to the name of its row, is longer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
+from typing import Literal
 
-Line = tuple[str, str]
-"""A line and its style, such as ``("class  count", "bold")``."""
+from rich import box
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
 
 _GAPS = (3, 2)
 """Spaces between columns; the smaller gap where the larger one does not fit."""
@@ -28,7 +30,7 @@ class Column:
 
     Attributes:
         header: its name; may be broken between words.
-        cells: text of each row, of one or more lines.
+        cells: text of each row; the lines of a matrix, which has several, are never broken.
         numeric: whether it is aligned to the right and its cells are never broken.
     """
 
@@ -39,28 +41,48 @@ class Column:
     @cached_property
     def natural(self) -> int:
         """The width in which no line is broken."""
-        return max(_width(line) for text in (self.header, *self.cells) for line in _lines(text))
+        return max(_longest(text, "\n") for text in (self.header, *self.cells))
 
     @cached_property
     def least(self) -> int:
-        """The width of the longest word; the smallest one in which no word is broken."""
-        pieces = _pieces(self.header)
-        for cell in self.cells:
-            pieces += _lines(cell) if self._is_rigid(cell) else _pieces(cell)
-        return max(map(_width, pieces))
+        """The smallest width in which no word is broken, after the indentation of its text."""
+        cells = (
+            _longest(text, "\n")
+            if self.numeric or "\n" in text
+            else len(_indent(text)) + _longest(text)
+            for text in self.cells
+        )
+        return max(1, _longest(self.header), *cells)
 
-    def broken(self, text: str, width: int) -> list[str]:
-        """The lines of a cell, those that are longer than the width broken between words."""
-        return _lines(text) if self._is_rigid(text) else wrap(text, width)
 
-    def align(self, line: str, width: int) -> str:
-        """A line with spaces around it."""
-        space = " " * (width - _width(line))
-        return space + line if self.numeric else line + space
+def tables(columns: Sequence[Column], width: int, *, spaced: bool = False) -> Iterator[Table]:
+    """A table; if its columns do not fit next to each other, several.
 
-    def _is_rigid(self, text: str) -> bool:
-        """Whether the lines of a text must stay: numbers, and matrices, which have many lines."""
-        return self.numeric or "\n" in text
+    Each begins with the first column, which names the rows.
+
+    Args:
+        columns: at least one column; all have equally many cells.
+        width: largest length of a line.
+        spaced: whether a blank line separates the rows.
+    """
+    for group in _groups(columns, width):
+        gap = next((gap for gap in _GAPS if _least(group, gap) <= width), _GAPS[-1])
+        table = Table(
+            box=box.SIMPLE_HEAD,
+            header_style="bold",
+            padding=(0, gap - 1, 0, 0),
+            pad_edge=False,
+            show_edge=False,
+            show_lines=spaced,
+        )
+        widths = _widths(group, width - gap * (len(group) - 1))
+        for column, size in zip(group, widths, strict=True):
+            side: Literal["left", "right"] = "right" if column.numeric else "left"
+            table.add_column(Text(column.header), width=size, justify=side, overflow="fold")
+        for cells in zip(*(column.cells for column in group), strict=True):
+            table.add_row(*map(Text, cells))
+        table.width = sum(widths) + gap * (len(group) - 1)
+        yield table
 
 
 def fits(columns: Sequence[Column], width: int) -> bool:
@@ -69,68 +91,34 @@ def fits(columns: Sequence[Column], width: int) -> bool:
     return first <= width and all(first + _GAPS[-1] + least <= width for least in others)
 
 
-def table_lines(columns: Sequence[Column], width: int, *, spaced: bool = False) -> list[Line]:
-    """The lines of a table.
-
-    If the columns do not fit next to each other, the table continues below with the other columns,
-    each time after the first one, which names the rows.
-
-    Args:
-        columns: at least one column; all have equally many cells.
-        width: largest length of a line.
-        spaced: whether a blank line separates the rows.
-    """
-    lines: list[Line] = []
-    for group in _groups(columns, width):
-        if lines:
-            lines.append(("", ""))
-        gap = next((gap for gap in _GAPS if _least(group, gap) <= width), _GAPS[-1])
-        widths = _widths(group, width - gap * (len(group) - 1))
-        header = [wrap(c.header, w) for c, w in zip(group, widths, strict=True)]
-        height = max(map(len, header))
-        header = [[""] * (height - len(cell)) + cell for cell in header]  # aligned to the rule
-        lines += [(line, "bold") for line in _row(group, header, widths, gap)]
-        lines.append(("─" * (sum(widths) + gap * (len(group) - 1)), ""))
-        for number in range(len(group[0].cells)):
-            if spaced and number:
-                lines.append(("", ""))
-            cells = [c.broken(c.cells[number], w) for c, w in zip(group, widths, strict=True)]
-            lines += [(line, "") for line in _row(group, cells, widths, gap)]
-    return lines
+def wrapped(text: str, width: int) -> str:
+    """Text whose lines are broken between words only, each with the indentation of its first."""
+    lines = (
+        textwrap.fill(
+            line,
+            width,
+            subsequent_indent=_indent(line),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.split("\n")
+    )
+    return "\n".join(lines)
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """The text in lines of at most the width, broken between words only; later lines indented."""
-    lines: list[str] = []
-    for line in _lines(text):
-        if _width(line) <= width:
-            lines.append(line)
-            continue
-        indent = line[: len(line) - len(line.lstrip())]
-        shown = indent
-        for word in line.split():
-            if shown.strip() and _width(shown) + 1 + _width(word) > width:
-                lines.append(shown)
-                shown = indent
-            shown += f" {word}" if shown.strip() else word
-        lines.append(shown)
-    return lines
-
-
-def reflow(text: str, width: int) -> list[str]:
-    """The paragraphs of a docstring in lines of at most the width."""
-    if all(_width(line) <= width for line in _lines(text)):
-        return _lines(text)
-    paragraphs: list[str] = []
-    indent = ""
-    for line in _lines(text):
-        before, indent = indent, line[: len(line) - len(line.lstrip())]
-        continues = paragraphs and paragraphs[-1].strip() and line.strip() and indent == before
+def reflowed(text: str, width: int) -> str:
+    """A docstring, whose paragraphs are wrapped anew unless its lines fit in the width."""
+    lines = text.split("\n")
+    if _longest(text, "\n") <= width:
+        return text
+    joined: list[str] = []
+    for before, line in zip(["", *lines], lines, strict=False):
+        continues = before.strip() and line.strip() and _indent(before) == _indent(line)
         if continues and not _ENTRY.match(line):
-            paragraphs[-1] += f" {line.strip()}"
+            joined[-1] += f" {line.strip()}"
         else:
-            paragraphs.append(line)
-    return [line for paragraph in paragraphs for line in wrap(paragraph, width)]
+            joined.append(line)
+    return wrapped("\n".join(joined), width)
 
 
 def _groups(columns: Sequence[Column], width: int) -> list[list[Column]]:
@@ -160,28 +148,10 @@ def _widths(columns: Sequence[Column], width: int) -> list[int]:
     return widths
 
 
-def _row(
-    columns: Sequence[Column], cells: Sequence[Sequence[str]], widths: Sequence[int], gap: int
-) -> Iterable[str]:
-    for parts in zip_longest(*cells, fillvalue=""):
-        aligned = (c.align(part, w) for c, part, w in zip(columns, parts, widths, strict=True))
-        yield (" " * gap).join(aligned).rstrip()
+def _longest(text: str, separator: str | None = None) -> int:
+    """Width of the longest word, or of the longest part between separators."""
+    return max(map(cell_len, text.split(separator)), default=0)
 
 
-def _pieces(text: str) -> list[str]:
-    """The words of a text, each indented as the line that `wrap` gives it."""
-    indent = text[: len(text) - len(text.lstrip())]
-    return [indent + word for word in text.split()] or [text]
-
-
-def _lines(text: str) -> list[str]:
-    return text.split("\n")
-
-
-def _width(text: str) -> int:
-    """Cells of a terminal that a text takes; two for each letter of East Asian scripts."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]

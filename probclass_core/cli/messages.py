@@ -1,4 +1,4 @@
-"""How much a command says on stderr: its steps with times, warnings and progress, or errors only.
+"""What a command says on stderr: errors, and its steps with times, warnings and progress.
 
 ``-v`` logs steps, ``-vv`` also details and the traceback of an error, ``-q`` leaves out warnings
 and progress. Without them, warnings are shown at the end, unless an error repeats them.
@@ -6,15 +6,26 @@ and progress. Without them, warnings are shown at the end, unless an error repea
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
+import typer
+
+from probclass_core.errors import hide_credentials
 from probclass_core.execution.progress import Progress, progress_bar
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 log = logging.getLogger("probclass_core.cli")
+
+_STYLES = {"error": "bold red", "warning": "yellow"}
 
 
 class Messages(logging.Handler):
@@ -82,6 +93,35 @@ def begin(verbosity: int, *, as_json: bool) -> None:
 def prints_json() -> bool:
     """Whether the running command prints JSON."""
     return bool(_messages) and _messages[-1].as_json
+
+
+def show_message(kind: str, message: str, *, as_json: bool = False, **details: str) -> None:
+    """Print an error or a warning as one line on stderr.
+
+    Args:
+        kind: ``"error"`` or ``"warning"``.
+        message: what happened; line breaks become spaces.
+        as_json: whether the line is a JSON object, with the message under the kind.
+        details: more entries of the object, which text leaves out.
+    """
+    line = hide_credentials(" ".join(part.strip() for part in message.splitlines()))
+    if as_json:
+        typer.echo(json.dumps({kind: line, **details}, ensure_ascii=False), err=True)
+        return
+    from rich.text import Text
+
+    text = Text.assemble((f"{kind}: ", _STYLES[kind]), line)
+    console_of(stderr=True).print(text, soft_wrap=True)
+
+
+def console_of(*, stderr: bool) -> Console:
+    """A console of rich, whose lines are as long as need be unless it is a terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=stderr, highlight=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = 1_000  # lines in a file or a pipe need not wrap
+    return console
 
 
 @contextmanager

@@ -1,25 +1,24 @@
-"""What commands print: results on stdout, as tables or JSON; errors on stderr."""
+"""What commands print: results on stdout, as tables or JSON."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import typer
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from probclass_core.arrow.display import cell_text
-from probclass_core.cli.layout import Column, Line, fits, reflow, table_lines, wrap
-from probclass_core.cli.messages import prints_json
+from probclass_core.cli.layout import Column, fits, reflowed, tables, wrapped
+from probclass_core.cli.messages import console_of, prints_json
 from probclass_core.errors import hide_credentials
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
 
 MAX_ROWS = 20
 """Number of rows of a table that a report shows; JSON has all of them."""
@@ -30,10 +29,9 @@ _MAX_MATRIX_SIZE = 8
 _LONGEST_LINE = 100
 """Length of a line of documentation on a terminal that is wider."""
 
-_STYLES = {"error": "bold red", "warning": "yellow"}
-
-Part = str | Callable[[int], "Text | str"]
-"""A part of a report: text as it is, or a function from the width of the terminal to text."""
+Part = str | Callable[[int], Iterable[RenderableType]]
+"""A part of a report: text as it is, or a function from the width of the terminal to what rich
+prints below each other."""
 
 
 def show_json(values: Any) -> None:
@@ -53,22 +51,27 @@ def show(document: Any, *parts: Part | None) -> None:
     if prints_json():
         show_json(document() if callable(document) else document)
         return
-    console = _console(stderr=False)
-    for number, part in enumerate(part for part in parts if part is not None):
-        if number:
-            console.print()
-        text = part if isinstance(part, str) else part(console.width)
-        console.print(text, markup=False, soft_wrap=True)
+    console = console_of(stderr=False)
+    width = console.width
+    with console.capture() as captured:
+        for number, part in enumerate(part for part in parts if part is not None):
+            if number:
+                console.print()
+            for one in [part] if isinstance(part, str) else part(width):
+                console.width = max(width, getattr(one, "width", None) or 0)
+                is_table = isinstance(one, Table)
+                console.print(one, markup=False, soft_wrap=not is_table, crop=False)
+    typer.echo(re.sub(r"(?m) +$", "", captured.get()), nl=False)
 
 
 def prose(text: str) -> Part:
     """Sentences, one or more lines, broken between words."""
-    return lambda width: _text((line, "") for line in wrap(text, width))
+    return lambda width: [wrapped(text, width)]
 
 
 def documentation(text: str) -> Part:
     """A docstring, or paragraphs in its form, in lines that are not too long to read."""
-    return lambda width: _text((line, "") for line in reflow(text, min(width, _LONGEST_LINE)))
+    return lambda width: [reflowed(text, min(width, _LONGEST_LINE))]
 
 
 def key_values(values: Mapping[str, Any], title: str | None = None) -> Part:
@@ -80,14 +83,12 @@ def key_values(values: Mapping[str, Any], title: str | None = None) -> Part:
     }
     indent = max(map(len, shown), default=0) + 2
 
-    def lines(width: int) -> Text:
-        from rich.text import Text
-
-        pairs = [] if title is None else [Text(title, style="bold")]
+    def lines(width: int) -> Iterator[RenderableType]:
+        if title is not None:
+            yield Text(title, style="bold")
         for name, value in shown.items():
-            broken = f"\n{' ' * indent}".join(wrap(value, width - indent))
-            pairs.append(Text.assemble((name.ljust(indent), "dim"), broken))
-        return Text("\n").join(pairs)
+            text = wrapped(value, width - indent).replace("\n", f"\n{' ' * indent}")
+            yield Text.assemble((name.ljust(indent), "dim"), text)
 
     return lines
 
@@ -113,16 +114,18 @@ def table(
         isinstance(cell, np.ndarray) and cell.ndim > 1 for c in columns.values() for cell in c
     )
 
-    def lines(width: int) -> Text:
+    def lines(width: int) -> Iterator[RenderableType]:
         for size in range(_MAX_MATRIX_SIZE, 0, -1):
             laid_out = [_column(name, c, has_matrix, size) for name, c in columns.items()]
             if fits(laid_out, width):
                 break
-        body = [(line, "bold") for line in wrap(title, width)]
-        body += table_lines(laid_out, width, spaced=has_matrix)
+        heading: RenderableType = Text(wrapped(title, width), style="bold")
+        for one in tables(laid_out, width, spaced=has_matrix):
+            yield heading
+            yield one
+            heading = ""
         if shown < total:
-            body.append((f"… and {total - shown:,} more rows", "dim"))
-        return _text(body)
+            yield Text(f"… and {total - shown:,} more rows", style="dim")
 
     return lines
 
@@ -136,40 +139,6 @@ def column_values(table: pa.Table, limit: int | None = None) -> dict[str, list[A
 def partition_path(partition: Mapping[str, Any]) -> str:
     """A partition as its directory is named: ``year=2014/month=01``."""
     return "/".join(f"{column}={value}" for column, value in partition.items())
-
-
-def show_message(kind: str, message: str, *, as_json: bool = False, **details: str) -> None:
-    """Print an error or a warning as one line on stderr.
-
-    Args:
-        kind: ``"error"`` or ``"warning"``.
-        message: what happened; line breaks become spaces.
-        as_json: whether the line is a JSON object, with the message under the kind.
-        details: more entries of the object, which text leaves out.
-    """
-    line = hide_credentials(" ".join(part.strip() for part in message.splitlines()))
-    if as_json:
-        typer.echo(json.dumps({kind: line, **details}, ensure_ascii=False), err=True)
-        return
-    from rich.text import Text
-
-    text = Text.assemble((f"{kind}: ", _STYLES[kind]), line)
-    _console(stderr=True).print(text, soft_wrap=True)
-
-
-def _console(*, stderr: bool) -> Console:
-    from rich.console import Console
-
-    console = Console(stderr=stderr, highlight=False, emoji=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = 1_000  # lines in a file or a pipe need not wrap
-    return console
-
-
-def _text(lines: Iterable[Line]) -> Text:
-    from rich.text import Text
-
-    return Text("\n").join(Text(line, style=style) for line, style in lines)
 
 
 def _column(name: str, values: Sequence[Any], has_matrix: bool, size: int) -> Column:

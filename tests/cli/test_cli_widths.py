@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from probclass_core.cli.layout import Column, fits, reflow, table_lines, wrap
+from probclass_core.cli.layout import Column, fits, reflowed, tables, wrapped
 from probclass_core.demo.lake import lay_out
 
 NUMBERS = ["dew_point", "temperature", "pressure", "log_wind_speed"]
@@ -98,19 +101,29 @@ def test_a_table_has_every_word_whole_and_fits_if_it_can(
     cells: list[tuple[bool, list[str]]], width: int
 ) -> None:
     columns = [Column(f"c {number}", texts, right) for number, (right, texts) in enumerate(cells)]
-    lines = table_lines(columns, width)
-    shown = words("\n".join(line for line, _ in lines))
+    lines = printed(tables(columns, width), width)
+    shown = words("\n".join(lines))
     assert not words(" ".join(text for column in columns for text in column.cells)) - shown
     if fits(columns, width):
-        assert max(len(line) for line, _ in lines) <= width
+        assert max(map(len, lines)) <= width
 
 
-def test_prose_is_broken_between_words_and_keeps_its_indentation() -> None:
-    assert wrap("  one two three", 9) == ["  one two", "  three"]
-    assert wrap("unbreakable words", 5) == ["unbreakable", "words"]
-    text = "A paragraph\nof two lines.\n\nRaises:\n    A: one.\n    B: two."
-    assert reflow(text, 80) == text.split("\n")
-    assert reflow(text, 12) == [
+def printed(parts: Iterable[Any], width: int) -> list[str]:
+    """Lines that rich prints, without spaces at their ends."""
+    console = Console(file=io.StringIO(), width=width)
+    with console.capture() as captured:
+        for part in parts:
+            console.width = max(width, getattr(part, "width", None) or 0)
+            console.print(part, crop=False)
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_text_is_broken_between_words_and_keeps_its_indentation() -> None:
+    assert wrapped("  one two three", 9) == "  one two\n  three"
+    assert wrapped("unbreakable words", 5) == "unbreakable\nwords"
+    text = "A paragraph\nof two lines.\n\nRaises:\n    A: one.\n    B: two and three."
+    assert reflowed(text, 80) == text
+    assert reflowed(text, 12).split("\n") == [
         *("A paragraph", "of two", "lines.", "", "Raises:"),
-        *("    A: one.", "    B: two."),
+        *("    A: one.", "    B: two", "    and", "    three."),
     ]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from probclass_core import ModelStore
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.cli.commands.promotions import document
-from probclass_core.cli.messages import prints_json
+from probclass_core.cli.messages import prints_json, show_message
 from probclass_core.cli.options import Count, DryRun, Store, StoredModel
 from probclass_core.cli.output import (
     MAX_ROWS,
@@ -21,7 +21,6 @@ from probclass_core.cli.output import (
     key_values,
     prose,
     show,
-    show_message,
     table,
 )
 from probclass_core.errors import SpecError, suggest, without_credentials

@@ -129,7 +129,7 @@ def fit(
     if dry_run:
         pc.summarize(pc.open_table(source).schema.empty_table(), spec)  # raises if it does not fit
         document = {"spec": spec.to_dict(), "spec_digest": spec.digest, "spec_notes": spec.notes}
-        show(document, lambda width: to_toml(spec).rstrip())
+        show(document, lambda width: [to_toml(spec).rstrip()])
         return
     assert store is not None
     assert name is not None
