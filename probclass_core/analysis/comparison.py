@@ -38,6 +38,9 @@ _SUMMARIZE = "get them by summarize, or give compare the rows and a list of spec
 STRONG, DECISIVE = 10.0, 100.0
 """Odds above which evidence is strong or decisive."""
 
+_LARGE_ODDS = 1e6
+"""Odds beyond this, or below its inverse, are written as a power of ten."""
+
 _ROUNDING = 1e-6
 """Difference in nats below which two log evidences are equal."""
 
@@ -64,6 +67,13 @@ class ModelOdds(ShortRepr):
     log_odds: float
     odds: float
     reading: str
+
+    @property
+    def text(self) -> str:
+        """The odds; very large and very small ones as a power of ten."""
+        if math.isfinite(self.log_odds) and not 1 / _LARGE_ODDS < self.odds < _LARGE_ODDS:
+            return f"10^{self.log_odds / math.log(10.0):.0f}"
+        return f"{self.odds:,.3g}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,6 +107,9 @@ class Comparison(Report):
         """The table, and what evidence does not tell."""
         names = ("model", "log_evidence", "baseline_log_evidence", "posterior", "odds", "reading")
         columns = {name.replace("_", " "): self.table[name].to_pylist() for name in names}
+        columns["odds"] = [self.odds(name, self.best).text for name in columns["model"]]
+        second = columns["model"][1]
+        lead = self.odds(self.best, second)
         worse = [
             f"{name} is worse than its class prior alone: the rows are more probable if the "
             "columns do not depend on the class."
@@ -109,6 +122,7 @@ class Comparison(Report):
         return [
             caution,
             TablePart(columns, "models, the most probable first; odds against the best"),
+            f"{self.best} against {second}: odds of {lead.text} to 1, {lead.reading}.",
             worse,
         ]
 

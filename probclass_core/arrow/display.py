@@ -98,6 +98,11 @@ class Report(ABC):
         return as_html(self._report())
 
 
+def report_of(result: Report) -> Sequence[Part]:
+    """The parts of the report of a result."""
+    return result._report()
+
+
 class ShortRepr:
     """Base of dataclasses whose ``repr`` shortens long values and leaves out defaults.
 

@@ -15,7 +15,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from probclass_core.arrow.display import cell_text
+from probclass_core.arrow.display import Report, TablePart, cell_text, report_of
 from probclass_core.cli.layout import Column, fits, reflowed, tables, wrapped
 from probclass_core.cli.messages import console_of, prints_json
 from probclass_core.errors import hide_credentials
@@ -94,13 +94,16 @@ def key_values(values: Mapping[str, Any], title: str | None = None) -> Part:
 
 
 def table(
-    columns: pa.Table | Mapping[str, Sequence[Any]], title: str, *, limit: int | None = None
+    columns: pa.Table | Mapping[str, Sequence[Any]],
+    title: str | None = None,
+    *,
+    limit: int | None = None,
 ) -> Part:
     """A table with numbers aligned to the right; a cell may contain a matrix.
 
     Args:
         columns: Arrow table, or values by column name.
-        title: line above the table.
+        title: line above the table, or None.
         limit: largest number of rows to show; a last line then counts the others.
     """
     if isinstance(columns, pa.Table):
@@ -119,15 +122,31 @@ def table(
             laid_out = [_column(name, c, has_matrix, size) for name, c in columns.items()]
             if fits(laid_out, width):
                 break
-        heading: RenderableType = Text(wrapped(title, width), style="bold")
-        for one in tables(laid_out, width, spaced=has_matrix):
-            yield heading
+        if title is not None:
+            yield Text(wrapped(title, width), style="bold")
+        for number, one in enumerate(tables(laid_out, width, spaced=has_matrix)):
+            yield from [""] if number else []
             yield one
-            heading = ""
         if shown < total:
             yield Text(f"… and {total - shown:,} more rows", style="dim")
 
     return lines
+
+
+def report_parts(result: Report, *, limit: int = MAX_ROWS) -> list[Part]:
+    """The report that a result has of itself, as in Python.
+
+    Args:
+        result: what a function returned.
+        limit: largest number of rows of a table.
+    """
+    return [
+        table(part.columns, part.title, limit=limit)
+        if isinstance(part, TablePart)
+        else prose(part if isinstance(part, str) else "\n".join(part))
+        for part in report_of(result)
+        if part
+    ]
 
 
 def column_values(table: pa.Table, limit: int | None = None) -> dict[str, list[Any]]:

@@ -97,7 +97,8 @@ class Drift(Report):
             "divergence": [row["divergence"] for row in rows],
         }
         for name in ("class", "mean_shift", "variance_ratio", "value", *_PROBABILITIES):
-            columns[name.replace("_", " ")] = [row[name] for row in rows]
+            if any(row[name] is not None for row in rows):
+                columns[name.replace("_", " ")] = [row[name] for row in rows]
         return [
             f"Drift from model {self.before[:12]} to {self.after[:12]}",
             TablePart(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import probclass_core as pc
-from probclass_core.analysis.comparison import ModelOdds, check_same_columns
+from probclass_core.analysis.comparison import check_same_columns
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.explanation import Units
 from probclass_core.cli.messages import progress
@@ -23,7 +22,7 @@ from probclass_core.cli.options import (
     Store,
     StoredModel,
 )
-from probclass_core.cli.output import MAX_ROWS, Part, key_values, prose, show, table
+from probclass_core.cli.output import MAX_ROWS, Part, key_values, report_parts, show, table
 from probclass_core.cli.parsing import Parser, parse_numbers
 from probclass_core.errors import HealthError, SpecError, one_of
 from probclass_core.io.missing_columns import MissingColumns
@@ -31,21 +30,6 @@ from probclass_core.model.decision import DecisionRule
 
 _MAX_CLASSES = 12
 """With more classes than this, the largest mistakes are shown instead of the confusion matrix."""
-
-_COMPARISON_HEADERS = {
-    "model": "model",
-    "log_evidence": "log evidence",
-    "baseline_log_evidence": "class prior alone",
-    "log_bayes_factor": "log Bayes factor",
-    "prior": "prior",
-    "odds": "odds",
-    "posterior": "posterior",
-    "reading": "reading",
-}
-"""Columns of a comparison, and their headers in a report."""
-
-_LARGE_ODDS = 1e6
-"""Odds beyond this, or below its inverse, are written as a power of ten."""
 
 
 def evaluate(
@@ -115,23 +99,8 @@ def health(model: StoredModel, source: Source, *, rows: EngineRows, decision: De
     """
     with progress("measuring") as report:
         measured = pc.health(model.load(), source, decision=decision, progress=report, **vars(rows))
-    density = measured.log_density
-    show(
-        {"model": model.version.ref, **measured.to_dict()},
-        key_values(
-            {
-                "model": model.version.ref,
-                "rows": f"{measured.rows:,}",
-                "accuracy": measured.accuracy.text("the most frequent class"),
-                "log loss": measured.log_loss.text("the prior"),
-                "rejected": f"{measured.rejected:.2%} of the rows" if measured.rejected else None,
-                "rare": None
-                if density is None or density.rare is None
-                else f"{density.rare:.2%} of the rows; 1% would be usual",
-            }
-        ),
-        *(table(columns, title, limit=MAX_ROWS) for title, columns in measured.tables()),
-    )
+    named = {"model": model.version.ref}
+    show({**named, **measured.to_dict()}, key_values(named), *report_parts(measured))
 
 
 def explain(
@@ -280,26 +249,9 @@ def compare(
         }
     comparison = pc.compare(statistics, prior=dict.fromkeys(models, 1.0) | (odds or {}))
     count = sum(next(iter(statistics.values())).classes["rows"].to_pylist())
-    columns = {
-        header: comparison.table[name].to_pylist() for name, header in _COMPARISON_HEADERS.items()
-    }
-    best, second = columns["model"][:2]
-    columns["odds"] = [_odds(comparison.odds(name, best)) for name in columns["model"]]
-    lead = comparison.odds(best, second)
-    line = f"{best} against {second}: odds of {_odds(lead)} to 1, {lead.reading}."
-    limits = (
-        "Odds say which of these models describes the rows better, not that any of them predicts "
-        "well: see evaluate."
-    )
-    worse = (
-        f"{name} is worse than its class prior alone: the rows are more probable if the columns do "
-        "not depend on the class."
-        for name in comparison.worse_than_prior
-    )
     show(
         {"rows": count, "best": comparison.best, "models": comparison.table.to_pylist()},
-        table(columns, "Models, the most probable first; odds against the best"),
-        prose("\n".join([limits, line, *worse])),
+        *report_parts(comparison),
     )
 
 
@@ -322,30 +274,9 @@ def drift(
     """
     models = [StoredModel(ref, store=store) for ref in (before, after)]
     changes = pc.drift(*(model.load() for model in models))
-    rows = changes.by_feature.to_pylist()
-    columns = {
-        "feature": [row["feature"] if row["term"] is None else row["term"] for row in rows],
-        "divergence": [row["divergence"] for row in rows],
-        "class": [row["class"] for row in rows],
-        "mean shift (sd)": [row["mean_shift"] for row in rows],
-        "variance ratio": [row["variance_ratio"] for row in rows],
-        "value": [row["value"] for row in rows],
-        "before": [row["probability_before"] for row in rows],
-        "after": [row["probability_after"] for row in rows],
-    }
-    columns = {
-        name: values
-        for name, values in columns.items()
-        if name == "feature" or any(value is not None for value in values)
-    }
-    headers = ("class", "share before", "share after")
-    shares = dict(zip(headers, changes.classes.to_pydict().values(), strict=True))
-    not_compared = "\n".join(["Not compared", *changes.uncompared])
     show(
         {"models": [model.version.ref for model in models], **changes.to_dict()},
-        table(shares, f"Classes: {changes.class_divergence:.4f} bits"),
-        table(columns, "Features, the most changed first; divergence in bits", limit=limit),
-        prose(not_compared) if changes.uncompared else None,
+        *report_parts(changes, limit=limit),
     )
 
 
@@ -406,10 +337,3 @@ def _confusion(evaluation: Evaluation) -> Part:
         for position, name in enumerate(("true class", "predicted", "rows"))
     }
     return table(columns, "Most frequent mistakes", limit=MAX_ROWS)
-
-
-def _odds(odds: ModelOdds) -> str:
-    """Odds as text; very large and very small ones as a power of ten."""
-    if math.isfinite(odds.log_odds) and not 1 / _LARGE_ODDS < odds.odds < _LARGE_ODDS:
-        return f"10^{odds.log_odds / math.log(10.0):.0f}"
-    return f"{odds.odds:,.3g}"
