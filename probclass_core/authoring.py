@@ -27,7 +27,7 @@ A log-likelihood as a formula, from which SQL is made:
     `Formula`, `Column`, `if_known`.
 The distribution of a column, which drift, health and plots show; see `MarginalLikelihood`:
     `Levels`, `Curve`.
-Statistics that a database computes; see ``aggregates`` in `AggregatedEstimator`:
+Statistics that a database computes; see `Estimator.aggregates`:
     `Sums` of expressions and `Deviation`s, from which `ClassSums` come; `DistinctRows`; `known`.
 Tables of other formats; see `TableFormat`:
     `Source`, `Plan` and `Unit` to read; `Sink`, `StagedPartition` and `StagedPart` to write, or

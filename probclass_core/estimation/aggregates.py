@@ -1,9 +1,9 @@
 """What a database computes for the statistics of an estimator: aggregates of the rows by class.
 
-An estimator whose statistics are sums, or counts of values, says so by the optional method
-``aggregates`` of `contract.AggregatedEstimator`. A database computes them by GROUP BY, so that no
-row leaves it; see `probclass_core.sql.aggregation`. Statistics that were made so merge with those
-that ``summarize`` makes.
+A kind of statistics that is sums, or counts of values, says so by the optional method
+``aggregates``. A database computes them by GROUP BY, so that no row leaves it; see
+`probclass_core.sql.aggregation`. Statistics that were made so merge with those that ``summarize``
+makes.
 """
 
 from __future__ import annotations

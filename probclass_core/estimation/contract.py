@@ -148,19 +148,6 @@ class FormulaLikelihood(Likelihood, Protocol):
 
 
 @runtime_checkable
-class AggregatedEstimator(Protocol):
-    """An estimator whose statistics a database computes by GROUP BY.
-
-    It is optional: without it, the rows of a database are read, and so are they if a subclass
-    overrides ``summarize`` alone.
-    """
-
-    def aggregates(self) -> Sums | DistinctRows | None:
-        """What to compute for each class; None if these columns or options need the rows."""
-        ...
-
-
-@runtime_checkable
 class CellLikelihood(Likelihood, Protocol):
     """A likelihood that has few different values, so that a row's is looked up in a table.
 
@@ -314,6 +301,17 @@ class Estimator(ABC):
             tables: statistics of at least one part; they are not modified.
         """
         return self.kind.merge(tables)
+
+    def aggregates(self) -> Sums | DistinctRows | None:
+        """What a database computes of each class by GROUP BY; None if the rows must be read.
+
+        By default it is what the kind says. It does not count if a subclass overrides ``summarize``
+        alone.
+        """
+        if type(self).kind is Estimator.kind:
+            return None
+        of_kind: Sums | DistinctRows | None = getattr(self.kind, "aggregates", lambda: None)()
+        return of_kind
 
     @abstractmethod
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:

@@ -33,7 +33,7 @@ from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError
 from probclass_core.estimation.aggregates import ClassSums, Deviation, DistinctRows, Sums
 from probclass_core.estimation.column_profile import profile_table
-from probclass_core.estimation.contract import AggregatedEstimator, Estimator
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.formulas import Column, Condition, Expression, IsNull
 from probclass_core.estimation.statistics import (
     Accumulator,
@@ -138,7 +138,7 @@ class Aggregation:
 
     def _aggregates(self, block: Block, estimator: Estimator) -> Sums | DistinctRows:
         found = None
-        if isinstance(estimator, AggregatedEstimator) and _describes_summarize(type(estimator)):
+        if _describes_summarize(type(estimator)):
             found = estimator.aggregates()
         if found is None:
             raise _NeedsRows(f"block {block.name!r} ({block.estimator}) has no aggregates")

@@ -25,7 +25,6 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.contract import (
-    AggregatedEstimator,
     FactorizedLikelihood,
     FormulaLikelihood,
     ItemizedLikelihood,
@@ -285,7 +284,7 @@ def a_database_computes_the_same_statistics(trial: Trial, *, table: pa.Table) ->
     """Statistics that an estimator lets a database compute are those of the rows, on SQLite."""
     statistics = trial.summarize(table)
     estimator = trial.bound(statistics)
-    if not isinstance(estimator, AggregatedEstimator) or estimator.aggregates() is None:
+    if estimator.aggregates() is None:
         return
     rows = table.select([LABEL, *trial.inputs])
     with on_sqlite(rows) as connection:

@@ -13,7 +13,6 @@ from pages import ROOT
 
 import probclass_core as pc
 from probclass_core.estimation.contract import (
-    AggregatedEstimator,
     Estimator,
     FormulaLikelihood,
     LeaveOneOut,
@@ -46,7 +45,7 @@ def _row(name: str) -> tuple[str, ...]:
     model = pc.fit(ROWS, spec)
     (bound,) = bind(spec, model.features).values()
     (likelihood,) = model.likelihoods.values()
-    trains = isinstance(bound, AggregatedEstimator) and bound.aggregates() is not None
+    trains = bound.aggregates() is not None
     offers = (
         isinstance(likelihood, FormulaLikelihood),
         trains,

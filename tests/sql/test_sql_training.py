@@ -37,6 +37,7 @@ from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagona
 
 ROWS = training()
 AGGREGATED = [case for case in BUILT_IN if not case.startswith(("given", "discretized", "written"))]
+AGGREGATED += ["given_numbers", "given_joint"]
 """Cases whose statistics the database computes."""
 
 

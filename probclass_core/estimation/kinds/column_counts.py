@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError, one_of
+from probclass_core.estimation.aggregates import DistinctRows
 from probclass_core.estimation.kinds.cells import Cells
 from probclass_core.estimation.kinds.grids import Grids
 
@@ -60,6 +61,12 @@ class ColumnCounts:
             self.cells.check(cells, classes)
         if numbers is not None:
             self.grids.check(numbers, classes)
+
+    def aggregates(self) -> DistinctRows | None:
+        """What a database computes, if no column is cut into bins."""
+        if self.cells.cuts or self.grids.columns:
+            return None
+        return DistinctRows([[name, *self.cells.given] for name in self.cells.columns])
 
     def apart(self, table: pa.Table) -> tuple[pa.Table | None, pa.Table | None]:
         """The rows of cells, and those of grids, which a part without such columns may lack."""

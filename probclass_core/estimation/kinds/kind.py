@@ -12,7 +12,10 @@ from probclass_core.arrow.rows import Rows
 
 
 class Kind(Protocol):
-    """A kind of sufficient statistics, kept as a table with a column ``class``."""
+    """A kind of sufficient statistics, kept as a table with a column ``class``.
+
+    It may have a method ``aggregates`` as well; see `Estimator.aggregates`.
+    """
 
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None

@@ -21,7 +21,6 @@ from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_c
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
-from probclass_core.estimation.aggregates import DistinctRows
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.counted.chain import Chain, Counts, Prior
@@ -161,11 +160,6 @@ class Counted(Estimator):
     @property
     def kind(self) -> ColumnCounts:
         return self._kind
-
-    def aggregates(self) -> DistinctRows | None:
-        if any(map(self._is_cut, self.inputs.names)):
-            return None
-        return DistinctRows([[name, *self.given.names] for name in self.features.names])
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
         if not self.kind.grids.columns or not self.given.names:

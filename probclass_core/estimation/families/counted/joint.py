@@ -24,7 +24,6 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
-from probclass_core.estimation.aggregates import DistinctRows
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.counted.encoder import Encoder, seen_values
 from probclass_core.estimation.families.counted.options import CategoricalOptions
@@ -85,9 +84,6 @@ class CategoricalJoint(Estimator):
     @property
     def kind(self) -> JointCells:
         return JointCells(self.features.names)
-
-    def aggregates(self) -> DistinctRows:
-        return self.kind.aggregates()
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         joint, _ = self._joint(statistics, classes)

@@ -16,7 +16,6 @@ from probclass_core.arrow.arrays import FloatArray, is_numeric_type, label_codes
 from probclass_core.arrow.sparse_counts import CountReader
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import NotSupportedError, SpecError
-from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.counts.likelihood import CountLikelihood
 from probclass_core.estimation.families.scarce import NoLikelihood, pooled_unless, without_values
@@ -141,9 +140,6 @@ class CountEstimator(Estimator):
     @property
     def kind(self) -> CountSums:
         return CountSums(self.reader, self.presences)
-
-    def aggregates(self) -> Sums | None:
-        return self.kind.aggregates()
 
     @abstractmethod
     def estimate(self, count: FloatArray, rows: FloatArray) -> FloatArray:

@@ -16,7 +16,6 @@ from probclass_core.arrow.arrays import (
     FloatArray,
     sorted_classes,
 )
-from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import normal_evidence, normal_posterior
 from probclass_core.estimation.families.gaussian.checks import (
@@ -98,9 +97,6 @@ class GaussianDiagonal(Estimator):
     @property
     def kind(self) -> TermMoments:
         return TermMoments(self.features.names, ["x"])
-
-    def aggregates(self) -> Sums:
-        return self.kind.aggregates()
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         moments, ddof = self.kind.arrays(statistics, classes), self.options.ddof

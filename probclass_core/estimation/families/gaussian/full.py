@@ -25,7 +25,6 @@ from probclass_core.arrow.arrays import (
     sorted_classes,
 )
 from probclass_core.errors import DataError, SpecError, StoreError
-from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import (
     NormalPrior,
@@ -159,9 +158,6 @@ class GaussianFull(Estimator):
     @property
     def kind(self) -> JointMoments:
         return JointMoments(self.features.names)
-
-    def aggregates(self) -> Sums:
-        return self.kind.aggregates()
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         moments = self.kind.arrays(statistics, classes)
