@@ -18,7 +18,14 @@ from probclass_core.io.filters import Where
 from probclass_core.model.decision import DecisionOption
 from probclass_core.plots.methods import EvaluationPlots, ModelPlots
 from probclass_core.scoring.batch import PosteriorFormat
-from probclass_core.spec.model_spec import Effort, ModelSpec, OnScarce, Prior
+from probclass_core.spec.model_spec import (
+    PARTITIONS,
+    Effort,
+    GroupsOption,
+    ModelSpec,
+    OnScarce,
+    Prior,
+)
 from probclass_core.store.evaluations import EvaluationRecord
 from probclass_core.store.statistics_cache import CacheOption
 
@@ -200,6 +207,7 @@ class ModelSpecMethods:
         prior: Prior = "empirical",
         on_scarce: OnScarce = "pool",
         max_classes: int | None = None,
+        groups: GroupsOption = PARTITIONS,
         like: ModelSpec | None = None,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
@@ -239,6 +247,7 @@ class ModelSpecMethods:
             on_scarce: as for `ModelSpec`. With ``"error"``, joint densities that the sample does
                 not suffice for are left out.
             max_classes: as for `ModelSpec`.
+            groups: as for `ModelSpec`; blocks are chosen by what they say of rows of other groups.
             like: an earlier spec, such as that of yesterday's model. Its blocks are kept, cuts of
                 pairs included, if their log loss on the sample is at most 1 % above that of the
                 blocks found now; then a fit with the same `cache` reads new units only.

@@ -113,7 +113,8 @@ class Statistics(Report):
         null_labels: number of rows left out because their label is null.
         columns: what these rows have in each feature column, see `column_profile`; not part of the
             content id.
-        sample: sample of the labeled rows, see `kinds.sample`, if the spec fits block weights.
+        sample: sample of the labeled rows, see `kinds.sample`, if the spec fits block weights; its
+            columns are the spec's `sampled_columns`.
     """
 
     spec: ModelSpec
@@ -232,8 +233,11 @@ class Statistics(Report):
         if (self.sample is not None) != (spec.fits_weights and len(labels) > 0):
             raise StoreError("the sample of rows is missing, or the spec fits no weights.")
         if self.sample is not None:
-            sampled = pa.schema([pa.field(spec.label, labels.type), *self.features])
-            Sample(sampled.remove_metadata()).check(self.sample, float(counts.sum()))
+            known = {spec.label: labels.type}
+            known |= {field.name: field.type for field in self.features}
+            fields = map(self.sample.schema.field, spec.sampled_columns)
+            sampled = [(field.name, known.get(field.name, field.type)) for field in fields]
+            Sample(pa.schema(sampled)).check(self.sample, float(counts.sum()))
         check_profile(self.columns, spec.features, labeled)
 
     def _check_blocks(self) -> None:
@@ -366,6 +370,9 @@ def summarize_batches(
         PluginError: if an estimator is unknown.
     """
     check_columns(schema, spec.label_and_weight)
+    sampled = spec.sampled_columns if spec.fits_weights else ()
+    kind_of_sample = Sample(feature_schema(schema, sampled))
+    _check_groups(spec, kind_of_sample.schema)
     features = feature_schema(schema, spec.features)
     estimators = bind(spec, features)
     label_type = class_type(value_type(schema.field(spec.label).type))
@@ -375,8 +382,6 @@ def summarize_batches(
         name: Accumulator(merged, _never if name in growing else _is_many_or_large)
         for name, merged in merges.items()
     }
-    sampled = (spec.label, *spec.features) if spec.fits_weights else ()
-    kind_of_sample = Sample(feature_schema(schema, sampled))
     rows = null_labels = 0
     for batch in batches:
         batch_rows = batch.num_rows
@@ -393,7 +398,7 @@ def summarize_batches(
             classes = parts["classes"]
             classes.add(_class_counts(labels, weights))
             check_classes(classes.parts[-1], spec, most_rows)  # before any work on the features
-            view = Rows(select(batch, (spec.label, *spec.features)))
+            view = Rows(select(batch, sampled or (spec.label, *spec.features)))
             for name, estimator in estimators.items():
                 parts[name].add(estimator.summarize(view, labels, weights))
             if sampled:
@@ -581,6 +586,16 @@ def bind_block(block: Block, features: pa.Schema) -> Estimator:
     schemas = [columns, given] if block.given else [columns]
     bound: Estimator = block.estimator_class(*schemas, block.options)
     return bound
+
+
+def _check_groups(spec: ModelSpec, sampled: pa.Schema) -> None:
+    """Refuse columns of groups whose values cannot be told apart and put in order."""
+    for name in spec.group_columns if spec.fits_weights else ():
+        kind = sampled.field(name).type
+        if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+            raise DataError(
+                f"groups: column {name!r} is {kind}; name a column of text, numbers or dates."
+            )
 
 
 def _common_schema(left: pa.Schema, right: pa.Schema) -> pa.Schema:

@@ -71,6 +71,8 @@ class Plan:
         snapshot: digest of the state of the input, or None if it has no stable identity.
         version: version of the table, or None if its format has no versions.
         unit_rows: number of rows of each unit before any row filter; empty if unknown.
+        partitions: values of the partition columns, outermost first, that all rows of a unit have,
+            by unit; empty if the table is not partitioned.
         footers: footers to cache with the statistics of each unit; that of a file of several units
             is with the first. Empty unless the table has a footer cache.
         from_cache: digests of those files of each unit whose footers are from the cache; empty
@@ -84,6 +86,7 @@ class Plan:
     snapshot: str | None
     version: int | None = None
     unit_rows: Sequence[int] = ()
+    partitions: Sequence[tuple[Any, ...]] = ()
     footers: Sequence[Sequence[Footer]] = field(default=(), repr=False)
     missing: Mapping[str, int] = field(default_factory=dict)
     from_cache: Sequence[Collection[str]] = field(default=(), repr=False)
@@ -125,6 +128,7 @@ class Plan:
             self,
             units=self.units[start:stop],
             unit_rows=unit_rows,
+            partitions=self.partitions[start:stop],
             footers=self.footers[start:stop],
             from_cache=self.from_cache[start:stop],
             rows=sum(unit_rows) if self.unit_rows else None,

@@ -5,7 +5,9 @@ finalize           from statistics to a model
 prior              the class prior
 description        a model as text
 posterior          posteriors from joint log-likelihoods: the only normalization
-block_weights      weights of blocks, fitted on rows that their parameters did not see
+block_weights      weights of blocks: a pool of densities
+weight_fit         the fit of weights
+left_out           rows to fit weights on, and what blocks say that did not see them
 fewest_blocks      the fewest blocks that predict as well as all candidates
 decision           decision rules: maximum posterior, maximum likelihood, costs, rejection
 calibration        posteriors corrected on held-out rows

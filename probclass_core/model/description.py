@@ -55,9 +55,11 @@ def _log_loss(training: Mapping[str, Any]) -> Iterator[str]:
     """A sentence about the log loss, if fitting the block weights has measured it."""
     fitted = training.get("block_weights") or {}
     if {"rows", "log_loss", "prior_log_loss"} <= fitted.keys():
+        groups = fitted.get("groups")
+        by = f", each predicted by blocks that did not see its group of {groups}" if groups else ""
         yield (
             f"Log loss {fitted['log_loss']:.4f} on the {fitted['rows']:,} training rows of the "
-            f"block weights; prior alone {fitted['prior_log_loss']:.4f}."
+            f"block weights{by}; prior alone {fitted['prior_log_loss']:.4f}."
         )
 
 

@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.estimation.statistics import Statistics
-from probclass_core.model.block_weights import WeightProblem, base_blocks, weight_problem
+from probclass_core.model.block_weights import base_blocks
+from probclass_core.model.weight_fit import WeightProblem, weight_problem
 
 _TOLERANCE = 0.005
 """Share of the log loss that it may rise by."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -17,18 +17,25 @@ from probclass_core.estimation.statistics import (
     refine,
 )
 from probclass_core.estimation.tidy import notes_of
-from probclass_core.model.block_weights import fit_block_weights, given_weights
+from probclass_core.model.block_weights import given_weights
 from probclass_core.model.model import Model
 from probclass_core.model.prior import prior_table
+from probclass_core.model.weight_fit import fit_block_weights
 
 
 @checks_arguments
-def finalize(statistics: Statistics, *, early: bool = False) -> Model:
+def finalize(
+    statistics: Statistics, *, early: bool = False, groups: Sequence[Statistics] = ()
+) -> Model:
     """Compute the prior and the parameters of a model from statistics: the last step of training.
 
     Args:
         statistics: statistics of all rows.
         early: accept these statistics even if an estimator asks for another pass over the rows.
+        groups: statistics of groups of the rows, such as days, whose merge is `statistics`: fitted
+            weights trust a block by what it says of a group that it was not trained on. None if
+            the rows have no groups, or the spec names the columns that tell them; see
+            `ModelSpec.groups`.
 
     Raises:
         DataError: if there are no labeled rows. With ``on_scarce="error"`` also if there is only
@@ -75,10 +82,10 @@ def finalize(statistics: Statistics, *, early: bool = False) -> Model:
             **({"notes": notes} if notes else {}),
         },
     )
-    return _weigh_blocks(model, statistics)
+    return _weigh_blocks(model, statistics, groups)
 
 
-def _weigh_blocks(model: Model, statistics: Statistics) -> Model:
+def _weigh_blocks(model: Model, statistics: Statistics, groups: Sequence[Statistics]) -> Model:
     """The model with the block weights that its spec asks for."""
     option = model.spec.block_weights
     if option is None:
@@ -86,7 +93,9 @@ def _weigh_blocks(model: Model, statistics: Statistics) -> Model:
     if isinstance(option, Mapping):
         names = [str(block.name) for block in model.spec.blocks]
         return dataclasses.replace(model, block_weights=given_weights(option, names, model.classes))
-    table, fitted = fit_block_weights(statistics, model.parameters, model.classes, model.log_prior)
+    table, fitted = fit_block_weights(
+        statistics, model.parameters, model.classes, model.log_prior, groups
+    )
     return dataclasses.replace(
         model, block_weights=table, training={**model.training, "block_weights": fitted}
     )

@@ -372,9 +372,13 @@ def cross_validate(
         if groups is not None:
             grouped = _GroupedRows.of(table, target, groups, folds, seed, reading)
         features = _union(one.features for one in specs.values())
+        grouping = {
+            name: one.with_groups_of(table.partition_columns) for name, one in specs.items()
+        }
+        alike = _union(one.group_columns for one in grouping.values())
         columns = _union(one.label_and_weight for one in specs.values())
         dealt_by = () if groups is None else (groups,)
-        plan = Selection(table, **reading).plan([*columns, *dealt_by], features)
+        plan = Selection(table, **reading).plan([*columns, *dealt_by], [*features, *alike])
         dealer = _Dealer(target, features, folds, seed, grouped)
         passes = 2 * len(specs)
         counter = RowCounter(progress, None if plan.rows is None else passes * plan.rows)
@@ -383,8 +387,11 @@ def cross_validate(
                 f"model {name!r}" if name else "",
                 partial(_validate, plan, one, dealer, decision, opened, counter.add),
             )
-            for name, one in specs.items()
+            for name, one in grouping.items()
         }
+    validations = {
+        name: dataclasses.replace(one, spec=specs[name]) for name, one in validations.items()
+    }
     return CrossValidations(validations) if len(validations) > 1 else validations[""]
 
 

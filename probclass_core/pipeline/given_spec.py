@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress
 from typing import Any
 
 from probclass_core.errors import SpecError, expect
@@ -43,7 +44,10 @@ def spec_or_auto(
     assert spec is not None
     others = (derived or {}).items()
     # A value may be a column of pandas, which is neither true nor false.
-    if extra := [name for name, value in others if not isinstance(value, tuple | None) or value]:
+    is_given = [
+        name == "groups" or not isinstance(value, tuple | None) or value for name, value in others
+    ]
+    if extra := [*compress(derived or {}, is_given)]:
         raise SpecError(
             f"{extra[0]}= is for a spec that is derived from the rows, with label=; got a spec as "
             "well: change the spec itself."

@@ -19,7 +19,7 @@ from probclass_core.io.open import open_table
 from probclass_core.model.finalize import finalize
 from probclass_core.model.model import Model
 from probclass_core.pipeline.given_spec import check_spec, spec_or_auto
-from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
+from probclass_core.spec.model_spec import PARTITIONS, SPEC_HINT, GroupsOption, ModelSpec
 from probclass_core.training.rows import TrainingRows
 from probclass_core.training.shards import Shard
 
@@ -38,6 +38,7 @@ def fit(
     label: ColumnName | None = None,
     exclude: str | Iterable[str] = (),
     max_classes: int | None = None,
+    groups: GroupsOption = PARTITIONS,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     engine: EngineOption = None,
@@ -58,6 +59,7 @@ def fit(
         label: the class column, instead of a spec: the model is that of `ModelSpec.auto`.
         exclude: with a label, column to leave out, or several; see `ModelSpec.auto`.
         max_classes: with a label, largest number of classes; see `ModelSpec`.
+        groups: with a label, columns whose values tell which rows are alike; see `ModelSpec`.
         partition: partition to read, such as ``{"month": "2014-01"}``; by default all.
         where: rows to read, such as ``"month >= '2013-01' and wind in NW, SE"``, or a list of
             conditions ``("month", ">=", "2013-01")``, or an Arrow expression; by default all.
@@ -87,7 +89,9 @@ def fit(
     table = open_table(source)
     with open_engine(engine, workers) as opened:
         reading |= {"engine": opened, "progress": progress}
-        derived = {"exclude": exclude, "max_classes": max_classes}
+        derived: dict[str, Any] = {"exclude": exclude, "max_classes": max_classes}
+        if not (isinstance(groups, str) and groups == PARTITIONS):
+            derived["groups"] = groups
         spec = spec_or_auto(spec, label, table, derived, **reading)
         return train(table, spec, **reading)[0]
 
@@ -114,7 +118,7 @@ def train(
             statistics = rows.summarize(refined, opened, progress)
     if statistics.rows == 0 and (conditions := as_json(parse_where(where))):
         raise DataError(f"there is nothing to train on: no row matches {conditions}.")
-    model = finalize(statistics, early=True)
+    model = finalize(statistics, early=True, groups=rows.groups)
     for note in model.training.get("notes", ()):
         log.warning("%s", note)
     training = {**model.training, **rows.provenance}

@@ -48,7 +48,22 @@ _NAMED_PRIORS = ("empirical", "uniform")
 BlockWeightsOption = Literal["fit"] | Mapping[str, float] | None
 """Weights of blocks: fitted, given by block name, or None for the product of the blocks."""
 
-_SPEC_KEYS = ("label", "blocks", "prior", "weight", "block_weights", "on_scarce", "max_classes")
+GroupsOption = str | Sequence[str] | None
+"""Columns whose values tell the groups that weights are fitted across; see `ModelSpec.groups`."""
+
+PARTITIONS = "partitions"
+"""The groups of a spec by default: the partitions of the table."""
+
+_SPEC_KEYS = (
+    "label",
+    "blocks",
+    "prior",
+    "weight",
+    "block_weights",
+    "groups",
+    "on_scarce",
+    "max_classes",
+)
 _MOST_BLOCKS = 200
 """Number of blocks that the table of a spec shows."""
 
@@ -213,6 +228,11 @@ class ModelSpec(Report, ModelSpecMethods):
             on the training rows, so that columns may be in several blocks; numbers by block name
             are taken as they are, and other blocks weigh 1; None is the product of the blocks. See
             `block_weights`.
+        groups: column, or columns, whose values tell which rows are alike, such as a day or a
+            customer. Fitted weights trust a block by what it says of groups that it was not trained
+            on, as new rows will be: up to twelve groups are left out in turn, more are put together
+            in order. ``"partitions"``, the default, are those of a partitioned table; None leaves
+            out single rows, which may look like rows of training.
         on_scarce: what to do if the rows do not suffice for an estimate, because a class has no
             value of a column, say: ``"pool"`` takes the estimate of all classes together, and
             records it in ``model.training["notes"]``; ``"error"`` refuses to fit.
@@ -226,7 +246,8 @@ class ModelSpec(Report, ModelSpecMethods):
         SpecError: if two blocks model one column without block weights, two blocks have one name,
             blocks are given each other's columns in a cycle without block weights, the prior is not
             a probability distribution, a block weight is not a number of at least 0 or names no
-            block, or `max_classes` is not a whole number of at least 1.
+            block, `groups` are not names of columns or are the label, or `max_classes` is not a
+            whole number of at least 1.
     """
 
     label: str
@@ -234,6 +255,7 @@ class ModelSpec(Report, ModelSpecMethods):
     prior: Prior = "empirical"
     weight: str | None = None
     block_weights: BlockWeightsOption = None
+    groups: GroupsOption = PARTITIONS
     on_scarce: OnScarce = "pool"
     max_classes: int | None = None
     notes: Sequence[str] = field(default=(), compare=False)
@@ -246,6 +268,7 @@ class ModelSpec(Report, ModelSpecMethods):
         prior: Prior = "empirical",
         weight: ColumnName | None = None,
         block_weights: BlockWeightsOption = None,
+        groups: GroupsOption = PARTITIONS,
         on_scarce: OnScarce = "pool",
         max_classes: int | None = None,
         notes: Sequence[str] = (),
@@ -261,6 +284,7 @@ class ModelSpec(Report, ModelSpecMethods):
             "prior": _check_prior(prior),
             "weight": weight,
             "block_weights": _check_block_weights(block_weights, named),
+            "groups": check_groups(groups, label),
             "on_scarce": on_scarce,
             "max_classes": max_classes,
             "notes": notes,
@@ -314,6 +338,23 @@ class ModelSpec(Report, ModelSpecMethods):
     def fits_weights(self) -> bool:
         """Whether block weights are fitted, for which training takes a sample of the rows."""
         return self.block_weights == "fit"
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """The columns that `groups` names; none if they are the partitions or rows."""
+        return self.groups if isinstance(self.groups, tuple) else ()
+
+    def with_groups_of(self, partition_columns: Sequence[str]) -> ModelSpec:
+        """The spec with the columns of a table's partitions as its groups, if these are wanted."""
+        if not self.fits_weights or self.groups != PARTITIONS:
+            return self
+        names = [name for name in partition_columns if name != self.label]
+        return dataclasses.replace(self, groups=names)
+
+    @property
+    def sampled_columns(self) -> tuple[str, ...]:
+        """Label, features and `group_columns`, each once: the columns of the training's sample."""
+        return tuple(dict.fromkeys((self.label, *self.features, *self.group_columns)))
 
     @property
     def label_and_weight(self) -> tuple[str, ...]:
@@ -431,6 +472,8 @@ class ModelSpec(Report, ModelSpecMethods):
             weights["block_weights"] = dict(self.block_weights)
         elif self.block_weights is not None:
             weights["block_weights"] = self.block_weights
+        if self.groups != PARTITIONS:
+            weights["groups"] = list(self.group_columns)  # TOML has no null
         scarce = {"on_scarce": self.on_scarce} if self.on_scarce != "pool" else {}
         most = {"max_classes": self.max_classes} if self.max_classes is not None else {}
         blocks = [block.to_dict() for block in self.blocks]
@@ -552,6 +595,27 @@ def _check_prior(prior: object) -> Prior:
     if not math.isclose(total, 1.0, abs_tol=1e-9):
         raise SpecError(f"the prior sums to {total:.12g}, not 1: {checked}.")
     return checked
+
+
+def check_groups(groups: GroupsOption, label: str) -> GroupsOption:
+    """The groups of a spec as they are recorded: `PARTITIONS`, a tuple of columns, or None.
+
+    Raises:
+        SpecError: if they are something else, or the label.
+    """
+    if groups is None or (isinstance(groups, Sequence) and not groups):
+        return None
+    if isinstance(groups, str) and groups == PARTITIONS:
+        return groups
+    names = _column_names(groups)
+    if not names:
+        raise SpecError(
+            f"groups must be {PARTITIONS!r}, one or more column names, or None, got "
+            f"{shown(groups)}."
+        )
+    if label in names:
+        raise SpecError(f"groups is the label, {label!r}; name another column, such as a day.")
+    return names
 
 
 def _check_block_weights(

@@ -42,7 +42,17 @@ from probclass_core.io.selection import Selection
 from probclass_core.io.table import Source
 from probclass_core.model.fewest_blocks import fewest_blocks
 from probclass_core.model.finalize import finalize
-from probclass_core.spec.model_spec import TABLE_NAMES, Block, Effort, ModelSpec, OnScarce, Prior
+from probclass_core.spec.model_spec import (
+    PARTITIONS,
+    TABLE_NAMES,
+    Block,
+    Effort,
+    GroupsOption,
+    ModelSpec,
+    OnScarce,
+    Prior,
+    check_groups,
+)
 from probclass_core.structure.columns import (
     ENOUGH_ROWS,
     Column,
@@ -125,6 +135,7 @@ def auto(
     prior: Prior = "empirical",
     on_scarce: OnScarce = "pool",
     max_classes: int | None = None,
+    groups: GroupsOption = PARTITIONS,
     like: ModelSpec | None = None,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
@@ -164,6 +175,7 @@ def auto(
         on_scarce: as for `ModelSpec`. With ``"error"``, joint densities that the sample does
             not suffice for are left out.
         max_classes: as for `ModelSpec`.
+        groups: as for `ModelSpec`; blocks are chosen by what they say of rows of other groups.
         like: an earlier spec, such as that of yesterday's model. Its blocks are kept, cuts of
             pairs included, if their log loss on the sample is at most 1 % above that of the
             blocks found now; then a fit with the same `cache` reads new units only.
@@ -183,12 +195,14 @@ def auto(
     """
     _check_like(like, label)
     exclude = (exclude,) if isinstance(exclude, str) else tuple(exclude)
+    groups = check_groups(groups, label)
     spec_of = partial(
         ModelSpec,
         label,
         prior=prior,
         weight=weight,
         block_weights="fit",
+        groups=groups,
         on_scarce=on_scarce,
         max_classes=max_classes,
     )
@@ -202,11 +216,14 @@ def auto(
         return _spec_by_types(spec_of, columns, label, like)
     used = [*(column.name for column in columns.used), *columns.dates]
     keys = [name for name in table.partition_columns if name in used]
-    columns = columns.without(dict.fromkeys(keys, "the table is partitioned by them"))
+    alike = [name for name in used if isinstance(groups, tuple) and name in groups]
+    reasons = dict.fromkeys(alike, "they tell which rows are alike")
+    columns = columns.without(reasons | dict.fromkeys(keys, "the table is partitioned by them"))
     known = () if like is None else like.features
     columns = _at_a_glance(columns, table, partition, where, known)
     candidates = candidate_parts(columns)
     spec = _one_block_each(spec_of, candidates, label)
+    spec = spec.with_groups_of(table.partition_columns)  # a sample knows the values of columns
     rows = TrainingRows(table, spec, partition=partition, where=where, cache=cache, complete=True)
     with open_engine(engine, workers) as opened:
         statistics = rows.summarize(spec, opened, progress)
@@ -547,6 +564,7 @@ class _Structure:
             spec.prior,
             COUNT,
             block_weights="fit",
+            groups=spec.groups,
             max_classes=spec.max_classes or MAX_CLASSES,  # a sample has fewer rows of each
         )
         statistics = summarize_batches(candidate, rows.schema, rows.to_batches())

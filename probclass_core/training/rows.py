@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ from probclass_core.errors import DataError, ProbClassError
 from probclass_core.estimation.statistics import (
     Statistics,
     accumulator,
+    merge,
     summarize_batches,
 )
 from probclass_core.execution.engine import Engine
@@ -29,7 +30,8 @@ from probclass_core.io.table import (
     Plan,
     Unit,
 )
-from probclass_core.spec.model_spec import ModelSpec
+from probclass_core.model.left_out import group_numbers
+from probclass_core.spec.model_spec import PARTITIONS, ModelSpec
 
 if TYPE_CHECKING:
     from probclass_core.store.statistics_cache import CachedStatistics, CacheOption, StatisticsCache
@@ -72,6 +74,8 @@ class TrainingRows:
     Attributes:
         plan: units to read.
         passes: number of passes made.
+        groups: after `summarize`, the statistics of the groups of partitions that weights are
+            fitted across, see `ModelSpec.groups`; none if there are fewer than two.
         cached: cached statistics of the units, or None without a cache, or for statistics that
             grow with the rows, which are not cached.
     """
@@ -94,11 +98,13 @@ class TrainingRows:
         if self._footers is not None:
             table = table.with_footer_cache(self._footers)
         self._selection = Selection(table, partition, where)
-        self._columns = (spec.label_and_weight, spec.features)
+        groups = spec.group_columns if spec.fits_weights else ()
+        self._columns = (spec.label_and_weight, (*spec.features, *groups))
         self._shard = shard
         self.plan = self._planned()
         self._open_files_to_read()
         self.passes = 0
+        self.groups: Sequence[Statistics] = ()
         self._most_rows = self.plan.rows if complete else None
 
     def summarize(self, spec: ModelSpec, engine: Engine, progress: ProgressOption) -> Statistics:
@@ -135,7 +141,20 @@ class TrainingRows:
             self.cached.reused = 0
         counter = RowCounter(progress, self.plan.rows)
         work = SummarizeUnit(spec, self.plan.schema, self._most_rows)
-        return summarize_plan(self.plan, work, engine, self.cached, counter.add)
+        numbers = self._group_numbers(spec)
+        parts = summarize_plan(self.plan, work, engine, self.cached, counter.add, numbers)
+        self.groups = parts if len(parts) > 1 else ()
+        return merge(parts) if len(parts) > 1 else parts[0]
+
+    def _group_numbers(self, spec: ModelSpec) -> Sequence[int]:
+        """The number of its group for each unit; none if partitions do not matter."""
+        columns = self._selection.table.partition_columns
+        names = columns if spec.groups == PARTITIONS else spec.group_columns
+        if not (spec.fits_weights and names and self.plan.partitions) or {*names} - {*columns}:
+            return ()
+        places = [columns.index(name) for name in names]
+        keys = [tuple(values[place] for place in places) for values in self.plan.partitions]
+        return group_numbers(keys, self.plan.unit_rows or [1] * len(keys))
 
     def _planned(self) -> Plan:
         try:
@@ -185,7 +204,8 @@ def summarize_plan(
     engine: Engine,
     cached: CachedStatistics | None,
     on_rows: Callable[[int], None],
-) -> Statistics:
+    groups: Sequence[int] = (),
+) -> list[Statistics]:
     """Summarize the units of a plan and merge their statistics in the order of the plan.
 
     Args:
@@ -194,24 +214,31 @@ def summarize_plan(
         engine: engine that runs the work.
         cached: cached statistics of units, or None for no cache.
         on_rows: called with numbers of rows as they are done.
+        groups: number of its group for each unit, without gaps; empty if all are one group.
+
+    Returns:
+        The statistics of each group.
 
     Raises:
         DataError, SpecError, PluginError: as `summarize_batches`.
         TableError: if a unit cannot be read.
     """
     if not plan.units:  # an empty table still has columns that must fit the spec
-        return summarize_batches(work.spec, plan.schema, ())
-    merged = accumulator()
-    for statistics in _summarize_units(plan, work, engine, cached, on_rows):
+        return [summarize_batches(work.spec, plan.schema, ())]
+    groups = groups or [0] * len(plan.units)
+    merged = [accumulator() for _ in range(max(groups) + 1)]
+    units = _summarize_units(plan, work, engine, cached, on_rows)
+    for group, statistics in zip(groups, units, strict=True):
         with _doubt_entries(cached):
-            merged.add(statistics)
+            merged[group].add(statistics)
     with _doubt_entries(cached):
-        result = merged.result()
+        results = [of_group.result() for of_group in merged]
         if cached is not None and cached.reused:
             # Each entry has a checksum. To check what they are merged to takes less time than to
             # check each, and a model of valid statistics is valid.
-            result.check()
-    return result
+            for result in results:
+                result.check()
+    return results
 
 
 @contextmanager

@@ -172,7 +172,7 @@ def test_words_stream_through_partitions_of_parquet(tmp_path: Path, kind: str) -
         folder.mkdir(parents=True)
         rows = table.slice(8 * month, 8)
         pq.write_table(rows, folder / "rows.parquet", row_group_size=3)
-    spec = pc.ModelSpec.auto(table.schema, "label")
+    spec = pc.ModelSpec.auto(table.schema, "label", groups=None)
     model = pc.fit(lake, spec)
     assert [block.estimator for block in spec.blocks] == ["multinomial"]
     assert model.id == pc.fit(table, spec).id

@@ -15,7 +15,7 @@ from workloads import SPEC
 
 import probclass_core as pc
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.model.block_weights import WeightProblem
+from probclass_core.model.weight_fit import WeightProblem
 
 TIMEOUT = 60.0
 

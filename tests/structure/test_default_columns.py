@@ -11,7 +11,7 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.estimation.statistics import refine
-from probclass_core.model.block_weights import WeightProblem
+from probclass_core.model.weight_fit import WeightProblem
 from probclass_core.structure import auto
 
 TITANIC = Path(__file__).parents[2] / "benchmarks" / "data" / "titanic.parquet"

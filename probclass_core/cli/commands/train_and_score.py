@@ -44,6 +44,8 @@ class SpecOptions:
         exclude: COLUMN,…: with --label: columns to leave out.
         weight: COLUMN: with --label: column of row weights.
         max_classes: with --label: largest number of classes.
+        groups: COLUMN,…: with --label: columns whose values tell which rows are alike, such as a
+            day; those of the partitions by default.
     """
 
     spec: Path | None = None
@@ -52,6 +54,7 @@ class SpecOptions:
     exclude: Names = ()
     weight: str | None = None
     max_classes: int | None = None
+    groups: Names = ()
 
     def read(self, source: str, **reading: Any) -> pc.ModelSpec:
         """The spec for a table; see `ModelSpec.auto`."""

@@ -38,6 +38,7 @@ from probclass_core.io.parquet.partitions import (
     fragments_by_partition,
     partition_columns_of,
     partition_of,
+    partition_values,
 )
 from probclass_core.io.parquet.units import FilePart, divide_into_units, unit_of
 from probclass_core.io.retry import retry
@@ -162,7 +163,8 @@ class DatasetTable(Source):
                     )
                     rows_read = self._adapt(row_groups, file)
                     parts.append(FilePart(file, self._name(file), number, rows_read))
-        units = divide_into_units(parts, self.partition_columns)
+        names = self.partition_columns
+        units = divide_into_units(parts, names)
         footers: list[list[Footer]] = []
         from_cache: list[list[str]] = []
         for unit in units if self._footer_cache is not None else ():
@@ -176,6 +178,7 @@ class DatasetTable(Source):
             self._snapshot(files),
             self.version,
             [sum(part.row_groups.rows for part in of) for of in units],
+            [partition_values(of[0].file.fragment, names) for of in units] if names else (),
             footers,
             self._missing(files, columns),
             from_cache,

@@ -61,6 +61,12 @@ def partition_of(fragment: ds.Fragment) -> dict[str, Any]:
     return dict(ds.get_partition_keys(fragment.partition_expression))
 
 
+def partition_values(fragment: ds.Fragment, names: Sequence[str]) -> tuple[Any, ...]:
+    """Return the values of partition columns, None for one that the file is in no folder of."""
+    values = partition_of(fragment) if names else {}
+    return tuple(values.get(name) for name in names)
+
+
 def partition_columns_of(dataset: ds.Dataset) -> list[str]:
     """Return the names of the partition columns of a dataset, outermost first."""
     first = next(iter(dataset.get_fragments()), None)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import joined
 from probclass_core.io.parquet.digests import unit_digest
 from probclass_core.io.parquet.files import PlannedFile, RowGroups, reopened
-from probclass_core.io.parquet.partitions import partition_of
+from probclass_core.io.parquet.partitions import partition_values
 from probclass_core.io.table import Unit
 
 _UNIT_ROWS = 65_536
@@ -68,7 +68,9 @@ def divide_into_units(
         partition_columns: names of the partition columns of the table.
     """
     units: list[list[FilePart]] = []
-    for partition, group in groupby(parts, lambda part: _partition(part, partition_columns)):
+    for partition, group in groupby(
+        parts, lambda part: partition_values(part.file.fragment, partition_columns)
+    ):
         of_partition = list(group)
         rows = sum(part.row_groups.rows for part in of_partition)
         is_one_unit = bool(partition) and rows <= _UNIT_ROWS
@@ -80,11 +82,6 @@ def divide_into_units(
                 units.append([part])
             is_open = part.is_small and (is_one_unit or not part.ends_unit)
     return units
-
-
-def _partition(part: FilePart, columns: Sequence[str]) -> tuple[object, ...]:
-    values = partition_of(part.file.fragment) if columns else {}
-    return tuple(values.get(name) for name in columns)
 
 
 def unit_of(parts: Sequence[RowGroups]) -> RowGroups | SmallFiles:

@@ -31,7 +31,7 @@ from probclass_core.io.parquet.discovery import (
     partition_schema_of,
 )
 from probclass_core.io.parquet.files import PlannedFile, path_of
-from probclass_core.io.parquet.partitions import partition_of
+from probclass_core.io.parquet.partitions import partition_of, partition_values
 from probclass_core.io.references import TableRef
 from probclass_core.io.retry import read_again, retry
 from probclass_core.io.table import Plan, Unit, columns_and_filter
@@ -158,7 +158,9 @@ class TextTable(DatasetTable):
             )
             for file in files
         ]
-        return Plan(schema, units, None, self._snapshot(files))
+        names = self.partition_columns
+        partitions = [partition_values(file.fragment, names) for file in files] if names else ()
+        return Plan(schema, units, None, self._snapshot(files), partitions=partitions)
 
     def parquet_files(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None

@@ -1,0 +1,268 @@
+"""Rows that weights are fitted on, and what blocks say of them that were not trained on them.
+
+A block that is asked about rows which it was trained on remembers them. Here each row is left out:
+alone, or with the rows that are like it. Rows of one day or one customer are alike, and a block
+that was trained on the others knows a row too well; the rows to score will be of new days and
+customers. So where a spec has `groups`, each group is left out as a whole, and what a block says of
+its rows is said by the merged statistics of the other groups. No row is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
+from probclass_core.arrow.rows import Rows
+from probclass_core.estimation.contract import Estimator, LeaveOneOut
+from probclass_core.estimation.kinds.sample import COUNT, HASH
+from probclass_core.estimation.statistics import Statistics, summarize_batches
+from probclass_core.model.block_weights import CAP, below_best
+from probclass_core.spec.model_spec import ModelSpec
+
+MOST_GROUPS = 12
+"""Groups that are left out in turn; more are put together in order."""
+
+_LEAST_REST = 0.25
+"""Least share of all rows that the groups must have from which another is predicted."""
+
+_MOST_UNSEEN = 0.5
+"""Largest share of rows whose class no other group has: of more, the groups are the classes."""
+
+_FOLDS = 5
+
+
+def group_numbers(keys: Sequence[tuple[Any, ...]], rows: Sequence[int]) -> list[int]:
+    """The number of its group for each key, from 0 without gaps.
+
+    Equal keys are one group. Of more than `MOST_GROUPS` keys, neighbors in order are put together
+    so that groups have about the same number of rows.
+
+    Args:
+        keys: values that tell what is alike; those of one place have one type, or are None.
+        rows: number of rows of each key, at least 0.
+    """
+    in_order = sorted(set(keys), key=lambda key: [(value is not None, value) for value in key])
+    place_of = {key: place for place, key in enumerate(in_order)}
+    places = np.array([place_of[key] for key in keys], dtype=np.intp)
+    totals = np.bincount(places, rows)
+    if len(totals) > MOST_GROUPS and totals.any():
+        middles = np.cumsum(totals) - totals / 2
+        parts = np.minimum(middles * MOST_GROUPS // totals.sum(), MOST_GROUPS - 1)
+        places = np.unique(parts, return_inverse=True)[1][places]
+    numbers: list[int] = places.tolist()
+    return numbers
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that are left out together.
+
+    Attributes:
+        sample: rows of the sample that are of the group.
+        classes: the classes that the group has.
+        blocks: statistics of all rows of the group, by name of the block.
+        rows: number of labeled rows.
+    """
+
+    sample: pa.Table
+    classes: pa.Array
+    blocks: Mapping[str, pa.Table]
+    rows: int
+
+    @classmethod
+    def of(cls, statistics: Statistics, sample: pa.Table) -> Group:
+        """The group of some statistics."""
+        classes = statistics.classes["class"].combine_chunks()
+        return cls(sample, classes, statistics.blocks, statistics.labeled_rows)
+
+
+@dataclass(frozen=True)
+class LeftOutRows:
+    """Rows to fit weights on.
+
+    Attributes:
+        rows: ``n`` rows of the training; those of different groups may be equal.
+        truth: position of the class of each row, ``(n,)``.
+        counts: Σ w of the training rows of the group with these values, ``(n,)``.
+        classes: ``k`` labels.
+        group: number of the group of each row, ``(n,)``; of its fold, if single rows are left out.
+        groups: the groups that are left out; none if single rows are.
+    """
+
+    rows: Rows
+    truth: IntArray
+    counts: FloatArray
+    classes: pa.Array
+    group: IntArray
+    groups: Sequence[Group] = ()
+
+    @classmethod
+    def of(
+        cls,
+        statistics: Statistics,
+        classes: pa.Array,
+        possible: BoolArray,
+        most: int,
+        parts: Sequence[Statistics] = (),
+    ) -> LeftOutRows:
+        """Rows of the sample of some statistics.
+
+        Args:
+            statistics: statistics of all rows, with a sample.
+            classes: ``k`` labels.
+            possible: whether each class has a prior above 0, ``(k,)``; rows of others are left out.
+            most: largest number of different rows.
+            parts: statistics of groups of the rows, whose merge is `statistics`; if there are none,
+                groups are found in the sample by `ModelSpec.group_columns`.
+        """
+        spec, sample = statistics.spec, statistics.sample
+        assert sample is not None  # `summarize_batches` takes one for every spec that fits weights
+        is_possible = possible[label_codes(sample[spec.label], classes)]
+        sample = sample.filter(pa.array(is_possible)).slice(0, most)
+        groups: list[Group] = []
+        if spec.groups is not None:
+            groups = _groups_of(parts, sample) if parts else _groups_of_sample(spec, sample)
+        total = sum(group.rows for group in groups)
+        samples = [
+            # From few rows nothing can be predicted; a group is not asked about, but it is asked.
+            group.sample if total - group.rows >= _LEAST_REST * total else group.sample.slice(0, 0)
+            for group in groups
+        ]
+        if sum(len(rows) > 0 for rows in samples) > 1:
+            found = cls._of(statistics, classes, possible, samples, groups)
+            unseen = sum(
+                np.isin(found.truth[found.group == number], present, invert=True).sum()
+                for number, present in enumerate(found._classes_of_others())
+            )
+            if unseen <= _MOST_UNSEEN * len(found.truth):
+                return found
+        _, fold = np.unique(sample[HASH].to_numpy() % np.uint64(_FOLDS), return_inverse=True)
+        return replace(cls._of(statistics, classes, possible, [sample]), group=fold)
+
+    @classmethod
+    def _of(
+        cls,
+        statistics: Statistics,
+        classes: pa.Array,
+        possible: BoolArray,
+        samples: Sequence[pa.Table],
+        groups: Sequence[Group] = (),
+    ) -> LeftOutRows:
+        label, features, first = statistics.spec.label, statistics.features, samples[0].schema
+        others = [name for name in (label, COUNT) if name not in features.names]
+        schema = pa.schema([*features, *map(first.field, others)])
+        rows = pa.concat_tables([rows.select(schema.names).cast(schema) for rows in samples])
+        group = np.repeat(np.arange(len(samples)), [len(rows) for rows in samples])
+        mask = possible[label_codes(rows[label], classes)]
+        (batch,) = rows.filter(pa.array(mask)).combine_chunks().to_batches()
+        truth = label_codes(batch[label], classes)
+        return cls(Rows(batch), truth, batch[COUNT].to_numpy(), classes, group[mask], groups)
+
+    def log_likelihood(
+        self, name: str, estimator: Estimator, statistics: pa.Table, parameters: pa.Table
+    ) -> FloatArray:
+        """log p(x | c) of rows that the parameters did not see, relative to the best class.
+
+        Of a row whose class no other group has, nothing can be said: it is 0 in all classes.
+
+        Args:
+            name: name of a block.
+            estimator: its estimator.
+            statistics: its statistics, of all rows.
+            parameters: its parameters, of all rows.
+
+        Returns:
+            ``(n, k)``.
+
+        Raises:
+            DataError: if the rows of the other groups are too few for the estimator.
+        """
+        if not self.groups and isinstance(estimator, LeaveOneOut):
+            # A row of weight 2 is two rows, of which one is left out.
+            weights = np.minimum(self.counts, 1.0)
+            return below_best(
+                estimator.leave_one_out(
+                    statistics, parameters, self.classes, self.rows, self.truth, weights
+                )
+            )
+        result = np.full((len(self.truth), len(self.classes)), -CAP)
+        members = [np.flatnonzero(self.group == number) for number in range(self._count)]
+        parts = [group.blocks[name] for group in self.groups] or [
+            self._summarize(estimator, member) for member in members
+        ]
+        if len(parts) < 2:
+            return np.zeros_like(result)
+        others = _merged_without_each(estimator, parts)
+        for member, present, merged in zip(members, self._classes_of_others(), others, strict=True):
+            if not len(member):
+                continue
+            classes = self.classes.take(pa.array(present))
+            likelihood = estimator.likelihood(estimator.finalize(merged, classes), classes)
+            scored = below_best(likelihood.log_likelihood(self.rows.take(member)))
+            result[np.ix_(member, present)] = scored
+            result[member[np.isin(self.truth[member], present, invert=True)]] = 0.0
+        return result
+
+    @property
+    def _count(self) -> int:
+        """Number of groups or folds."""
+        return len(self.groups) or int(self.group.max(initial=-1)) + 1
+
+    def _classes_of_others(self) -> list[IntArray]:
+        """For each group or fold, positions of the classes that others have, ascending."""
+        own = [label_codes(group.classes, self.classes) for group in self.groups] or [
+            np.unique(self.truth[self.group == number]) for number in range(self._count)
+        ]
+        empty = np.empty(0, np.intp)
+        return [
+            np.unique(np.concatenate([empty, *own[:number], *own[number + 1 :]]))
+            for number in range(len(own))
+        ]
+
+    def _summarize(self, estimator: Estimator, member: IntArray) -> pa.Table:
+        codes = pa.DictionaryArray.from_arrays(pa.array(self.truth[member]), self.classes)
+        return estimator.summarize(self.rows.take(member), codes, self.counts[member])
+
+
+def _groups_of(parts: Sequence[Statistics], sample: pa.Table) -> list[Group]:
+    """The groups of some parts, and which rows of a sample of all parts each of them has."""
+    # The smallest hashes of all rows are among the smallest of each part.
+    last = pc.max(sample[HASH])
+    return [
+        Group.of(part, part.sample.filter(pc.less_equal(part.sample[HASH], last)))
+        for part in parts
+        if part.sample is not None
+    ]
+
+
+def _groups_of_sample(spec: ModelSpec, sample: pa.Table) -> list[Group]:
+    """The groups of the rows of a sample, by the group columns of a spec."""
+    names = spec.group_columns
+    keys = list(zip(*(sample[name].to_pylist() for name in names), strict=True)) if names else []
+    numbers = np.array(group_numbers(keys, [1] * len(keys)), dtype=np.intp)
+    weighted = replace(spec, weight=COUNT, block_weights={}, groups=None)
+    groups = []
+    for number in range(numbers.max(initial=-1) + 1):
+        rows = sample.filter(pa.array(numbers == number))
+        groups.append(Group.of(summarize_batches(weighted, rows.schema, rows.to_batches()), rows))
+    return groups
+
+
+def _merged_without_each(estimator: Estimator, parts: Sequence[pa.Table]) -> Iterator[pa.Table]:
+    """For each of at least two parts, the merged statistics of all others."""
+
+    def merged(left: pa.Table, right: pa.Table) -> pa.Table:
+        return estimator.merge([left, right])
+
+    before = [None, *accumulate(parts[:-1], merged)]
+    after = [*reversed([*accumulate(reversed(parts[1:]), lambda a, b: merged(b, a))]), None]
+    for left, right in zip(before, after, strict=True):
+        both = [part for part in (left, right) if part is not None]
+        yield both[0] if len(both) == 1 else estimator.merge(both)

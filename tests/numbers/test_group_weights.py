@@ -1,0 +1,231 @@
+"""Weights fitted on what blocks say of groups of rows that they were not trained on."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+import probclass_core as pc
+from probclass_core.errors import DataError, SpecError
+from probclass_core.model.block_weights import below_best
+from probclass_core.model.left_out import MOST_GROUPS, group_numbers
+from probclass_core.training.shards import plan_shards
+
+DAYS = 6
+
+
+def visits(days: int = DAYS, per_day: int = 60, seed: int = 3) -> pd.DataFrame:
+    """Rows of days: ``knows`` tells the class, ``today`` tells it by another sign on each day."""
+    random = np.random.default_rng(seed)
+    day = np.repeat(np.arange(days), per_day)
+    ill = random.integers(0, 2, len(day))
+    sign = random.choice([-1.0, 1.0], days)[day]
+    return pd.DataFrame(
+        {
+            "state": np.where(ill == 1, "ill", "well"),
+            "knows": 0.8 * ill + random.normal(size=len(day)),
+            "today": 100.0 * day + 3.0 * sign * ill + random.normal(size=len(day)),
+            "day": day,
+        }
+    )
+
+
+def lake_of(frame: pd.DataFrame, root: Path, column: str = "day") -> Path:
+    """A table partitioned by a column."""
+    for value, rows in frame.groupby(column):
+        folder = root / f"{column}={value}"
+        folder.mkdir(parents=True)
+        pq.write_table(
+            pa.Table.from_pandas(rows.drop(columns=column), preserve_index=False),
+            folder / "rows.parquet",
+        )
+    return root
+
+
+KNOWS = pc.Block("gaussian_diagonal", ["knows"], "knows")
+TODAY = pc.Block("discretized", ["today"], "today")
+SPEC = pc.ModelSpec("state", [KNOWS, TODAY], block_weights="fit")
+
+
+def weights_of(model: pc.Model) -> dict[str, float]:
+    assert model.block_weights is not None
+    names, values = (model.block_weights[name].to_pylist() for name in ("name", "value"))
+    return dict(zip(names, values, strict=True))
+
+
+def test_weights_solve_the_problem_that_is_documented(tmp_path: Path) -> None:
+    """Penalty, weights and biases against another solver, on models of the other days."""
+    frame = visits()
+    model = pc.fit(lake_of(frame, tmp_path / "lake"), SPEC)
+    day = frame["day"].to_numpy()
+    factors = np.zeros((2, len(day), 2))
+    for number in range(DAYS):
+        rest = frame[day != number].drop(columns="day")
+        for block, factor in zip((KNOWS, TODAY), factors, strict=True):
+            one = pc.fit(rest, pc.ModelSpec("state", [block]))
+            said = one.log_likelihood_by_block(frame[day == number])[:, :, 0]
+            factor[day == number] = below_best(said)
+    truth = (frame["state"] == "well").to_numpy(dtype=int)
+    prior = np.log(model.priors["prior"].to_numpy())
+
+    def losses(terms: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        scores = np.tensordot(terms[:2], factors[:, rows], 1) + prior + terms[2:]
+        return -log_softmax(scores, axis=1)[np.arange(rows.sum()), truth[rows]]
+
+    def solve(rows: np.ndarray, penalty: float) -> np.ndarray:
+        def loss(terms: np.ndarray) -> float:
+            held_back = penalty * terms[:2].sum() + 0.5 * (terms[2:] ** 2).sum()
+            return float(losses(terms, rows).sum() + held_back)
+
+        bounds = [(0, None)] * 2 + [(None, None)] * 2
+        return np.asarray(minimize(loss, np.zeros(4), bounds=bounds).x)
+
+    unseen = {
+        penalty: sum(
+            losses(solve(day % 4 != fold, penalty), day % 4 == fold).sum() for fold in range(4)
+        )
+        for penalty in (2.0, 6.0, 20.0, 60.0)
+    }
+    fitted = model.training["block_weights"]
+    assert fitted["penalty"] == min(unseen, key=unseen.__getitem__)
+    best = solve(np.full(len(day), True), fitted["penalty"])
+    assert [*weights_of(model).values()] == pytest.approx(best, abs=5e-3)
+    assert fitted["groups"] == DAYS
+    assert fitted["log_loss"] == pytest.approx(losses(best, day >= 0).mean(), abs=1e-5)
+
+
+def test_a_column_of_a_table_in_memory_is_as_good_as_partitions(tmp_path: Path) -> None:
+    frame = visits()
+    by_partition = weights_of(pc.fit(lake_of(frame, tmp_path / "lake"), SPEC))
+    named = dataclasses.replace(SPEC, groups="day")
+    assert weights_of(pc.fit(frame, named)) == pytest.approx(by_partition, abs=1e-6)
+    as_dates = frame.assign(
+        day=pd.Timestamp("2024-01-01") + pd.to_timedelta(frame["day"], unit="D")
+    )
+    assert weights_of(pc.fit(as_dates, named)) == pytest.approx(by_partition, abs=1e-6)
+    parts = [pc.summarize(rows, SPEC) for _, rows in frame.groupby("day")]
+    by_hand = pc.finalize(pc.merge(parts), groups=parts, early=True)
+    assert weights_of(by_hand) == pytest.approx(by_partition, abs=1e-6)
+
+
+def test_what_a_block_knows_of_a_day_is_not_trusted_on_the_next(tmp_path: Path) -> None:
+    """Rows left out alone are among rows of their day; a new day has no such rows."""
+    frame = visits(days=20)
+    lake = lake_of(frame[frame["day"] < 14], tmp_path / "lake")
+    later = frame[frame["day"] >= 14].drop(columns="day")
+    by_day, by_row = (
+        pc.fit(lake, pc.ModelSpec.auto(lake, "state", groups=groups))
+        for groups in ("partitions", None)
+    )
+    losses = {
+        name: pc.evaluate(one, later).log_loss
+        for name, one in {"day": by_day, "row": by_row}.items()
+    }
+    assert losses["day"] < pc.evaluate(by_day, later).baseline_log_loss
+    assert losses["day"] < 0.9 * losses["row"]
+    grouped = dataclasses.replace(by_row.spec, groups="day")
+    validated = pc.cross_validate(frame, {"day": grouped, "row": by_row.spec}, groups="day")
+    assert validated.best == "day"
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_engines_shards_and_kept_statistics_give_one_model(tmp_path: Path, engine: str) -> None:
+    frame = visits(days=15)
+    lake, store = lake_of(frame, tmp_path / "lake"), tmp_path / "store"
+    expected = pc.fit(lake, SPEC, workers=1)
+    for shard in plan_shards(lake, SPEC, cache=store, min_rows=1, most=4).shards:
+        pc.summarize(lake, SPEC, shard=shard, cache=store)
+    cached = pc.fit(lake, SPEC, cache=store)
+    assert cached.training["cache"] == {"units": 15, "reused": 15}
+    assert pc.fit(lake, SPEC, engine=engine, workers=2).id == cached.id == expected.id
+    assert expected.training["block_weights"]["groups"] == MOST_GROUPS
+    lake_of(visits(days=16).query("day == 15"), lake)
+    assert pc.fit(lake, SPEC, cache=store).training["cache"] == {"units": 16, "reused": 15}
+
+
+def test_rows_are_left_out_alone_where_groups_tell_nothing(tmp_path: Path) -> None:
+    """One partition, one for each class, or nearly all rows in one: nothing is predicted from."""
+    frame = visits()
+    alone = weights_of(pc.fit(frame.drop(columns="day"), SPEC))
+    small = frame.assign(day=(np.arange(len(frame)) < 9).astype(int))
+    classes = frame.assign(day=frame["state"])
+    for name, one in {"one": frame.assign(day=0), "small": small, "classes": classes}.items():
+        model = pc.fit(lake_of(one, tmp_path / name), SPEC)
+        assert weights_of(model) == pytest.approx(alone, abs=1e-6)
+        assert "groups" not in model.training["block_weights"]
+    off = pc.fit(lake_of(frame, tmp_path / "off"), dataclasses.replace(SPEC, groups=None))
+    assert weights_of(off) == pytest.approx(alone, abs=1e-6)
+
+
+def test_a_class_of_one_group_says_nothing_there() -> None:
+    frame = visits()
+    frame.loc[frame["day"] == 2, "state"] = np.where(np.arange(60) < 5, "gone", "well")
+    model = pc.fit(frame, dataclasses.replace(SPEC, groups="day"))
+    assert model.training["block_weights"]["groups"] == DAYS
+    assert np.isfinite([*weights_of(model).values()]).all()
+    assert model.predict_proba(frame).sum(axis=1) == pytest.approx(1.0)
+
+
+def test_groups_of_a_spec_survive_files() -> None:
+    for groups in ("partitions", None, "day", ["day", "customer"]):
+        spec = dataclasses.replace(SPEC, groups=groups)
+        assert pc.ModelSpec.from_dict(spec.to_dict()) == spec
+    assert "groups" not in SPEC.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ("state", "groups is the label, 'state'; name another column, such as a day"),
+        (3, "groups must be 'partitions', one or more column names, or None, got 3"),
+    ],
+)
+def test_other_groups_are_refused(groups: object, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        dataclasses.replace(SPEC, groups=groups)
+
+
+def test_columns_that_cannot_be_groups_are_refused() -> None:
+    frame = visits().assign(words=[["a"]] * 60 * DAYS)
+    with pytest.raises(DataError, match=r"groups: column 'words' is list<.*name a column of text"):
+        pc.fit(frame, dataclasses.replace(SPEC, groups="words"))
+    with pytest.raises(DataError, match="no column 'customer'"):
+        pc.fit(frame, label="state", groups="customer")
+    with pytest.raises(SpecError, match=r"groups= is for a spec that is derived"):
+        pc.fit(frame, SPEC, groups="day")
+
+
+@given(
+    st.lists(
+        st.tuples(st.tuples(st.none() | st.integers(0, 40)), st.integers(0, 1000)),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_groups_are_runs_of_neighbors(parts: list[tuple[tuple[int | None], int]]) -> None:
+    """Equal keys are one group, groups are in order, and there are at most twelve."""
+    keys, rows = zip(*parts, strict=True)
+    numbers = group_numbers(keys, rows)
+    in_order = [
+        number
+        for _, number in sorted(
+            zip(keys, numbers, strict=True), key=lambda pair: (pair[0][0] is not None, pair[0])
+        )
+    ]
+    assert in_order == sorted(in_order)
+    assert len({*zip(keys, numbers, strict=True)}) == len({*keys})
+    distinct = len({*keys})
+    assert {*numbers} == {*range(max(numbers) + 1)}
+    assert len({*numbers}) <= MOST_GROUPS or not sum(rows)
+    if distinct <= MOST_GROUPS:
+        assert len({*numbers}) == distinct
