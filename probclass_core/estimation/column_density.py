@@ -113,7 +113,7 @@ class ColumnDensity(Estimator):
         Args:
             statistics: of all rows.
             classes: ``k`` labels.
-            notes: `note` adds sentences about classes whose estimates are not their own.
+            notes: `fitted` adds sentences about classes whose estimates are not their own.
         """
 
     def has_density(self, x: FloatArray) -> BoolArray:
@@ -181,26 +181,40 @@ class ColumnDensity(Estimator):
                 arrays[key] = np.where(allowed, arrays[key], others)
         return arrays, ~allowed
 
-    def note(
+    def fitted(
         self,
-        lacks: str,
         name: str,
         classes: pa.Array,
-        mask: BoolArray,
+        count: FloatArray,
+        none: BoolArray,
+        own: Mapping[str, FloatArray],
+        of_all: Mapping[str, FloatArray],
         notes: list[str],
-        instead: str = "the density there is that of all classes",
-    ) -> None:
-        """Add a sentence about the classes whose estimates are not their own, if there are any.
+    ) -> Estimates | None:
+        """Count and parameters of a column, ``(k,)`` each, from its estimates.
+
+        A class without values, or whose estimates are not in their ranges, gets those of all
+        classes, and a sentence about it is added to the notes.
 
         Args:
-            lacks: what they have, such as ``"no value"``.
             name: name of the column.
             classes: ``k`` labels.
-            mask: which classes, ``(k,)``.
-            notes: the sentence is added to it.
-            instead: the estimate that is used.
+            count: Σ w of the values.
+            none: which classes have no value.
+            own: parameters of each class.
+            of_all: parameters of all classes together, ``(1,)`` each.
+            notes: sentences.
+
+        Returns:
+            None if the values of all classes do not suffice.
         """
-        notes += pooled(lacks, [name], classes, mask[:, None], instead)
+        arrays, wrong = self.with_those_of_all(own, of_all)
+        if np.isnan(list(arrays.values())).any():
+            return None
+        instead = "the density there is that of all classes"
+        for lacks, mask in (("no value", none), ("too few different values", wrong & ~none)):
+            notes += pooled(lacks, [name], classes, mask[:, None], instead)
+        return {"count": count, **arrays}
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         notes: list[str] = []

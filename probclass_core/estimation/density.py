@@ -41,6 +41,7 @@ from probclass_core.estimation.column_density import (
     ColumnDensity,
     Estimates,
 )
+from probclass_core.estimation.families.scarce import pooled
 from probclass_core.estimation.formulas import Column
 from probclass_core.estimation.kinds.grids import Grids
 from probclass_core.estimation.kinds.moments import TermMoments, without_row
@@ -183,7 +184,7 @@ class Density(ColumnDensity):
         for name, m in self.kind.by_column(statistics, classes).items():
             estimates = _Column(self, name, classes, m).fit(notes)
             if estimates is not None:
-                fitted[name] = {"count": _first(m).count, **estimates}
+                fitted[name] = estimates
         return fitted
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
@@ -265,26 +266,22 @@ class _Column:
 
     @BEYOND_FLOAT64
     def fit(self, notes: list[str]) -> Estimates | None:
-        """The parameters, ``(k,)`` each; None if the values of all classes do not suffice.
+        """`ColumnDensity.fitted` of the column.
 
         Args:
             notes: sentences about classes whose estimates are not their own are added to it.
         """
         if not all(moments.count.any() for moments in self.m.values()):
             return None
-        estimates, wrong = self._estimates(self.m)
-        if np.isnan(list(estimates.values())).any():
-            return None
-        note = self.density.note
-        note("no value", self.name, self.classes, self._none, notes)
-        wrong &= ~self._none
-        note("too few different values", self.name, self.classes, wrong, notes)
+        name, classes, count = self.name, self.classes, _first(self.m).count
+        own, of_all = self._own_and_of_all(self.m)
+        fitted = self.density.fitted(name, classes, count, self._none, own, of_all, notes)
         spread = self.density.spread(Terms(self._usable(self.m)))
-        if spread is not None:
-            alone = self._is_alone(spread, _first(self.m).count)
-            lacks, instead = "too few values for a spread", "the spread there is that of the others"
-            note(lacks, self.name, self.classes, alone, notes, instead)
-        return estimates
+        if fitted is not None and spread is not None:
+            alone = self._is_alone(spread, count)[:, None]
+            instead = "the spread there is that of the others"
+            notes += pooled("too few values for a spread", [name], classes, alone, instead)
+        return fitted
 
     @BEYOND_FLOAT64
     def without_rows(
@@ -297,14 +294,13 @@ class _Column:
             known = ~np.isnan(values)
             without = without_row(of_class, np.where(known, values, 0.0), weights)
             left[term] = _choose(known, without, of_class)
-        return self._estimates(left)[0]
+        return self.density.with_those_of_all(*self._own_and_of_all(left))[0]
 
-    def _estimates(self, m: Mapping[str, Moments]) -> tuple[Estimates, BoolArray]:
-        """The parameters, and which are those of all classes because others are not allowed."""
-        own = self._estimate(self._usable(m), _first(m).count)
-        return self.density.with_those_of_all(
-            own, self._estimate(self.of_all, _first(self.of_all).count)
-        )
+    def _own_and_of_all(self, m: Mapping[str, Moments]) -> Sequence[Mapping[str, FloatArray]]:
+        """The parameters from moments, and from those of all classes, ``(1,)`` each."""
+        moments = self._usable(m), self.of_all
+        counts = _first(m).count, _first(self.of_all).count
+        return [self._estimate(*each) for each in zip(moments, counts, strict=True)]
 
     def _estimate(self, m: Mapping[str, Moments], count: FloatArray) -> Mapping[str, FloatArray]:
         terms = Terms(m)
@@ -444,11 +440,8 @@ class HistogramDensity(ColumnDensity):
             if not len(histogram.values):
                 continue
             h = Counts(histogram.values + 0.5 * histogram.width, histogram.counts)
-            own, wrong = self.with_those_of_all(self.estimate(h), self.estimate(h.of_all))
-            if np.isnan(list(own.values())).any():
-                continue
-            none = h.count == 0.0
-            self.note("no value", name, classes, none, notes)
-            self.note("too few different values", name, classes, wrong & ~none, notes)
-            fitted[name] = {"count": h.count, **own}
+            estimates = self.estimate(h), self.estimate(h.of_all)
+            found = self.fitted(name, classes, h.count, h.count == 0.0, *estimates, notes)
+            if found is not None:
+                fitted[name] = found
         return fitted
