@@ -6,7 +6,7 @@ What hooks yield, beside the class of an estimator:
 What an `Estimator` returns:
     `Likelihood`; `POINT_MASS_WIDTH`, the width of a point mass.
 Densities of single columns:
-    `HistogramDensity`, `ColumnDensity`; `SpreadOptions`; the ranges of parameters `POSITIVE`,
+    `HistogramDensity`; `SpreadOptions`; the ranges of parameters `POSITIVE`,
     `NOT_NEGATIVE`, `FINITE`, `PROBABILITY`, `COUNT`, `Range`; the open ends of a support `ABOVE_0`,
     `BELOW_1`; types for annotations `Terms`, `Counts`, `ByName`.
 Options, declared once with type, default, bounds and description:
@@ -14,13 +14,13 @@ Options, declared once with type, default, bounds and description:
 Types of columns that an estimator models:
     `NUMBERS`, `CATEGORIES`, `ColumnTypes`.
 The rows of a batch as NumPy arrays, whatever their types, each column converted once:
-    `Rows`; `MISSING`, the code of a null; the array types `FloatArray`, `IntArray`, `BoolArray`.
-Classes:
-    `ByClass`, `label_codes`, `sorted_classes`.
+    `Rows`; `MISSING`, the code of a null; the array types `FloatArray`, `IntArray`.
+Positions of labels among the classes:
+    `label_codes`.
 Tables with one row per class and cell, as arrays and back, and notes in their schema metadata:
     `tidy_table`, `dense_arrays`, `sum_counts`, `with_notes`, `notes_of`.
-Checks of tables that are read from a store:
-    `check_parameters`, `check_row_counts`.
+Checks of parameters that are read from a store:
+    `check_parameters`.
 Kinds of statistics, which summarize, merge and check their tables; see `Estimator.kind`:
     `TermMoments`, `JointMoments`, `Grids`, `Points`.
 A log-likelihood as a formula, from which SQL is made:
@@ -39,12 +39,9 @@ modules that define them are private.
 
 from probclass_core.arrow.arrays import (
     MISSING,
-    BoolArray,
-    ByClass,
     FloatArray,
     IntArray,
     label_codes,
-    sorted_classes,
 )
 from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.aggregates import (
@@ -54,7 +51,7 @@ from probclass_core.estimation.aggregates import (
     Sums,
     known,
 )
-from probclass_core.estimation.column_density import ABOVE_0, BELOW_1, ByName, ColumnDensity
+from probclass_core.estimation.column_density import ABOVE_0, BELOW_1, ByName
 from probclass_core.estimation.contract import POINT_MASS_WIDTH, Likelihood
 from probclass_core.estimation.density import Counts, HistogramDensity, SpreadOptions, Terms
 from probclass_core.estimation.formulas import (
@@ -88,7 +85,6 @@ from probclass_core.estimation.parameters import (
     PROBABILITY,
     Range,
     check_parameters,
-    check_row_counts,
 )
 from probclass_core.estimation.tidy import (
     dense_arrays,
@@ -121,12 +117,9 @@ __all__ = [
     "POSITIVE",
     "PROBABILITY",
     "PROBCLASS_API",
-    "BoolArray",
-    "ByClass",
     "ByName",
     "ClassSums",
     "Column",
-    "ColumnDensity",
     "ColumnTypes",
     "Counts",
     "Curve",
@@ -161,7 +154,6 @@ __all__ = [
     "Terms",
     "Unit",
     "check_parameters",
-    "check_row_counts",
     "choice",
     "dense_arrays",
     "flag",
@@ -172,7 +164,6 @@ __all__ = [
     "number",
     "option",
     "parse_number",
-    "sorted_classes",
     "sum_counts",
     "tidy_table",
     "whole",

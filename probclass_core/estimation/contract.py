@@ -343,7 +343,7 @@ class Estimator(ABC):
 
         Called when statistics are read from a store, before they are merged. The kind checks its
         own. By default their classes are checked, and that they are finite and the result of a
-        merge; see `authoring.check_row_counts` for counts of rows.
+        merge; see `Kind.check`.
 
         Args:
             statistics: statistics of one part.
