@@ -17,6 +17,7 @@ from obstore.exceptions import GenericError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 import probclass_core as pc
+from probclass_core.errors import StoreError, TableError
 from probclass_core.io.conditional_writes import NOT_IN_CONFIG, ConditionalWrites
 from probclass_core.io.storage_options import (
     SERVICES,
@@ -104,10 +105,10 @@ def test_properties_of_a_catalog_are_passed_on() -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_option_is_named(uri: str, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(pc.TableError, match=message):
+    with pytest.raises(TableError, match=message):
         pc.fit(pc.TableRef(uri, options=options), SPEC)
     if "+" not in uri:
-        with pytest.raises(pc.StoreError, match=message):
+        with pytest.raises(StoreError, match=message):
             pc.ModelStore(uri, options=options).models()
 
 

@@ -9,6 +9,7 @@ column_chunks   check what a footer says about its columns, before Arrow uses it
 partitions      folder names and partition values
 digests         digests of units and files
 listing         the data files of a directory
+folder_sink     what sinks of partitions in folders share
 directory_sink  write a partition on a local disk, committed by a rename
 file_sink       write one file on a local disk
 object_sink     write a partition on an object store, committed by one PUT

@@ -11,14 +11,13 @@ Concurrent writers have a staging folder each.
 
 from __future__ import annotations
 
-import copy
 import errno
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,14 +30,14 @@ from probclass_core.io.commit.records import (
     complete_commits,
     read_commit_record,
 )
-from probclass_core.io.commit.schemas import EvolvingSink, common_columns
 from probclass_core.io.commit.staging import CONTENT, staging_folder
 from probclass_core.io.commit.swap import put_in_place
 from probclass_core.io.errors import translate_write_errors
+from probclass_core.io.filesystem import open_location
 from probclass_core.io.local_files import sync, sync_names
-from probclass_core.io.parquet.partitions import hive_folder, hive_segment
+from probclass_core.io.parquet.folder_sink import FolderSink
 from probclass_core.io.references import TableRef
-from probclass_core.io.sink import ColumnChanges, CommitRecord
+from probclass_core.io.sink import CommitRecord
 
 SUCCESS_FILE = "_SUCCESS"
 _SUMMARIES = "_summary"
@@ -46,89 +45,44 @@ SUMMARY_FILE = f"{_SUMMARIES}.parquet"
 REMOVED = "removed"
 
 
-class DirectorySink(EvolvingSink):
-    """A partition of a directory of Parquet files, or a whole unpartitioned table.
-
-    Args:
-        ref: directory of the table.
-        partition: values of the partition columns, outermost first; empty for a whole table.
-
-    Raises:
-        TableError: if the path contains something that a table must not replace.
-    """
+class DirectorySink(FolderSink):
+    """A partition of a table on a local disk; see `FolderSink`."""
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
-        super().__init__(ref, partition)
         self.root = Path(ref.uri).resolve()  # a link stays, and its target is replaced
-        self._checked: set[tuple[Path, str]] = set()
-        self._open(partition)
-
-    def _open(self, partition: Mapping[str, Any]) -> None:
-        self.partition = dict(partition)
-        self.target = self.root / hive_folder(self.partition)
-        self._check_target()
-
-    def sibling(self, partition: Mapping[str, Any]) -> Self:
-        sibling = copy.copy(self)
-        sibling._open(partition)
-        return sibling
+        super().__init__(ref, partition, open_location(str(self.root)))
 
     @property
-    def location(self) -> str:
-        return str(self.target)
+    def target(self) -> Path:
+        """Folder of the partition."""
+        return self.root / self.folder
 
     @property
     def exists(self) -> bool:
         return self.target.exists()
 
     def _check_target(self) -> None:
-        """Check that a partition gets next to its like, and a table where no partitions are."""
-        level = self.root
         for path in (self.root, self.target):
             if path.exists() and not path.is_dir():
                 raise TableMismatchError(
                     f"{path} is a file; name a directory for the scored table, or a .parquet file."
                 )
-        for name in self.partition:
-            # Siblings share the levels, listing them for each would take quadratic time.
-            entries = () if (level, name) in self._checked else _visible_entries(level)
-            others = [path for path in entries if not path.name.startswith(f"{name}=")]
-            if others:
-                raise TableMismatchError(
-                    f"{level} contains {others[0].name!r} next to partitions by {name!r}; "
-                    "choose another directory for the scored table."
-                )
-            self._checked.add((level, name))
-            level = level / hive_segment(name, self.partition[name])
-        foreign = [path for path in _visible_entries(self.target) if path.suffix != ".parquet"]
-        if foreign:
-            raise TableMismatchError(
-                f"{self.target} contains {foreign[0].name!r}, which is not part of a table written "
-                "here; give the partition to replace, or another directory."
-            )
+        super()._check_target()
 
     def commits(self) -> Sequence[CommitRecord | None]:
         """See `Sink.commits`; what footers cannot contain is in files of summaries.
 
         That is the summary of several parts, and the verdicts on one.
         """
-        commits = complete_commits(map(read_commit_record, _visible_entries(self.target)))
+        commits = complete_commits(
+            read_commit_record(info.path) for info in self.visible_entries(self.folder)
+        )
         found = [read_commit_record(path) for path in self.target.glob(f"{_SUMMARIES}*.parquet")]
         summaries = {one["commit_id"]: {**one, "rows": None} for one in found if one is not None}
         return [
             None if record is None else {**summaries.get(record["commit_id"], {}), **record}
             for record in commits
         ]
-
-    def check_columns(
-        self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
-    ) -> ColumnChanges:
-        folders = {self.root / hive_folder(one) for one in replaced}
-        existing = common_columns(
-            _first_schema(_data_files(self.root, folders)),
-            _first_schema(_data_files(self.root, folders, backwards=True)),
-        )
-        return self.compare_columns(str(self.root), schema, existing, exact_types=False)
 
     @contextmanager
     def stage(
@@ -256,27 +210,3 @@ class StagedDirectory(StagedParquet):
                 path.rename(target / path.name)
                 sync(target)
                 return
-
-
-def _visible_entries(directory: Path) -> list[Path]:
-    """List what a reader sees in a directory; empty if it does not exist."""
-    if not directory.is_dir():
-        return []
-    return sorted(entry for entry in directory.iterdir() if not entry.name.startswith(("_", ".")))
-
-
-def _data_files(directory: Path, replaced: set[Path], *, backwards: bool = False) -> Iterator[Path]:
-    """Yield the files below a directory by path, except those in folders that are replaced."""
-    entries = () if directory in replaced else _visible_entries(directory)
-    for entry in reversed(entries) if backwards else entries:
-        if entry.is_dir():
-            yield from _data_files(entry, replaced, backwards=backwards)
-        else:
-            yield entry
-
-
-def _first_schema(files: Iterable[Path]) -> pa.Schema | None:
-    for path in files:
-        with suppress(OSError, pa.ArrowException):  # readers of the table will report it
-            return pq.read_schema(path)
-    return None

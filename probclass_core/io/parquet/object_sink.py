@@ -15,12 +15,11 @@ replaced by one that says which ones it replaces (`listing`); those are deleted 
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import io
 import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from typing import IO, Any
 
@@ -32,11 +31,11 @@ from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.leftovers import file_leftovers
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet
 from probclass_core.io.commit.records import read_commit_record
-from probclass_core.io.commit.schemas import EvolvingSink, common_columns
 from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
 from probclass_core.io.file_versions import file_state
-from probclass_core.io.filesystem import Location, is_file, open_location, scratch_name
+from probclass_core.io.filesystem import Location, open_location, scratch_name
+from probclass_core.io.parquet.folder_sink import FolderSink
 from probclass_core.io.parquet.listing import (
     DELTA_LOG,
     MAIN,
@@ -46,10 +45,9 @@ from probclass_core.io.parquet.listing import (
     refuse_logs,
     without_replaced,
 )
-from probclass_core.io.parquet.partitions import hive_folder, hive_segment
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.retry import retry
-from probclass_core.io.sink import ColumnChanges, CommitRecord
+from probclass_core.io.sink import CommitRecord
 
 _CODECS = ("snappy", "zstd")
 
@@ -57,43 +55,18 @@ _MOST_BYTES = 5_000_000_000
 """Size of the largest object that one request can put, on S3 and Azure."""
 
 
-class ObjectSink(EvolvingSink):
-    """A partition of a table on an object store, or a whole unpartitioned table.
-
-    Args:
-        ref: directory of the table.
-        partition: values of the partition columns, outermost first; empty for a whole table.
-
-    Raises:
-        TableError: if the location contains something that a table must not replace, or cannot be
-            reached.
-    """
+class ObjectSink(FolderSink):
+    """A partition of a table on an object store; see `FolderSink`."""
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
-        super().__init__(ref, partition)
-        self.table = open_location(ref.uri, ref.options)
-        if self.table.path.endswith(".parquet"):
+        table = open_location(ref.uri, ref.options)
+        if table.path.endswith(".parquet"):
             raise TableMismatchError(
-                f"{self.table.uri}: a single file cannot be written on an object store; name a "
+                f"{table.uri}: a single file cannot be written on an object store; name a "
                 "directory."
             )
-        self._check_table()
-        self._checked: set[tuple[str, str]] = set()
-        self._open(partition)
-
-    def _open(self, partition: Mapping[str, Any]) -> None:
-        self.partition = dict(partition)
-        self.folder = hive_folder(self.partition)
-        self._check_target()
-
-    def sibling(self, partition: Mapping[str, Any]) -> ObjectSink:
-        sibling = copy.copy(self)
-        sibling._open(partition)
-        return sibling
-
-    @property
-    def location(self) -> str:
-        return self.table.uri_of(self.folder)
+        _check_table(table)
+        super().__init__(ref, partition, table)
 
     @property
     def exists(self) -> bool:
@@ -104,27 +77,6 @@ class ObjectSink(EvolvingSink):
             read_commit_record(info.path, self.table.filesystem)
             for info in without_replaced(self.table, self.visible_entries(self.folder))
         ]
-
-    def check_columns(
-        self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
-    ) -> ColumnChanges:
-        folders = {hive_folder(partition) for partition in replaced}
-        files = [
-            info
-            for info in self.table.entries("", recursive=True)
-            if _is_parquet(info) and self._folder_of(info) not in folders
-        ]
-        existing = common_columns(self._first_schema(files), self._first_schema(reversed(files)))
-        return self.compare_columns(self.table.uri, schema, existing, exact_types=False)
-
-    def _folder_of(self, info: FileInfo) -> str:
-        return self.table.relative(info.path).rpartition("/")[0]
-
-    def _first_schema(self, files: Iterable[FileInfo]) -> pa.Schema | None:
-        for info in files:
-            with suppress(OSError, pa.ArrowException):  # readers of the table will report it
-                return pq.read_schema(info.path, filesystem=self.table.filesystem)
-        return None
 
     def stage(
         self, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool = False
@@ -155,46 +107,20 @@ class ObjectSink(EvolvingSink):
             "nothing; run it again."
         )
 
-    def visible_entries(self, folder: str) -> list[FileInfo]:
-        """List what a reader sees in a folder; empty if it does not exist."""
-        entries = self.table.entries(folder)
-        return [info for info in entries if not info.base_name.startswith(("_", "."))]
-
     def path_of(self, name: str) -> str:
         """Return the path of a file of the partition, relative to the table."""
         return f"{self.folder}/{name}".lstrip("/")
 
-    def _check_table(self) -> None:
-        """Check that the bucket exists, and has no table of another format here."""
-        table = self.table
-        if table.filesystem.type_name == "s3":
-            bucket = table.path.partition("/")[0]
-            with translate_read_errors(table.uri):
-                info = retry(lambda: table.filesystem.get_file_info(bucket))
-            if not _exists(info):
-                raise TableError(f"{table.uri}: bucket {bucket!r} does not exist; create it first.")
-        refuse_logs(table, [name for name in (DELTA_LOG, MANIFESTS) if _exists(table.info(name))])
 
-    def _check_target(self) -> None:
-        """Check that a partition gets next to its like, and a table where no partitions are."""
-        table, level = self.table, ""
-        for name, value in self.partition.items():
-            # Siblings share the levels, for to list them for each takes quadratic time.
-            entries = () if (level, name) in self._checked else self.visible_entries(level)
-            others = [info for info in entries if not info.base_name.startswith(f"{name}=")]
-            if others:
-                raise TableMismatchError(
-                    f"{table.uri_of(level)} contains {others[0].base_name!r} next to partitions by "
-                    f"{name!r}; choose another directory for the scored table."
-                )
-            self._checked.add((level, name))
-            level = f"{level}/{hive_segment(name, value)}".lstrip("/")
-        foreign = [info for info in self.visible_entries(self.folder) if not _is_parquet(info)]
-        if foreign:
-            raise TableMismatchError(
-                f"{self.location} contains {foreign[0].base_name!r}, which is not part of a table "
-                "written here; give the partition to replace, or another directory."
-            )
+def _check_table(table: Location) -> None:
+    """Check that the bucket exists, and has no table of another format here."""
+    if table.filesystem.type_name == "s3":
+        bucket = table.path.partition("/")[0]
+        with translate_read_errors(table.uri):
+            info = retry(lambda: table.filesystem.get_file_info(bucket))
+        if not _exists(info):
+            raise TableError(f"{table.uri}: bucket {bucket!r} does not exist; create it first.")
+    refuse_logs(table, [name for name in (DELTA_LOG, MANIFESTS) if _exists(table.info(name))])
 
 
 class StagedObject(StagedParquet):
@@ -355,7 +281,3 @@ def object_leftovers(ref: TableRef) -> list[Leftover]:
 
 def _exists(info: FileInfo) -> bool:
     return bool(info.type != FileType.NotFound)
-
-
-def _is_parquet(info: FileInfo) -> bool:
-    return is_file(info) and info.base_name.endswith(".parquet")
