@@ -77,7 +77,6 @@ from probclass_core.estimation.parameters import (
     ROUNDING,
     check_column,
     check_parameters,
-    label_rows,
 )
 from probclass_core.estimation.tidy import notes_of
 
@@ -275,26 +274,11 @@ class GaussianFull(Estimator):
         )
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
-        numbers = {"count": COUNT}
-        if self.options.predictive:
-            numbers["degrees_of_freedom"] = NOT_NEGATIVE
-        if "mean" not in parameters.column_names:  # no column has values
-            label_rows(parameters, classes)
-            return
-        check_parameters(parameters, classes, {}, numbers)
-        notes, size = notes_of(parameters), len(self.features)
-        modeled = [
-            self.features.names.index(name) for name in notes.get("modeled", self.features.names)
-        ]
-        check_column(parameters, "mean", pa.list_(pa.float64()))
-        mean, covariance = parameters["mean"].combine_chunks(), tensor_of(parameters, "covariance")
-        if covariance.shape != (len(classes), size, size) or mean.value_lengths().to_pylist() != [
-            size
-        ] * len(classes):
-            raise StoreError(f"mean or covariance are not those of {size} columns.")
-        covariance = _of(covariance, modeled)
-        means = mean.flatten().to_numpy().reshape(len(classes), size)[:, modeled]
-        FINITE.check("mean", pa.array(means.ravel()))
+        names, mean, covariance = self._modeled(parameters)
+        has_freedom = self.options.predictive and names
+        numbers = {"degrees_of_freedom": NOT_NEGATIVE} if has_freedom else {}
+        check_parameters(parameters, classes, {}, {"count": COUNT, **numbers})
+        FINITE.check("mean", pa.array(mean.ravel()))
         FINITE.check("covariance", pa.array(covariance.ravel()))
         width = np.sqrt(np.maximum(np.einsum("kii->ki", covariance), 0.0))
         scale = width[:, :, None] * width[:, None, :]
@@ -311,19 +295,29 @@ class GaussianFull(Estimator):
     ) -> GaussianFullLikelihood | NoLikelihood:
         rows = pa.array(label_codes(classes, parameters["class"].combine_chunks()))
         ordered = parameters.take(rows)
-        notes = notes_of(parameters)
-        features = notes.get("modeled", notes["features"])
+        features, mean, covariance = self._modeled(ordered)
         if not features:
             return NoLikelihood(len(classes))
-        mean = np.array(ordered["mean"].to_pylist(), dtype=np.float64)
-        covariance = tensor_of(ordered, "covariance")
-        if "modeled" in notes:
-            positions = [notes["features"].index(name) for name in features]
-            mean, covariance = mean[:, positions], _of(covariance, positions)
         if self.options.predictive:
             freedom = ordered["degrees_of_freedom"].to_numpy()
             return StudentFullLikelihood(features, mean, covariance, freedom)
         return self.density(features, mean, covariance)
+
+    def _modeled(self, parameters: pa.Table) -> tuple[list[str], FloatArray, FloatArray]:
+        """Names, means and covariances of the ``d`` columns that have values.
+
+        Raises:
+            StoreError: if the table is not of the columns of the block.
+        """
+        names, size = self.features.names, len(self.features)
+        modeled = notes_of(parameters).get("modeled", names)
+        check_column(parameters, "mean", pa.list_(pa.float64()))
+        mean, covariance = parameters["mean"].combine_chunks(), tensor_of(parameters, "covariance")
+        shape = len(parameters), size, size
+        if covariance.shape != shape or set(mean.value_lengths().to_pylist()) != {size}:
+            raise StoreError(f"mean or covariance are not those of {size} columns.")
+        at = [names.index(name) for name in modeled]
+        return modeled, mean.flatten().to_numpy().reshape(-1, size)[:, at], _of(covariance, at)
 
     def log_evidence(self, statistics: pa.Table) -> float:
         if not statistics.num_rows:
