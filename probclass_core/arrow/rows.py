@@ -118,13 +118,15 @@ class Rows:
         """
         return self.once(name, "unchecked", lambda: unchecked_values(self.column(name), name))
 
-    def check(self, name: str, ends: Extremes) -> None:
-        """Refuse infinite values of a column whose extremes were found in passing.
+    def check(self, names: Sequence[str], found: Sequence[Extremes]) -> None:
+        """Refuse infinite values of columns whose extremes were found in passing.
 
         Raises:
             DataError: if there are any.
         """
-        check_finite(name, self.unchecked(name), self.once(name, "extremes", lambda: ends))
+        for name, ends in zip(names, found, strict=True):
+            self._made.setdefault((name, "extremes"), ends)
+            check_finite(name, self.unchecked(name), ends)
 
     def extremes(self, name: str) -> Extremes:
         """Least and greatest number of a column, NaN if there is none, and the number of NaN."""

@@ -9,7 +9,7 @@ loses all digits if the mean is large compared with the deviation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,6 @@ import numpy as np
 from probclass_core.arrow.arrays import (
     SHORT,
     ByClass,
-    Extremes,
     FloatArray,
     IntArray,
 )
@@ -97,39 +96,22 @@ def moments_of_columns(
         sums = _sums_of_columns(rows.arrays(names), groups, weights)
     else:
         sums = np.empty((len(names), 4, len(groups.counts)))
-
-        def add(part: slice, columns: Sequence[FloatArray]) -> Sequence[Extremes]:
-            found: list[Extremes]
-            sums[part], found = compiled.sums_by_class(
-                columns, groups.order, groups.counts, weights
-            )
-            return found
-
-        _for_columns(rows, names, add)
+        for part, columns in _few_columns(rows, names):
+            found = compiled.sums_by_class(columns, groups.order, groups.counts, weights)
+            sums[part] = found[0]
+            rows.check(names[part], found[1])
     return _of_sums(np.moveaxis(sums, 0, -1))
 
 
-def _for_columns(
-    rows: Rows,
-    names: Sequence[str],
-    call: Callable[[slice, Sequence[FloatArray]], Sequence[Extremes]],
-) -> None:
-    """Call a compiled loop for a few columns at a time, and refuse infinite values that it finds.
+def _few_columns(rows: Rows, names: Sequence[str]) -> Iterator[tuple[slice, Sequence[FloatArray]]]:
+    """A few columns at a time for a compiled loop, which finds infinite values: `Rows.check`.
 
-    Args:
-        rows: ``n`` rows.
-        names: columns of numbers.
-        call: the loop; takes the place of these columns among all and the columns, each ``(n,)``,
-            and returns their extremes.
-
-    Raises:
-        DataError: as `Rows.numbers`.
+    Yields:
+        The place of these columns among all, and the columns, each ``(n,)``.
     """
     for start in range(0, len(names), _COLUMNS_AT_ONCE):
         part = slice(start, min(start + _COLUMNS_AT_ONCE, len(names)))
-        columns = [rows.unchecked(name) for name in names[part]]
-        for name, extremes in zip(names[part], call(part, columns), strict=True):
-            rows.check(name, extremes)
+        yield part, [rows.unchecked(name) for name in names[part]]
 
 
 def _of_sums(sums: FloatArray) -> Moments:
@@ -233,15 +215,11 @@ def _centered(
     matrix = np.empty((len(names), len(rows)))
     mean, residue = np.empty((2, len(names), len(groups.counts)))
     if (compiled := kernels(len(rows))) is not None:
-
-        def center(part: slice, columns: Sequence[FloatArray]) -> Sequence[Extremes]:
-            found: list[Extremes]
+        for part, columns in _few_columns(rows, names):
             mean[part], residue[part], found = compiled.center_by_class(
                 columns, groups.order, groups.counts, matrix[part]
             )
-            return found
-
-        _for_columns(rows, names, center)
+            rows.check(names[part], found)
         return matrix, mean.T, residue.T
     for row, column in enumerate(rows.arrays(names)):
         values = matrix[row]
