@@ -3,7 +3,7 @@
 contract        the contract of a likelihood estimator and its laws: read this first
 density         densities of single columns, of which an author writes one page: Density
 column_density  what densities of single columns share, whatever their statistics
-kinds/          kinds of sufficient statistics
+kinds/          kinds of sufficient statistics: each merges, is a table, and checks itself
 options         typed options of estimators: declared, checked, described
 formulas        log-likelihoods as arithmetic of columns, from which SQL is made
 aggregates      statistics as sums and counts by class, which a database computes
@@ -15,6 +15,5 @@ histogram       counts of a numeric column on a grid, and their merge
 evidence        closed-form marginal likelihoods
 column_profile  rows, nulls and range of each column, and their merge
 statistics      sufficient statistics of a whole model: summarize, merge, further passes
-kinds/          kinds of statistics: each merges, is a table, and checks itself
 families/       the built-in estimators
 """
