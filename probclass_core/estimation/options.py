@@ -173,6 +173,30 @@ def whole(default: int, *, at_least: int = 0, doc: str) -> Any:
     return Option(default, f"a whole number of at least {at_least:g}", doc, parse)
 
 
+def number_or(
+    default: float | str | None,
+    words: Sequence[str],
+    *,
+    at_least: float = 0.0,
+    at_most: float = math.inf,
+    doc: str,
+) -> Any:
+    """Declare a number within bounds, or one of a few words; None only if it is the default."""
+    bounds = _bounded("a number", at_least)
+    if at_most < math.inf:
+        bounds = f"a number from {at_least:g} to {at_most:g}"
+    expected = ", or ".join([bounds, ", ".join(map(repr, words)), *(["None"] * (default is None))])
+
+    def parse(path: OptionPath, value: Any) -> float | str | None:
+        if (value is None is default) or (isinstance(value, str) and value in words):
+            return value
+        if not (_is_number(value) and at_least <= value <= at_most):
+            raise path.error(expected, value)
+        return float(value)
+
+    return Option(default, expected, doc, parse)
+
+
 def choice(default: str, choices: Sequence[str], *, doc: str) -> Any:
     """Declare an option that is one of a few words."""
     expected = f"one of {one_of(choices)}"

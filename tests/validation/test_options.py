@@ -86,7 +86,7 @@ def test_an_option_of_a_block_with_given_columns_says_what_it_expects() -> None:
             assert OF_PARTS.get(option.expected, option.expected) in message
 
 
-SHRINKAGE = "shrinkage must be 'oas', a number from 0 to 1, or None, got "
+SHRINKAGE = "shrinkage must be a number from 0 to 1, or 'oas', or None, got "
 PREDICTIVE = "has no effect with predictive=true, .*; leave it out"
 PRIOR = "of conjugate_prior must be a number above"
 NUMBERS = "column 'u' is string, but it models numbers; choose another estimator for it"

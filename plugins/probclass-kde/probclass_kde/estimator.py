@@ -9,7 +9,7 @@ a product over features, so that a null drops one factor and the density of the 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 
 import probclass_core as pc
 from probclass_core.authoring import (
+    ABOVE_0,
     FINITE,
     NUMBERS,
     POINT_MASS_WIDTH,
@@ -25,14 +26,12 @@ from probclass_core.authoring import (
     FloatArray,
     Grids,
     IntArray,
-    OptionPath,
     Range,
     Rows,
     check_parameters,
     label_codes,
     notes_of,
-    option,
-    parse_number,
+    number_or,
     tidy_table,
 )
 from probclass_core.errors import DataError, StoreError
@@ -40,15 +39,6 @@ from probclass_kde import bandwidth
 
 _CELLS = 4_000_000
 """Largest number of rows times points in memory at once: 32 MB."""
-
-
-def _parse_bandwidth(path: OptionPath, value: Any) -> str | float:
-    if isinstance(value, str) and value in bandwidth.RULES:
-        return value
-    if isinstance(value, str) or value == 0:
-        rules = ", ".join(repr(rule) for rule in bandwidth.RULES)
-        raise path.error(f"{rules} or a number above 0", value)
-    return float(parse_number(path, value, at_least=POINT_MASS_WIDTH))
 
 
 class KernelDensity(pc.Estimator):
@@ -69,10 +59,10 @@ class KernelDensity(pc.Estimator):
     class Options(EstimatorOptions):
         """Options of `KernelDensity`."""
 
-        bandwidth: str | float = option(
+        bandwidth: str | float = number_or(
             "isj",
-            _parse_bandwidth,
-            expected="'isj', 'scott', 'silverman' or a number above 0",
+            list(bandwidth.RULES),
+            at_least=ABOVE_0,
             doc="The standard deviation of the kernel in the column's unit, or a rule to find it: "
             "'isj' (improved Sheather–Jones), 'scott' or 'silverman'.",
         )
@@ -114,7 +104,7 @@ class KernelDensity(pc.Estimator):
     def _width(self, points: FloatArray, counts: FloatArray) -> tuple[float]:
         rule = self.options.bandwidth
         if not isinstance(rule, str):
-            return (rule,)
+            return (max(rule, POINT_MASS_WIDTH),)
         return (max(bandwidth.choose(rule, points, counts), POINT_MASS_WIDTH),)
 
 

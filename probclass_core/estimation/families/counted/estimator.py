@@ -331,11 +331,13 @@ class Counted(Estimator):
         cells[0] = Counts(code[None], row, counts[row, code])
         chain = Chain(encoders, cells, len(classes), prior)
         of_rows = chain
-        if self.row_weight != 1.0 and options.strength is None:
+        strength = options.strength
+        if self.row_weight != 1.0 and isinstance(strength, str):
             in_rows = [replace(each, counts=each.counts / self.row_weight) for each in cells]
             of_rows = Chain(encoders, in_rows, len(classes), prior)
         for depth in range(1, len(encoders)):
-            prior.strengths.append(options.strength or of_rows.best_strength(depth))
+            chosen = of_rows.best_strength(depth) if isinstance(strength, str) else strength
+            prior.strengths.append(chosen)
         return chain, absent
 
     def _tables(self, chain: Chain, classes: pa.Array) -> Iterator[pa.Table]:
@@ -481,7 +483,7 @@ class Counted(Estimator):
             np.add.at(counts, (rows.group, cells.codes[0][known]), cells.counts[known])
             alpha = self.options.alpha_of(own.name, own.values)
             if given:
-                alpha = np.full(len(alpha), float(self.options.strength or 0.0) / len(alpha))
+                alpha = np.full(len(alpha), float(self.options.strength) / len(alpha))
             total += float(dirichlet_categorical(counts, alpha).sum())
         return total
 

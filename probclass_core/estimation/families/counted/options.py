@@ -6,6 +6,7 @@ and for training values outside a declared domain.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,17 +15,14 @@ import numpy as np
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
 from probclass_core.estimation.families.counted.cuts import parse_cuts
-from probclass_core.estimation.families.counted.strength import (
-    STRENGTH,
-    parse_strength,
-    shared_strength_option,
-)
+from probclass_core.estimation.families.counted.strength import LEAVE_ONE_OUT
 from probclass_core.estimation.histogram import FEWEST_CELLS
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,
     choice,
     number,
+    number_or,
     option,
     parse_number,
     parse_table,
@@ -36,6 +34,8 @@ PseudoCount = float | dict[str, float]
 """α of every value of a column, or an α per value."""
 
 _PSEUDO_COUNT = 1.0
+
+_ABOVE_0 = math.ulp(0.0)
 
 
 def _parse_domain(path: OptionPath, given: Any) -> dict[str, list[str]]:
@@ -107,7 +107,15 @@ _CELLS = whole(
     "more are counted on the finest grid of a power of two with at most as many occupied cells, "
     "and so are integers beyond 2⁵³ that float64 cannot represent.",
 )
-_SHARED_STRENGTH = shared_strength_option()
+_SHARED_STRENGTH = number_or(
+    None,
+    [LEAVE_ONE_OUT],
+    at_least=_ABOVE_0,
+    doc="The number of rows that the frequency of a value in all classes together is worth in the "
+    "estimate of each class; only that frequency then has the pseudo_count. 'loo' chooses 1 to 20 "
+    "rows by the likelihood of the training rows as if each had been left out. None: the "
+    "pseudo_count is added in every class.",
+)
 
 
 class CountedOptions(EstimatorOptions):
@@ -126,7 +134,7 @@ class CountedOptions(EstimatorOptions):
     smooth: str = "all"
     missing: str = "marginalize"
     shared_strength: float | str | None = None
-    strength: float | None = None
+    strength: float | str = LEAVE_ONE_OUT
     back_off: str = "given"
 
     def domain_of(self, column: str, seen: Mapping[str, float]) -> list[str]:
@@ -162,7 +170,7 @@ class CountedOptions(EstimatorOptions):
         Raises:
             NotSupportedError: naming the option.
         """
-        if self.back_off != "uniform" or self.strength is None:
+        if self.back_off != "uniform" or isinstance(self.strength, str):
             raise NotSupportedError(
                 f"{self._estimator} given other columns offers log evidence only with "
                 "back_off='uniform' and a number as strength."
@@ -271,10 +279,10 @@ class DiscretizedOptions(CountedOptions):
 class ConditionalOptions(CountedOptions):
     """Options of `ConditionalCategorical` and `ConditionalDiscretized`."""
 
-    strength: float | None = option(
+    strength: float | str = number_or(
         10.0,
-        parse_strength,
-        expected=STRENGTH,
+        [LEAVE_ONE_OUT],
+        at_least=_ABOVE_0,
         doc="The number of rows that the estimate given one column fewer is worth. 'loo' chooses a "
         "strength for each column and number of given columns, by the likelihood of the training "
         "rows as if each had been left out.",

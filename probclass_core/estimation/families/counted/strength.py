@@ -16,17 +16,14 @@ processes" (2018).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.estimation.kinds.cells import without_row
-from probclass_core.estimation.options import OptionPath, option
 
 LEAVE_ONE_OUT = "loo"
-STRENGTH = f"a number above 0, or {LEAVE_ONE_OUT!r}"
-"""What an option that gives a strength must be."""
+"""The word for a strength that is to be chosen."""
 
 _STRENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 """Strengths to choose from."""
@@ -37,36 +34,6 @@ it tells little, which block weights decide better."""
 
 _TIE = 1e-12
 """Relative difference up to which two log-likelihoods count as equal: it may be rounding."""
-
-
-def parse_strength(path: OptionPath, given: Any, expected: str = STRENGTH) -> float | None:
-    """A strength, or None if it is to be chosen."""
-    if given == LEAVE_ONE_OUT:
-        return None
-    if not isinstance(given, (int, float)) or isinstance(given, bool) or not given > 0.0:
-        raise path.error(expected, given)
-    return float(given)
-
-
-def shared_strength_option() -> Any:
-    """Declare the option ``shared_strength``; its typed value is as given."""
-    expected = f"{STRENGTH}, or None"
-
-    def parse(path: OptionPath, given: Any) -> float | str | None:
-        if given is None:
-            return None
-        strength = parse_strength(path, given, expected)
-        return LEAVE_ONE_OUT if strength is None else strength
-
-    return option(
-        None,
-        parse,
-        expected=expected,
-        doc="The number of rows that the frequency of a value in all classes together is worth in "
-        "the estimate of each class; only that frequency then has the pseudo_count. 'loo' chooses "
-        "1 to 20 rows by the likelihood of the training rows as if each had been left out. None: "
-        "the pseudo_count is added in every class.",
-    )
 
 
 def best_shared_strength(counts: FloatArray, alpha: FloatArray, row_weight: float) -> float:

@@ -53,7 +53,6 @@ from probclass_core.estimation.families.gaussian.shrinkage import (
     OAS,
     Target,
     oas,
-    shrinkage,
     shrunk,
 )
 from probclass_core.estimation.families.scarce import NoLikelihood
@@ -69,7 +68,7 @@ from probclass_core.estimation.moments import (
     pooled,
     without_rounding,
 )
-from probclass_core.estimation.options import NUMBERS, choice, number
+from probclass_core.estimation.options import NUMBERS, choice, number, number_or
 from probclass_core.estimation.parameters import (
     COUNT,
     FINITE,
@@ -113,9 +112,12 @@ class GaussianFull(Estimator):
             0.0,
             doc="Added to every covariance, as a fraction of each feature's pooled variance.",
         )
-        shrinkage: float | str | None = shrinkage(
-            "Share by which a covariance is moved towards its diagonal, or another target, before "
-            "the ridge: a number from 0 to 1, or 'oas' for the share that the rows suggest."
+        shrinkage: float | str | None = number_or(
+            None,
+            [OAS],
+            at_most=1.0,
+            doc="Share by which a covariance is moved towards its diagonal, or another target, "
+            "before the ridge: a number from 0 to 1, or 'oas' for the share that the rows suggest.",
         )
         shrinkage_target: str = choice(
             "diagonal",

@@ -18,13 +18,12 @@ Strimmer, "A shrinkage approach to large-scale covariance matrix estimation", 20
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.estimation.moments import without_rounding
-from probclass_core.estimation.options import OptionPath, option
 
 OAS = "oas"
 
@@ -42,21 +41,6 @@ class Target(NamedTuple):
 
     covariance: FloatArray
     rows: float
-
-
-def shrinkage(doc: str) -> Any:
-    """Declare the option ``shrinkage``."""
-    expected = f"{OAS!r}, a number from 0 to 1, or None"
-
-    def parse(path: OptionPath, value: Any) -> float | str | None:
-        if value is None or value == OAS:
-            return value  # type: ignore[no-any-return]  # it is None or text
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not (is_number and 0.0 <= value <= 1.0):
-            raise path.error(expected, value)
-        return float(value)
-
-    return option(None, parse, expected=expected, doc=doc)
 
 
 def oas(
