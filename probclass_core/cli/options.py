@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from probclass_core.cli import messages
 from probclass_core.cli.parsing import (
-    Group,
+    MadeOf,
     Parser,
     parse_floor,
     parse_names,
@@ -114,11 +114,6 @@ class Rows:
     partition: Annotated[dict[str, str] | None, Parser(parse_partition)] = None
     where: Annotated[Any, Parser(parse_where)] = None
 
-    @property
-    def selection(self) -> dict[str, Any]:
-        """The partition and the conditions, as arguments of the library's functions."""
-        return {"partition": self.partition, "where": self.where}
-
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerRows(Rows):
@@ -156,7 +151,7 @@ class Checks:
     watch: Path | None = None
     fail_on: Names = ()
 
-    def value(self) -> Watch | None:
+    def parsed(self) -> Watch | None:
         """The watch that the options describe; None for none.
 
         Raises:
@@ -185,7 +180,7 @@ def _rule() -> type[DecisionRule]:
     return DecisionRule
 
 
-ChecksOption = Annotated[Any, Group(lambda: Checks)]
+ChecksOption = Annotated[Any, MadeOf(lambda: Checks)]
 
 FIELDS: Mapping[str, Any] = {
     "DecisionRule.by": Annotated[
@@ -206,8 +201,8 @@ FIELDS: Mapping[str, Any] = {
         "those of the rows of each partition, found by reading them twice.",
         Parser(parse_prior),
     ],
-    "ScoringOptions.watch": Annotated[Any, Group(lambda: Checks)],
-    "ScoringOptions.decision": Annotated[Any, Group(_rule)],
+    "ScoringOptions.watch": Annotated[Any, MadeOf(lambda: Checks)],
+    "ScoringOptions.decision": Annotated[Any, MadeOf(_rule)],
     "Partitions.where": Annotated[
         Any,
         "--partitions CONDITION: Consider only partitions that meet this condition: 'month >= "

@@ -32,11 +32,11 @@ class Parser:
 
 
 @dataclass(frozen=True)
-class Group:
+class MadeOf:
     """A frozen class of options that a value is made of; part of an annotation.
 
     Attributes:
-        options: gives the class; its method ``value``, if there is one, makes the value.
+        options: gives the class; its method ``parsed``, if there is one, gives the value.
     """
 
     options: Callable[[], type[Any]]

@@ -7,7 +7,7 @@ begin with the name of the option and what stands for its value::
 
     explained: --rows N: number of rows to explain.
 
-A type may be annotated with such an entry, with a `Parser` or a `Group`, and with a dict of more
+A type may be annotated with such an entry, with a `Parser` or a `MadeOf`, and with a dict of more
 arguments for Typer.
 """
 
@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import typer
 
 from probclass_core.cli.options import FIELDS
-from probclass_core.cli.parsing import Group, Parser
+from probclass_core.cli.parsing import MadeOf, Parser
 
 _PREFIX = re.compile(r"(--[\w-]+)?(?:/(-\w))?(?:(?:^| )([A-Z]+\b\S*|\S+\|\S+))?")
 """What an entry may begin with: the option, its short form, and what stands for its value."""
@@ -79,21 +79,21 @@ class Setting:
 
 
 @functools.cache
-def places(owner: Callable[..., Any]) -> Mapping[str, Setting | Group]:
-    """What each parameter of a function, or field of a class, stands for."""
-    found: dict[str, Setting | Group] = {}
+def places(owner: Callable[..., Any]) -> Mapping[str, Setting | type[Any]]:
+    """What each parameter of a function, or field of a class, is: an option, or a class of them."""
+    found: dict[str, Setting | type[Any]] = {}
     hints, entries = get_type_hints(owner, include_extras=True), documented(owner)[1]
     for name, parameter in inspect.signature(owner).parameters.items():
         hint = FIELDS.get(f"{owner.__qualname__}.{name}", hints[name])
         kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        group = next((extra for extra in extras if isinstance(extra, Group)), None)
-        if kind is None:
-            continue
-        if group is not None or dataclasses.is_dataclass(kind):
-            found[name] = group or Group(functools.partial(_same, kind))
-            continue
-        entry = next((extra for extra in extras if isinstance(extra, str)), entries.get(name, ""))
-        found[name] = _setting(name, parameter, kind, extras, entry, inspect.isfunction(owner))
+        made_of = next((extra for extra in extras if isinstance(extra, MadeOf)), None)
+        if made_of is not None:
+            kind = made_of.options()
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            found[name] = kind
+        elif kind is not None:
+            entry = next((one for one in extras if isinstance(one, str)), entries.get(name, ""))
+            found[name] = _setting(name, parameter, kind, extras, entry, inspect.isfunction(owner))
     return found
 
 
@@ -133,7 +133,7 @@ def _kind(kind: Any, parser: Parser | None) -> tuple[Any, str]:
 def settings(owner: Callable[..., Any]) -> Iterator[Setting]:
     """The options of a function or class, in order."""
     for place in places(owner).values():
-        yield from [place] if isinstance(place, Setting) else settings(place.options())
+        yield from [place] if isinstance(place, Setting) else settings(place)
 
 
 def call(owner: Callable[..., Any], given: Mapping[str, Any]) -> Any:
@@ -143,8 +143,8 @@ def call(owner: Callable[..., Any], given: Mapping[str, Any]) -> Any:
         if isinstance(place, Setting):
             values[name] = place.value(given[place.parameter.name])
         else:
-            made = call(place.options(), given)
-            values[name] = made.value() if hasattr(made, "value") else made
+            made = call(place, given)
+            values[name] = made.parsed() if hasattr(made, "parsed") else made
     return owner(**values)
 
 
@@ -158,10 +158,6 @@ def documented(owner: Callable[..., Any]) -> tuple[str, dict[str, str]]:
         found = re.findall(r"(?m)^ {4}(\w+): ((?:.*\n {8})*.*)$", "".join(sections))
         entries |= {name: " ".join(entry.split()) for name, entry in found}
     return text, entries
-
-
-def _same(kind: type[Any]) -> type[Any]:
-    return kind
 
 
 def _plain(text: str) -> str:

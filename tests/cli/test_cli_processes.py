@@ -96,6 +96,21 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     )
 
 
+def test_the_modules_of_commands_need_no_optional_package() -> None:
+    """With a project file, the settings of all commands are read."""
+    script = """
+import importlib, pkgutil, sys
+from probclass_core.cli import commands
+for module in pkgutil.iter_modules(commands.__path__):
+    importlib.import_module(f"{commands.__name__}.{module.name}")
+print(*sys.modules)
+"""
+    code, out, _ = run([sys.executable, "-c", script])
+    optional = {"deltalake", "fsspec", "matplotlib", "obstore", "pandas", "pyiceberg", "sklearn"}
+    assert code == 0
+    assert not optional & set(out.split())
+
+
 def test_importing_the_command_line_and_the_plots_is_cheap() -> None:
     script = "import sys, probclass_core.cli.app, probclass_core.plots; print(*sys.modules)"
     code, out, _ = run([sys.executable, "-c", script])

@@ -6,10 +6,9 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import pyarrow as pa
-from matplotlib.figure import Figure
 
 import probclass_core as pc
 from probclass_core import plots
@@ -21,6 +20,9 @@ from probclass_core.cli.options import UNITS, Count, EngineRows, Names, Rows, So
 from probclass_core.cli.output import show
 from probclass_core.cli.parsing import Parser, parse_point
 from probclass_core.errors import SpecError, TableError, one_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _FORMATS = ("eps", "jpg", "pdf", "png", "svg", "webp")
 """Formats that matplotlib writes without other programs."""
