@@ -6,11 +6,12 @@ of a query as Arrow batches, and runs statements in a transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -45,11 +46,24 @@ class SqlColumn:
     cast: str | None = None
 
 
-class Database(Protocol):
-    """An open database."""
+class Database(ABC):
+    """An open database.
 
+    Args:
+        connection: its connection, which stays open.
+
+    Attributes:
+        name: name of the database, for messages.
+        dialect: its dialect.
+    """
+
+    name: str
     dialect: Dialect
 
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    @abstractmethod
     def columns(self, source: str) -> dict[str, SqlColumn]:
         """The columns of a table.
 
@@ -59,33 +73,8 @@ class Database(Protocol):
         Raises:
             TableError: if there is no such table.
         """
-        ...
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """The rows of a small result.
-
-        Raises:
-            TableError: if the query fails.
-        """
-        ...
-
-    def execute(self, statement: str) -> None:
-        """Run a statement without a result.
-
-        Raises:
-            TableError: if it fails.
-        """
-        ...
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """A transaction, which is rolled back after an exception.
-
-        Raises:
-            TableError: if there is one already, or its commit fails.
-            NotSupportedError: if the connection cannot tell.
-        """
-        ...
-
+    @abstractmethod
     def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
         """The result of a query, in batches of about some rows.
 
@@ -97,7 +86,58 @@ class Database(Protocol):
         Raises:
             TableError: if the query fails.
         """
-        ...
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """The rows of a small result.
+
+        Raises:
+            TableError: if the query fails.
+        """
+        with self.cursor() as cursor:
+            cursor.execute(query)
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+            return found
+
+    def execute(self, statement: str) -> None:
+        """Run a statement without a result.
+
+        Raises:
+            TableError: if it fails.
+        """
+        with self.cursor() as cursor:
+            cursor.execute(statement)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction, which is rolled back after an exception.
+
+        Raises:
+            TableError: if there is one already, or its commit fails.
+            NotSupportedError: if the connection cannot tell.
+        """
+        if self.in_transaction:
+            raise TableMismatchError(
+                "the connection has an open transaction; commit it or roll it back first."
+            )
+        self.execute("BEGIN IMMEDIATE" if self.dialect.name == "sqlite" else "BEGIN")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            with suppress(TableError):  # the first error counts; some end the transaction
+                self.execute("ROLLBACK")
+            raise
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open; also False if BEGIN within one is an error."""
+        return False
+
+    @contextmanager
+    def cursor(self, *arguments: Any, **options: Any) -> Iterator[Any]:
+        """A cursor of the driver, whose errors are translated."""
+        with _errors_of(self.name), closing(self._connection.cursor(*arguments, **options)) as one:
+            yield one
 
 
 def database_of(connection: Any) -> Database:
@@ -213,52 +253,24 @@ def _errors_of(what: str) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def _transaction(database: Database, *, is_open: bool) -> Iterator[None]:
-    """Statements between BEGIN and COMMIT."""
-    if is_open:
-        raise TableMismatchError(
-            "the connection has an open transaction; commit it or roll it back first."
-        )
-    database.execute("BEGIN IMMEDIATE" if database.dialect.name == "sqlite" else "BEGIN")
-    try:
-        yield
-        database.execute("COMMIT")
-    except BaseException:
-        with suppress(TableError):  # the first error counts; some end the transaction
-            database.execute("ROLLBACK")
-        raise
-
-
-class _DuckDb:
+class _DuckDb(Database):
     """A connection of DuckDB, which gives Arrow."""
 
-    dialect = find_dialect("duckdb")
+    name, dialect = "DuckDB", find_dialect("duckdb")
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    @contextmanager
+    def cursor(self, *arguments: Any, **options: Any) -> Iterator[Any]:
+        with _errors_of(self.name):
+            yield self._connection  # a cursor would have transactions of its own
 
     def columns(self, source: str) -> dict[str, SqlColumn]:
-        with _errors_of("DuckDB"):
+        with _errors_of(self.name):
             schema = self._reader(f"SELECT * FROM {source} AS t LIMIT 0", 1).schema
         return _arrow_columns(schema)
 
     def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
-        with _errors_of("DuckDB"):
-            for batch in self._reader(query, rows):
-                yield in_safe_types(batch).rename_columns(schema.names).cast(schema)
-
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with _errors_of("DuckDB"):
-            found: list[tuple[Any, ...]] = self._connection.execute(query).fetchall()
-            return found
-
-    def execute(self, statement: str) -> None:
-        with _errors_of("DuckDB"):
-            self._connection.execute(statement)
-
-    def transaction(self) -> AbstractContextManager[None]:
-        return _transaction(self, is_open=False)  # a BEGIN within a transaction is an error
+        with _errors_of(self.name):
+            yield from _as_schema(self._reader(query, rows), schema)
 
     def _reader(self, query: str, rows: int) -> pa.RecordBatchReader:
         relation = self._connection.sql(query)
@@ -267,11 +279,11 @@ class _DuckDb:
         return relation.fetch_arrow_reader(rows)  # before DuckDB 1.4
 
 
-class _Adbc:
+class _Adbc(Database):
     """A connection of ADBC, which gives Arrow."""
 
     def __init__(self, connection: Any) -> None:
-        self._connection = connection
+        super().__init__(connection)
         vendor = str(connection.adbc_get_info().get("vendor_name", "unknown"))
         known = {"duckdb": "duckdb", "sqlite": "sqlite", "postgresql": "postgres"}
         if vendor.lower() not in known:
@@ -279,36 +291,30 @@ class _Adbc:
                 f"SqlSource has no dialect for {vendor}; read its rows with cursor."
                 "fetch_record_batch() and give the reader instead."
             )
-        self.dialect = find_dialect(known[vendor.lower()])
-        self._name = vendor
+        self.name, self.dialect = vendor, find_dialect(known[vendor.lower()])
 
     def columns(self, source: str) -> dict[str, SqlColumn]:
         if self.dialect.dynamic_types:
-            return _sqlite_columns(self.rows, source)
-        with _errors_of(self._name), self._connection.cursor() as cursor:
+            return _sqlite_columns(self, source)
+        with self.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0")
             return _arrow_columns(cursor.fetch_arrow_table().schema)
 
     def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
-        with _errors_of(self._name), self._connection.cursor() as cursor:
+        with self.cursor() as cursor:
             cursor.execute(query)
-            for batch in cursor.fetch_record_batch():
-                yield in_safe_types(batch).rename_columns(schema.names).cast(schema)
+            yield from _as_schema(cursor.fetch_record_batch(), schema)
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with _errors_of(self._name), self._connection.cursor() as cursor:
-            cursor.execute(query)
-            found: list[tuple[Any, ...]] = cursor.fetchall()
-            return found
-
-    def execute(self, statement: str) -> None:
-        with _errors_of(self._name), self._connection.cursor() as cursor:
-            cursor.execute(statement)
-
-    def transaction(self) -> AbstractContextManager[None]:
+    @property
+    def in_transaction(self) -> bool:
         raise NotSupportedError(
-            f"a transaction needs a connection of the DB-API driver of {self._name}, not of ADBC."
+            f"a transaction needs a connection of the DB-API driver of {self.name}, not of ADBC."
         )
+
+
+def _as_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield in_safe_types(batch).rename_columns(schema.names).cast(schema)
 
 
 def _arrow_columns(schema: pa.Schema) -> dict[str, SqlColumn]:
@@ -320,50 +326,43 @@ def _arrow_columns(schema: pa.Schema) -> dict[str, SqlColumn]:
     return columns
 
 
-class _Sqlite:
+class _Sqlite(Database):
     """A connection of sqlite3, whose columns have no types: their values do."""
 
-    dialect = find_dialect("sqlite")
+    name, dialect = "SQLite", find_dialect("sqlite")
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    @contextmanager
+    def cursor(self, *arguments: Any, **options: Any) -> Iterator[Any]:
+        with super().cursor() as cursor:
+            cursor.row_factory = None
+            yield cursor
 
     def columns(self, source: str) -> dict[str, SqlColumn]:
-        return _sqlite_columns(self.rows, source, self._names)
+        with self.cursor() as cursor:
+            described = cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0").description
+        return _sqlite_columns(self, source, [column[0] for column in described])
 
     def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
-        with _errors_of("SQLite"), closing(self._connection.cursor()) as cursor:
-            cursor.row_factory = None
+        with self.cursor() as cursor:
             cursor.execute(query)
             yield from _fetched(cursor, schema, rows)
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with _errors_of("SQLite"), closing(self._connection.cursor()) as cursor:
-            cursor.row_factory = None
-            found: list[tuple[Any, ...]] = cursor.execute(query).fetchall()
-            return found
-
-    def _names(self, query: str) -> list[str]:
-        with _errors_of("SQLite"), closing(self._connection.cursor()) as cursor:
-            return [column[0] for column in cursor.execute(query).description]
-
-    def execute(self, statement: str) -> None:
-        with _errors_of("SQLite"), closing(self._connection.cursor()) as cursor:
-            cursor.execute(statement)
-
-    def transaction(self) -> AbstractContextManager[None]:
-        return _transaction(self, is_open=self._connection.in_transaction)
+    @property
+    def in_transaction(self) -> bool:
+        return bool(self._connection.in_transaction)
 
 
-def _sqlite_columns(rows: Any, source: str, names: Any = None) -> dict[str, SqlColumn]:
+def _sqlite_columns(
+    database: Database, source: str, names: Sequence[str] | None = None
+) -> dict[str, SqlColumn]:
     """The columns of a table of SQLite, with the types of all of their values."""
-    dialect = find_dialect("sqlite")
+    dialect, rows = database.dialect, database.rows
     declared: dict[str, str] = {}
     if not source.startswith("("):
         table = source.rpartition("`.`")[2].strip("`").replace("``", "`")
         found = rows(f"SELECT name, type FROM pragma_table_info({dialect.text(table)})")
         declared = {name: str(kind).upper() for name, kind in found}
-    listed = list(declared) if names is None else names(f"SELECT * FROM {source} AS t LIMIT 0")
+    listed = list(declared) if names is None else names
     columns: dict[str, SqlColumn] = {}
     for start in range(0, len(listed), _PER_QUERY):
         part = listed[start : start + _PER_QUERY]
@@ -427,16 +426,13 @@ _POSTGRES_TYPES: Mapping[int, SqlColumn] = {
 """Columns by the number of their type; others are read as text."""
 
 
-class _Postgres:
+class _Postgres(Database):
     """A connection of psycopg or psycopg2."""
 
-    dialect = find_dialect("postgres")
-
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
+    name, dialect = "PostgreSQL", find_dialect("postgres")
 
     def columns(self, source: str) -> dict[str, SqlColumn]:
-        with _errors_of("PostgreSQL"), self._connection.cursor() as cursor:
+        with self.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0")
             described = cursor.description
         other = SqlColumn(pa.string(), "TEXT")
@@ -444,33 +440,22 @@ class _Postgres:
 
     def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
         # A cursor of the server: another one would bring all rows at once.
-        hold = bool(self._connection.autocommit)
-        with (
-            _errors_of("PostgreSQL"),
-            closing(self._connection.cursor("probclass", withhold=hold)) as cursor,
-        ):
+        with self.cursor("probclass", withhold=bool(self._connection.autocommit)) as cursor:
             cursor.execute(query)
             yield from _fetched(cursor, schema, rows)
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with _errors_of("PostgreSQL"), self._connection.cursor() as cursor:
-            cursor.execute(query)
-            found: list[tuple[Any, ...]] = cursor.fetchall()
-            return found
-
     def execute(self, statement: str) -> None:
         # The driver begins a transaction by itself, and ends it by its methods.
-        methods = {"COMMIT": "commit", "ROLLBACK": "rollback"}
-        with _errors_of("PostgreSQL"):
-            if not self._connection.autocommit and statement in methods:
-                getattr(self._connection, methods[statement])()
-            elif self._connection.autocommit or statement != "BEGIN":
-                with self._connection.cursor() as cursor:
-                    cursor.execute(statement)
+        ends = {"COMMIT": self._connection.commit, "ROLLBACK": self._connection.rollback}
+        if self._connection.autocommit or statement not in ("BEGIN", *ends):
+            super().execute(statement)
+        elif statement in ends:
+            with _errors_of(self.name):
+                ends[statement]()
 
-    def transaction(self) -> AbstractContextManager[None]:
-        is_open = int(self._connection.info.transaction_status) != 0
-        return _transaction(self, is_open=is_open)
+    @property
+    def in_transaction(self) -> bool:
+        return int(self._connection.info.transaction_status) != 0
 
 
 def _fetched(cursor: Any, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
