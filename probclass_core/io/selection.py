@@ -107,7 +107,8 @@ class Selection:
             TableError: as `open_table`, or if the partition does not exist.
             DataError, SpecError: as `plan`.
         """
-        if partition and isinstance(source, (str, Path, TableRef)):
+        is_address = isinstance(source, (str, Path, TableRef))
+        if is_address and isinstance(partition, Mapping) and partition:
             ref = TableRef.parse(source)
             if ref.newest and format_of(ref).name == "parquet":
                 from probclass_core.io.parquet.discovery import parquet_table
