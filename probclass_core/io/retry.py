@@ -71,6 +71,18 @@ RETRIES = RetryPolicy()
 """The policy for all operations on tables and stores."""
 
 
+CONTENDED_ATTEMPTS = 20
+"""Attempts at replacing what other processes replace first, before giving up."""
+
+
+def contended_attempts() -> Iterator[int]:
+    """Yield the numbers of these attempts, with pauses of up to two seconds between them."""
+    for attempt in range(CONTENDED_ATTEMPTS):
+        yield attempt
+        # At random, so that competing processes do not meet again.
+        time.sleep(random.uniform(0.0, min(0.05 * 2**attempt, 2.0)))
+
+
 def retry(operation: Callable[[], Result]) -> Result:
     """Return the result of an operation, repeated while its OSError is transient."""
     failures = 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -31,6 +29,7 @@ from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.filesystem import ARROW_SCHEMES, Location, open_location
 from probclass_core.io.inspection import scored_by
 from probclass_core.io.references import ABANDONED, TableRef
+from probclass_core.io.retry import CONTENDED_ATTEMPTS, contended_attempts
 from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.model.stored import model_from_bundle
 from probclass_core.store.evaluations import FOLDER as EVALUATIONS
@@ -81,12 +80,6 @@ from probclass_core.store.scorings import (
     record_partitions,
 )
 from probclass_core.store.trainings import record_training, version_of_training
-
-_ATTEMPTS = 20
-"""Attempts at moving an alias before giving up when other processes move it first."""
-
-_LONGEST_PAUSE = 2.0
-"""Seconds between two attempts, at most."""
 
 
 class Judged(Protocol):
@@ -626,14 +619,13 @@ class ModelStore:
         """What the file of an alias contains, once for each attempt at replacing it."""
         path = _alias_path(name, alias)
         with self._files.lock(path):
-            for attempt in range(_ATTEMPTS):
+            for _ in contended_attempts():
                 yield self._files.revision(path)
-                # A random pause, so that competing processes do not meet again.
-                time.sleep(random.uniform(0.0, min(0.05 * 2**attempt, _LONGEST_PAUSE)))
 
     def _contended(self, name: str, alias: str) -> StoreError:
         return StoreError(
-            f"'{name}@{alias}': other processes promoted first {_ATTEMPTS} times; try again later."
+            f"'{name}@{alias}': other processes promoted first {CONTENDED_ATTEMPTS} times; try "
+            "again later."
         )
 
     def _move(self, seen: Revision, entry: Promotion, previous: str | None) -> Alias | None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import copy
 import json
-import random
-import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
@@ -24,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem, LocalFileSystem
 
+from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import TableError, TableMismatchError, one_line
 from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
 from probclass_core.io.commit.records import COMMIT_KEY, complete_commits, read_commit_record
@@ -31,16 +30,11 @@ from probclass_core.io.commit.schemas import EvolvingSink, cast_exactly
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import sync, sync_names
 from probclass_core.io.references import TableRef
+from probclass_core.io.retry import CONTENDED_ATTEMPTS, contended_attempts
 from probclass_core.io.sink import ColumnChanges, CommitRecord, partition_schema
 
 LogTable = TypeVar("LogTable")
 """The table object of a format's own library, at one version."""
-
-_ATTEMPTS = 20
-"""Attempts at a commit before giving up when other writers commit first."""
-
-_LONGEST_PAUSE = 2.0
-"""Seconds between two attempts, at most."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +220,7 @@ class LogSink(EvolvingSink, Generic[LogTable]):
         self, logged: Iterable[Mapping[str, Any] | None]
     ) -> list[Mapping[str, Any]]:
         """Return the log's records of this partition since it was last replaced."""
-        partition = json.loads(json.dumps(self.partition, default=str))
+        partition = as_json(self.partition)
         records: list[Mapping[str, Any]] = []
         for record in logged:
             if record is None or (record.get("removed") and record["partition"] == partition):
@@ -283,7 +277,7 @@ class LogSink(EvolvingSink, Generic[LogTable]):
         table = self.load()
         if table is None or not self.current_files(table):
             return
-        partition = json.loads(json.dumps(self.partition, default=str))
+        partition = as_json(self.partition)
         record = {"commit_id": None, "partition": partition, "removed": True}
         columns = [field for field in self.columns(table) if field.name not in self.partition]
         with closing(StagedFiles(self, pa.schema(columns), record, append=False)) as staged:
@@ -518,7 +512,7 @@ class StagedFiles(StagedParquet, Generic[LogTable]):
         properties = {COMMIT_KEY: json.dumps(record, sort_keys=True)}
         with translate_write_errors(sink.location):
             _sync(path for file in files if (path := sink.local_path(file.file)) is not None)
-        for attempt in range(_ATTEMPTS):
+        for _ in contended_attempts():
             table = sink.newest()
             if self._append:
                 committed = [commit["commit_id"] for commit in sink.commit_records_in(table)]
@@ -540,10 +534,9 @@ class StagedFiles(StagedParquet, Generic[LogTable]):
                 self._sync_log(added)
                 return
             self._may_be_committed = False
-            # A random pause, so that competing writers do not try again at the same moment.
-            time.sleep(random.uniform(0.0, min(0.05 * 2**attempt, _LONGEST_PAUSE)))
         raise TableError(
-            f"{sink.location}: other writers committed first {_ATTEMPTS} times; run it again later."
+            f"{sink.location}: other writers committed first {CONTENDED_ATTEMPTS} times; run it "
+            "again later."
         )
 
     def _sync_log(self, added: Sequence[Path]) -> None:
