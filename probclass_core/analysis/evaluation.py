@@ -26,11 +26,9 @@ from probclass_core.arrow.arrays import (
     label_codes,
 )
 from probclass_core.arrow.display import (
-    MOST_ROWS,
     Part,
     Report,
     TablePart,
-    as_html,
     as_text,
     counted,
 )
@@ -40,8 +38,17 @@ from probclass_core.estimation.statistics import MAX_CLASSES
 from probclass_core.model.decision import REJECTION_REASONS, DecisionOption, Decisions
 from probclass_core.model.model import Model
 
-METRICS = ("accuracy", "log_loss", "brier", "ece", "cost")
-"""Metrics of an `Evaluation` that have one of the class prior, ``baseline_…``."""
+METRICS = {
+    "accuracy": "share predicted right",
+    "log_loss": "nats per row, less is better",
+    "brier": "0 to 2, less is better",
+    "ece": "calibration error, 0 to 1, less is better",
+    "cost": "mean of a decided row, less is better",
+}
+"""Metrics of an `Evaluation` that have one of the class prior, ``baseline_…``; what they are."""
+
+_MAX_MATRIX = 12
+"""With more classes than this, the mistakes are shown instead of the confusion matrix."""
 
 _WORSE = {"log_loss": 1.0, "brier": 1.0, "accuracy": -1.0, "cost": 1.0}
 """Metrics, and 1 if more is worse, −1 if less is worse."""
@@ -159,12 +166,32 @@ class Evaluation(Report, EvaluationMethods):
             columns[name] += values
         return as_text([*self._report(), TablePart(columns, most=MAX_CLASSES)])
 
-    def _repr_html_(self) -> str:
-        """The report and the confusion matrix, for notebooks."""
-        parts = [*self._report(), TablePart(self._by_class, most=MAX_CLASSES)]
-        if len(self.confusion) <= MOST_ROWS:
-            parts.append(TablePart(self.confusion.to_pydict(), "rows by true and predicted class"))
-        return as_html(parts)
+    def _whole_report(self) -> list[Part]:
+        """The report, the confusion matrix or the mistakes, and the metrics by class."""
+        names = self.confusion["class"].to_pylist()
+        if len(names) <= _MAX_MATRIX:
+            matrix = self.confusion.rename_columns(["true class", *names]).to_pydict()
+            confusion = TablePart(
+                matrix, "confusion: rows by true class, columns by predicted class"
+            )
+        else:
+            confusion = TablePart(self._mistakes(), "most frequent mistakes")
+        by_class = TablePart(self._by_class, "by class", most=MAX_CLASSES)
+        return [*self._report(), confusion, by_class]
+
+    def _mistakes(self) -> dict[str, list[Any]]:
+        """Wrong predictions by true and predicted class, the most frequent ones first."""
+        counts = self.confusion.drop(["class"]).to_pylist()
+        names = self.confusion["class"].to_pylist()
+        mistakes = [
+            (true, predicted, count)
+            for true, row in zip(names, counts, strict=True)
+            for predicted, count in zip(names, row.values(), strict=True)
+            if true != predicted and count
+        ]
+        mistakes.sort(key=lambda mistake: -mistake[2])
+        columns = ("true class", "predicted", "rows")
+        return {name: [one[place] for one in mistakes] for place, name in enumerate(columns)}
 
     @property
     def _by_class(self) -> dict[str, list[Any]]:
@@ -187,9 +214,10 @@ class Evaluation(Report, EvaluationMethods):
             *lines,
             TablePart(
                 {
-                    "": [name.replace("_", " ") for name in names],
+                    "metric": [name.replace("_", " ") for name in names],
                     "model": [getattr(self, name) for name in names],
                     "prior alone": [getattr(self, f"baseline_{name}") for name in names],
+                    "": [METRICS[name] for name in names],
                 }
             ),
         ]

@@ -243,7 +243,7 @@ class PairedEvaluator:
     def no_rows(self) -> PairedSums:
         """The sums of no rows."""
         challenger, champion = self._evaluators
-        metrics = METRICS if challenger.compiled_rule.costs is not None else METRICS[:-1]
+        metrics = METRICS if challenger.compiled_rule.costs is not None else [*METRICS][:-1]
         none = RowMoments.of_rows(np.zeros((4, 0)))
         moments = {metric: none for metric in metrics if metric != "ece" and champion is not None}
         return PairedSums(challenger.sums, None if champion is None else champion.sums, moments)

@@ -94,13 +94,17 @@ class Report(ABC):
         return as_text(self._report())
 
     def _repr_html_(self) -> str:
-        """The report as HTML, for notebooks."""
-        return as_html(self._report())
+        """The whole report as HTML, for notebooks."""
+        return as_html(self._whole_report())
+
+    def _whole_report(self) -> Sequence[Part]:
+        """The report and what ``print`` leaves out, for notebooks and the command line."""
+        return self._report()
 
 
 def report_of(result: Report) -> Sequence[Part]:
-    """The parts of the report of a result."""
-    return result._report()
+    """The parts of the whole report of a result."""
+    return result._whole_report()
 
 
 class ShortRepr:

@@ -141,7 +141,7 @@ def report_parts(result: Report, *, limit: int = MAX_ROWS) -> list[Part]:
         limit: largest number of rows of a table.
     """
     return [
-        table(part.columns, part.title, limit=limit)
+        table(part.columns, part.title and part.title[:1].upper() + part.title[1:], limit=limit)
         if isinstance(part, TablePart)
         else prose(part if isinstance(part, str) else "\n".join(part))
         for part in report_of(result)

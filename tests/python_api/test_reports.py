@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,9 @@ def test_the_report_is_that_of_scikit_learn_with_the_prior(
             np.testing.assert_allclose(values, metrics, atol=5e-5)
             assert int(shown[name][3]) == expected["support"]
         by_name = {
-            line[0]: line[-2:] for line in map(str.split, evaluation.report().splitlines()) if line
+            line[0]: [text for text in line if re.fullmatch(r"\d+\.\d+|inf", text)]
+            for line in map(str.split, evaluation.report().splitlines())
+            if line
         }
         assert by_name["log"] == [
             f"{evaluation.log_loss:.4f}",

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 import probclass_core as pc
 from probclass_core.analysis.comparison import check_same_columns
-from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.explanation import Units
 from probclass_core.cli.messages import progress
 from probclass_core.cli.options import (
@@ -22,14 +21,11 @@ from probclass_core.cli.options import (
     Store,
     StoredModel,
 )
-from probclass_core.cli.output import MAX_ROWS, Part, key_values, report_parts, show, table
+from probclass_core.cli.output import key_values, report_parts, show
 from probclass_core.cli.parsing import Parser, parse_numbers
 from probclass_core.errors import HealthError, SpecError, one_of
 from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.model.decision import DecisionRule
-
-_MAX_CLASSES = 12
-"""With more classes than this, the largest mistakes are shown instead of the confusion matrix."""
 
 
 def evaluate(
@@ -71,19 +67,8 @@ def evaluate(
             **evaluation.to_dict(),
             "verdicts": [verdict.to_dict() for verdict in verdicts],
         },
-        key_values(
-            {
-                "model": version.ref,
-                "rows": f"{evaluation.rows:,} labeled",
-                "left out": evaluation.left_out,
-                "rejected": _rejected(evaluation),
-                "warning": evaluation.warning,
-                "checks": " ".join(map(str, verdicts)) or None,
-            }
-        ),
-        _quality(evaluation),
-        _confusion(evaluation),
-        table(evaluation.per_class, "By class", limit=MAX_ROWS),
+        key_values({"model": version.ref, "checks": " ".join(map(str, verdicts)) or None}),
+        *report_parts(evaluation),
     )
     if failed := [verdict for verdict in verdicts if verdict.action == "fail"]:
         raise HealthError(" ".join(map(str, failed)), [one.to_dict() for one in failed])
@@ -278,62 +263,3 @@ def drift(
         {"models": [model.version.ref for model in models], **changes.to_dict()},
         *report_parts(changes, limit=limit),
     )
-
-
-def _rejected(evaluation: Evaluation) -> str | None:
-    if evaluation.decided == evaluation.rows:
-        return None
-    reasons = ", ".join(f"{count:,} by {reason}" for reason, count in evaluation.rejected.items())
-    rows = evaluation.rows - evaluation.decided
-    return f"{rows:,} ({evaluation.rejected_share:.1%}): {reasons}"
-
-
-def _quality(evaluation: Evaluation) -> Part:
-    among = "" if evaluation.decided == evaluation.rows else ", among decided rows"
-    metrics = [
-        (
-            "accuracy",
-            evaluation.accuracy,
-            evaluation.baseline_accuracy,
-            f"share predicted right{among}",
-        ),
-        (
-            "log loss",
-            evaluation.log_loss,
-            evaluation.baseline_log_loss,
-            "nats per row, less is better",
-        ),
-        ("Brier score", evaluation.brier, evaluation.baseline_brier, "0 to 2, less is better"),
-        (
-            "calibration error",
-            evaluation.ece,
-            evaluation.baseline_ece,
-            "0 to 1, less is better",
-        ),
-    ]
-    if evaluation.cost is not None:
-        explained = "mean per decided row, less is better"
-        metrics.insert(1, ("cost", evaluation.cost, evaluation.baseline_cost, explained))
-    headers = ("metric", "model", "prior alone", "")
-    return table(dict(zip(headers, map(list, zip(*metrics, strict=True)), strict=True)), "Quality")
-
-
-def _confusion(evaluation: Evaluation) -> Part:
-    """The confusion matrix; with many classes, its largest mistakes."""
-    names = evaluation.confusion["class"].to_pylist()
-    if len(names) <= _MAX_CLASSES:
-        matrix = evaluation.confusion.rename_columns(["true class", *names])
-        return table(matrix, "Confusion: rows by true class, columns by predicted class")
-    counts = evaluation.confusion.drop(["class"]).to_pylist()
-    mistakes = [
-        (true, predicted, count)
-        for true, row in zip(names, counts, strict=True)
-        for predicted, count in zip(names, row.values(), strict=True)
-        if true != predicted and count
-    ]
-    mistakes.sort(key=lambda mistake: -mistake[2])
-    columns = {
-        name: [mistake[position] for mistake in mistakes]
-        for position, name in enumerate(("true class", "predicted", "rows"))
-    }
-    return table(columns, "Most frequent mistakes", limit=MAX_ROWS)
