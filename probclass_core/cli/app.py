@@ -98,38 +98,37 @@ class OneLineErrors(Group):
     def main(self, args: Any = None, *others: Any, **kwargs: Any) -> Any:
         """Run a command and end the process."""
         kwargs["standalone_mode"] = False  # Typer then raises errors instead of formatting them
-        as_json = "--json" in (sys.argv[1:] if args is None else args)
-        with collected_messages() as messages:
+        given = sys.argv[1:] if args is None else args
+        with collected_messages(as_json="--json" in given) as messages:
             failed = True  # until it ends
             try:
                 code = super().main(args, *others, **kwargs)
                 sys.stdout.flush()
                 failed = False
             except ProbClassError as error:
-                code = _fail(error, str(error), messages, as_json)
+                code = _fail(error, str(error), messages)
             except _UsageError as error:
-                code = _fail(error, _usage_message(error), messages, as_json)
+                code = _fail(error, _usage_message(error), messages)
             except (KeyboardInterrupt, typer.Abort):
                 code = 130
             except BrokenPipeError:
                 code = _BROKEN_PIPE
             except SystemExit as end:  # of rich and Typer, which close stdout
                 code = _BROKEN_PIPE if isinstance(end.__context__, OSError) else end.code
-        if code == _BROKEN_PIPE:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes stdout at exit
-        elif code == 130:
-            show_message("error", "interrupted.", as_json=as_json)
-        if not failed:
-            for warning in messages.warnings:
-                show_message("warning", warning, as_json=as_json)
+            if code == _BROKEN_PIPE:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # which is flushed at exit
+            elif code == 130:
+                show_message("error", "interrupted.")
+            for warning in [] if failed else messages.warnings:
+                show_message("warning", warning)
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(error: Exception, message: str, messages: Messages, as_json: bool) -> int:
+def _fail(error: Exception, message: str, messages: Messages) -> int:
     if (messages.verbosity or 0) > 1:
         traceback.print_exception(error)
     details = {"type": type(error).__name__} if isinstance(error, ProbClassError) else {}
-    show_message("error", message, as_json=as_json, **details)
+    show_message("error", message, **details)
     return 2
 
 

@@ -34,23 +34,23 @@ class Messages(logging.Handler):
     Attributes:
         verbosity: -1 for errors only, 0 for warnings at the end, 1 for steps, 2 for details; None
             until the command has read its options.
-        as_json: whether results are JSON.
+        as_json: whether results, errors and warnings are JSON.
         warnings: warnings to show at the end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, as_json: bool) -> None:
         super().__init__(logging.DEBUG)
         self.verbosity: int | None = None
-        self.as_json = False
+        self.as_json = as_json
         self.warnings: list[str] = []
         self._early: list[logging.LogRecord] = []
         form = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
         form.converter = time.gmtime
         self.setFormatter(form)
 
-    def start(self, verbosity: int, *, as_json: bool) -> None:
+    def start(self, verbosity: int) -> None:
         """Set the verbosity, and handle what was logged before it was known."""
-        self.verbosity, self.as_json = verbosity, as_json
+        self.verbosity = verbosity
         for record in self._early:
             self.emit(record)
 
@@ -69,9 +69,9 @@ _messages: list[Messages] = []
 
 
 @contextmanager
-def collected_messages() -> Iterator[Messages]:
+def collected_messages(*, as_json: bool) -> Iterator[Messages]:
     """Collect what the library logs while a command runs."""
-    messages, logger = Messages(), logging.getLogger("probclass_core")
+    messages, logger = Messages(as_json=as_json), logging.getLogger("probclass_core")
     before = logger.level
     _messages.append(messages)
     logger.addHandler(messages)
@@ -84,10 +84,10 @@ def collected_messages() -> Iterator[Messages]:
         _messages.pop()
 
 
-def begin(verbosity: int, *, as_json: bool) -> None:
+def begin(verbosity: int) -> None:
     """Handle the messages of the running command as its options say."""
     if _messages:
-        _messages[-1].start(verbosity, as_json=as_json)
+        _messages[-1].start(verbosity)
 
 
 def prints_json() -> bool:
@@ -95,17 +95,16 @@ def prints_json() -> bool:
     return bool(_messages) and _messages[-1].as_json
 
 
-def show_message(kind: str, message: str, *, as_json: bool = False, **details: str) -> None:
-    """Print an error or a warning as one line on stderr.
+def show_message(kind: str, message: str, **details: str) -> None:
+    """Print an error or a warning as one line on stderr, of JSON if results are.
 
     Args:
         kind: ``"error"`` or ``"warning"``.
         message: what happened; line breaks become spaces.
-        as_json: whether the line is a JSON object, with the message under the kind.
-        details: more entries of the object, which text leaves out.
+        details: more entries of the JSON object, which text leaves out.
     """
     line = hide_credentials(" ".join(part.strip() for part in message.splitlines()))
-    if as_json:
+    if prints_json():
         typer.echo(json.dumps({kind: line, **details}, ensure_ascii=False), err=True)
         return
     from rich.text import Text

@@ -73,8 +73,8 @@ class EveryCommand:
     quiet: bool = False
 
     def begin(self) -> None:
-        """Handle messages and results of the command that runs as the options say."""
-        messages.begin(-1 if self.quiet else self.verbose, as_json=self.as_json)
+        """Handle the messages of the command that runs as the options say."""
+        messages.begin(-1 if self.quiet else self.verbose)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from probclass_core import ModelStore
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.cli.commands.promotions import document
-from probclass_core.cli.messages import prints_json, show_message
+from probclass_core.cli.messages import log
 from probclass_core.cli.options import Count, DryRun, Store, StoredModel
 from probclass_core.cli.output import (
     MAX_ROWS,
@@ -71,7 +71,7 @@ def ls(
     show({"store": store, "models": documents}, shown)
     for records in found:
         for sentence in records.damaged:
-            show_message("warning", sentence, as_json=prints_json())
+            log.warning("%s", sentence)
 
 
 def _versions(records: ModelRecords) -> dict[str, list[Any]]:
