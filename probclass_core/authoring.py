@@ -49,7 +49,6 @@ from probclass_core.estimation.aggregates import (
     Deviation,
     DistinctRows,
     Sums,
-    known,
 )
 from probclass_core.estimation.column_density import ABOVE_0, BELOW_1, ByName
 from probclass_core.estimation.contract import POINT_MASS_WIDTH, Likelihood
@@ -58,6 +57,7 @@ from probclass_core.estimation.formulas import (
     Column,
     Formula,
     if_known,
+    known,
 )
 from probclass_core.estimation.kinds.grids import Grids
 from probclass_core.estimation.kinds.joint_moments import JointMoments

@@ -14,13 +14,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.estimation.formulas import (
-    Case,
-    Column,
-    Condition,
-    Expression,
-    as_expression,
-)
+from probclass_core.estimation.formulas import Condition, Expression
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +66,3 @@ class DistinctRows:
     """
 
     groups: Sequence[Sequence[str]]
-
-
-def known(*columns: Column) -> Expression:
-    """1 if one of the columns is not null, else 0."""
-    missing: Condition = columns[0].is_null
-    for column in columns[1:]:
-        missing = missing & column.is_null
-    return Case([(missing, as_expression(0.0))], as_expression(1.0))

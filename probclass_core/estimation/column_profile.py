@@ -48,21 +48,9 @@ def merge_profiles(profiles: Sequence[pa.Table]) -> pa.Table:
     """The profile of all rows, of at least one profile of the same features."""
     if len(profiles) == 1:
         return profiles[0]
-    stacked = {
-        name: np.stack([profile[name].to_numpy() for profile in profiles])
-        for name in _SCHEMA.names[1:]
-    }
-    low, high = np.fmin.reduce(stacked["min"]), np.fmax.reduce(stacked["max"])  # NaN for null
-    return pa.table(
-        {
-            "column": profiles[0]["column"],
-            "rows": stacked["rows"].sum(axis=0),
-            "nulls": stacked["nulls"].sum(axis=0),
-            "min": pa.array(low, mask=np.isnan(low)),
-            "max": pa.array(high, mask=np.isnan(high)),
-        },
-        _SCHEMA,
-    )
+    merges = [("rows", "sum"), ("nulls", "sum"), ("min", "min"), ("max", "max")]
+    merged = pa.concat_tables(profiles).group_by("column", use_threads=False).aggregate(merges)
+    return merged.rename_columns(_SCHEMA.names).cast(_SCHEMA)
 
 
 def profile_values(profile: pa.Table, features: pa.Schema) -> dict[str, dict[str, Any]]:

@@ -331,6 +331,14 @@ def as_expression(value: Operand) -> Expression:
     return value if isinstance(value, Expression) else Constant(np.asarray(value, np.float64))
 
 
+def known(*columns: Column) -> Expression:
+    """1 if one of the columns is not null, else 0."""
+    missing: Condition = columns[0].is_null
+    for column in columns[1:]:
+        missing = missing & column.is_null
+    return Case([(missing, as_expression(0.0))], as_expression(1.0))
+
+
 def if_known(columns: Sequence[Column], expression: Expression) -> Expression:
     """The expression, or 0 if one of the columns is null."""
     missing: Condition = columns[0].is_null

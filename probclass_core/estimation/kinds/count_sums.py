@@ -26,7 +26,7 @@ from probclass_core.arrow.arrays import FloatArray, label_codes, sorted_classes
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.sparse_counts import LARGEST_COUNT, CountReader, Counts
 from probclass_core.errors import StoreError
-from probclass_core.estimation.aggregates import ClassSums, Sums, known
+from probclass_core.estimation.aggregates import ClassSums, Sums
 from probclass_core.estimation.formulas import (
     Case,
     Column,
@@ -36,6 +36,7 @@ from probclass_core.estimation.formulas import (
     Named,
     as_expression,
     if_known,
+    known,
     log_gamma,
 )
 from probclass_core.estimation.parameters import (

@@ -16,8 +16,8 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import ByClass, FloatArray, label_codes, sorted_classes
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError
-from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums, known
-from probclass_core.estimation.formulas import Column, Expression
+from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums
+from probclass_core.estimation.formulas import Column, Expression, known
 from probclass_core.estimation.moments import (
     Moments,
     cross_moments,

@@ -39,8 +39,8 @@ _MAX_COUNTS = 2**22
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Counts of the cells of a column and of those that it is given.
+class CellCounts:
+    """CellCounts of the cells of a column and of those that it is given.
 
     Attributes:
         codes: of the column, then of the given ones, ``(1 + d, n)``.
@@ -52,8 +52,8 @@ class Counts:
     classes: IntArray
     counts: FloatArray
 
-    def by_depth(self, encoders: Sequence[Encoder], classes: int) -> list[Counts]:
-        """Counts of the column given the first 0 … d columns, of the rows that know these."""
+    def by_depth(self, encoders: Sequence[Encoder], classes: int) -> list[CellCounts]:
+        """CellCounts of the column given the first 0 … d columns, of the rows that know these."""
         known = self.codes[0] != encoders[0].null
         result = []
         for depth in range(len(encoders)):
@@ -62,7 +62,7 @@ class Counts:
             keys = np.concatenate([self.classes[None], self.codes[: depth + 1]])[:, known]
             sizes = [classes, *(encoder.size for encoder in encoders[: depth + 1])]
             cells, counts = count_cells(keys, sizes, self.counts[known])
-            result.append(Counts(cells[1:], cells[0], counts))
+            result.append(CellCounts(cells[1:], cells[0], counts))
         return result
 
 
@@ -91,11 +91,11 @@ class Prior:
 
 
 class Chain:
-    """Counts of one column and the columns before it, and probabilities from them.
+    """CellCounts of one column and the columns before it, and probabilities from them.
 
     Args:
         encoders: the column, then the ``d`` columns that it is given, nearest first.
-        cells: cells of the rows of each depth, see `Counts.by_depth`.
+        cells: cells of the rows of each depth, see `CellCounts.by_depth`.
         classes: number of classes.
         prior: see `Prior`; its strengths may be fewer than ``d`` while they are chosen.
 
@@ -105,7 +105,7 @@ class Chain:
     """
 
     def __init__(
-        self, encoders: Sequence[Encoder], cells: Sequence[Counts], classes: int, prior: Prior
+        self, encoders: Sequence[Encoder], cells: Sequence[CellCounts], classes: int, prior: Prior
     ) -> None:
         self.encoders = encoders
         self.prior = prior
@@ -260,7 +260,7 @@ class Chain:
 
 
 class _Step:
-    """Counts at one depth of a chain.
+    """CellCounts at one depth of a chain.
 
     Attributes:
         cells: the combinations of the column and the given ones that occur.
@@ -269,7 +269,7 @@ class _Step:
         totals: Σ w of each combination of given columns by class.
     """
 
-    def __init__(self, cells: Counts, sizes: Sequence[int], classes: int) -> None:
+    def __init__(self, cells: CellCounts, sizes: Sequence[int], classes: int) -> None:
         self.cells = CellIndex(cells.codes, sizes)
         self.rows = CellIndex(cells.codes[1:], sizes[1:])
         self.counts, self.totals = (

@@ -23,7 +23,7 @@ from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import dirichlet_categorical
-from probclass_core.estimation.families.counted.chain import Chain, Counts, Prior
+from probclass_core.estimation.families.counted.chain import CellCounts, Chain, Prior
 from probclass_core.estimation.families.counted.cuts import (
     frequency_cuts,
     mdl_cuts,
@@ -68,7 +68,7 @@ _MOST_CELLS = 65_536
 
 @dataclass(frozen=True)
 class _Counted:
-    """Counts of one column with those that it is given.
+    """CellCounts of one column with those that it is given.
 
     Attributes:
         encoders: the column, then the given ones; only the column after a first pass.
@@ -77,7 +77,7 @@ class _Counted:
     """
 
     encoders: Sequence[Encoder]
-    counts: Counts
+    counts: CellCounts
     notes: Sequence[str] = ()
 
 
@@ -189,7 +189,7 @@ class Counted(Estimator):
                 encoders = [own, *given]
                 labels = [rows["value"], *(rows[title] for title in titles)]
                 codes = [of.of_labels(each) for of, each in zip(encoders, labels, strict=True)]
-                counts = Counts(
+                counts = CellCounts(
                     np.stack(codes), label_codes(rows["class"], classes), rows["count"].to_numpy()
                 )
                 found[name] = _Counted(encoders, counts)
@@ -225,7 +225,7 @@ class Counted(Estimator):
         row, cell = np.nonzero(histogram.counts)
         bins = np.searchsorted(cuts, histogram.values[cell], side="right")
         without = np.flatnonzero(nulls)
-        counts = Counts(
+        counts = CellCounts(
             np.append(bins, np.full(len(without), len(cuts) + 1))[None],
             np.append(row, without),
             np.append(histogram.counts[row, cell], nulls[without]),
@@ -328,7 +328,7 @@ class Counted(Estimator):
         if not prior.mass:
             counts = np.where(absent[:, None], counts.sum(axis=0), counts)
         row, code = np.nonzero(counts)
-        cells[0] = Counts(code[None], row, counts[row, code])
+        cells[0] = CellCounts(code[None], row, counts[row, code])
         chain = Chain(encoders, cells, len(classes), prior)
         of_rows = chain
         strength = options.strength
@@ -347,7 +347,7 @@ class Counted(Estimator):
         few = 2 * np.count_nonzero(counts) < counts.size
         is_sparse = counts.size > _MOST_CELLS and few
         row, code = np.nonzero((counts > 0.0) | (not is_sparse))
-        listed = Counts(code[None], row, counts[row, code])
+        listed = CellCounts(code[None], row, counts[row, code])
         for depth, cells in enumerate([listed, *chain.deeper]):
             columns = {
                 "class": classes.take(pa.array(cells.classes)),

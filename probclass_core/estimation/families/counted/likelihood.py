@@ -12,7 +12,7 @@ from probclass_core.arrow.arrays import FloatArray, IntArray, add_looked_up, lab
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import NotSupportedError, one_of
 from probclass_core.estimation import marginals
-from probclass_core.estimation.families.counted.chain import Chain, Counts, Prior
+from probclass_core.estimation.families.counted.chain import CellCounts, Chain, Prior
 from probclass_core.estimation.families.counted.encoder import Encoder
 from probclass_core.estimation.families.counted.options import CountedOptions
 from probclass_core.estimation.formulas import Formula
@@ -56,7 +56,7 @@ class CountedLikelihood:
                 codes = part["bin"].to_numpy() if "bin" in part.column_names else None
                 if codes is None:
                     codes = own.of_labels(part["value"])
-                cells.append(Counts(np.stack([codes, *given]), of_class, counts))
+                cells.append(CellCounts(np.stack([codes, *given]), of_class, counts))
                 if depth:
                     np.add.at(self._given_counts[before[-1].name], (given[-1], of_class), counts)
             strengths = notes["strengths"][name]
