@@ -15,7 +15,7 @@ file_versions  one version of a file, or an error
 local_files  durable changes of a local disk
 retry        retries of transient failures
 errors       errors of file systems as one line that names the location
-footers      a cache of the footers of Parquet files
+footers  cached footers of Parquet files
 built_in     registers the formats below
 labels       how many rows have a label
 missing_columns  columns of a model that files lack

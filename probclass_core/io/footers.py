@@ -1,16 +1,14 @@
-"""A cache of the footers of Parquet files, so that a plan need not open files that it knows.
+"""Footers of Parquet files that are cached, so that a plan need not open files that it knows.
 
-The cache is part of the statistics that a store keeps: `Plan.footer_of` gives the footer to save
-with the statistics of a unit, and `FooterCache.footer` gives it back to a later plan. Nothing
-shows that a cached footer is the file's, so it only finds statistics: to read rows, plan again
-without it (`FooterCache.forget_footers`).
+The cache is part of the statistics that a store keeps: `Plan.footers` are saved with the statistics
+of a unit, and a later plan of `Source.with_footer_cache` finds them by the digest of their file.
+Nothing shows that a cached footer is the file's, so it only finds statistics: to read rows, remove
+it from the cache, and plan again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -28,23 +26,3 @@ class Footer:
     file: str
     schema: pa.Schema
     rows: tuple[int, ...]
-
-
-class FooterCache(Protocol):
-    """Footers by the digest of their file."""
-
-    def footer(self, file: str) -> Footer | None:
-        """Return the footer of a file, or None if it is not in the cache.
-
-        Args:
-            file: digest of the file; see `Footer`.
-        """
-        ...
-
-    def forget_footers(self, files: Collection[str] | None = None) -> bool:
-        """Return these footers no more; say whether one of them was in the cache.
-
-        Args:
-            files: digests of the files, or None for all.
-        """
-        ...

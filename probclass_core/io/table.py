@@ -32,7 +32,7 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.bundle import json_digest
 from probclass_core.execution.threads import prefetch
 from probclass_core.io.filters import Where, expression
-from probclass_core.io.footers import Footer, FooterCache
+from probclass_core.io.footers import Footer
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -211,8 +211,12 @@ class Source(ABC):
         """
         return None
 
-    def with_footer_cache(self, cache: FooterCache) -> Source:
-        """Return the same table with plans that open no file whose footer is in the cache."""
+    def with_footer_cache(self, cache: Mapping[str, Footer]) -> Source:
+        """Return the same table with plans that open no file whose footer is in the cache.
+
+        Args:
+            cache: footers by the digest of their file.
+        """
         return self
 
 

@@ -24,7 +24,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -74,7 +74,7 @@ _DAMAGED = "damaged"
 
 
 class CachedStatistics:
-    """The cached statistics of one model's units; a footer cache; for use by one thread.
+    """The cached statistics of one model's units; for use by one thread.
 
     If the store fails, this is logged once, and the work continues without the cache.
 
@@ -84,12 +84,14 @@ class CachedStatistics:
 
     Attributes:
         reused: number of entries loaded.
+        footers: the cached footers by the digest of their file.
         error: why the store cannot be used, or None.
         checks_each: whether entries are found damaged that no rows can have, checksums aside.
     """
 
     def __init__(self, files: Location, spec: ModelSpec) -> None:
         self.reused = 0
+        self.footers: dict[str, Footer] = {}
         self.error: StoreError | None = None
         self.checks_each = False
         self._files = files
@@ -100,7 +102,6 @@ class CachedStatistics:
         self._known: set[str] = set()  # paths of the packs that were opened
         self._damaged: set[str] = set()
         self._path_of: dict[str | None, str] = {}  # of the pack, by unit
-        self._footers: dict[str, Footer] = {}
         self._new: dict[str, Entry] = {}
         self._new_bytes = 0
         self._written = time.monotonic()
@@ -108,21 +109,6 @@ class CachedStatistics:
             self._open_packs()
         except StoreError as error:
             self._give_up("Statistics are neither cached nor reused", error)
-
-    def footer(self, file: str) -> Footer | None:
-        """Return the cached footer of a file, or None; see `FooterCache`.
-
-        Args:
-            file: digest of the file.
-        """
-        return self._footers.get(file)
-
-    def forget_footers(self, files: Collection[str] | None = None) -> bool:
-        """Return these footers no more; see `FooterCache`."""
-        known = self._footers.keys() & (self._footers if files is None else files)
-        for file in known:
-            del self._footers[file]
-        return bool(known)
 
     def contains(self, unit: str | None) -> bool:
         """Whether there is an entry of the unit; `load` may still find that it is damaged."""
@@ -223,7 +209,7 @@ class CachedStatistics:
             self._report_damage(path, error)
         else:
             self._path_of.update(dict.fromkeys(pack.units, path))
-            self._footers.update(pack.footers())
+            self.footers.update(pack.footers())
         self._known.add(path)
 
     def _read_pack(self, path: str) -> Pack:

@@ -93,9 +93,9 @@ class TrainingRows:
     ) -> None:
         self._cache = _open_cache(cache)
         self.cached = self._cached_statistics(spec)
-        self._footers = self.cached
+        self._footers = {} if self.cached is None else self.cached.footers
         table = open_table(source)
-        if self._footers is not None:
+        if self.cached is not None:
             table = table.with_footer_cache(self._footers)
         self._selection = Selection(table, partition, where)
         groups = spec.group_columns if spec.fits_weights else ()
@@ -131,7 +131,7 @@ class TrainingRows:
             try:
                 return self._summarize(spec, engine, progress)
             except _DamagedEntryError:
-                self._forget_footers()
+                self._forget_footers([*self._footers])
             except _DoubtfulEntryError:
                 assert self.cached is not None
                 self.cached.checks_each = True
@@ -161,8 +161,9 @@ class TrainingRows:
             plan = self._selection.plan(*self._columns)
         except ProbClassError:
             # It may be about what a cached footer says, which need not be so.
-            if self._footers is None or not self._footers.forget_footers():
+            if not self._footers:
                 raise
+            self._footers.clear()
             plan = self._selection.plan(*self._columns)
         return plan if self._shard is None else plan.slice(*self._shard)
 
@@ -178,9 +179,9 @@ class TrainingRows:
         ):
             self._forget_footers(files)
 
-    def _forget_footers(self, files: Collection[str] | None = None) -> None:
-        if self._footers is not None:
-            self._footers.forget_footers(files)
+    def _forget_footers(self, files: Collection[str]) -> None:
+        for file in files:
+            self._footers.pop(file, None)
         self.plan = self._planned()
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.io.footers import Footer, FooterCache
+from probclass_core.io.footers import Footer
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan, Source, Unit
 from probclass_core.store.statistics_cache import StatisticsCache
@@ -48,28 +48,17 @@ def write_day(lake: Path, day: str, rows: pa.Table) -> None:
     pq.write_table(rows, folder / "rows.parquet")
 
 
-class FootersInMemory:
-    """A footer cache with the footers that a plan has read."""
-
-    def __init__(self, plan: Plan | None = None) -> None:
-        footers = () if plan is None else plan.footers
-        self._footers = {footer.file: footer for of_unit in footers for footer in of_unit}
-
-    def footer(self, file: str) -> Footer | None:
-        return self._footers.get(file)
-
-    def forget_footers(self, files: Collection[str] | None = None) -> bool:
-        known = [file for file in self._footers if files is None or file in files]
-        for file in known:
-            del self._footers[file]
-        return bool(known)
+def footers_of(plan: Plan) -> dict[str, Footer]:
+    """The footers that a plan has read, as a cache."""
+    return {footer.file: footer for footers in plan.footers for footer in footers}
 
 
 class CountingTable(Source):
     """A table that counts the rows read from it."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.rows, self.cache = path, 0, FootersInMemory()
+        self.path, self.rows = path, 0
+        self.cache: Mapping[str, Footer] = {}
         table = open_table(path)
         self.uri, self.partition_columns = table.uri, table.partition_columns
 
@@ -80,7 +69,7 @@ class CountingTable(Source):
     def partitions(self, where: Any = None) -> Any:
         return open_table(self.path).partitions(where)
 
-    def with_footer_cache(self, cache: FooterCache) -> CountingTable:
+    def with_footer_cache(self, cache: Mapping[str, Footer]) -> CountingTable:
         self.cache = cache
         return self
 

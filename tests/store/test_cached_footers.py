@@ -16,9 +16,9 @@ from daily_lake import (
     DAYS,
     SPEC,
     CountingTable,
-    FootersInMemory,
     days_between,
     fit_and_count,
+    footers_of,
     packs,
     rows_of,
     write_day,
@@ -65,9 +65,9 @@ def test_a_cached_footer_is_not_used_for_a_changed_file(lake: Path, store: pc.Mo
 
 
 def test_a_file_that_differs_from_its_cached_footer_is_reported(lake: Path) -> None:
-    first = open_table(lake).with_footer_cache(FootersInMemory()).plan()
+    first = open_table(lake).with_footer_cache({}).plan()
     units = first.units
-    plan = open_table(lake).with_footer_cache(FootersInMemory(first)).plan()
+    plan = open_table(lake).with_footer_cache(footers_of(first)).plan()
     assert [str(part) for part in plan.units] == [str(part) for part in units]
     assert [part.digest for part in plan.units] == [part.digest for part in units]
     write_day(lake, DAYS[0], rows_of(0, 70))
@@ -166,9 +166,9 @@ def test_text_of_any_type_is_read_the_same_with_cached_footers(
     for day, kind in zip(DAYS[:2], kinds, strict=True):
         text = pa.array(["p", None, "q"]) if kind != other else pa.array(values).cast(other)
         write_day(tmp_path / "lake", day, pa.table({"text": text, "id": range(3)}))
-    table = open_table(tmp_path / "lake").with_footer_cache(FootersInMemory())
+    table = open_table(tmp_path / "lake").with_footer_cache({})
     plan = table.plan(["text", "id"], allow_dictionaries=True)
-    with_cache = open_table(tmp_path / "lake").with_footer_cache(FootersInMemory(plan))
+    with_cache = open_table(tmp_path / "lake").with_footer_cache(footers_of(plan))
     again = with_cache.plan(["text", "id"], allow_dictionaries=True)
     assert again.schema == plan.schema
     assert [part.digest for part in again.units] == [part.digest for part in plan.units]

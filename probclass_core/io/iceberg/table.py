@@ -19,7 +19,7 @@ from pyiceberg.transforms import IdentityTransform
 
 from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.filters import Where, expression, typed_conditions
-from probclass_core.io.footers import FooterCache
+from probclass_core.io.footers import Footer
 from probclass_core.io.iceberg.files import IcebergFiles, arrow_schema
 from probclass_core.io.references import TableRef
 from probclass_core.io.storage_options import pyiceberg_options
@@ -67,9 +67,9 @@ class IcebergTable(Source):
             self._columns = self._scan.projection()
             self._schema = arrow_schema(self._columns)
             self.partition_columns = self._partition_columns()
-        self._footer_cache: FooterCache | None = None
+        self._footer_cache: Mapping[str, Footer] | None = None
 
-    def with_footer_cache(self, cache: FooterCache) -> Self:
+    def with_footer_cache(self, cache: Mapping[str, Footer]) -> Self:
         table = copy.copy(self)
         table._footer_cache = cache
         return table

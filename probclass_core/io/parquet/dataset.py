@@ -23,7 +23,7 @@ from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where, expression, parse_where
-from probclass_core.io.footers import Footer, FooterCache
+from probclass_core.io.footers import Footer
 from probclass_core.io.parquet.digests import FragmentDigests, absolute_location, file_digest
 from probclass_core.io.parquet.files import (
     LOCAL_SCAN,
@@ -89,12 +89,12 @@ class DatasetTable(Source):
         self._location = location
         self._state = state
         self._files_change = files_change
-        self._footer_cache: FooterCache | None = None
+        self._footer_cache: Mapping[str, Footer] | None = None
         self.partition_columns: Sequence[str] = (
             partition_columns_of(dataset) if partition_columns is None else partition_columns
         )
 
-    def with_footer_cache(self, cache: FooterCache) -> Self:
+    def with_footer_cache(self, cache: Mapping[str, Footer]) -> Self:
         table = copy.copy(self)
         table._footer_cache = None if self.uri is None else cache
         return table
@@ -241,7 +241,7 @@ class DatasetTable(Source):
         fragments = self._matching_fragments(partition, where)
         states = [self._state(fragment) for fragment in fragments]
         cache = self._footer_cache
-        footers = [None if cache is None else cache.footer(self._digest(s)) for s in states]
+        footers = [None if cache is None else cache.get(self._digest(s)) for s in states]
         # A footer takes about 3 kB for each column; from a local disk it is soon read again.
         reopen = not self._remote and len(fragments) > _FOOTERS_IN_MEMORY
 
