@@ -91,8 +91,10 @@ class EstimatorOptions:
 
     def __init__(self, estimator: str, given: Mapping[str, Any], columns: Sequence[str]) -> None:
         declared = self.declared()
-        defaults = {name: option.default for name, option in declared.items()}
-        plain = read_options(estimator, given, defaults)
+        for name in given:
+            if name not in declared:
+                raise unknown_option(estimator, name, declared)
+        plain = {**{name: option.default for name, option in declared.items()}, **given}
         for name, option in declared.items():
             vars(self)[name] = option.parse(OptionPath(estimator, name, columns), plain[name])
         vars(self).update(_estimator=estimator, _plain=plain)
@@ -167,10 +169,14 @@ def number(default: float | None, *, at_least: float = 0.0, doc: str) -> Any:
 def whole(default: int, *, at_least: int = 0, doc: str) -> Any:
     """Declare a whole number within bounds; the typed value is an ``int``."""
 
-    def parse(path: OptionPath, value: Any) -> int:
-        return int(_parse_whole(path, value, at_least))
+    expected = f"a whole number of at least {at_least:g}"
 
-    return Option(default, f"a whole number of at least {at_least:g}", doc, parse)
+    def parse(path: OptionPath, value: Any) -> int:
+        if not _is_number(value) or not value >= at_least or value % 1 != 0:
+            raise path.error(expected, value)
+        return int(value)
+
+    return Option(default, expected, doc, parse)
 
 
 def number_or(
@@ -252,20 +258,6 @@ def parse_table(path: OptionPath, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def read_options(
-    estimator: str, options: Mapping[str, Any], defaults: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Options over their defaults, unchecked but for their names.
-
-    Raises:
-        SpecError: if an option is not in ``defaults``.
-    """
-    for key in options:
-        if key not in defaults:
-            raise unknown_option(estimator, key, defaults)
-    return {**defaults, **options}
-
-
 class ColumnTypes(NamedTuple):
     """The types of columns that an estimator can model.
 
@@ -311,12 +303,6 @@ def require_types(
             f"{estimator}: {', '.join(refused)}, but it models {models}; choose another estimator "
             f"for {it}, or cast {it}."
         )
-
-
-def _parse_whole(path: OptionPath, value: Any, at_least: float) -> float:
-    if not _is_number(value) or not value >= at_least or value % 1 != 0:
-        raise path.error(f"a whole number of at least {at_least:g}", value)
-    return value  # type: ignore[no-any-return]  # checked to be a number above
 
 
 def _is_number(value: object) -> bool:

@@ -204,18 +204,13 @@ def _largest(value: Any) -> float:
 
 
 def _close(left: Any, right: Any, relative: float, absolute: float) -> bool:
-    if isinstance(left, float) and isinstance(right, (int, float)):
-        both_nan = math.isnan(left) and math.isnan(right)
-        return both_nan or math.isclose(left, right, rel_tol=relative, abs_tol=absolute)
-    if isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
-        return len(left) == len(right) and all(
-            _close(a, b, relative, absolute) for a, b in zip(left, right, strict=True)
-        )
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(
-            _close(left[key], right[key], relative, absolute) for key in left
-        )
-    return bool(left == right)
+    numbers, others = _numbers(left), _numbers(right)
+    if not numbers and not others:
+        return bool(left == right)
+    return len(numbers) == len(others) and all(
+        math.isclose(a, b, rel_tol=relative, abs_tol=absolute)
+        for a, b in zip(numbers, others, strict=True)
+    )
 
 
 def _cell(value: Any) -> str:
