@@ -168,7 +168,6 @@ def number(default: float | None, *, at_least: float = 0.0, doc: str) -> Any:
 
 def whole(default: int, *, at_least: int = 0, doc: str) -> Any:
     """Declare a whole number within bounds; the typed value is an ``int``."""
-
     expected = f"a whole number of at least {at_least:g}"
 
     def parse(path: OptionPath, value: Any) -> int:
