@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_number_type, value_type
@@ -50,7 +51,9 @@ def merge_profiles(profiles: Sequence[pa.Table]) -> pa.Table:
         return profiles[0]
     merges = [("rows", "sum"), ("nulls", "sum"), ("min", "min"), ("max", "max")]
     merged = pa.concat_tables(profiles).group_by("column", use_threads=False).aggregate(merges)
-    return merged.rename_columns(_SCHEMA.names).cast(_SCHEMA)
+    merged = merged.rename_columns(_SCHEMA.names).cast(_SCHEMA)
+    columns = profiles[0]["column"].combine_chunks()  # Arrow returns groups in any order
+    return merged.take(pc.index_in(columns, merged["column"].combine_chunks()))
 
 
 def profile_values(profile: pa.Table, features: pa.Schema) -> dict[str, dict[str, Any]]:

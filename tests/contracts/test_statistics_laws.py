@@ -119,3 +119,13 @@ def test_a_model_is_not_statistics() -> None:
     model = pc.fit(table, spec_of("categorical"))
     with pytest.raises(StoreError, match="the bundle contains a model, not statistics"):
         Statistics.from_bundle(model.to_bundle())
+
+
+def test_merged_profiles_keep_the_order_of_the_columns() -> None:
+    names = [f"x{number}" for number in range(40)]
+    spec = pc.ModelSpec(LABEL, {"gaussian_diagonal": names})
+    rows = {LABEL: ["a", "b"], **{name: [float(place), 1.0] for place, name in enumerate(names)}}
+    merged = pc.merge([pc.summarize(rows, spec), pc.summarize(rows, spec)])
+    merged.check()
+    assert merged.columns["column"].to_pylist() == names
+    assert merged.columns["max"].to_pylist() == [1.0, *map(float, range(1, 40))]
