@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,6 +62,25 @@ class CountOptions(EstimatorOptions):
         ("ignore", "error"),
         doc="A term outside the vocabulary: 'ignore' skips it, 'error' refuses.",
     )
+
+
+@dataclass(frozen=True)
+class CountParameters:
+    """Parameters as arrays.
+
+    Attributes:
+        reader: reads the counts of the features.
+        features: ``m`` names.
+        count: of each feature, ``(k, m)``.
+        values: of `CountEstimator.field`, ``(k, m)``.
+        rows: see `CountEstimator.possible_rows`; empty if they are not recorded.
+    """
+
+    reader: CountReader
+    features: pa.Array
+    count: FloatArray
+    values: FloatArray
+    rows: FloatArray
 
 
 class CountEstimator(Estimator):
@@ -151,23 +170,8 @@ class CountEstimator(Estimator):
         """
 
     @abstractmethod
-    def compiled(
-        self,
-        reader: CountReader,
-        features: pa.Array,
-        count: FloatArray,
-        values: FloatArray,
-        rows: FloatArray,
-    ) -> CountLikelihood:
-        """The likelihood of parameters.
-
-        Args:
-            reader: reads the counts of these features.
-            features: ``m`` names.
-            count: of each feature, ``(k, m)``.
-            values: parameters, ``(k, m)``.
-            rows: see `possible_rows`; empty if parameters do not record them.
-        """
+    def compiled(self, of: CountParameters) -> CountLikelihood:
+        """The likelihood of parameters."""
 
     @abstractmethod
     def evidence(self, counts: ClassCounts) -> FloatArray:
@@ -218,7 +222,8 @@ class CountEstimator(Estimator):
         # Rows are recorded in the order of the table.
         position = label_codes(classes, pc.unique(parameters["class"]))
         rows = np.array(notes_of(parameters).get("rows", np.zeros((len(classes), 0))))[position]
-        return self.compiled(replace(self.reader, **known), features, count, values, rows)
+        reader = replace(self.reader, **known)
+        return self.compiled(CountParameters(reader, features, count, values, rows))
 
     def log_evidence(self, statistics: pa.Table) -> float:
         """Log evidence under the pseudo-counts as prior.

@@ -16,7 +16,11 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.estimation.evidence import beta_bernoulli
-from probclass_core.estimation.families.counts.base import CountEstimator, CountOptions
+from probclass_core.estimation.families.counts.base import (
+    CountEstimator,
+    CountOptions,
+    CountParameters,
+)
 from probclass_core.estimation.families.counts.likelihood import (
     IndependentCounts,
     refuse_infinite_weights,
@@ -58,20 +62,13 @@ class Bernoulli(CountEstimator):
             log_probability: FloatArray = np.log(count + alpha) - np.log(rows + 2.0 * alpha)
         return log_probability
 
-    def compiled(
-        self,
-        reader: CountReader,
-        features: pa.Array,
-        count: FloatArray,
-        values: FloatArray,
-        rows: FloatArray,
-    ) -> BernoulliLikelihood:
+    def compiled(self, of: CountParameters) -> BernoulliLikelihood:
         alpha = self.options.pseudo_count
         # From the counts, because 1 − p would lose digits if absence is rare.
-        absent = np.maximum(rows - count, 0.0) + alpha
+        absent = np.maximum(of.rows - of.count, 0.0) + alpha
         with np.errstate(divide="ignore"):
-            log_absent = np.log(absent) - np.log(rows + 2.0 * alpha)
-        return BernoulliLikelihood(reader, features, values, log_absent)
+            log_absent = np.log(absent) - np.log(of.rows + 2.0 * alpha)
+        return BernoulliLikelihood(of.reader, of.features, of.values, log_absent)
 
     def evidence(self, counts: ClassCounts) -> FloatArray:
         present, alpha = counts.sums["count"], self.options.pseudo_count

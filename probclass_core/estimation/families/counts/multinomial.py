@@ -20,7 +20,11 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.errors import DataError
 from probclass_core.estimation.evidence import dirichlet_categorical, log_rising
-from probclass_core.estimation.families.counts.base import CountEstimator, CountOptions
+from probclass_core.estimation.families.counts.base import (
+    CountEstimator,
+    CountOptions,
+    CountParameters,
+)
 from probclass_core.estimation.families.counts.likelihood import (
     CountLikelihood,
     log_factorials,
@@ -91,17 +95,12 @@ class Multinomial(CountEstimator):
         return logs
 
     def compiled(
-        self,
-        reader: CountReader,
-        features: pa.Array,
-        count: FloatArray,
-        values: FloatArray,
-        rows: FloatArray,
+        self, of: CountParameters
     ) -> MultinomialLikelihood | DirichletMultinomialLikelihood:
         if self.options.predictive:
-            alpha = count + self.options.pseudo_count
-            return DirichletMultinomialLikelihood(reader, features, alpha)
-        return MultinomialLikelihood(reader, features, values)
+            alpha = of.count + self.options.pseudo_count
+            return DirichletMultinomialLikelihood(of.reader, of.features, alpha)
+        return MultinomialLikelihood(of.reader, of.features, of.values)
 
     def evidence(self, counts: ClassCounts) -> FloatArray:
         sums, totals = counts.sums, counts.totals

@@ -16,7 +16,11 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.estimation.evidence import gamma_poisson, log_rising
-from probclass_core.estimation.families.counts.base import CountEstimator, CountOptions
+from probclass_core.estimation.families.counts.base import (
+    CountEstimator,
+    CountOptions,
+    CountParameters,
+)
 from probclass_core.estimation.families.counts.likelihood import (
     IndependentCounts,
     log_factorials,
@@ -76,19 +80,12 @@ class Poisson(CountEstimator):
     def estimate(self, count: FloatArray, rows: FloatArray) -> FloatArray:
         return (count + self.options.pseudo_count) / (rows + self.options.pseudo_rows)
 
-    def compiled(
-        self,
-        reader: CountReader,
-        features: pa.Array,
-        count: FloatArray,
-        values: FloatArray,
-        rows: FloatArray,
-    ) -> PoissonLikelihood | NegativeBinomialLikelihood:
+    def compiled(self, of: CountParameters) -> PoissonLikelihood | NegativeBinomialLikelihood:
         if not self.options.predictive:
-            return PoissonLikelihood(reader, features, values)
-        shape = count + self.options.pseudo_count
-        rate = np.broadcast_to(rows + self.options.pseudo_rows, shape.shape)
-        return NegativeBinomialLikelihood(reader, features, shape, rate)
+            return PoissonLikelihood(of.reader, of.features, of.values)
+        shape = of.count + self.options.pseudo_count
+        rate = np.broadcast_to(of.rows + self.options.pseudo_rows, shape.shape)
+        return NegativeBinomialLikelihood(of.reader, of.features, shape, rate)
 
     def evidence(self, counts: ClassCounts) -> FloatArray:
         return gamma_poisson(
