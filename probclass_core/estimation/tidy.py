@@ -19,9 +19,6 @@ from probclass_core.arrow.arrays import MISSING, BoolArray, FloatArray, label_co
 
 _METADATA_KEY = b"probclass"
 
-_ROWS_OF_RUN = 64
-"""Average number of consecutive rows of one feature from which slices are faster than a sort."""
-
 
 def tidy_table(
     classes: pa.Array,
@@ -94,19 +91,13 @@ def sum_counts(tables: Sequence[pa.Table], keys: Sequence[str], sums: Sequence[s
 
 
 def by_feature(table: pa.Table, features: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
-    """Each feature and its rows, in one pass over the table."""
+    """Each feature and its rows, in their order."""
     codes = label_codes(table["feature"], pa.array(features, pa.string()))
-    change = np.diff(codes)
-    if (change < 0).any() and np.count_nonzero(change) * _ROWS_OF_RUN > len(codes):
-        order = np.argsort(codes, kind="stable")
-        table, codes = table.take(pa.array(order)), codes[order]
-    starts = np.flatnonzero(np.diff(codes, prepend=MISSING))
-    runs: dict[int, list[pa.Table]] = {}
-    for start, end in pairwise([*starts.tolist(), len(codes)]):
-        runs.setdefault(int(codes[start]), []).append(table.slice(start, end - start))
-    none = [table.slice(0, 0)]
-    for code, feature in enumerate(features):
-        yield feature, pa.concat_tables(runs.get(code, none)).combine_chunks()
+    order = np.argsort(codes, kind="stable")
+    rows = table.take(pa.array(order)).combine_chunks()
+    ends = np.searchsorted(codes[order], np.arange(len(features) + 1)).tolist()
+    for feature, (start, end) in zip(features, pairwise(ends), strict=True):
+        yield feature, rows.slice(start, end - start)
 
 
 def with_notes(table: pa.Table, **notes: Any) -> pa.Table:
