@@ -180,7 +180,9 @@ class CachedStatistics:
         if not self._new or self.error is not None:
             return
         try:
-            self._open_pack(_write_pack(self._files, self._summary, self._new))
+            written = _write_pack(self._files, self._summary, self._new)
+            self._known.add(written)
+            self._path_of.update(dict.fromkeys(self._new, written))
             for path in self._damaged:
                 self._files.remove(path)
             small = _small_packs(self._files, self._folder)
@@ -395,8 +397,8 @@ def _pack_paths(files: Location, folder: str) -> list[str]:
 
 def _small_packs(files: Location, folder: str) -> list[str]:
     """The packs of one summary that may be joined."""
-    sizes = {files.relative(info.path): info.size or 0 for info in files.entries(folder)}
-    return [path for path in _pack_paths(files, folder) if sizes.get(path, 0) < _MAX_PACK_BYTES]
+    large = {one.base_name for one in files.entries(folder) if (one.size or 0) >= _MAX_PACK_BYTES}
+    return [path for path in _pack_paths(files, folder) if path.rpartition("/")[2] not in large]
 
 
 def _read_pack(files: Location, path: str) -> Pack:
