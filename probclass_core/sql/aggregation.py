@@ -170,9 +170,7 @@ class Aggregation:
     def _read_as(self, name: str) -> str:
         """A column as it is read: text of SQLite is compared byte by byte."""
         column = self._columns[name]
-        text = f"t.{self._dialect.identifier(name)}"
-        if column.cast is not None:
-            text = f"CAST({text} AS {column.cast})"
+        text = column.read_as(self._dialect, name)
         binary = self._dialect.dynamic_types and pa.types.is_string(column.type)
         return f"{text} COLLATE BINARY" if binary else text
 

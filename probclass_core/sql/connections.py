@@ -45,6 +45,11 @@ class SqlColumn:
     type: pa.DataType
     cast: str | None = None
 
+    def read_as(self, dialect: Dialect, name: str) -> str:
+        """The column of this name as it is read from ``t``, as SQL."""
+        text = f"t.{dialect.identifier(name)}"
+        return text if self.cast is None else f"CAST({text} AS {self.cast})"
+
 
 class Database(ABC):
     """An open database.

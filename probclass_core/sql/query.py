@@ -251,7 +251,7 @@ class _Query:
                 if factor:
                     below = f"COALESCE({columns[at]} - b{number}, {zero})"
                     capped = self.dialect.function("GREATEST", below, cap)
-                    parts.append(f"{capped} * {self._literal(factor)}")
+                    parts.append(f"{capped} * {self.renderer.literal(factor)}")
             joints[f"j{at + 1}"] = _plus(parts)
         densities = None
         if model.normalized:
@@ -290,10 +290,6 @@ class _Query:
                     parts.append(f"s{number}_{at}")
                 sums[block].append(_plus(parts or [self.dialect.literal(0.0)]))
         return sums
-
-    def _literal(self, value: float) -> str:
-        literal = self.dialect.literal(value)
-        return f"({literal})" if value < 0.0 and literal[0] != "(" else literal
 
     def _refuse(self, name: str, formula: Formula) -> None:
         for number, condition in enumerate(formula.refused):
@@ -384,7 +380,7 @@ class _Query:
 
     def _posterior(self, joints: list[str], densities: list[str] | None) -> tuple[list[str], str]:
         model, literal = self.model, self.dialect.literal
-        prior = [self._literal(float(value)) for value in model.log_prior]
+        prior = [self.renderer.literal(float(value)) for value in model.log_prior]
         posterior, log_sum = self._normalize(joints, "q", prior)
         if densities is not None:
             _, log_sum = self._normalize(densities, "u", prior)
@@ -396,11 +392,11 @@ class _Query:
         ratio = self.scorer.log_ratio
         if ratio is not None:
             shifted = {
-                f"h{at}": f"{column} + {self._literal(float(value))}"
+                f"h{at}": f"{column} + {self.renderer.literal(float(value))}"
                 for at, (column, value) in enumerate(zip(posterior, ratio, strict=True), 1)
             }
             self._stage("shifted", shifted)
-            instead = [self._literal(float(value)) for value in model.log_prior + ratio]
+            instead = [self.renderer.literal(float(value)) for value in model.log_prior + ratio]
             posterior, _ = self._normalize(list(shifted), "g", instead)
         log_density = f"COALESCE({log_sum}, {literal(-math.inf)})"
         if not model.normalized:
@@ -421,7 +417,7 @@ class _Query:
                 )
             else:
                 score = f"({score})"
-            text = f"{score} / {self._literal(calibrator.temperature)}"
+            text = f"{score} / {self.renderer.literal(calibrator.temperature)}"
             scaled[f"w{at}"] = _plus([text, self.dialect.literal(float(bias))]) if bias else text
         self._stage("scaled", scaled)
         calibrated, _ = self._normalize(list(scaled), "c", posterior)
@@ -438,7 +434,7 @@ class _Query:
             "uncalibrated",
             {f"a{at}": self._probability(column) for at, column in enumerate(posterior, 1)},
         )
-        literal, mapped = self._literal, {}
+        literal, mapped = self.renderer.literal, {}
         for at, (knots, values) in enumerate(calibrator.maps, 1):
             cases = [f"WHEN a{at} <= {literal(float(knots[0]))} THEN {literal(float(values[0]))}"]
             for low in range(len(knots) - 1):
@@ -479,11 +475,11 @@ class _Query:
                     "SQL cannot express decision 'ml' if the prior of a class is 0; use 'map'."
                 )
             likelihoods = {
-                f"l{at}": f"j{at} - {self._literal(float(value))}"
+                f"l{at}": f"j{at} - {self.renderer.literal(float(value))}"
                 for at, value in enumerate(prior, 1)
             }
             self._stage("likelihood", likelihoods)
-            even = [self._literal(-math.log(size))] * size
+            even = [self.renderer.literal(-math.log(size))] * size
             criterion, _ = self._normalize(list(likelihoods), "o", even)
         probabilities = {
             f"p{at}": self._probability(column) for at, column in enumerate(posterior, 1)
@@ -522,7 +518,7 @@ class _Query:
         return {
             f"{letter}{action + 1}": _plus(
                 [
-                    column if cost == 1.0 else f"{column} * {self._literal(float(cost))}"
+                    column if cost == 1.0 else f"{column} * {self.renderer.literal(float(cost))}"
                     for column, cost in zip(p, costs[:, action], strict=True)
                     if cost
                 ]
@@ -535,11 +531,11 @@ class _Query:
         rule, dialect = self.rule, self.dialect
         reasons = []
         if rule.min_log_density is not None:
-            least = self._literal(rule.min_log_density)
+            least = self.renderer.literal(rule.min_log_density)
             rare = f"density < {least} OR density = {dialect.literal(-math.inf)}"
             reasons.append((rare, "density"))
         if rule.rule.min_probability is not None:
-            least = self._literal(rule.rule.min_probability)
+            least = self.renderer.literal(rule.rule.min_probability)
             reasons.append((f"prob < {least}", "probability"))
         prediction = _case(chosen, [self._class(value) for value in self.model.classes.to_pylist()])
         columns: dict[str, str] = {}

@@ -238,8 +238,12 @@ class Renderer:
     def _text(self, value: Rendered, binding: int = 0) -> str:
         if isinstance(value, Sql):
             return value.within(binding)
+        return self.literal(value) if binding else self.dialect.literal(value)
+
+    def literal(self, value: float) -> str:
+        """A double as a literal within an expression, in parentheses if it is negative."""
         literal = self.dialect.literal(value)
-        return f"({literal})" if value < 0.0 and binding and literal[0] != "(" else literal
+        return f"({literal})" if value < 0.0 and literal[0] != "(" else literal
 
     def _compute(self, expression: Expression, at: int) -> Rendered:
         if isinstance(expression, Column):

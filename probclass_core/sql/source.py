@@ -175,7 +175,7 @@ class _Rows(Unit):
         with self.address.open() as database:
             dialect = database.dialect
             # A table can be read without its columns, for the number of its rows.
-            listed = [read_as(dialect, name, column) for name, column in self.columns.items()]
+            listed = [column.read_as(dialect, name) for name, column in self.columns.items()]
             query = f"SELECT {', '.join(listed) or '1'} FROM {self._source(dialect)}"
             for batch in database.batches(query, schema if listed else _ONE, rows):
                 kept = batch if self.row_filter is None else batch.filter(self.row_filter)
@@ -201,12 +201,6 @@ class _Rows(Unit):
 _ONE = pa.schema([("one", pa.int64())])
 
 
-def read_as(dialect: Dialect, name: str, column: SqlColumn) -> str:
-    """A column as it is read, as SQL."""
-    text = f"t.{dialect.identifier(name)}"
-    return text if column.cast is None else f"CAST({text} AS {column.cast})"
-
-
 def where_sql(
     dialect: Dialect, columns: Mapping[str, SqlColumn], conditions: Sequence[tuple[str, str, Any]]
 ) -> str | None:
@@ -214,7 +208,7 @@ def where_sql(
     parts = []
     for name, op, value in conditions:
         kind = value_type(columns[name].type)
-        column = read_as(dialect, name, columns[name])
+        column = columns[name].read_as(dialect, name)
         if op in ("in", "not in"):
             literals = [_literal(dialect, kind, item) for item in value]
             if None in literals:
