@@ -86,37 +86,40 @@ def places(owner: Callable[..., Any]) -> Mapping[str, Setting | type[Any]]:
     for name, parameter in inspect.signature(owner).parameters.items():
         hint = FIELDS.get(f"{owner.__qualname__}.{name}", hints[name])
         kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        made_of = next((extra for extra in extras if isinstance(extra, MadeOf)), None)
-        if made_of is not None:
-            kind = made_of.options()
+        notes: dict[type, Any] = {str: entries.get(name, "")} | {type(one): one for one in extras}
+        if MadeOf in notes:
+            kind = notes[MadeOf].options()
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             found[name] = kind
         elif kind is not None:
-            entry = next((one for one in extras if isinstance(one, str)), entries.get(name, ""))
-            found[name] = _setting(name, parameter, kind, extras, entry, inspect.isfunction(owner))
+            is_argument = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and (
+                inspect.isfunction(owner) or parameter.default is parameter.empty
+            )
+            found[name] = _setting(name, kind, parameter.default, notes, is_argument=is_argument)
     return found
 
 
 def _setting(
-    name: str, parameter: inspect.Parameter, kind: Any, extras: Any, entry: str, of_function: bool
+    name: str, kind: Any, default: Any, notes: Mapping[type, Any], *, is_argument: bool
 ) -> Setting:
-    parser = next((extra for extra in extras if isinstance(extra, Parser)), None)
-    prefix, colon, help_ = entry.partition(": ")
+    """The option of a parameter; `notes` are what its type is annotated with, by their types."""
+    prefix, colon, help_ = notes[str].partition(": ")
     match = _PREFIX.fullmatch(prefix) if colon else None
     option, short, metavar = match.groups() if match else (None, None, None)
+    parser = notes.get(Parser)
     kind, choices = _kind(kind, parser)
-    metavar = metavar or (choices if len(choices) <= _LONGEST_CHOICES else "HOW")
+    if choices and not metavar:
+        metavar = choices if len(choices) <= _LONGEST_CHOICES else "HOW"
     key = name if option is None else option[2:].replace("-", "_")
-    more: dict[str, Any] = {"help": _plain(help_ if match else entry)}
-    more["metavar"] = "" if kind is bool else metavar or _METAVARS.get(kind, key.upper())
-    for extra in extras:
-        more |= extra if isinstance(extra, dict) else {}
-    if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and (
-        of_function or parameter.default is parameter.empty
-    ):
-        return Setting(key, kind, parameter.default, typer.Argument(**more), parser)
+    more: dict[str, Any] = {
+        "help": _plain(help_ if match else notes[str]),
+        "metavar": "" if kind is bool else metavar or _METAVARS.get(kind, key.upper()),
+        **notes.get(dict, {}),
+    }
+    if is_argument:
+        return Setting(key, kind, default, typer.Argument(**more), parser)
     names = [option or f"--{key.replace('_', '-')}", *([short] if short else [])]
-    return Setting(key, kind, parameter.default, typer.Option(*names, **more), parser)
+    return Setting(key, kind, default, typer.Option(*names, **more), parser)
 
 
 def _kind(kind: Any, parser: Parser | None) -> tuple[Any, str]:
