@@ -224,8 +224,9 @@ class ModelSpecMethods:
         - ``"fast"``: a block for each column. Numbers are ``discretized``, text, bools and integers
           with few values ``categorical``, lists and maps of terms ``multinomial``.
         - ``"default"``: also a block for each of up to 60 pairs of columns that depend on each
-          other within the classes, blocks for up to 30 groups of three to five columns that tell
-          of the class only together, and normal densities of all numbers. All are closed forms.
+          other within the classes, and of up to 20 pairs of numbers in finer bins, blocks for up to
+          30 groups of three to five columns that tell of the class only together, and normal
+          densities of all numbers. All are closed forms.
         - ``"best"``: also densities of nearest neighbors of all numbers, which score more slowly.
 
         Columns without values, constants, keys, copies of the label, dates as text, and types that

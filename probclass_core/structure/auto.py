@@ -2,10 +2,10 @@
 
 `auto` summarizes one block per column, over all rows and with the engine and cache of a
 training. These statistics and their sample of the rows say what each column is (`columns`), which
-pairs of columns depend on each other (`pairs`), and which groups act together (`groups`). The
-candidates are then weighed against each other on the sample (`model.block_weights`); the spec has
-the fewest of them that predict as well as all (`model.fewest_blocks`), and training fits their
-weights on all that it needs.
+pairs of columns depend on each other (`pairs`, and `fine_pairs` in finer bins), and which groups
+act together (`groups`). The candidates are then weighed against each other on the sample
+(`model.weight_fit`); the spec has the fewest of them that predict as well as all
+(`model.fewest_blocks`), and training fits their weights on all that it needs.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ from probclass_core.structure.dates import (
     parts_by_values,
     possible_parts,
 )
+from probclass_core.structure.fine_pairs import fine_pairs
 from probclass_core.structure.groups import GroupSearch
 from probclass_core.structure.numbers import (
     numbers_at_a_glance,
@@ -91,6 +92,9 @@ _MOST_PAIRS = 60
 
 _MOST_PAIR_CLASSES = 3000
 """Pairs times classes: with many classes each pair has few rows of each."""
+
+_MOST_FINE_PAIRS, _MOST_FINE_PAIR_CLASSES = 20, 500
+"""The same for pairs of numbers in finer bins; each is up to six blocks."""
 
 _MOST_GROUPS, _MOST_GROUP_CLASSES = 30, 1000
 """The same for groups of more columns."""
@@ -152,8 +156,9 @@ def auto(
     - ``"fast"``: a block for each column. Numbers are ``discretized``, text, bools and integers
       with few values ``categorical``, lists and maps of terms ``multinomial``.
     - ``"default"``: also a block for each of up to 60 pairs of columns that depend on each
-      other within the classes, blocks for up to 30 groups of three to five columns that tell
-      of the class only together, and normal densities of all numbers. All are closed forms.
+      other within the classes, and of up to 20 pairs of numbers in finer bins, blocks for up to
+      30 groups of three to five columns that tell of the class only together, and normal
+      densities of all numbers. All are closed forms.
     - ``"best"``: also densities of nearest neighbors of all numbers, which score more slowly.
 
     Columns without values, constants, keys, copies of the label, dates as text, and types that
@@ -392,15 +397,17 @@ class _Structure:
         names = _Names()
         singles = [column.block(names.of(column.name)) for column in self.columns.used]
         pairs: list[Block] = []
+        fine: list[Block] = []
         groups: list[Block] = []
         joint: list[Block] = []
         if self.effort != "fast":
             pairs, groups = self._conditionals(names)
+            fine = [*self._fine_pairs(names)]
             joint = list(self._normals(names))
         if self.effort == "best":
             joint += self._neighbors(names)
         joint, failures = self._without_failures(spec_of, joint)
-        candidates = [*singles, *pairs, *groups, *joint]
+        candidates = [*singles, *pairs, *fine, *groups, *joint]
         statistics = self._summarize(candidates)
         product = finalize(replace(statistics, spec=replace(statistics.spec, block_weights={})))
         kept, log_loss = fewest_blocks(
@@ -409,7 +416,7 @@ class _Structure:
         chosen = [block for block in candidates if block.name in kept]
         notes = _notes_on_columns(self.columns)
         notes += self._notes_on_giveaways()
-        notes += self._notes_on_blocks(singles, pairs, groups, joint, chosen)
+        notes += self._notes_on_blocks(singles, pairs, fine, groups, joint, chosen)
         notes += failures
         if not chosen:
             chosen = singles[:1]
@@ -459,13 +466,36 @@ class _Structure:
         ]
         return [b for b in blocks if len(b.given) == 1], [b for b in blocks if len(b.given) > 1]
 
-    def _conditional(self, child: Column, parents: Sequence[Column], names: _Names) -> Block:
-        """The block of a column given others."""
+    def _fine_pairs(self, names: _Names) -> Iterator[Block]:
+        """Blocks of numbers given another, both in finer bins, in both directions."""
+        numbers = [
+            column
+            for column in self.columns.used
+            if column.kind == "number" and not column.few_values and not column.is_part
+        ]
+        values = [
+            self.sample[column.name].cast(pa.float64(), safe=False).to_numpy() for column in numbers
+        ]
+        codes = [level_codes(column, self.sample)[0] for column in numbers]
+        counts = self.sample[COUNT].to_numpy() / self.statistics.row_weight
+        size = self.statistics.classes.num_rows
+        most = min(_MOST_FINE_PAIRS, _MOST_FINE_PAIR_CLASSES // size)
+        for pair in fine_pairs(values, codes, self._truth, counts, size, most):
+            for first_cuts, second_cuts in pair.cuts:
+                first = replace(numbers[pair.first], cuts=first_cuts)
+                second = replace(numbers[pair.second], cuts=second_cuts)
+                for child, parent in ((first, second), (second, first)):
+                    yield self._conditional(child, [parent], names, strength=LEAVE_ONE_OUT)
+
+    def _conditional(
+        self, child: Column, parents: Sequence[Column], names: _Names, **more: Any
+    ) -> Block:
+        """The block of a column given others, with more options."""
         every = [child, *parents]
         cuts = {one.name: list(one.cuts) for one in parents if one.is_number}
         if child.kind == "number":
             cuts[child.name] = list(child.cuts)
-        options: dict[str, Any] = dict(child.block().options)
+        options: dict[str, Any] = {**child.block().options, **more}
         if child.kind == "category":
             options["strength"] = LEAVE_ONE_OUT
         if cuts:
@@ -589,6 +619,7 @@ class _Structure:
         self,
         singles: Sequence[Block],
         pairs: Sequence[Block],
+        fine: Sequence[Block],
         groups: Sequence[Block],
         joint: Sequence[Block],
         chosen: Sequence[Block],
@@ -601,6 +632,12 @@ class _Structure:
             yield (
                 f"Pairs of columns that are blocks of their own: {kept} of the {len(pairs)} that "
                 "depend on each other most within the classes."
+            )
+        if fine:
+            kept = sum(block in chosen for block in fine)
+            yield (
+                f"Pairs of numbers in finer bins than each has alone: {kept} blocks of the "
+                f"{len(fine)} that gain most."
             )
         if acting := [str(block.name) for block in groups if block in chosen]:
             yield f"Three columns and more act together in the blocks {listed(acting)}."

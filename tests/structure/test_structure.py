@@ -191,7 +191,7 @@ def test_an_earlier_spec_is_one_for_the_label(like: Any, message: str) -> None:
 
 
 def test_more_effort_gives_more_kinds_of_blocks() -> None:
-    table = development_table("titanic")
+    table = development_table("german")
     kinds = {
         effort: {
             (block.estimator, bool(block.given))
