@@ -52,14 +52,14 @@ _BLOCKS_AT_ONCE = 12
 _MAX_PLOTS, _PLOTS_AT_ONCE = 60, 8
 """Largest number of plots, and of those that are unfolded."""
 
-METRICS = {
-    "log_loss": ("Log loss", "baseline_log_loss", number),
-    "accuracy": ("Accuracy", "baseline_accuracy", percent),
-    "brier": ("Brier score", "baseline_brier", number),
-    "ece": ("Calibration error", "baseline_ece", number),
-    "cost": ("Mean cost", "baseline_cost", number),
+_TITLES = {
+    "log_loss": ("Log loss", number),
+    "accuracy": ("Accuracy", percent),
+    "brier": ("Brier score", number),
+    "ece": ("Calibration error", number),
+    "cost": ("Mean cost", number),
 }
-"""Title, baseline and format of each metric of an evaluation."""
+"""Title and format of each metric of an evaluation."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +101,11 @@ def metrics(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         result: the evaluation as a dict, in which an infinite log loss is None.
     """
     shown = []
-    for key, (title, baseline_key, form) in METRICS.items():
+    for key, (title, form) in _TITLES.items():
         if key == "log_loss" and key in result and result[key] is None:
             shown.append((title, "∞", ""))
         elif (value := finite(result.get(key))) is not None:
-            baseline = finite(result.get(baseline_key))
+            baseline = finite(result.get(f"baseline_{key}"))
             shown.append((title, form(value), "" if baseline is None else form(baseline)))
     return shown
 
