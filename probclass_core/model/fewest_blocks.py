@@ -22,6 +22,7 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.model.block_weights import base_blocks
+from probclass_core.model.left_out import FEW_GROUPS
 from probclass_core.model.weight_fit import WeightProblem, weight_problem
 
 _TOLERANCE = 0.005
@@ -55,7 +56,7 @@ def fewest_blocks(
         Names of the blocks in the order of the spec, none if no block helps, and the mean log loss
         of the sample's rows under their weights.
     """
-    problem, _ = weight_problem(statistics, parameters, classes, log_prior)
+    problem, _ = weight_problem(statistics, parameters, classes, log_prior, most_groups=FEW_GROUPS)
     names = [str(block.name) for block in statistics.spec.blocks]
     bases = {
         names.index(name): names.index(base)

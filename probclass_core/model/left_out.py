@@ -29,6 +29,9 @@ from probclass_core.spec.model_spec import ModelSpec
 MOST_GROUPS = 12
 """Groups that are left out in turn; more are put together in order."""
 
+FEW_GROUPS = 4
+"""The same where many blocks are tried, each of which is estimated without each group."""
+
 _LEAST_REST = 0.25
 """Least share of all rows that the groups must have from which another is predicted."""
 
@@ -38,23 +41,26 @@ _MOST_UNSEEN = 0.5
 _FOLDS = 5
 
 
-def group_numbers(keys: Sequence[tuple[Any, ...]], rows: Sequence[int]) -> list[int]:
+def group_numbers(
+    keys: Sequence[tuple[Any, ...]], rows: Sequence[int], most: int = MOST_GROUPS
+) -> list[int]:
     """The number of its group for each key, from 0 without gaps.
 
-    Equal keys are one group. Of more than `MOST_GROUPS` keys, neighbors in order are put together
-    so that groups have about the same number of rows.
+    Equal keys are one group. Of more than ``most`` keys, neighbors in order are put together so
+    that groups have about the same number of rows.
 
     Args:
         keys: values that tell what is alike; those of one place have one type, or are None.
         rows: number of rows of each key, at least 0.
+        most: largest number of groups.
     """
     in_order = sorted(set(keys), key=lambda key: [(value is not None, value) for value in key])
     place_of = {key: place for place, key in enumerate(in_order)}
     places = np.array([place_of[key] for key in keys], dtype=np.intp)
     totals = np.bincount(places, rows)
-    if len(totals) > MOST_GROUPS and totals.any():
+    if len(totals) > most and totals.any():
         middles = np.cumsum(totals) - totals / 2
-        parts = np.minimum(middles * MOST_GROUPS // totals.sum(), MOST_GROUPS - 1)
+        parts = np.minimum(middles * most // totals.sum(), most - 1)
         places = np.unique(parts, return_inverse=True)[1][places]
     numbers: list[int] = places.tolist()
     return numbers
@@ -111,6 +117,7 @@ class LeftOutRows:
         possible: BoolArray,
         most: int,
         parts: Sequence[Statistics] = (),
+        most_groups: int = MOST_GROUPS,
     ) -> LeftOutRows:
         """Rows of the sample of some statistics.
 
@@ -121,6 +128,7 @@ class LeftOutRows:
             most: largest number of different rows.
             parts: statistics of groups of the rows, whose merge is `statistics`; if there are none,
                 groups are found in the sample by `ModelSpec.group_columns`.
+            most_groups: largest number of groups that are found in the sample.
         """
         spec, sample = statistics.spec, statistics.sample
         assert sample is not None  # `summarize_batches` takes one for every spec that fits weights
@@ -128,7 +136,9 @@ class LeftOutRows:
         sample = sample.filter(pa.array(is_possible)).slice(0, most)
         groups: list[Group] = []
         if spec.groups is not None:
-            groups = _groups_of(parts, sample) if parts else _groups_of_sample(spec, sample)
+            groups = (
+                _groups_of(parts, sample) if parts else _groups_of_sample(spec, sample, most_groups)
+            )
         total = sum(group.rows for group in groups)
         samples = [
             # From few rows nothing can be predicted; a group is not asked about, but it is asked.
@@ -242,11 +252,11 @@ def _groups_of(parts: Sequence[Statistics], sample: pa.Table) -> list[Group]:
     ]
 
 
-def _groups_of_sample(spec: ModelSpec, sample: pa.Table) -> list[Group]:
+def _groups_of_sample(spec: ModelSpec, sample: pa.Table, most: int) -> list[Group]:
     """The groups of the rows of a sample, by the group columns of a spec."""
     names = spec.group_columns
     keys = list(zip(*(sample[name].to_pylist() for name in names), strict=True)) if names else []
-    numbers = np.array(group_numbers(keys, [1] * len(keys)), dtype=np.intp)
+    numbers = np.array(group_numbers(keys, [1] * len(keys), most), dtype=np.intp)
     weighted = replace(spec, weight=COUNT, block_weights={}, groups=None)
     groups = []
     for number in range(numbers.max(initial=-1) + 1):

@@ -25,7 +25,7 @@ from probclass_core.errors import DataError
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.execution.threads import single_threaded_blas
 from probclass_core.model.block_weights import base_blocks, weights_table
-from probclass_core.model.left_out import LeftOutRows
+from probclass_core.model.left_out import MOST_GROUPS, LeftOutRows
 
 _PENALTIES = (2.0, 6.0, 20.0, 60.0)
 """Nats of log-likelihood that a unit of weight must gain: the first, or the best among groups."""
@@ -88,6 +88,7 @@ def weight_problem(
     classes: pa.Array,
     log_prior: FloatArray,
     groups: Sequence[Statistics] = (),
+    most_groups: int = MOST_GROUPS,
 ) -> tuple[WeightProblem, dict[str, str]]:
     """The problem whose solution is the weights of a model.
 
@@ -97,6 +98,7 @@ def weight_problem(
         classes: ``k`` labels.
         log_prior: log P(c), ``(k,)``.
         groups: statistics of groups of the rows, see `LeftOutRows.of`.
+        most_groups: largest number of groups that are found in the sample.
 
     Returns:
         The problem, and the blocks that the rows without a group are too few for, with the reason.
@@ -104,7 +106,7 @@ def weight_problem(
     spec = statistics.spec
     estimators = bind(spec, statistics.features, statistics.row_weight)
     most = max(_MIN_ROWS, _MAX_CELLS // (len(classes) * len(spec.blocks)))
-    rows = LeftOutRows.of(statistics, classes, np.isfinite(log_prior), most, groups)
+    rows = LeftOutRows.of(statistics, classes, np.isfinite(log_prior), most, groups, most_groups)
     reference = int(np.argmax(log_prior))
     others = np.delete(np.arange(len(classes)), reference)
     factors = np.zeros((len(estimators), len(others), len(rows.truth)))

@@ -2,9 +2,10 @@
 
 The bins of a number are those that tell the classes apart by it alone. Where classes differ by two
 numbers together, as two arcs that lie in each other do, such bins are too coarse: the pair is cut
-into 8, 16 or 32 bins of equal weight along each number. What a pair gains is told by the class that
-the other rows of its cell, and one more row that is shared by the classes as the prior says, give
-to each row::
+into 8, 16 or 32 bins of equal weight along each number. What a pair tells is measured by the
+class that the other rows of its cell, and one more row that the classes share as the prior says,
+give to each row; it is compared with the bins that the numbers have alone, and with the product of
+the two, as if they were independent::
 
     P(c | cell) = (n_c(cell) − 1 + P(c)) / n(cell)         for a row of class c
 """
@@ -87,12 +88,20 @@ def fine_pairs(
     binned = {key: _bins(values[key[0]], of_key) for key, of_key in cuts.items()}
     shares = of_class[of_class > 0.0] / of_class.sum()
     limit = -_MOST_LOST * float(shares @ np.log(shares))
+    # Independent numbers lose (bins² − 1)(classes − 1) / 2n by being counted together; half of that
+    # is too little for numbers that do not depend on each other.
+    chance = [(bins**2 - 1) * (classes - 1) / (4.0 * of_class.sum()) for bins in tried]
     found = []
     for first, second in combinations(columns, 2):
         coarse = labels.loss(_cells(codes[first], codes[second]))
-        fine = min(labels.loss(_cells(binned[first, n], binned[second, n])) for n in tried)
-        if fine - coarse <= limit:
-            found.append((round(fine - coarse, 9), first, second))  # so that ties are ties
+        both = [(binned[first, bins], binned[second, bins]) for bins in tried]
+        losses = [labels.loss(_cells(*pair)) for pair in both]
+        gain = round(coarse - min(losses), 9)  # so that ties are ties
+        if gain >= -limit and any(
+            loss - labels.loss_if_independent(*pair) <= allowed
+            for loss, pair, allowed in zip(losses, both, chance, strict=True)
+        ):
+            found.append((-gain, first, second))
     return [
         FinePair(first, second, [(cuts[first, n], cuts[second, n]) for n in tried])
         for _, first, second in sorted(found)[:most]
@@ -122,6 +131,28 @@ class _Labels:
         prior = self.of_class[self.truth] / total
         losses = np.log(in_cell + 1.0) - np.log(np.maximum(with_class, 0.0) + prior)
         return float(losses @ self.counts / total)
+
+    def loss_if_independent(self, first: IntArray, second: IntArray) -> float:
+        """Mean log loss if the numbers are independent within the classes, in nats.
+
+        Args:
+            first: bin of each row along the first number, ``(n,)``.
+            second: the same along the second.
+        """
+        from scipy.special import logsumexp
+
+        classes = len(self.of_class)
+        sizes = int(first.max()) + 1, int(second.max()) + 1
+        scores = np.log(np.maximum(self.of_class, np.finfo(np.float64).tiny))
+        for bins, axis in ((first, 1), (second, 0)):
+            cells = np.bincount(bins * classes + self.truth, self.counts, sizes[1 - axis] * classes)
+            smooth = cells.reshape(-1, classes) + 0.5
+            scores = scores + np.expand_dims(np.log(smooth / smooth.sum(axis=0)), axis)
+        cells = np.bincount(
+            _cells(first, second) * classes + self.truth, self.counts, sizes[0] * sizes[1] * classes
+        )
+        losses = logsumexp(scores, axis=2, keepdims=True) - scores
+        return float(cells @ losses.ravel() / self.of_class.sum())
 
 
 def _cells(first: IntArray, second: IntArray) -> IntArray:
