@@ -416,6 +416,11 @@ class _Structure:
         chosen = [block for block in candidates if block.name in kept]
         notes = _notes_on_columns(self.columns)
         notes += self._notes_on_giveaways()
+        if alike := self.statistics.spec.group_columns:
+            notes.append(
+                f"Rows with the same {listed(alike)} are alike: blocks were chosen, and are "
+                "weighed, by what they say of rows of other groups than they were trained on."
+            )
         notes += self._notes_on_blocks(singles, pairs, fine, groups, joint, chosen)
         notes += failures
         if not chosen:
@@ -485,17 +490,23 @@ class _Structure:
                 first = replace(numbers[pair.first], cuts=first_cuts)
                 second = replace(numbers[pair.second], cuts=second_cuts)
                 for child, parent in ((first, second), (second, first)):
-                    yield self._conditional(child, [parent], names, strength=LEAVE_ONE_OUT)
+                    bins = f", {len(second_cuts) + 1} bins"
+                    yield self._conditional(child, [parent], names, bins, strength=LEAVE_ONE_OUT)
 
     def _conditional(
-        self, child: Column, parents: Sequence[Column], names: _Names, **more: Any
+        self,
+        child: Column,
+        parents: Sequence[Column],
+        names: _Names,
+        how: str = "",
+        **options: Any,
     ) -> Block:
-        """The block of a column given others, with more options."""
+        """The block of a column given others, with more in its name and among its options."""
         every = [child, *parents]
         cuts = {one.name: list(one.cuts) for one in parents if one.is_number}
         if child.kind == "number":
             cuts[child.name] = list(child.cuts)
-        options: dict[str, Any] = {**child.block().options, **more}
+        options = {**child.block().options, **options}
         if child.kind == "category":
             options["strength"] = LEAVE_ONE_OUT
         if cuts:
@@ -503,7 +514,7 @@ class _Structure:
         if any(one.null_level for one in every):
             options["missing"] = "level"
         given = [parent.name for parent in parents]
-        name = names.of(f"{child.name} given {', '.join(given)}")
+        name = names.of(f"{child.name} given {', '.join(given)}{how}")
         return Block(child.block().estimator, child.name, name, given=given, **options)
 
     def _normals(self, names: _Names) -> Iterator[Block]:

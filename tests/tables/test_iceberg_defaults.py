@@ -116,7 +116,7 @@ def test_a_model_learns_from_a_column_with_a_default(tmp_path: Path) -> None:
         change.add_column("kind", StringType(), default_value="p")
     lake.write("lake", rows("2014-02"), ["month"])
     model = pc.fit(lake.ref("lake"), label="y", groups=None)
-    in_memory = pc.fit(lake.read("lake"), label="y")
+    in_memory = pc.fit(lake.read("lake"), label="y", groups=None)
     assert model.id == in_memory.id
     plan = pc.open_table(lake.ref("lake")).plan(["kind"])
     assert plan.missing == {}, "no row is null for want of the column"

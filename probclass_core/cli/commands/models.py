@@ -331,6 +331,10 @@ def _postfit(values: Mapping[str, Any]) -> str:
     losses = ""
     if "prior_log_loss" in values:
         losses = f"; log loss {values['log_loss']:.4f}, class prior {values['prior_log_loss']:.4f}"
+    if "groups" in values:
+        losses += (
+            f"; {values['groups']} groups left out in turn, penalty {values['penalty']:g} nats"
+        )
     return f"{method}{values['rows']:,} rows" + (f" of {rows}" if rows else "") + losses
 
 

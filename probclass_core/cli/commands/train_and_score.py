@@ -363,9 +363,13 @@ def _log_loss(model: pc.Model) -> str | None:
     fitted = model.training.get("block_weights")
     if fitted is None:
         return None
+    groups = fitted.get("groups")
+    unseen = (
+        f"did not see, nor the others of their group, one of {groups}" if groups else "did not see"
+    )
     return (
-        f"{_nats(fitted['log_loss'])} on {fitted['rows']:,} different rows that the blocks did not "
-        f"see; blocks without weights {_nats(fitted['product_log_loss'])}, "
+        f"{_nats(fitted['log_loss'])} on {fitted['rows']:,} different rows that the blocks "
+        f"{unseen}; blocks without weights {_nats(fitted['product_log_loss'])}, "
         f"class prior {_nats(fitted['prior_log_loss'])}"
     )
 
