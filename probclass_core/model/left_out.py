@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -271,7 +271,7 @@ def _merged_without_each(estimator: Estimator, parts: Sequence[pa.Table]) -> Ite
     def merged(left: pa.Table, right: pa.Table) -> pa.Table:
         return estimator.merge([left, right])
 
-    before = [None, *accumulate(parts[:-1], merged)]
+    before = chain([None], accumulate(parts[:-1], merged))
     after = [*reversed([*accumulate(reversed(parts[1:]), lambda a, b: merged(b, a))]), None]
     for left, right in zip(before, after, strict=True):
         both = [part for part in (left, right) if part is not None]
