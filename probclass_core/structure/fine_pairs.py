@@ -27,10 +27,6 @@ _ROWS_OF_CELL = 2.0
 """Rows for each cell, on average. Only rows count that a second class is there for: of 1,000 rows
 of which 20 are of the rare class, 40."""
 
-_MOST_LOST = 0.02
-"""Share of the prior's log loss by which finer bins may be worse than the columns' own: blocks are
-pooled, and finer ones may say what coarse ones do not."""
-
 _MOST_COLUMNS = 24
 """Columns that are paired: those whose own bins tell most."""
 
@@ -61,7 +57,7 @@ def fine_pairs(
     classes: int,
     most: int,
 ) -> list[FinePair]:
-    """The pairs of numbers that gain most by finer bins, the best first; none that loses much.
+    """The pairs of numbers that gain most by finer bins, the best first; none that loses.
 
     Args:
         values: numbers of each row, NaN for null, ``(n,)``, by column.
@@ -86,8 +82,6 @@ def fine_pairs(
         for bins in tried
     }
     binned = {key: _bins(values[key[0]], of_key) for key, of_key in cuts.items()}
-    shares = of_class[of_class > 0.0] / of_class.sum()
-    limit = -_MOST_LOST * float(shares @ np.log(shares))
     # Independent numbers lose (bins² − 1)(classes − 1) / 2n by being counted together; half of that
     # is too little for numbers that do not depend on each other.
     chance = [(bins**2 - 1) * (classes - 1) / (4.0 * of_class.sum()) for bins in tried]
@@ -97,7 +91,7 @@ def fine_pairs(
         both = [(binned[first, bins], binned[second, bins]) for bins in tried]
         losses = [labels.loss(_cells(*pair)) for pair in both]
         gain = round(coarse - min(losses), 9)  # so that ties are ties
-        if gain >= -limit and any(
+        if gain > 0.0 and any(
             loss - labels.loss_if_independent(*pair) <= allowed
             for loss, pair, allowed in zip(losses, both, chance, strict=True)
         ):
