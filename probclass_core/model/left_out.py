@@ -24,7 +24,7 @@ from probclass_core.estimation.contract import Estimator, LeaveOneOut
 from probclass_core.estimation.kinds.sample import COUNT, HASH
 from probclass_core.estimation.statistics import Statistics, summarize_batches
 from probclass_core.model.block_weights import CAP, below_best
-from probclass_core.spec.model_spec import ModelSpec
+from probclass_core.spec.model_spec import Block, ModelSpec
 
 MOST_GROUPS = 12
 """Groups that are left out in turn; more are put together in order."""
@@ -239,6 +239,22 @@ class LeftOutRows:
     def _summarize(self, estimator: Estimator, member: IntArray) -> pa.Table:
         codes = pa.DictionaryArray.from_arrays(pa.array(self.truth[member]), self.classes)
         return estimator.summarize(self.rows.take(member), codes, self.counts[member])
+
+
+def ignoring_unseen(spec: ModelSpec) -> ModelSpec:
+    """The spec whose blocks say nothing of a value that training never saw, if they can.
+
+    A value that only one group has, such as its month, would tell about the group: the others have
+    fewer rows of its classes than all rows, and so a larger pseudo-count for each of them.
+    """
+    blocks = []
+    for block in spec.blocks:
+        options = getattr(block.estimator_class, "Options", None)
+        if options is not None and "unseen" in options.declared():
+            changed = {**block.options, "unseen": "ignore"}
+            block = Block(block.estimator, block.columns, block.name, given=block.given, **changed)
+        blocks.append(block)
+    return replace(spec, blocks=tuple(blocks))
 
 
 def _groups_of(parts: Sequence[Statistics], sample: pa.Table) -> list[Group]:

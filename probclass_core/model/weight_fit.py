@@ -25,7 +25,7 @@ from probclass_core.errors import DataError
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.execution.threads import single_threaded_blas
 from probclass_core.model.block_weights import base_blocks, weights_table
-from probclass_core.model.left_out import MOST_GROUPS, LeftOutRows
+from probclass_core.model.left_out import MOST_GROUPS, LeftOutRows, ignoring_unseen
 
 _PENALTIES = (2.0, 6.0, 20.0, 60.0)
 """Nats of log-likelihood that a unit of weight must gain: the first, or the best among groups."""
@@ -104,9 +104,10 @@ def weight_problem(
         The problem, and the blocks that the rows without a group are too few for, with the reason.
     """
     spec = statistics.spec
-    estimators = bind(spec, statistics.features, statistics.row_weight)
     most = max(_MIN_ROWS, _MAX_CELLS // (len(classes) * len(spec.blocks)))
     rows = LeftOutRows.of(statistics, classes, np.isfinite(log_prior), most, groups, most_groups)
+    asked = ignoring_unseen(spec) if rows.groups else spec
+    estimators = bind(asked, statistics.features, statistics.row_weight)
     reference = int(np.argmax(log_prior))
     others = np.delete(np.arange(len(classes)), reference)
     factors = np.zeros((len(estimators), len(others), len(rows.truth)))

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.arrays import IntArray, label_codes
-from probclass_core.arrow.parts import part_of
+from probclass_core.arrow.parts import PARTS, part_of
 from probclass_core.errors import DataError, SpecError, nearest, one_of, shown
 from probclass_core.estimation.families.counted.strength import LEAVE_ONE_OUT
 from probclass_core.estimation.kinds.sample import COUNT, HASH, SAMPLE_ROWS
@@ -402,7 +402,7 @@ class _Structure:
         joint: list[Block] = []
         if self.effort != "fast":
             pairs, groups = self._conditionals(names)
-            fine = [*self._fine_pairs(names)]
+            fine = [] if self._times_without_groups else [*self._fine_pairs(names)]
             joint = list(self._normals(names))
         if self.effort == "best":
             joint += self._neighbors(names)
@@ -470,6 +470,16 @@ class _Structure:
             for child, *parents in factors.values()
         ]
         return [b for b in blocks if len(b.given) == 1], [b for b in blocks if len(b.given) > 1]
+
+    @property
+    def _times_without_groups(self) -> bool:
+        """Whether rows have dates or times, so that near ones are alike, and no groups tell which.
+
+        Left out alone, a row is recognized by the fine cells that its neighbors in time are in.
+        """
+        parts = map(part_of, self.statistics.features.names)
+        dated = any(part is not None and part.name in PARTS for part in parts)
+        return dated and not self.statistics.spec.group_columns
 
     def _fine_pairs(self, names: _Names) -> Iterator[Block]:
         """Blocks of numbers given another, both in finer bins, in both directions."""
@@ -643,6 +653,11 @@ class _Structure:
             yield (
                 f"Pairs of columns that are blocks of their own: {kept} of the {len(pairs)} that "
                 "depend on each other most within the classes."
+            )
+        if self._times_without_groups and self.effort != "fast":
+            yield (
+                "Pairs of numbers in finer bins were not tried: rows near in time are alike, and "
+                "no groups tell which are; name them, as in groups='day'."
             )
         if fine:
             kept = sum(block in chosen for block in fine)

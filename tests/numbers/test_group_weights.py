@@ -138,6 +138,25 @@ def test_what_a_block_knows_of_a_day_is_not_trusted_on_the_next(tmp_path: Path) 
     assert validated.best == "day"
 
 
+def test_the_name_of_a_group_tells_nothing_of_its_classes() -> None:
+    """The others have fewer rows of the classes of a group: no estimate may give that away."""
+    random = np.random.default_rng(4)
+    day = np.repeat(np.arange(12), 100)
+    ill = random.uniform(size=1200) < random.uniform(0.1, 0.9, 12)[day]
+    frame = pd.DataFrame(
+        {"state": np.where(ill, "ill", "well"), "knows": ill + random.normal(size=1200)}
+    )
+    frame["day"] = [f"day {number}" for number in day]
+    names = pc.Block("categorical", ["day"], "name")
+    spec = pc.ModelSpec("state", [KNOWS, names], block_weights="fit", groups="day")
+    model = pc.fit(frame, spec)
+    assert weights_of(model)["name"] == pytest.approx(0.0, abs=1e-6)
+    alone = pc.fit(frame, dataclasses.replace(spec, blocks=(KNOWS,)))
+    assert weights_of(model)["knows"] == pytest.approx(weights_of(alone)["knows"], rel=1e-3)
+    refusing = pc.Block("categorical", ["day"], "name", unseen="error")
+    pc.fit(frame, dataclasses.replace(spec, blocks=(KNOWS, refusing)))
+
+
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_engines_shards_and_kept_statistics_give_one_model(tmp_path: Path, engine: str) -> None:
     frame = visits(days=15)
