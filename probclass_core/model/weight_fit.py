@@ -30,6 +30,10 @@ from probclass_core.model.left_out import MOST_GROUPS, LeftOutRows, ignoring_uns
 _PENALTIES = (2.0, 6.0, 20.0, 60.0)
 """Nats of log-likelihood that a unit of weight must gain: the first, or the best among groups."""
 
+_MOST_WEIGHT = 1.0
+"""Largest weight by groups, that of Bayes' rule. What is the same for all rows of a group, such as
+no snow in summer, tells of a dozen groups only, and many rows of each would trust it many times."""
+
 _FOLDS = 4
 """Folds of the groups on which the penalty is chosen."""
 
@@ -194,7 +198,8 @@ class WeightProblem:
         size = len(self.factors)
         if start is None:
             start = np.concatenate([np.full(size, 0.5), np.zeros(len(self.log_prior))])
-        bounds = [(0.0, None)] * size + [(None, None)] * len(self.log_prior)
+        most = _MOST_WEIGHT if len(self.group) else None
+        bounds = [(0.0, most)] * size + [(None, None)] * len(self.log_prior)
         with single_threaded_blas():  # small products, whose threads would wait for each other
             best = minimize(
                 self._value_and_gradient,

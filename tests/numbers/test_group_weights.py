@@ -87,7 +87,7 @@ def test_weights_solve_the_problem_that_is_documented(tmp_path: Path) -> None:
             held_back = penalty * terms[:2].sum() + 0.5 * (terms[2:] ** 2).sum()
             return float(losses(terms, rows).sum() + held_back)
 
-        bounds = [(0, None)] * 2 + [(None, None)] * 2
+        bounds = [(0, 1)] * 2 + [(None, None)] * 2
         return np.asarray(minimize(loss, np.zeros(4), bounds=bounds).x)
 
     unseen = {
