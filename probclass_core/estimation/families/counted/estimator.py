@@ -405,7 +405,9 @@ class Counted(Estimator):
             pa.array(notes["values"][name], pa.string())  # refuses what is not text
         for name in self.features.names:
             sizes = (given, given + 1) if notes["values"][name] else (0,)
-            if len(found := notes["strengths"][name]) not in sizes:
+            found = notes["strengths"][name]
+            are_numbers = all(isinstance(each, (int, float)) for each in found)
+            if not isinstance(found, list) or len(found) not in sizes or not are_numbers:
                 raise StoreError(f"the strengths of column {name!r} in its notes are {found!r}.")
         keys = self._keys(notes["given"])
         check_parameters(
