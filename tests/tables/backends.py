@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from buckets import Bucket
 from delta_and_iceberg import DeltaLake, IcebergLake
+from fsspec.implementations.memory import MemoryFileSystem
 from pyarrow.fs import FileSelector, FileSystem, FSSpecHandler, PyFileSystem
 from reading import read_rows
 
@@ -32,6 +34,21 @@ Arrives = Callable[..., Path]
 """Writes a file of new rows; see the fixture of this name."""
 
 Reader = Callable[[str], pa.Table]
+
+
+def _again_if_changed(listing: Callable[..., Any]) -> Callable[..., Any]:
+    """List again if another thread wrote meanwhile, which fsspec's store in memory cannot bear."""
+
+    def listed(*arguments: Any, **options: Any) -> Any:
+        while True:
+            with suppress(RuntimeError, KeyError):
+                return listing(*arguments, **options)
+
+    return listed
+
+
+MemoryFileSystem.find = _again_if_changed(MemoryFileSystem.find)
+MemoryFileSystem.ls = _again_if_changed(MemoryFileSystem.ls)
 
 
 @dataclass(frozen=True)
