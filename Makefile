@@ -10,7 +10,7 @@ PROVIDER := plugins/airflow-provider-probclass
 KERNELS := plugins/probclass-kernels
 INSTALLED := $(VENV)/.installed
 SERVERS := .venv-servers
-KHIOPS := .venv-khiops
+PEERS := .peers
 # Each file of tests runs in one process, so that what it trains once is shared. A process that ends by
 # itself, as after a test that hangs, ends the run: a new one would run the same test again, for ever.
 PYTEST := $(PYTHON) -m pytest -q --numprocesses auto --maxprocesses 4 --max-worker-restart 0 --dist loadfile \
@@ -21,7 +21,7 @@ PATIENT := -o faulthandler_timeout=3600
 .DEFAULT_GOAL := help
 .PHONY: help setup demo airflow test test-services test-nightly servers faults promoters hostile backfill celery \
 	distributions image format lint check site pictures commands screenshots clean bench figures accuracy \
-	scale billion partitions years khiops wheel golden constraints licenses
+	scale billion partitions years peers wheel golden constraints licenses
 
 ##@ Start
 
@@ -113,7 +113,7 @@ screenshots: setup ## Retake the screenshots of docs/airflow.md, in Airflow and 
 	$(PYTHON) tests/ui/draw.py
 
 clean: ## Remove environments, caches and outputs
-	rm -rf $(VENV) $(SERVERS) $(KHIOPS) build dist airflow-output demo-output .hypothesis .import_linter_cache \
+	rm -rf $(VENV) $(SERVERS) $(PEERS) build dist airflow-output demo-output .hypothesis .import_linter_cache \
 	  .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -126,7 +126,7 @@ bench: setup ## Measure speed and memory, and record the figures
 figures: setup ## Write the pages of figures from the recorded ones
 	$(PYTHON) -m benchmarks.pages
 
-accuracy: setup khiops ## Measure error, log loss and calibration, compared with other libraries
+accuracy: setup peers ## Measure error, log loss and calibration, compared with other libraries
 	$(PYTHON) -m benchmarks.accuracy --record
 	$(PYTHON) -m benchmarks.pages
 
@@ -146,7 +146,7 @@ years: setup ## Operate a model month by month for four years in a local Airflow
 	$(PYTHON) -m benchmarks.years --record
 	$(PYTHON) -m benchmarks.pages
 
-khiops: $(KHIOPS)/.installed ## Create .venv-khiops, for a package that needs an older scikit-learn
+peers: $(PEERS)/.installed ## Install other libraries and packages of tables in .peers, for `make accuracy`
 
 ##@ Release
 
@@ -190,9 +190,10 @@ $(INSTALLED): pyproject.toml $(PROVIDER)/pyproject.toml pins/installer.txt pins/
 	@$(PYTHON) -m pip check --quiet
 	@touch $@
 
-$(KHIOPS)/.installed: benchmarks/khiops.txt | $(INSTALLED)
-	$(PYTHON3) -m venv $(KHIOPS)
-	$(INSTALL) $(KHIOPS)/bin/python --require-hashes --requirement benchmarks/khiops.txt
+# They need less than they say: older versions of pandas and scikit-learn, say.
+$(PEERS)/.installed: benchmarks/peers.txt | $(INSTALLED)
+	rm -rf $(PEERS)
+	$(INSTALL) $(PYTHON) --no-deps --require-hashes --target $(PEERS) --requirement benchmarks/peers.txt
 	@touch $@
 
 $(SERVERS)/.installed: tests/servers.txt tests/azurite/package-lock.json | $(INSTALLED)

@@ -2,13 +2,12 @@
 
 In reading order::
 
-    tables          what is classified: real tables, and generated ones with a known optimum
-    generators      the generated tables
-    models          what classifies: models of probclass, peers, and the class prior
-    khiops_process  one Khiops fit, in an environment of its own
-    scores          metrics, and the runs of every model on every fold
-    report          figures as JSON and as Markdown tables, compared with each peer
-    plot            log loss of every table as a plot
+    tables      what is classified: real tables, lakes, and generated tables with a known optimum
+    generators  the generated tables
+    models      what classifies: models of probclass, peers, and the class prior
+    scores      metrics, and the runs of every model on every fold
+    report      figures as JSON and as Markdown tables, compared with each peer
+    plot        log loss of every table as a plot
 
 ``python -m benchmarks.accuracy`` (or ``make accuracy``) runs all of it; ``--help`` explains how to
 run some, or your own table.

@@ -14,6 +14,8 @@ from scipy.special import softmax
 from scipy.stats import multivariate_normal, norm, poisson
 
 LABEL = "label"
+PARTITION = "partition"
+"""The column of a lake that tells its partitions, in their order."""
 
 
 @dataclass(frozen=True)

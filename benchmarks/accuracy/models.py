@@ -1,4 +1,4 @@
-"""Models to compare: those of probclass, peers of scikit-learn, Khiops, and the class prior.
+"""Models to compare: those of probclass, peers of other libraries, and the class prior.
 
 A model is a function of training rows that returns a function of test rows. Peers get the columns
 in the form that suits them: numbers standardized, nulls imputed, categories as one-hot columns, as
@@ -7,27 +7,26 @@ codes or as they are. Nothing is tuned per table.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
+import pyarrow.parquet as pq
 
 import probclass_core as pc
-from benchmarks.accuracy.generators import LABEL
+from benchmarks.accuracy.generators import LABEL, PARTITION
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Fitted = Callable[[pa.Table], np.ndarray]
 """Class probabilities ``(n, k)`` of rows, columns in the order of the sorted training labels."""
+
+
+Kind = Literal["ours", "peer", "reference"]
 
 
 @dataclass(frozen=True)
@@ -39,12 +38,14 @@ class Model:
         kind: whether it is of this library, another one's, or a reference that needs none.
         description: one line on what it is.
         fit: function that fits it to rows with the column `LABEL`.
+        package: module that must be installed, other than those of the extra `bench`.
     """
 
     name: str
-    kind: Literal["ours", "peer", "reference"]
+    kind: Kind
     description: str
     fit: Callable[[pa.Table], Fitted]
+    package: str | None = None
 
 
 MODELS: dict[str, Model] = {}
@@ -52,16 +53,18 @@ MODELS: dict[str, Model] = {}
 
 PRIOR = "class prior"
 KHIOPS = "Khiops"
+PEERS = ("EBM", "CatBoost", "LightGBM", "XGBoost")
+CAREFUL = "LightGBM with care"
 
 
 def _model(
-    name: str, kind: Literal["ours", "peer", "reference"]
+    name: str, kind: Kind, package: str | None = None
 ) -> Callable[[Callable[[pa.Table], Fitted]], Callable[[pa.Table], Fitted]]:
     """Register a model, described by the first line of its docstring."""
 
     def register(fit: Callable[[pa.Table], Fitted]) -> Callable[[pa.Table], Fitted]:
         description = (fit.__doc__ or "").partition("\n")[0].removesuffix(".")
-        MODELS[name] = Model(name, kind, description, fit)
+        MODELS[name] = Model(name, kind, description, fit, package)
         return fit
 
     return register
@@ -86,7 +89,11 @@ def best(train: pa.Table) -> Fitted:
 
 
 def _auto(train: pa.Table, effort: Literal["fast", "default", "best"]) -> Fitted:
-    return _fit(train, pc.ModelSpec.auto(train, LABEL, effort=effort))
+    if PARTITION not in train.schema.names:
+        return _fit(train, pc.ModelSpec.auto(train, LABEL, effort=effort))
+    with tempfile.TemporaryDirectory(prefix="lake-") as lake:
+        pq.write_to_dataset(train, lake, partition_cols=[PARTITION])
+        return _fit(lake, pc.ModelSpec.auto(lake, LABEL, effort=effort))
 
 
 @_model("product", "ours")
@@ -101,7 +108,7 @@ def _block_per_column(train: pa.Table) -> list[pc.Block]:
     return [*blocks, *(pc.Block("categorical", [name]) for name in categories)]
 
 
-def _fit(train: pa.Table, spec: pc.ModelSpec) -> Fitted:
+def _fit(train: pa.Table | str, spec: pc.ModelSpec) -> Fitted:
     model = pc.fit(train, spec)
     order = np.argsort(model.class_names)
     return lambda test: model.predict_proba(test)[:, order]
@@ -125,27 +132,25 @@ def gaussian_naive_bayes(train: pa.Table) -> Fitted:
 @_model("categorical NB", "peer")
 def categorical_naive_bayes(train: pa.Table) -> Fitted:
     """scikit-learn's CategoricalNB on categories and ten quantile bins, nulls as a level."""
+    import pandas as pd
     from sklearn.naive_bayes import CategoricalNB
     from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 
-    numbers, categories = columns_of(train)
-    edges = {
-        name: np.unique(np.nanquantile(values, np.arange(0.1, 0.95, 0.1)))
-        for name in numbers
-        if not np.isnan(values := _frame(train)[name].to_numpy()).all()
-    }
+    numbers, _ = columns_of(train)
+    deciles = _frame(train)[numbers].quantile(np.arange(0.1, 0.95, 0.1))
+    edges = {name: [-np.inf, *deciles[name].dropna(), np.inf] for name in numbers}
 
     def binned(frame: pd.DataFrame) -> pd.DataFrame:
-        levels: dict[str, Any] = {name: frame[name].fillna("null") for name in categories}
-        for name in numbers:
-            codes = np.searchsorted(edges.get(name, ()), frame[name]).astype(str)
-            levels[name] = np.where(frame[name].isna(), "null", codes)
-        return frame.assign(**levels)
+        bins = {
+            name: pd.cut(frame[name], edges[name], include_lowest=True, duplicates="drop")
+            for name in numbers
+        }
+        return frame.assign(**bins).astype(object).fillna("null").astype(str)
 
     encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
     # Code 0 is for values that training did not see.
     codes = [FunctionTransformer(binned), encoder, FunctionTransformer(lambda x: x.astype(int) + 1)]
-    levels = [1 + values.nunique() for _, values in binned(_frame(train)).items()]
+    levels = 1 + binned(_frame(train)).nunique()
     return _pipeline(train, *codes, CategoricalNB(min_categories=levels))
 
 
@@ -180,31 +185,116 @@ def careful_boosting(train: pa.Table) -> Fitted:
 
 
 def _boosting(train: pa.Table, **options: Any) -> Fitted:
-    from sklearn.compose import make_column_transformer
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.preprocessing import OrdinalEncoder
 
-    numbers, categories = columns_of(train)
-    encoder = OrdinalEncoder(
-        handle_unknown="use_encoded_value",
-        unknown_value=np.nan,
-        encoded_missing_value=np.nan,
-        max_categories=254,  # boosting has 255 bins per column
+    options = {"categorical_features": "from_dtype", "random_state": 0, **options}
+    return _native(train, HistGradientBoostingClassifier(**options))
+
+
+@_model("EBM", "peer", "interpret")
+def explainable_boosting(train: pa.Table) -> Fitted:
+    """InterpretML's ExplainableBoostingClassifier by its defaults but for one bag instead of 14."""
+    from interpret.glassbox import ExplainableBoostingClassifier
+
+    return _native(train, ExplainableBoostingClassifier(outer_bags=1, n_jobs=1, random_state=0))
+
+
+@_model("LightGBM", "peer", "lightgbm")
+def lightgbm(train: pa.Table) -> Fitted:
+    """LightGBM by its defaults, with categories and nulls."""
+    from lightgbm import LGBMClassifier
+
+    return _native(train, LGBMClassifier(n_jobs=1, verbose=-1, random_state=0))
+
+
+@_model(CAREFUL, "peer", "lightgbm")
+def careful_lightgbm(train: pa.Table) -> Fitted:
+    """The same at a learning rate of 0.05, stopped early on the newest partition of training."""
+    from lightgbm import LGBMClassifier, early_stopping
+
+    newest = train[PARTITION].to_numpy() == max(train[PARTITION].to_pylist())
+    shape, codes = _shaper(train), _codes(train)
+    frame = shape(train)
+    model = LGBMClassifier(
+        n_estimators=1_000, learning_rate=0.05, n_jobs=1, verbose=-1, random_state=0
+    ).fit(
+        frame[~newest],
+        codes[~newest],
+        eval_set=[(frame[newest], codes[newest])],
+        callbacks=[early_stopping(50, verbose=False)],
     )
-    columns = make_column_transformer((encoder, categories), ("passthrough", numbers))
-    mask = np.arange(len(categories) + len(numbers)) < len(categories)
-    model = HistGradientBoostingClassifier(categorical_features=mask, random_state=0, **options)
-    return _pipeline(train, columns, model)
+    return lambda test: np.asarray(model.predict_proba(shape(test)))
+
+
+@_model("CatBoost", "peer", "catboost")
+def catboost(train: pa.Table) -> Fitted:
+    """CatBoost by its defaults but for 300 rounds instead of 1,000, with categories and nulls."""
+    from catboost import CatBoostClassifier
+
+    at = [name in columns_of(train)[1] for name in _frame(train)]
+    options = {"thread_count": 1, "verbose": False, "allow_writing_files": False}
+    model = CatBoostClassifier(300, random_seed=0, cat_features=np.flatnonzero(at), **options)
+    return _native(train, model, as_text=True)
+
+
+@_model("XGBoost", "peer", "xgboost")
+def xgboost(train: pa.Table) -> Fitted:
+    """XGBoost by its defaults, with categories and nulls."""
+    from xgboost import XGBClassifier
+
+    return _native(train, XGBClassifier(enable_categorical=True, n_jobs=1, random_state=0))
+
+
+@_model(KHIOPS, "peer", "khiops")
+def khiops(train: pa.Table) -> Fitted:
+    """Khiops by its defaults: selective naive Bayes on bins."""
+    from khiops.sklearn import KhiopsClassifier
+
+    return _native(train, KhiopsClassifier(), as_text=True)
+
+
+def _native(train: pa.Table, model: Any, *, as_text: bool = False) -> Fitted:
+    """Fit a model that takes categories as they are."""
+    shape = _shaper(train, as_text=as_text)
+    model.fit(shape(train), _codes(train))
+    order = np.argsort(model.classes_)
+    return lambda test: np.asarray(model.predict_proba(shape(test)), dtype=float)[:, order]
+
+
+def _codes(train: pa.Table) -> np.ndarray:
+    return np.unique(train[LABEL].to_numpy(), return_inverse=True)[1]
+
+
+def _shaper(train: pa.Table, *, as_text: bool = False) -> Callable[[pa.Table], pd.DataFrame]:
+    """Function to frames in which categories are those of training, or text, without nulls.
+
+    scikit-learn's boosting takes at most 255 categories of a column: the most frequent ones.
+    """
+    import pandas as pd
+
+    levels = {
+        str(name): pd.CategoricalDtype(sorted(values.value_counts().index[:255]))
+        for name, values in _frame(train)[columns_of(train)[1]].items()
+    }
+
+    def shape(rows: pa.Table) -> pd.DataFrame:
+        frame = _frame(rows).astype(levels)
+        if as_text:
+            texts = {name: frame[name].astype(object).fillna("null") for name in levels}
+            frame = frame.assign(**texts)
+        return frame.set_axis([f"x{j}" for j in range(frame.shape[1])], axis=1)
+
+    return shape
 
 
 def columns_of(table: pa.Table) -> tuple[list[str], list[str]]:
-    """Names of the columns of numbers and of the other ones, the label left out."""
-    numeric = [pa.types.is_integer(f.type) or pa.types.is_floating(f.type) for f in table.schema]
+    """Names of the columns of numbers and of the other ones, label and partition left out."""
     numbers: list[str] = []
     categories: list[str] = []
-    for name, is_number in zip(table.schema.names, numeric, strict=True):
-        if name != LABEL:
-            (numbers if is_number else categories).append(name)
+    for field in table.schema:
+        if field.name not in (LABEL, PARTITION):
+            is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+            (numbers if is_number else categories).append(field.name)
     return numbers, categories
 
 
@@ -220,7 +310,7 @@ def _frame(table: pa.Table) -> pd.DataFrame:
         name: np.array(table[name].cast(pa.string()).to_pylist(), dtype=object)
         for name in categories
     }
-    return pd.DataFrame(columns, columns=[n for n in table.schema.names if n != LABEL])
+    return pd.DataFrame(columns, columns=[n for n in table.schema.names if n in columns])
 
 
 def _dense(train: pa.Table, *, flags: bool = False) -> Any:
@@ -251,42 +341,12 @@ def _pipeline(train: pa.Table, *steps: Any) -> Fitted:
     return predict
 
 
-def khiops(python: Path) -> Model:
-    """Khiops by its defaults, run by a Python interpreter that has it.
-
-    Its package needs an older scikit-learn than this environment has.
-    """
-
-    def fit(train: pa.Table) -> Fitted:
-        folder = tempfile.TemporaryDirectory(prefix="khiops-")
-        numbers, categories = columns_of(train)
-        types = dict.fromkeys(numbers, "float") | dict.fromkeys([*categories, LABEL], "str")
-        Path(folder.name, "types.json").write_text(json.dumps(types))
-        run("fit", train, folder.name)
-
-        def predict(test: pa.Table) -> np.ndarray:
-            run("predict", test, folder.name)
-            probabilities: np.ndarray = np.load(Path(folder.name, "probabilities.npy"))
-            return probabilities
-
-        return predict
-
-    def run(work: str, rows: pa.Table, folder: str) -> None:
-        text = dict.fromkeys(columns_of(rows)[1], pa.string())
-        schema = pa.schema([(name, text.get(name, rows[name].type)) for name in rows.schema.names])
-        pyarrow.csv.write_csv(rows.cast(schema), Path(folder, "rows.csv"))
-        script = Path(__file__).with_name("khiops_process.py")
-        path = os.pathsep.join([str(python.parent), os.environ.get("PATH", "")])
-        # One process, as the other models have one thread; more wait for one another in loops.
-        settings = {"KHIOPS_PROC_NUMBER": "1", "PYTHONPATH": "", "PYTHONWARNINGS": "ignore"}
-        done = subprocess.run(
-            [str(python), str(script), work, folder],
-            env={**os.environ, **settings, "PATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(done.stderr.strip().rpartition("\n")[2])
-
-    return Model(KHIOPS, "peer", "Khiops by its defaults: selective naive Bayes on bins", fit)
+def models_for(kind: str) -> tuple[str, ...]:
+    """Names of the models that run by default on a kind of table."""
+    few = (PRIOR, "default", "best", "logistic regression")
+    if kind == "lakes":
+        return (*few, "LightGBM", CAREFUL)
+    if kind in ("keel", "protocol"):
+        return (*few, "boosting", *PEERS, KHIOPS)
+    left_out = {CAREFUL, *(PEERS if kind == "generated" else ())}
+    return tuple(name for name in MODELS if name not in left_out)

@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.accuracy.models import PRIOR
+from benchmarks.accuracy.models import PRIOR, models_for
 from benchmarks.accuracy.report import NEGLIGIBLE, OURS, names, ratios
 from benchmarks.accuracy.scores import OPTIMUM, Result
 
 # Okabe and Ito's colors, which color-blind readers can distinguish; the markers differ, too.
-_OURS = (("#D55E00", "D"), ("#E69F00", "d"), ("#CC79A7", "P"), ("#8C4B00", "p"), ("#7A1F5C", "h"))
-_PEERS = (
-    ("#0072B2", "o"),
-    ("#56B4E9", "s"),
-    ("#009E73", "^"),
-    ("#6B6B6B", "v"),
-    ("#A0A0A0", "<"),
-    ("#404040", ">"),
-    ("#B8A600", "X"),
-)
+_COLORS = "D55E00 CC79A7 0072B2 56B4E9 009E73 E69F00 6B6B6B B8A600 000000".split()  # noqa: SIM905
+_MARKERS = "DPos^v<>X"
 _LINE_HEIGHT = 0.3
 """Height of a line, in inches."""
 
@@ -39,19 +31,16 @@ def draw(results: Sequence[Result], path: Path) -> None:
     axes.set_yticks(range(len(drawn)), [result.name for result in drawn], fontsize=9)
     axes.set_ylim(len(drawn) - 0.5, -0.5)
     axes.axvline(1.0, color="black", linewidth=1.0, label=PRIOR)
-    ours, peers = iter(_OURS), iter(_PEERS)
-    for name in names(drawn):
-        if name in (PRIOR, OPTIMUM):
-            continue
+    shown = [name for name in names(drawn) if name in models_for("keel") and name != PRIOR]
+    for name, color, marker in zip(shown, _COLORS, _MARKERS, strict=False):
         found = ratios(drawn, name, PRIOR)
         lines = [line for line, result in enumerate(drawn) if result.name in found]
-        color, marker = next(ours if name in OURS else peers)
         axes.plot(
             [min(found[drawn[line].name], 3.0) for line in lines],
             lines,
             linestyle="",
             marker=marker,
-            color=color,
+            color=f"#{color}",
             markersize=7 if name in OURS else 5,
             zorder=3 if name in OURS else 2,
             label=name,

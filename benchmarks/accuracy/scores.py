@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from scipy.stats import rankdata
 
 from benchmarks.accuracy.models import Model
 from benchmarks.accuracy.tables import Table
@@ -33,6 +34,9 @@ class Scores(NamedTuple):
         ece: expected calibration error of the most probable class.
         fit_seconds: time to fit the model, the choice of its structure included.
         rows_per_second: rows scored per second.
+        auroc: area under the ROC curve of each class against the others, mean over the classes.
+        log_losses: log loss of each fold.
+        errors: error of each fold.
     """
 
     error: float
@@ -40,6 +44,14 @@ class Scores(NamedTuple):
     ece: float
     fit_seconds: float = 0.0
     rows_per_second: float = 0.0
+    auroc: float = 0.0
+    log_losses: Sequence[float] = ()
+    errors: Sequence[float] = ()
+
+    def mean(self, metric: str, folds: int) -> float:
+        """A metric on the first folds; the mean of all if it is not known by fold."""
+        each = {"log_loss": self.log_losses, "error": self.errors}.get(metric, ())[:folds]
+        return float(np.mean(each) if each else getattr(self, metric))
 
 
 @dataclass
@@ -71,10 +83,8 @@ class Result:
         return outcome if isinstance(outcome, Scores) else None
 
 
-def score(
-    probabilities: np.ndarray, classes: np.ndarray, labels: np.ndarray
-) -> tuple[float, float, float]:
-    """Error, log loss and calibration error of class probabilities.
+def score(probabilities: np.ndarray, classes: np.ndarray, labels: np.ndarray) -> Scores:
+    """Scores of class probabilities, without times.
 
     Args:
         probabilities: ``(n, k)``.
@@ -93,7 +103,18 @@ def score(
     bins = np.clip(np.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)
     gaps = np.bincount(bins, right, BINS) - np.bincount(bins, confidence, BINS)
     log_loss = -np.log(np.maximum(of_truth, FLOOR)).mean()
-    return 1.0 - float(right.mean()), float(log_loss), float(np.abs(gaps).sum() / len(labels))
+    ranks = rankdata(probabilities, axis=0)
+    with np.errstate(invalid="ignore"):  # a class of none or of all rows has no AUROC
+        members = known.sum(0)
+        pairs = (ranks * known).sum(0) - members * (members + 1) / 2
+        auroc = pairs / (members * (len(labels) - members))
+    ece = float(np.abs(gaps).sum() / len(labels))
+    return Scores(
+        error=1.0 - float(right.mean()),
+        log_loss=float(log_loss),
+        ece=ece,
+        auroc=float(np.nanmean(auroc)) if np.isfinite(auroc).any() else 0.0,
+    )
 
 
 def run_table(
@@ -126,8 +147,10 @@ def run_table(
     return result
 
 
-def _mean(folds: list[Any]) -> Scores:
-    return Scores(*np.mean(folds, axis=0).tolist())
+def _mean(folds: list[Scores]) -> Scores:
+    """Means over the folds, with the log loss and the error of each."""
+    means = np.mean([fold[:6] for fold in folds], axis=0)
+    return Scores._make([*means.tolist(), [f.log_loss for f in folds], [f.error for f in folds]])
 
 
 def measure(model: Model, train: pa.Table, test: pa.Table) -> Scores:
@@ -143,7 +166,7 @@ def measure(model: Model, train: pa.Table, test: pa.Table) -> Scores:
         probabilities = fitted(test.drop_columns(["label"]))
         predict_seconds = time.perf_counter() - start
     scores = score(probabilities, classes, labels)
-    return Scores(*scores, fit_seconds, len(test) / predict_seconds)
+    return scores._replace(fit_seconds=fit_seconds, rows_per_second=len(test) / predict_seconds)
 
 
 def warm_up(models: Iterable[Model], table: Table) -> None:
