@@ -10,7 +10,6 @@ over_time   a scored table day by day
 weights     block weights: importance of each block
 evidence    what columns contribute: on average over rows, and in one row
 marginals   the density of a few columns, and the rows to plot with it
-regions     the region in which a class has most of its density
 methods     plots as methods of what they show
 style       colors, markers and lines of classes; axes with units
 figure      a figure that shows itself in a notebook

@@ -13,7 +13,6 @@ from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.marginals import Levels
 from probclass_core.model.model import Model
 from probclass_core.plots.marginals import Bins, Marginal, rows_by_class
-from probclass_core.plots.regions import find_region
 from probclass_core.plots.style import (
     GREY,
     INK,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 _GRID = 801
 _LEVEL = 1e-3
-"""Curves are drawn down to this fraction of their peak; below it they are close to the axis."""
+"""Curves are drawn down to about this fraction of their peak."""
 _UNBOUNDED = 300.0
 """Log densities above this, as at a value that K points share, count as infinite; in nats."""
 _MIN_BARS, _MAX_BARS = 10, 60
@@ -75,8 +74,8 @@ def effect(model: Model, column: str, *, data: Any = None, most: int = 15) -> Fi
     Raises:
         SpecError: if the model does not read the column, or `most` is less than 1.
         DataError: if the data's column is missing, not numeric or infinite.
-        NotSupportedError: if matplotlib is not installed, or a density does not decrease anywhere
-            and the range of the training rows is unknown.
+        NotSupportedError: if matplotlib is not installed, or neither the mean of a density nor the
+            range of the training rows is known.
     """
     if most < 1:
         raise SpecError(f"most must be at least 1, got {most!r}.")
@@ -159,42 +158,25 @@ def _draw_curves(
     shown: list[float],
 ) -> None:
     points = np.linspace(min(shown), max(shown), _GRID) if shown else np.empty(0)
-    means = marginal.means()
+    means, whole = marginal.means(), marginal.curves[0].whole
     present = np.broadcast_to(present, len(model.classes))
     for position, name in enumerate(model.class_names):
         line = _line(position, name)
-        curve = _curve(marginal, position, points)
-        if curve is not None and len(curve[0]) > 1:
-            density = np.exp(curve[1]) * present[position]
-            density[curve[1] > _UNBOUNDED] = np.nan
-            marker = class_style(position).marker if marginal.curves[0].whole else ""
-            upper.plot(curve[0], density, marker=marker, markersize=4, **line)
+        grid = marginal.grid(position, _LEVEL, _GRID)
+        if grid is not None:
+            logs = marginal(grid[0][:, None])[:, position]
+            density = np.exp(logs) * present[position]
+            density[logs > _UNBOUNDED] = np.nan
+            marker = class_style(position).marker if whole else ""
+            upper.plot(grid[0], density, marker=marker, markersize=4, **line)
+            points = np.union1d(points, grid[0])
         elif means is not None:
             upper.axvline(means[position, 0], **line)
-        if curve is not None:
-            points = np.union1d(points, curve[0])
-    points = np.unique(np.round(points)) if marginal.curves[0].whole else points
+    points = np.unique(np.round(points)) if whole else points
     with np.errstate(divide="ignore"):
         joint = marginal(points[:, None]) + model.log_prior + np.log(present)
     for position, share in enumerate(_posterior(joint).T):
         lower.plot(points, share, **_line(position))
-
-
-def _curve(
-    marginal: Marginal, position: int, points: FloatArray
-) -> tuple[FloatArray, FloatArray] | None:
-    """Points of one class and log densities there; None if it has no density, as a point mass.
-
-    The points are the region in which the class has most of its density; those given if there is
-    none, as the density repeats.
-    """
-    try:
-        region = find_region(marginal, position, _LEVEL, _GRID)
-    except NotSupportedError:
-        if not len(points):
-            raise
-        return points, marginal(points[:, None])[:, position]
-    return None if region is None else (region.axes[0], region.log_density)
 
 
 def _draw_steps(

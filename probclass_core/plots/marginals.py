@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,10 +28,16 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.arrow.parts import select, source_columns
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError, SpecError
+from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
 from probclass_core.spec.model_spec import Block
+
+_SLACK = 1.3
+"""How much farther than a normal density another one may reach down to a fraction of its peak."""
+
+_MARGIN = 0.25
+"""What is drawn beyond the training rows if the mean is unknown, as a part of their range."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,44 @@ class Marginal:
         for curve, values in zip(self.curves, points.T, strict=True):
             total += curve.log_density(values)
         return total
+
+    def grid(self, position: int, level: float, size: int) -> tuple[FloatArray, ...] | None:
+        """Coordinates along each column where a class has most of its density.
+
+        They reach from the mean as far as a normal density falls to a fraction of its peak, and
+        somewhat farther. If the mean is unknown, they cover the training rows.
+
+        Args:
+            position: position of the class.
+            level: the fraction of the peak.
+            size: number of coordinates along each column; fewer for whole numbers.
+
+        Returns:
+            ``d`` ascending arrays; None if the class has no density: no value, or a single one.
+
+        Raises:
+            NotSupportedError: if neither the mean nor the range of the training rows is known.
+        """
+        reach = _SLACK * math.sqrt(-2.0 * math.log(level))
+        axes: list[FloatArray] = []
+        for column, curve, ends in zip(self.columns, self.curves, self.ends, strict=True):
+            mean, variance = curve.mean, curve.variance
+            if variance is not None and not variance[position] > 0.0:
+                return None
+            if mean is not None and variance is not None and np.isfinite(variance[position]):
+                middle, width = float(mean[position]), reach * math.sqrt(variance[position])
+            elif ends is not None:
+                middle = (ends[0] + ends[1]) / 2.0
+                width = (0.5 + _MARGIN) * (ends[1] - ends[0]) or 0.5
+            else:
+                raise NotSupportedError(
+                    f"the model knows neither the mean nor the range of column {column!r}, so "
+                    "that its density cannot be plotted."
+                )
+            low, high = max(middle - width, curve.low), min(middle + width, curve.high)
+            axis = np.linspace(low, high, size)
+            axes.append(np.unique(np.round(axis)) if curve.whole else axis)
+        return tuple(axes)
 
     def means(self) -> FloatArray | None:
         """The class means ``(k, d)``, or None if the estimators do not know them."""

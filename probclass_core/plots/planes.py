@@ -15,10 +15,8 @@ from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import SpecError
 from probclass_core.model.model import Model
 from probclass_core.plots.marginals import Marginal, rows_by_class
-from probclass_core.plots.regions import Region, find_region
 from probclass_core.plots.style import (
     GREY,
-    ClassStyle,
     axis_label,
     blank_figure,
     class_style,
@@ -70,13 +68,14 @@ def class_contours(
         SpecError: if the model has no such column, it has categories or bins, or `level` or `point`
             is out of range.
         DataError: if a column of the data is missing, not numeric or infinite.
-        NotSupportedError: if matplotlib is not installed, or a density does not fall to `level`
-            anywhere.
+        NotSupportedError: if matplotlib is not installed, or neither the mean of a density nor the
+            range of the training rows is known.
     """
     figure = blank_figure(7.5, 5.0)
     if not 0.0 < level < 1.0:
         raise SpecError(f"level must be between 0 and 1, got {level!r}.")
-    _check_pair(x, y)
+    if x == y:
+        raise SpecError(f"x and y are both {x!r}; name two columns, or use effect.")
     checked_point = None if point is None else _checked_point(point)
     marginal = Marginal(model, [x, y])
     axes = figure.subplots()
@@ -88,20 +87,22 @@ def class_contours(
         note = _draw_rows(axes, model, across, up, codes)
     means = marginal.means()
     for position, name in enumerate(model.class_names):
-        region = find_region(marginal, position, level, _GRID)
-        if means is not None:
-            center = means[position]
-        else:
-            center = np.full(2, np.nan) if region is None else region.peak_position
-        shown += _draw_class(axes, class_style(position), short(name), region, center, level)
+        mean = None if means is None else means[position]
+        shown += _draw_class(axes, marginal, position, short(name), mean, level)
     if checked_point is not None:
         shown.append(checked_point[:, None])
-        _draw_point(axes, checked_point)
+        label = f"x = {coordinates(checked_point.tolist())}"
+        square: dict[str, Any] = {"color": "white", "mec": "black", "ms": 8, "mew": 1.5}
+        axes.plot(*checked_point, "s", ls="", zorder=5, label=label, **square)
     black = "peaks" if means is None else "class means"
     plain_axes(
         axes, f"Contours at {100.0 * level:.3g} % of each class's peak density; black: {black}"
     )
-    _finish_plane(figure, axes, model, x, y, note)
+    axes.set_xlabel(axis_label(x))
+    axes.set_ylabel(axis_label(y))
+    if note:
+        axes.plot([], [], " ", label=note)
+    legend_beside(figure, axes, short(axis_label(model.spec.label)))
     _frame(axes, np.concatenate(shown or [np.zeros((2, 1))], axis=1))
     return figure
 
@@ -125,54 +126,39 @@ def _draw_rows(
 
 def _draw_class(
     axes: Axes,
-    style: ClassStyle,
+    marginal: Marginal,
+    position: int,
     name: str,
-    region: Region | None,
-    center: FloatArray,
+    mean: FloatArray | None,
     level: float,
 ) -> list[FloatArray]:
     """Plot contour and mean of one class; returns their points, ``(2, n)`` each."""
-    shown = []
-    if region is not None and min(region.log_density.shape) > 1:
-        log_level = math.log(level)
+    style, shown = class_style(position), []
+    grid = marginal.grid(position, level, _GRID)
+    if grid is not None and min(map(len, grid)) > 1:
+        points = np.stack([along.ravel() for along in np.meshgrid(*grid)], axis=1)
+        logs = marginal(points)[:, position].reshape(len(grid[1]), len(grid[0]))
+        peak, log_level = logs.max(), math.log(level)
+        if mean is None:  # the middle of a bin, whose density is constant
+            places = np.nonzero(logs == peak)[::-1]
+            pairs = zip(grid, places, strict=True)
+            mean = np.array([along[int(np.median(place))] for along, place in pairs])
         contour = axes.contour(
-            *region.axes,
+            *grid,
             # −∞ becomes a finite value, otherwise the contour would stop where the density is 0.
-            np.maximum(region.log_density.T - region.peak, 3.0 * log_level),
+            np.maximum(logs - peak, 3.0 * log_level),
             levels=[log_level],
             colors=[style.color],
             linestyles=[style.dashes],
             linewidths=1.6,
         )
         shown += [np.asarray(path.vertices).T for path in contour.get_paths()]
-    if np.isfinite(center).all():
-        shown.append(center[:, None])
-        axes.plot(*center, style.marker, color="black", markersize=9, mec="white", zorder=4)
+    if mean is not None and np.isfinite(mean).all():
+        shown.append(mean[:, None])
+        axes.plot(*mean, style.marker, color="black", markersize=9, mec="white", zorder=4)
     # One legend entry per class: its line with its marker.
     axes.plot([], [], color=style.color, ls=style.dashes, marker=style.marker, label=name)
     return shown
-
-
-def _draw_point(axes: Axes, at: FloatArray) -> None:
-    axes.plot(
-        *at,
-        "s",
-        color="white",
-        mec="black",
-        ms=8,
-        mew=1.5,
-        zorder=5,
-        ls="",
-        label=f"x = {coordinates(at.tolist())}",
-    )
-
-
-def _finish_plane(figure: Figure, axes: Axes, model: Model, x: str, y: str, note: str) -> None:
-    axes.set_xlabel(axis_label(x))
-    axes.set_ylabel(axis_label(y))
-    if note:
-        axes.plot([], [], " ", label=note)
-    legend_beside(figure, axes, short(axis_label(model.spec.label)))
 
 
 def _frame(axes: Axes, shown: FloatArray) -> None:
@@ -181,11 +167,6 @@ def _frame(axes: Axes, shown: FloatArray) -> None:
     margin = np.where(high > low, _MARGIN * (high - low), np.maximum(0.5, 0.005 * np.abs(low)))
     axes.set_xlim(low[0] - margin[0], high[0] + margin[0])
     axes.set_ylim(low[1] - margin[1], high[1] + margin[1])
-
-
-def _check_pair(x: str, y: str) -> None:
-    if x == y:
-        raise SpecError(f"x and y are both {x!r}; name two columns, or use effect.")
 
 
 def _checked_point(point: Sequence[float]) -> FloatArray:
