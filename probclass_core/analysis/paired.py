@@ -14,12 +14,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.analysis.batches import measure_batches
 from probclass_core.analysis.evaluation import (
     METRICS,
     Evaluation,
@@ -29,12 +29,12 @@ from probclass_core.analysis.evaluation import (
 )
 from probclass_core.analysis.json_values import json_values
 from probclass_core.analysis.row_moments import RowMoments
-from probclass_core.arrow.arrays import FloatArray, in_slices
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import DataError
 from probclass_core.execution.engine import Engine
 from probclass_core.io.filters import partition_text
-from probclass_core.io.table import Plan, Unit
+from probclass_core.io.table import Plan
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
 
@@ -248,20 +248,12 @@ class PairedEvaluator:
         moments = {metric: none for metric in metrics if metric != "ece" and champion is not None}
         return PairedSums(challenger.sums, None if champion is None else champion.sums, moments)
 
-    @property
-    def _batch_rows(self) -> int:
-        models = (self.challenger, self.champion or self.challenger)
-        return min(model.batch_rows for model in models)
-
     def measure_plan(self, plan: Plan, engine: Engine) -> Iterator[PairedSums]:
         """Measure the batches of a plan on an engine, in order."""
-        if engine.in_process:
-            return engine.map(self.measure, plan.batches(self._batch_rows))
-        return chain.from_iterable(engine.map(self.measure_unit, plan.units))
-
-    def measure_unit(self, unit: Unit) -> list[PairedSums]:
-        """The sums of the batches of a unit."""
-        return [self.measure(batch) for batch in in_slices(unit.read(), self._batch_rows)]
+        models = (self.challenger, self.champion or self.challenger)
+        return measure_batches(
+            self.measure, plan, min(model.batch_rows for model in models), engine
+        )
 
     def measure(self, batch: pa.RecordBatch) -> PairedSums:
         """The sums of one batch; safe to call from several threads."""

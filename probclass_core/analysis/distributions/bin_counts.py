@@ -37,17 +37,8 @@ def _rebinned(left: ColumnHealth, right: ColumnHealth) -> tuple[FloatArray, Floa
         return None
     cuts, others = np.array(left.cuts), np.array(right.cuts)
     within = np.flatnonzero((cuts >= others[0]) & (cuts <= others[-1]))
-    if not len(within):  # apart as a whole, up to the outer bins
-        below = cuts[0] > others[-1]
-        cut = cuts[0] if below else cuts[-1]
-        index = 0 if below else len(cuts) - 1
-        left_below = float(sum(left.counts[: index + 1]))
-        edge = len(right.counts) - 1 if cut > others[-1] else 1
-        right_below = float(sum(right.counts[:edge]))
-        return (
-            np.array([left_below, sum(left.counts) - left_below]),
-            np.array([right_below, sum(right.counts) - right_below]),
-        )
+    if not len(within):
+        return None
     cumulative = np.cumsum(right.counts, dtype=np.float64)
     at_cuts = np.interp(cuts[within], others, cumulative[:-1])
     own = np.cumsum(left.counts, dtype=np.float64)
@@ -74,17 +65,16 @@ def largest_change(column: ColumnHealth) -> str:
     expected, total = np.array(column.expected), sum(column.counts)
     shares = np.array(column.counts) / total
     number = int(np.argmax(np.abs(shares - expected)))
-    if column.values:
-        where = (
-            f"{column.values[number]!r} is" if number < len(column.values) else "other values are"
-        )
+    if number < len(column.values):
+        where = f"{column.values[number]!r} is"
+    elif column.values:
+        where = "other values are"
+    elif not number:
+        where = f"values below {column.cuts[0]:.4g} are"
+    elif number == len(column.cuts):
+        where = f"values of at least {column.cuts[-1]:.4g} are"
     else:
-        low = f"{column.cuts[number - 1]:.4g}" if number else None
-        high = f"{column.cuts[number]:.4g}" if number < len(column.cuts) else None
-        if low is None or high is None:
-            where = f"values {f'below {high}' if low is None else f'of at least {low}'} are"
-        else:
-            where = f"values from {low} to {high} are"
+        where = f"values from {column.cuts[number - 1]:.4g} to {column.cuts[number]:.4g} are"
     found, usual = percent(float(shares[number])), percent(float(expected[number]))
     return f"Its {where} {found} of the rows instead of {usual}"
 

@@ -8,23 +8,17 @@ so that they follow from the model alone and the counts of two partitions can be
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from probclass_core.analysis.distributions.grid import Grid
 from probclass_core.analysis.distributions.reading import read_column, training_ends
-from probclass_core.arrow.arrays import (
-    MISSING,
-    FloatArray,
-    IntArray,
-    is_numeric_type,
-)
+from probclass_core.arrow.arrays import MISSING, FloatArray, is_numeric_type
 from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
@@ -34,9 +28,6 @@ MOST_BINS = 10
 
 NULL_BIN = 255
 """Code of the bin of a null, which is not among the bins."""
-
-_BLOCK_CELLS = 2**15
-"""Numbers that are measured at once: 256 KiB."""
 
 _LEVELS = np.arange(1, MOST_BINS) / MOST_BINS
 _DIGITS = 4
@@ -52,6 +43,7 @@ class ExpectedColumn:
 
     Attributes:
         name: name of the feature.
+        is_number: whether its values are numbers, unless the model has them as categories.
         training_nulls: share of nulls in the training rows, or None if unknown.
         low: minimum of the training rows, or None if unknown.
         high: maximum of the training rows, or None if unknown.
@@ -62,6 +54,7 @@ class ExpectedColumn:
     """
 
     name: str
+    is_number: bool
     training_nulls: float | None = None
     low: float | None = None
     high: float | None = None
@@ -78,121 +71,49 @@ class ExpectedColumn:
         return len(self.cuts) + 1 if len(self.cuts) else 0
 
     @cached_property
-    def shown(self) -> tuple[float, ...] | None:
-        """`expected` in few digits, for records."""
-        if self.expected is None:
-            return None
-        return tuple(float(f"{share:.4g}") for share in self.expected.tolist())
-
-    @cached_property
     def _bin_of(self) -> dict[str, int]:
         """The bin of each known category."""
         of_others = dict.fromkeys(self.known or (), len(self.values))
         return {**of_others, **{value: number for number, value in enumerate(self.values)}}
 
-    def measure(self, rows: Rows, stride: int, bins: np.ndarray) -> tuple[int, int]:
-        """Count the nulls and the unknown categories of the column, and write its bins.
+    def measure(self, rows: Rows, stride: int) -> tuple[list[int], np.ndarray]:
+        """Count what is unusual in ``n`` rows, and find the bins of every ``stride``-th row.
 
-        Args:
-            rows: ``n`` rows.
-            stride: distance between sampled rows.
-            bins: where to write the bin of each of the ``m`` sampled rows, ``(m,)``.
+        Returns:
+            Numbers of nulls (NaN included), of categories that no training row had, and of values
+            outside the range of the training rows; and the bin of each of the ``m`` sampled rows,
+            `NULL_BIN` for a null, ``(m,)`` uint8.
         """
+        if self.known is not None:
+            return self._measure_categories(rows, stride)
+        if not self.is_number:
+            bins = np.full(-(-len(rows) // stride), NULL_BIN, np.uint8)
+            return [rows.column(self.name).null_count, 0, 0], bins
+        values = rows.numbers(self.name)
+        lowest, highest, nulls = rows.extremes(self.name)
+        low = -math.inf if self.low is None else self.low
+        high = math.inf if self.high is None else self.high
+        outside = 0
+        if lowest < low or highest > high:
+            outside = int(np.count_nonzero((values < low) | (values > high)))
+        sampled = np.ascontiguousarray(values[::stride])
+        # For few cuts faster than a binary search.
+        bins = np.add.reduce(sampled >= self.cuts[:, None], axis=0, dtype=np.uint8)
+        if nulls:
+            bins[np.isnan(sampled)] = NULL_BIN
+        return [int(nulls), 0, outside], bins
+
+    def _measure_categories(self, rows: Rows, stride: int) -> tuple[list[int], np.ndarray]:
         codes, values = rows.categories(self.name)
         of_value = np.array(
             [*(self._bin_of.get(value, MISSING) for value in values), NULL_BIN], np.int64
         )
-        nulls = unseen = 0
-        column = rows.column(self.name)
-        dictionary = column.dictionary if pa.types.is_dictionary(column.type) else column
-        if column.null_count or dictionary.null_count or pa.types.is_floating(dictionary.type):
-            nulls = int((codes == MISSING).sum())
+        nulls = int(np.count_nonzero(codes == MISSING))
+        unseen = 0
         if (of_value == MISSING).any():
             unseen = int((of_value[codes] == MISSING).sum())
-        of_value[of_value == MISSING] = len(self.values)
-        bins[:] = of_value[codes[::stride]]
-        return nulls, unseen
-
-
-class ColumnMeter:
-    """Measures the columns of batches: counts what is unusual, and finds the bins of values.
-
-    Args:
-        columns: ``d`` feature columns as the model and its training rows have them.
-    """
-
-    def __init__(self, columns: Sequence[ExpectedColumn]) -> None:
-        self.columns = columns
-        self._numbers = [
-            number
-            for number, one in enumerate(columns)
-            if one.known is None and (one.size or one.low is not None)
-        ]
-        numbers = [columns[number] for number in self._numbers]
-        self._low = np.array([-np.inf if one.low is None else one.low for one in numbers])
-        self._high = np.array([np.inf if one.high is None else one.high for one in numbers])
-        # A missing cut is above all values.
-        self._cuts = np.full(
-            (max((len(one.cuts) for one in numbers), default=0), len(numbers)), np.inf
-        )
-        for number, one in enumerate(numbers):
-            self._cuts[: len(one.cuts), number] = one.cuts
-
-    def measure(self, rows: Rows, stride: int) -> tuple[IntArray, np.ndarray]:
-        """Count what is unusual, and find the bins of every ``stride``-th row.
-
-        Args:
-            rows: ``n`` rows with the columns.
-            stride: distance between sampled rows.
-
-        Returns:
-            Numbers of nulls (NaN included), of categories that no training row had, and of values
-            outside the range of the training rows, ``(3, d)``; and the bin of each of the ``m``
-            sampled rows, `NULL_BIN` for a null, ``(d, m)`` uint8.
-        """
-        counts = np.zeros((3, len(self.columns)), np.int64)
-        bins = np.full((len(self.columns), -(-len(rows) // stride)), NULL_BIN, np.uint8)
-        if not len(rows):
-            return counts, bins
-        width = max(1, _BLOCK_CELLS // bins.shape[1])
-        for start in range(0, len(self._numbers), width):
-            self._measure_numbers(slice(start, start + width), rows, stride, counts, bins)
-        for number, expected in enumerate(self.columns):
-            if expected.known is not None:
-                counts[0, number], counts[1, number] = expected.measure(rows, stride, bins[number])
-            elif expected.size == 0 and expected.low is None:
-                column = rows.column(expected.name)
-                counts[0, number] = column.null_count
-                if pa.types.is_floating(column.type):
-                    counts[0, number] += int(pc.sum(pc.is_nan(column)).as_py() or 0)
-        return counts, bins
-
-    def _measure_numbers(
-        self,
-        part: slice,
-        rows: Rows,
-        stride: int,
-        counts: IntArray,
-        bins: np.ndarray,
-    ) -> None:
-        """Measure some columns of numbers at once, few enough to stay in the processor's cache."""
-        numbers = self._numbers[part]
-        names = [self.columns[number].name for number in numbers]
-        columns = [rows.numbers(name) for name in names]
-        low, high, nulls = np.array([rows.extremes(name) for name in names]).T
-        counts[0, numbers] = nulls
-        lowest, highest = self._low[part], self._high[part]
-        for one in np.flatnonzero((low < lowest) | (high > highest)):
-            counts[2, numbers[one]] = np.count_nonzero(
-                (columns[one] < lowest[one]) | (columns[one] > highest[one])
-            )
-        sampled = np.stack([column[::stride] for column in columns])
-        found = np.zeros(sampled.shape, np.uint8)
-        for cut in self._cuts[:, part, None]:  # for few cuts faster than a binary search
-            found += sampled >= cut
-        if nulls.any():
-            found[np.isnan(sampled)] = NULL_BIN
-        bins[numbers] = found
+            of_value[of_value == MISSING] = len(self.values)
+        return [nulls, unseen, 0], of_value[codes[::stride]].astype(np.uint8)
 
 
 def expected_columns(model: Model) -> list[ExpectedColumn]:
@@ -204,14 +125,11 @@ def expected_columns(model: Model) -> list[ExpectedColumn]:
     columns = []
     for name in model.spec.features:
         seen = profile.get(name, {})
-        known: dict[str, Any] = {}
-        if seen.get("rows"):
-            known["training_nulls"] = seen["nulls"] / seen["rows"]
+        nulls = seen["nulls"] / seen["rows"] if seen.get("rows") else None
         kind = model.features.field(name).type
         numeric = is_numeric_type(kind) and not pa.types.is_null(kind)
         ends = training_ends(model, column=name) if numeric else None
-        if numeric:
-            known |= {"low": seen.get("min"), "high": seen.get("max")}
+        low, high = ends or (None, None)
         own = found[1] if (found := read_column(model, name)) is not None else None
         bins: dict[str, Any] = {}
         if isinstance(own, Curve):
@@ -223,7 +141,7 @@ def expected_columns(model: Model) -> list[ExpectedColumn]:
                 bins = _joined_bins(own.cuts, own.probability @ shares)
         if not bins and ends is not None:
             bins = {"cuts": _rounded(np.linspace(*ends, MOST_BINS + 1)[1:-1])}
-        columns.append(ExpectedColumn(name, **known, **bins))
+        columns.append(ExpectedColumn(name, numeric, nulls, low, high, **bins))
     return columns
 
 

@@ -107,11 +107,11 @@ class Expected:
         unknown: why the score is unknown, as a sentence; None if it is known.
     """
 
-    expected: float | None
-    lower: float | None
-    upper: float | None
-    unshifted: float | None
-    baseline: float | None
+    expected: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    unshifted: float | None = None
+    baseline: float | None = None
     unknown: str | None = None
 
     def text(self, baseline: str) -> str:

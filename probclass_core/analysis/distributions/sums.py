@@ -17,12 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.analysis.distributions.columns import (
-    MOST_BINS,
-    NULL_BIN,
-    ColumnMeter,
-    expected_columns,
-)
+from probclass_core.analysis.batches import measure_batches
+from probclass_core.analysis.distributions.columns import MOST_BINS, NULL_BIN, expected_columns
 from probclass_core.analysis.distributions.divergence import of_sample
 from probclass_core.analysis.distributions.health import (
     ClassHealth,
@@ -42,12 +38,12 @@ from probclass_core.analysis.distributions.label_shift import (
     source_prior,
     used_rows,
 )
-from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, in_slices
+from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
 from probclass_core.execution.threads import single_threaded_blas
-from probclass_core.io.table import Plan, Unit
+from probclass_core.io.table import Plan
 from probclass_core.model.decision import CompiledRule, DecisionOption, Decisions
 from probclass_core.model.density_quantiles import log_density_quantile
 from probclass_core.model.model import Model
@@ -64,9 +60,6 @@ _BATCH_CELLS = 2**18
 
 _LEAST_BATCH_SAMPLE = 2**10
 """Rows that the sample takes from one batch at least, even if they have more values than that."""
-
-_SAMPLE_CELLS = 2**23
-"""Most posteriors of a sample: 64 MiB."""
 
 _RARE = 0.01
 """Quantile of the model's log p(x) below which a row is rare."""
@@ -91,7 +84,7 @@ class Sample:
         stride: s.
         bins: bin of each column, ``(d, m)`` uint8.
         log_density: log p(x) in nats, ``(m,)``.
-        log_probability: log P(c | x), ``(k, m)``.
+        log_probability: log P(c | x), ``(k, m)``; of more than `MOST_CLASSES` classes, ``(0, m)``.
         choice: position of the chosen class, `MISSING` for a rejected row, ``(m,)``.
     """
 
@@ -145,7 +138,7 @@ class HealthSums:
     def __add__(self, other: HealthSums) -> HealthSums:
         """The sums over the rows of both, those of ``self`` first."""
         sums = {name: value + getattr(other, name) for name, value in vars(self).items()}
-        return HealthSums(**{**sums, "samples": _thinned(sums["samples"], len(self.predicted))})
+        return HealthSums(**{**sums, "samples": _thinned(sums["samples"])})
 
 
 class HealthMeter:
@@ -155,13 +148,13 @@ class HealthMeter:
         model: model that scores the rows.
 
     Attributes:
-        columns: measures the features, and knows what the model expects of each.
+        columns: what the model expects of each feature.
         prior: share of each class under which the posteriors are, ``(k,)``.
     """
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.columns = ColumnMeter(expected_columns(model))
+        self.columns = expected_columns(model)
         self.prior = source_prior(model)
 
     def under(self, prior: Mapping[str, float] | None) -> HealthMeter:
@@ -183,7 +176,7 @@ class HealthMeter:
         size = len(self.model.classes)
         return HealthSums(
             rows=0,
-            columns=np.zeros((3, len(self.columns.columns)), np.int64),
+            columns=np.zeros((3, len(self.columns)), np.int64),
             predicted=np.zeros(size, np.int64),
             probability=np.zeros(size),
             right=0.0,
@@ -202,20 +195,21 @@ class HealthMeter:
             decisions: decisions about the rows.
         """
         size = len(rows)
-        cells = _BATCH_CELLS // max(1, len(self.columns.columns))
+        cells = _BATCH_CELLS // max(1, len(self.columns))
         most = min(_BATCH_SAMPLE, max(cells, _LEAST_BATCH_SAMPLE))
         stride = 1 << max(0, (-(-size // most) - 1).bit_length())
-        columns, bins = self.columns.measure(rows, stride)
+        counts, bins = zip(*(column.measure(rows, stride) for column in self.columns), strict=True)
         probability, choice = posterior.probability, decisions.prediction
         decided = choice != MISSING
         right = posterior.probability_of(decisions.choice)
         if not decided.all():
             right = right[decided]
         density = posterior.log_density
+        kept = probability.shape[1] if probability.shape[1] <= MOST_CLASSES else 0
         log_probability = np.maximum(posterior.log_probability, -1e300)  # 0 log 0 is 0
         return HealthSums(
             rows=size,
-            columns=columns,
+            columns=np.array(counts, np.int64).T,
             predicted=np.bincount(choice[decided], minlength=probability.shape[1]),
             probability=probability.sum(axis=0),
             right=float(right.sum()),
@@ -225,9 +219,9 @@ class HealthMeter:
             samples=(
                 Sample(
                     stride,
-                    bins,
+                    np.stack(bins),
                     density[::stride].copy(),
-                    posterior.log_probability[::stride].T.copy(),
+                    posterior.log_probability[::stride, :kept].T.copy(),
                     choice[::stride].copy(),
                 ),
             ),
@@ -237,16 +231,12 @@ class HealthMeter:
         self, plan: Plan, decision: DecisionOption, engine: Engine, counter: RowCounter
     ) -> HealthSums:
         """The sums over the rows of a plan."""
-        work = MeasureUnit(self, decision)
-        if engine.in_process:
-            batches = counter.count(plan.batches(self.model.batch_rows))
-            return self.total(engine.map(work.measure, batches))
-        measured = self.zero()
-        for parts in engine.map(work, plan.units):
-            for part in parts:
-                counter.add(part.rows)
-                measured += part
-        return measured
+        total = self.zero()
+        work = _MeasureRows(self, decision)
+        for sums in measure_batches(work, plan, self.model.batch_rows, engine):
+            counter.add(sums.rows)
+            total += sums
+        return total
 
     def total(self, sums: Iterable[HealthSums]) -> HealthSums:
         """The sums over all rows, given those of consecutive rows in order."""
@@ -289,11 +279,11 @@ class HealthMeter:
         shares = (sums.columns / sums.rows).T.tolist()
         counts = [
             np.bincount(bins, minlength=NULL_BIN)[: column.size]
-            for column, bins in zip(self.columns.columns, sample.bins, strict=True)
+            for column, bins in zip(self.columns, sample.bins, strict=True)
         ]
         drifts = self._drifts(counts)
         found: dict[str, ColumnHealth] = {}
-        for number, column in enumerate(self.columns.columns):
+        for number, column in enumerate(self.columns):
             nulls, unseen, outside = shares[number]
             drift, error = drifts.get(number, (None, None))
             ranged = column.known is None and column.low is not None
@@ -307,7 +297,7 @@ class HealthMeter:
                 cuts=tuple(column.cuts.tolist()),
                 values=column.values,
                 counts=tuple(counts[number].tolist()),
-                expected=column.shown,
+                expected=None if column.expected is None else _rounded(column.expected),
             )
         return _with_fewer_bins(found)
 
@@ -315,7 +305,7 @@ class HealthMeter:
         """Divergence from the model and its error, in bits, by the number of the column."""
         known = {
             number: column.expected
-            for number, column in enumerate(self.columns.columns)
+            for number, column in enumerate(self.columns)
             if column.expected is not None and counts[number].any()
         }
         found, expected = (
@@ -349,33 +339,30 @@ class HealthMeter:
     ) -> tuple[Expected, Expected, Shares | None]:
         """The expected accuracy and log loss, and the shares of the classes that they rest on."""
         decided = int(sums.predicted.sum())
-        accuracy = {"unshifted": _optional(sums.right / decided if decided else None)}
-        log_loss = {"unshifted": _number(sums.entropy / sums.rows)}
-        size = len(self.prior)
-        reason: str | None
+        accuracy = Expected(unshifted=_optional(sums.right / decided if decided else None))
+        log_loss = Expected(unshifted=_number(sums.entropy / sums.rows))
+        size, reason = len(self.prior), self._outside_training(sums, columns, density)
         if size > MOST_CLASSES:
             reason = f"the shares of {size:,} classes are not estimated, only of {MOST_CLASSES}."
-            return _unknown(reason, **accuracy), _unknown(reason, **log_loss), None
-        reason = self._outside_training(sums, columns, density)
         if reason is not None:
-            return _unknown(reason, **accuracy), _unknown(reason, **log_loss), None
+            return replace(accuracy, unknown=reason), replace(log_loss, unknown=reason), None
         used = used_rows(len(sample.choice), size)
         log_probability = np.ascontiguousarray(sample.log_probability[:, used].T)
         probability, choice = np.exp(log_probability), sample.choice[used]
         estimate = estimate_shares(probability, self.prior)
         reason = self._other_than_shares(estimate.shares, probability.mean(axis=0))
         if reason is not None:
-            return _unknown(reason, **accuracy), _unknown(reason, **log_loss), estimate
+            return replace(accuracy, unknown=reason), replace(log_loss, unknown=reason), estimate
         possible = self.prior > 0.0
         baseline = -float(estimate.shares[possible] @ np.log(self.prior[possible]))
         loss = expected_log_loss(probability, self.prior, estimate, sums.rows)
-        of_loss = _known(loss, baseline, **log_loss)
+        log_loss = _with_interval(log_loss, loss, baseline)
         rows = choice != MISSING
         if not rows.any():
-            return _unknown("all rows are rejected.", **accuracy), of_loss, estimate
+            return replace(accuracy, unknown="all rows are rejected."), log_loss, estimate
         right = expected_accuracy(probability[rows], self.prior, choice[rows], estimate, decided)
         majority = float(estimate.shares[int(np.argmax(self.prior))])
-        return _known(right, majority, **accuracy), of_loss, estimate
+        return _with_interval(accuracy, right, majority), log_loss, estimate
 
     def _other_than_shares(self, shares: FloatArray, posterior: FloatArray) -> str | None:
         """Why the estimated shares cannot be true, or None: the rows contradict p(x | c).
@@ -420,8 +407,8 @@ class HealthMeter:
 
 
 @dataclass(frozen=True)
-class MeasureUnit:
-    """The work of an engine: measure the rows of a unit, batch by batch."""
+class _MeasureRows:
+    """Measures a batch of rows that are not scored otherwise."""
 
     meter: HealthMeter
     decision: DecisionOption
@@ -430,24 +417,17 @@ class MeasureUnit:
     def _rule(self) -> CompiledRule:
         return self.meter.model.compile_rule(self.decision)
 
-    def __call__(self, unit: Unit) -> list[HealthSums]:
-        return [
-            self.measure(batch) for batch in in_slices(unit.read(), self.meter.model.batch_rows)
-        ]
-
-    def measure(self, batch: pa.RecordBatch) -> HealthSums:
-        """The sums over a batch."""
+    def __call__(self, batch: pa.RecordBatch) -> HealthSums:
         rows = self.meter.model.rows(batch)
         return self.meter.measure(rows, *self.meter.model.decide(rows, self._rule))
 
 
-def _thinned(samples: tuple[Sample, ...], classes: int) -> tuple[Sample, ...]:
+def _thinned(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
     """Samples with one stride, the smallest with which they are few enough."""
     stride = max((sample.stride for sample in samples), default=1)
-    limit = min(SAMPLE_ROWS, max(1, _SAMPLE_CELLS // classes))
     thin = tuple(sample.thin(stride) for sample in samples)
     # A batch keeps at least one row.
-    while len(thin) < sum(len(sample.choice) for sample in thin) > limit:
+    while len(thin) < sum(len(sample.choice) for sample in thin) > SAMPLE_ROWS:
         stride *= 2
         thin = tuple(sample.thin(stride) for sample in thin)
     return thin
@@ -471,18 +451,13 @@ def _with_fewer_bins(columns: dict[str, ColumnHealth]) -> dict[str, ColumnHealth
     }
 
 
-def _known(interval: Interval, baseline: float, unshifted: float | None) -> Expected:
-    return Expected(
-        expected=_number(interval.mean),
-        lower=_number(interval.lower),
-        upper=_number(interval.upper),
-        unshifted=unshifted,
-        baseline=_number(baseline),
-    )
+def _with_interval(score: Expected, interval: Interval, baseline: float) -> Expected:
+    mean, lower, upper = map(_number, (interval.mean, interval.lower, interval.upper))
+    return replace(score, expected=mean, lower=lower, upper=upper, baseline=_number(baseline))
 
 
-def _unknown(reason: str, unshifted: float | None) -> Expected:
-    return Expected(None, None, None, unshifted, None, reason)
+def _rounded(shares: FloatArray) -> tuple[float, ...]:
+    return tuple(float(f"{share:.4g}") for share in shares.tolist())
 
 
 def _optional(value: float | None) -> float | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from probclass_core.analysis.distributions.health import Health
-from probclass_core.analysis.distributions.label_checks import LABEL_CHECKS, Scores, judge_scores
+from probclass_core.analysis.distributions.label_checks import LABEL_CHECKS, judge_scores
 from probclass_core.analysis.distributions.unlabeled_checks import (
     CHECKS,
     Reference,
@@ -102,12 +102,10 @@ class Watch:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: those that differ from the defaults."""
-        values = dataclasses.asdict(self)
-        defaults = dataclasses.asdict(Watch()) if values else {}
         return {
             name: list(value) if name in _ACTIONS else value
-            for name, value in values.items()
-            if value != defaults[name]
+            for name, value in vars(self).items()
+            if value != getattr(Watch, name)
         }
 
     @classmethod
@@ -195,8 +193,12 @@ class Watch:
         Returns:
             A verdict for each check that is not passed.
         """
-        before = None if promoted is None else Scores.of(promoted)
-        return self._with_actions(judge_scores(vars(self), Scores.of(evaluation), before))
+        own, before = (
+            each.to_dict() if isinstance(each, Evaluation) else each
+            for each in (evaluation, promoted)
+        )
+        assert own is not None
+        return self._with_actions(judge_scores(vars(self), own, before))
 
     def _with_actions(self, verdicts: Iterable[Verdict]) -> list[Verdict]:
         acted = [replace(verdict, action=self.action(verdict.check)) for verdict in verdicts]
@@ -222,8 +224,8 @@ def _check_threshold(name: str, value: Any) -> float:
     if isinstance(value, (int, float, str)) and not isinstance(value, bool):
         with suppress(ValueError):  # a template renders numbers as text
             number = float(value)
-    lowest, bound = (1.0, "above 1") if name == "rows" else (0.0, "of at least 0")
-    if not (math.isfinite(number) and (number > 1.0 if name == "rows" else number >= lowest)):
+    bound = "above 1" if name == "rows" else "of at least 0"
+    if not (number > 1.0 if name == "rows" else number >= 0.0) or math.isinf(number):
         off = "" if name == "min_rows" else ', or None (in TOML "off") to turn the check off'
         raise SpecError(f"{name} of a watch must be a number {bound}{off}; got {value!r}.")
     return number
