@@ -22,10 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.analysis.json_values import json_values
-from probclass_core.analysis.ledger_text import label_of, ledger_text, outcome, title, value_of
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import FloatArray, IntArray
-from probclass_core.arrow.display import Part, Report, TablePart, counted
+from probclass_core.arrow.display import Part, Report, TablePart, as_text, counted
 from probclass_core.arrow.parts import select, source_columns
 from probclass_core.arrow.rows import Rows
 from probclass_core.attached import ExplanationMethods
@@ -57,6 +56,9 @@ UNITS: Mapping[Units, float] = {
 
 _MOST_IN_HTML = 10
 """Rows that a notebook shows."""
+
+_MISSING = dict.fromkeys(("feature", "columns", "block"), "missing")
+"""What is shown for a value that is None, by entry."""
 
 _MAX_CELLS = 1 << 21
 """Maximum number of values in a batch of single features: bounds the memory for wide blocks."""
@@ -121,31 +123,34 @@ class Explanation(Report, ExplanationMethods):
 
     def _report(self) -> list[Part]:
         """The ledgers of the first rows."""
-        rows = self.rows.to_pylist()
+        more = self.rows.num_rows - _MOST_IN_HTML
+        parts = self._ledgers(self.rows.slice(0, _MOST_IN_HTML))
+        return [*parts, f"… and {counted(more, 'more row')}"] if more > 0 else parts
+
+    def __str__(self) -> str:
+        """The ledgers of all rows as text."""
+        return as_text(self._ledgers(self.rows))
+
+    def _ledgers(self, rows: pa.Table) -> list[Part]:
         parts: list[Part] = []
-        for row in rows[:_MOST_IN_HTML]:
+        for row in rows.to_pylist():
             entries = self.table.filter(pc.field("row") == row["row"]).to_pylist()
             columns = {
-                "entry": [label_of(entry) for entry in entries],
-                "value": [value_of(entry) for entry in entries],
+                "entry": [_label(entry) for entry in entries],
+                "value": [_shown_value(entry) for entry in entries],
                 self.units: [entry["weight"] for entry in entries],
                 "total": [entry["total"] for entry in entries],
             }
-            parts.append(TablePart(columns, title(row), most=len(entries), bars=self.units))
-            name = row["prediction"]
-            parts.append(f"{outcome(row)}. Blue bars are for {name}, red bars against it.")
-        if len(rows) > _MOST_IN_HTML:
-            parts.append(f"… and {counted(len(rows) - _MOST_IN_HTML, 'more row')}")
-        return parts
-
-    def __str__(self) -> str:
-        """The ledgers as text of at most 80 columns."""
-        return "\n\n".join(
-            ledger_text(
-                row, self.table.filter(pc.field("row") == row["row"]).to_pylist(), self.units
+            name, rival = row["prediction"], row["against"]
+            title = f"row {row['row']}: {name} rather than {rival}"
+            parts.append(TablePart(columns, title, most=len(entries), bars=self.units))
+            log_odds = "unknown" if row["log_odds"] is None else f"{row['log_odds']:+.2f}"
+            parts.append(
+                f"posterior: {name} {row['probability']:.4g}, {rival} "
+                f"{row['probability_against']:.4g}; log odds {log_odds}. Bars to the right are for "
+                f"{name}, bars to the left against it."
             )
-            for row in self.rows.to_pylist()
-        )
+        return parts
 
 
 @checks_arguments
@@ -290,6 +295,25 @@ class _ClassPairs:
                 "log_odds": pc.multiply(pa.array(log_odds, pa.float64()), scale),
             }
         )
+
+
+def _label(entry: Mapping[str, Any]) -> str:
+    """The name of an entry, with the weight of its block."""
+    kind = entry["entry"]
+    if kind in ("columns", "rest"):
+        return "columns together" if kind == "columns" else str(entry["value"])
+    name: str = entry["item"] or entry["block"] or kind
+    return name if entry["block_weight"] is None else f"{name} ×{entry['block_weight']:.2f}"
+
+
+def _shown_value(entry: Mapping[str, Any]) -> str:
+    """The value of an entry as text."""
+    if entry["entry"] == "rest":
+        return ""
+    if entry["value"] is None:
+        is_item = entry["entry"] == "item"
+        return f"in {entry['block']}" if is_item else _MISSING.get(entry["entry"], "")
+    return str(entry["value"])
 
 
 def _others(count: int, kind: str) -> str:

@@ -26,8 +26,6 @@ from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
 from probclass_core.model.model import ModelOption, as_model
 
-_BAR_WIDTH, _NAME_WIDTH = 30, 30
-
 
 @dataclass(frozen=True, repr=False)
 class Importance(Report):
@@ -63,26 +61,12 @@ class Importance(Report):
     def _report(self) -> list[Part]:
         """The items as bars, over all rows."""
         lines = self.table.filter(pc.field("class").is_null())
+        if not lines.num_rows:
+            return ["no column contributes: the model is its class prior"]
         columns = {name: lines[name].to_pylist() for name in ("item", "size")}
-        title = f"mean absolute weight of evidence in {self.units}"
+        rows = counted(lines["rows"][0].as_py(), "row")
+        title = f"mean absolute weight of evidence of {rows}, in {self.units}"
         return [TablePart(columns, title, bars="size")]
-
-    def __str__(self) -> str:
-        """The items as bars, over all rows, as text of at most 80 columns."""
-        lines = self.table.filter(pc.field("class").is_null()).to_pylist()
-        largest = max((line["size"] for line in lines if np.isfinite(line["size"])), default=0.0)
-        if not lines:
-            return "no column contributes: the model is its class prior"
-        rows = counted(lines[0]["rows"], "row")
-        text = [f"mean absolute weight of evidence of {rows}, in {self.units}"]
-        for line in lines:
-            name, size = line["item"], line["size"]
-            name = name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"
-            share = min(size / largest, 1.0) if largest else 0.0
-            bar = "█" * round(_BAR_WIDTH * share)
-            number = f"{size:.3f}" if np.isfinite(size) else "∞"
-            text.append(f"{name:{_NAME_WIDTH}} {number:>10}  {bar}".rstrip())
-        return "\n".join(text)
 
 
 @checks_arguments

@@ -35,6 +35,9 @@ _LONGEST_VALUE = 80
 _BRIEF_LINES = 12
 """Number of lines of a ``repr``."""
 
+_BAR_WIDTH = 12
+"""Number of characters of the longest bar, to each side if there are bars to both."""
+
 _BRIEF_ROWS = 3
 """Number of rows of each table in a ``repr``."""
 
@@ -52,7 +55,7 @@ class TablePart:
         columns: values by column name; numbers are aligned to the right.
         title: line above the table, or None.
         most: largest number of rows to show; a last line counts the others.
-        bars: column of numbers that HTML also draws as bars, or None.
+        bars: column of numbers that is also drawn as bars, or None.
     """
 
     columns: Mapping[str, Sequence[Any]]
@@ -229,6 +232,8 @@ def _table_lines(part: TablePart) -> list[str]:
         columns.append(
             [text.rjust(width) if right else text.ljust(width) for text in (title, *cells)]
         )
+    if shares := _shares(part):
+        columns.append(["", *_text_bars(shares)])
     lines = [] if part.title is None else [_printable(part.title)]
     lines += ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
     if part.rows_left_out:
@@ -271,6 +276,13 @@ def _shares(part: TablePart) -> list[float]:
     ]
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
     return [max(-1.0, min(1.0, value / largest)) for value in values]
+
+
+def _text_bars(shares: Sequence[float]) -> list[str]:
+    """Bars from a common line: to the right if positive, to the left if negative."""
+    width = _BAR_WIDTH if min(shares) < 0.0 else 0
+    sizes = [round(_BAR_WIDTH * share) for share in shares]
+    return [f"{'█' * max(0, -size):>{width}}│{'█' * max(0, size)}" for size in sizes]
 
 
 def _bar(share: float) -> str:
