@@ -103,62 +103,38 @@ def progress_bar(task: str, unit: str = "rows") -> Iterator[Progress]:
         unit: what is counted.
     """
     if _in_notebook():
-        yield _Throttled(_notebook_bar(task, unit))
-    elif not sys.stderr.isatty():
-        yield _Lines(task, unit)
-    else:
+        yield _Throttled(_notebook_bar(task, unit), _SECONDS_BETWEEN_DRAWINGS, is_bar=True)
+    elif sys.stderr.isatty():
+        bar = _TerminalBar(task, unit)
         try:
-            import rich.progress as rich
-            from rich.console import Console
-        except ImportError:
-            bar = _PlainBar(task, unit)
-            try:
-                yield _Throttled(bar.draw)
-            finally:
-                bar.clear()
-            return
-        columns = (
-            rich.TextColumn("{task.description}"),
-            rich.BarColumn(),
-            rich.TextColumn(f"{{task.completed:,.0f}} {unit}"),
-            rich.TimeElapsedColumn(),
-        )
-        with rich.Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
-            task_id = drawn.add_task(task, total=None)
-            yield lambda done, total: drawn.update(task_id, completed=done, total=total)
+            yield _Throttled(bar.draw, _SECONDS_BETWEEN_DRAWINGS, is_bar=True)
+        finally:
+            bar.clear()
+    else:
+
+        def write_line(done: int, total: int | None) -> None:
+            sys.stderr.write(f"{task}: {_count_text(done, total, unit)}\n")
+            sys.stderr.flush()
+
+        yield _Throttled(write_line, _SECONDS_BETWEEN_LINES, is_bar=False)
 
 
 class _Throttled:
-    """Draws a few times per second, and when all rows are done."""
+    """Draws after some seconds each, and a bar also at the start and when all rows are done."""
 
-    def __init__(self, draw: Progress) -> None:
-        self._draw = draw
-        self._last = -_SECONDS_BETWEEN_DRAWINGS
+    def __init__(self, draw: Progress, seconds: float, *, is_bar: bool) -> None:
+        self._draw, self._seconds, self._is_bar = draw, seconds, is_bar
+        self._last = -seconds if is_bar else time.monotonic()
 
     def __call__(self, done: int, total: int | None) -> None:
         now = time.monotonic()
-        if done == total or now - self._last >= _SECONDS_BETWEEN_DRAWINGS:
+        if now - self._last >= self._seconds or (self._is_bar and done == total):
             self._last = now
             self._draw(done, total)
 
 
-class _Lines:
-    """Progress for a log: one line every few seconds."""
-
-    def __init__(self, task: str, unit: str) -> None:
-        self._task, self._unit = task, unit
-        self._last = time.monotonic()
-
-    def __call__(self, done: int, total: int | None) -> None:
-        now = time.monotonic()
-        if now - self._last >= _SECONDS_BETWEEN_LINES:
-            self._last = now
-            sys.stderr.write(f"{self._task}: {_count_text(done, total, self._unit)}\n")
-            sys.stderr.flush()
-
-
-class _PlainBar:
-    """A bar on a terminal without rich."""
+class _TerminalBar:
+    """A bar on a terminal."""
 
     def __init__(self, task: str, unit: str) -> None:
         self._task, self._unit = task, unit

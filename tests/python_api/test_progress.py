@@ -35,15 +35,6 @@ def test_progress_is_not_part_of_a_model() -> None:
 
 def test_a_terminal_shows_a_bar_that_is_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    monkeypatch.setenv("TERM", "xterm")
-    fit()
-    assert "training" in terminal.getvalue()
-    assert "200 rows" in terminal.getvalue()
-
-
-def test_without_rich_the_bar_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    monkeypatch.setitem(sys.modules, "rich.progress", None)
     fit()
     shown = terminal.getvalue().split("\r")
     assert f"training [{'#' * 30}] 200 of 200 rows" in shown
@@ -70,7 +61,6 @@ def test_a_notebook_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_failure_leaves_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    monkeypatch.setitem(sys.modules, "rich.progress", None)
 
     def fail() -> None:
         with progress.progress_bar("training") as report:
