@@ -315,12 +315,7 @@ class EvaluationSums:
     def __add__(self, other: EvaluationSums) -> EvaluationSums:
         """The sums over the rows of both."""
         return EvaluationSums(
-            self.outcomes + other.outcomes,
-            self.losses + other.losses,
-            self.spread + other.spread,
-            self.bins + other.bins,
-            self.null_labels + other.null_labels,
-            self.unseen_labels + other.unseen_labels,
+            **{name: own + getattr(other, name) for name, own in vars(self).items()}
         )
 
 
@@ -359,11 +354,14 @@ class Evaluator:
     def __init__(self, model: Model, decision: DecisionOption = "map") -> None:
         self.model = model
         self.compiled_rule = model.compile_rule(decision)
-        size = len(model.classes)
+
+    @property
+    def no_rows(self) -> EvaluationSums:
+        """The sums over no rows."""
+        size = len(self.model.classes)
         outcomes = np.zeros((size, size + len(REJECTION_REASONS)), dtype=np.int64)
-        no_rows = RowMoments.of_rows(np.zeros((2, 0)))
-        bins = np.zeros((1 + size, BINS, 3))
-        self.sums = EvaluationSums(outcomes, np.zeros(2), no_rows, bins, 0, 0)
+        spread = RowMoments.of_rows(np.zeros((2, 0)))
+        return EvaluationSums(outcomes, np.zeros(2), spread, np.zeros((1 + size, BINS, 3)), 0, 0)
 
     def measure(self, batch: pa.RecordBatch) -> EvaluationSums:
         """The sums of one batch; safe to call from several threads."""
@@ -401,33 +399,30 @@ class Evaluator:
         return sums, scores
 
     def _outcomes(self, truth: IntArray, decisions: Decisions, known: IntArray) -> np.ndarray:
-        size, columns = self.sums.outcomes.shape
+        size = len(self.model.classes)
+        columns = size + len(REJECTION_REASONS)
         reason = decisions.rejected[known]
         outcome = np.where(reason == MISSING, decisions.choice[known], size + reason)
         cells = np.bincount(truth * columns + outcome, minlength=size * columns)
         return cells.reshape(size, columns)
 
-    def add(self, sums: EvaluationSums) -> None:
-        """Add the sums of one batch, as `measure` returns them."""
-        self.sums += sums
-
-    def result(self) -> Evaluation:
-        """The metrics of all batches so far.
+    def result(self, sums: EvaluationSums) -> Evaluation:
+        """The metrics of all rows.
 
         Raises:
             MissingLabelsError: if there were rows, but none had a label.
             DataError: if no row had a label that the model knows.
         """
-        outcomes, size = self.sums.outcomes, len(self.model.classes)
-        rows, unseen = int(outcomes.sum()), self.sums.unseen_labels
-        if not rows and not unseen and self.sums.null_labels:
+        outcomes, size = sums.outcomes, len(self.model.classes)
+        rows, unseen = int(outcomes.sum()), sums.unseen_labels
+        if not rows and not unseen and sums.null_labels:
             raise MissingLabelsError(
-                f"nothing to evaluate: none of {self.sums.null_labels:,} rows has a label "
+                f"nothing to evaluate: none of {sums.null_labels:,} rows has a label "
                 f"{self.model.spec.label!r} yet; evaluate when labels have arrived."
             )
         if not rows:
             raise DataError(
-                f"nothing to evaluate: {self.sums.null_labels} rows have a null label "
+                f"nothing to evaluate: {sums.null_labels} rows have a null label "
                 f"{self.model.spec.label!r} and {unseen} have one that the model never saw; "
                 f"it knows {one_of(self.model.class_names)}."
             )
@@ -436,13 +431,13 @@ class Evaluator:
         rejected = outcomes[:, size:].sum(axis=0).tolist()
         most_frequent = int(np.argmax(self.model.log_prior))
         cost, baseline_cost = self._costs(confusion)
-        log_loss, brier = (float(loss) / rows for loss in self.sums.losses)
+        log_loss, brier = (float(loss) / rows for loss in sums.losses)
         baselines = _prior_metrics(self.model.log_prior, outcomes.sum(axis=1))
-        errors = self.sums.spread.standard_errors
-        ece, *class_errors = calibration_errors(self.sums.bins)
+        errors = sums.spread.standard_errors
+        ece, *class_errors = calibration_errors(sums.bins)
         return Evaluation(
             rows=rows,
-            null_labels=self.sums.null_labels,
+            null_labels=sums.null_labels,
             unseen_labels=unseen,
             decided=decided,
             rejected=dict(zip(REJECTION_REASONS, rejected, strict=True)),
@@ -460,7 +455,7 @@ class Evaluator:
             model_id=self.model.id,
             confusion=self._confusion_table(confusion),
             per_class=self._per_class_table(confusion, class_errors),
-            reliability=reliability_table(self.sums.bins, self.model.class_names),
+            reliability=reliability_table(sums.bins, self.model.class_names),
         )
 
     def _costs(self, confusion: np.ndarray) -> tuple[float | None, float | None]:

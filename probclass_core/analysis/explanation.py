@@ -138,8 +138,8 @@ class Explanation(Report, ExplanationMethods):
             columns = {
                 "entry": [_label(entry) for entry in entries],
                 "value": [_shown_value(entry) for entry in entries],
-                self.units: [entry["weight"] for entry in entries],
-                "total": [entry["total"] for entry in entries],
+                self.units: [_rounded(entry["weight"]) for entry in entries],
+                "total": [_rounded(entry["total"]) for entry in entries],
             }
             name, rival = row["prediction"], row["against"]
             title = f"row {row['row']}: {name} rather than {rival}"
@@ -314,6 +314,11 @@ def _shown_value(entry: Mapping[str, Any]) -> str:
         is_item = entry["entry"] == "item"
         return f"in {entry['block']}" if is_item else _MISSING.get(entry["entry"], "")
     return str(entry["value"])
+
+
+def _rounded(weight: float | None) -> float | None:
+    """A weight without the rounding of float64."""
+    return None if weight is None else round(weight, 6) + 0.0
 
 
 def _others(count: int, kind: str) -> str:

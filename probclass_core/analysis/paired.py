@@ -246,7 +246,9 @@ class PairedEvaluator:
         metrics = METRICS if challenger.compiled_rule.costs is not None else [*METRICS][:-1]
         none = RowMoments.of_rows(np.zeros((4, 0)))
         moments = {metric: none for metric in metrics if metric != "ece" and champion is not None}
-        return PairedSums(challenger.sums, None if champion is None else champion.sums, moments)
+        return PairedSums(
+            challenger.no_rows, None if champion is None else champion.no_rows, moments
+        )
 
     def measure_plan(self, plan: Plan, engine: Engine) -> Iterator[PairedSums]:
         """Measure the batches of a plan on an engine, in order."""
@@ -291,11 +293,12 @@ class PairedEvaluator:
         sums: PairedSums,
         windows: Sequence[Mapping[str, RowMoments]] = (),
     ) -> PairedEvaluation:
+        evaluator, rival = self._evaluators
         try:
-            challenger = self._evaluation(self.challenger, sums.challenger)
-            if self.champion is None or sums.champion is None:
+            challenger = evaluator.result(sums.challenger)
+            if rival is None or sums.champion is None:
                 return PairedEvaluation(challenger, None, window=window)
-            champion = self._evaluation(self.champion, sums.champion)
+            champion = rival.result(sums.champion)
         except DataError as error:
             if window is None:
                 raise
@@ -307,11 +310,6 @@ class PairedEvaluator:
         }
         gains["ece"] = Gain(champion.ece - challenger.ece, None)
         return PairedEvaluation(challenger, champion, gains, window)
-
-    def _evaluation(self, model: Model, sums: EvaluationSums) -> Evaluation:
-        evaluator = Evaluator(model, self.decision)
-        evaluator.add(sums)
-        return evaluator.result()
 
 
 def _moments(challenger: RowScores, champion: RowScores) -> Iterator[tuple[str, RowMoments]]:

@@ -10,11 +10,12 @@ metrics, because the same folds are hard for all of them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
-from typing import Any, TypeVar, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 import pyarrow as pa
@@ -45,8 +46,6 @@ from probclass_core.model.finalize import finalize
 from probclass_core.model.model import Model
 from probclass_core.pipeline.given_spec import spec_or_auto
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
-
-Result = TypeVar("Result")
 
 _COMPARED = ("log_loss", "accuracy")
 """Metrics by which several specs are compared."""
@@ -100,22 +99,18 @@ class CrossValidation(Report):
         unbiased estimator of the variance of k-fold cross-validation", JMLR 5, 2004). A metric that
         is undefined in a fold has the mean of the others.
         """
-        rows = []
-        for metric in self._metrics:
-            mean, error = _mean_and_error(self.table[metric])
-            prior, prior_error = _mean_and_error(self.table[f"baseline_{metric}"])
-            rows.append(
-                {
-                    "metric": metric,
-                    "mean": mean,
-                    "standard_error": error,
-                    "prior": prior,
-                    "prior_standard_error": prior_error,
-                }
+        rows = [
+            (
+                metric,
+                *_mean_and_error(self.table[metric]),
+                *_mean_and_error(self.table[f"baseline_{metric}"]),
             )
-        numbers = ("mean", "standard_error", "prior", "prior_standard_error")
-        kinds = [("metric", pa.string()), *((name, pa.float64()) for name in numbers)]
-        return pa.Table.from_pylist(rows, schema=pa.schema(kinds))
+            for metric in self._metrics
+        ]
+        names = ("metric", "mean", "standard_error", "prior", "prior_standard_error")
+        kinds = (pa.string(), *[pa.float64()] * 4)
+        columns = zip(*rows, strict=True)
+        return pa.table([pa.array(*each) for each in zip(columns, kinds, strict=True)], names=names)
 
     @property
     def _metrics(self) -> list[str]:
@@ -367,10 +362,10 @@ def cross_validate(
             derived = spec_or_auto(spec, label, table, engine=opened, progress=progress, **reading)
             specs = {"": derived}
         target = _common_label(specs)
-        grouped = None
-        if groups is not None:
-            grouped = _GroupedRows.of(table, target, groups, folds, seed, reading)
         features = _union(one.features for one in specs.values())
+        dealer: _Dealer = _RowDealer(folds, target, features, seed)
+        if groups is not None:
+            dealer = _GroupDealer.of(table, target, groups, folds, seed, reading)
         grouping = {
             name: one.with_groups_of(table.partition_columns) for name, one in specs.items()
         }
@@ -378,19 +373,13 @@ def cross_validate(
         columns = _union(one.label_and_weight for one in specs.values())
         dealt_by = () if groups is None else (groups,)
         plan = Selection(table, **reading).plan([*columns, *dealt_by], [*features, *alike])
-        dealer = _Dealer(target, features, folds, seed, grouped)
         passes = 2 * len(specs)
         counter = RowCounter(progress, None if plan.rows is None else passes * plan.rows)
-        validations = {
-            name: _named(
-                f"model {name!r}" if name else "",
-                partial(_validate, plan, one, dealer, decision, opened, counter.add),
-            )
-            for name, one in grouping.items()
-        }
-    validations = {
-        name: dataclasses.replace(one, spec=specs[name]) for name, one in validations.items()
-    }
+        validations = {}
+        for name, one in grouping.items():
+            with _naming(f"model {name!r}" if name else ""):
+                validation = _validate(plan, one, dealer, decision, opened, counter.add)
+            validations[name] = dataclasses.replace(validation, spec=specs[name])
     return CrossValidations(validations) if len(validations) > 1 else validations[""]
 
 
@@ -404,17 +393,17 @@ def _validate(
 ) -> CrossValidation:
     """Evaluate a spec on the folds."""
     models = _models(plan, spec, dealer, engine, on_rows)
-    evaluators = [_in_fold(i, partial(Evaluator, m, decision)) for i, m in enumerate(models)]
+    evaluators = _evaluators(models, decision)
+    totals = [evaluator.no_rows for evaluator in evaluators]
     for measured in engine.map(_MeasureFolds(dealer, tuple(models), decision), plan.units):
-        for evaluator, sums in zip(evaluators, measured, strict=True):
-            evaluator.add(sums)
+        totals = [total + sums for total, sums in zip(totals, measured, strict=True)]
         on_rows(sum(sums.rows for sums in measured))
+    evaluations = []
+    for fold, (evaluator, total) in enumerate(zip(evaluators, totals, strict=True)):
+        with _naming(f"fold {fold}"):
+            evaluations.append(evaluator.result(total))
     notes = [note for model in models for note in model.training.get("notes", ())]
-    return CrossValidation(
-        tuple(_in_fold(i, evaluator.result) for i, evaluator in enumerate(evaluators)),
-        spec,
-        tuple(dict.fromkeys(notes)),
-    )
+    return CrossValidation(tuple(evaluations), spec, tuple(dict.fromkeys(notes)))
 
 
 def _common_label(specs: Mapping[str, ModelSpec]) -> str:
@@ -441,11 +430,12 @@ def _models(
 ) -> list[Model]:
     """For each fold, the model of the rows of all others."""
     folds = range(dealer.folds)
+    work = _SummarizeFolds(dealer, plan.schema, dict.fromkeys(folds, spec))
     inside = [statistics_accumulator() for _ in folds]
     empty = summarize_batches(spec, plan.schema, ())
     for part in inside:
         part.add(empty)
-    for statistics in engine.map(_SummarizeFolds(dealer, spec, plan.schema), plan.units):
+    for statistics in engine.map(work, plan.units):
         for part, of_fold in zip(inside, statistics, strict=True):
             part.add(of_fold)
         on_rows(sum(of_fold.rows for of_fold in statistics))
@@ -460,15 +450,19 @@ def _models(
     passes = 1
     while refined := _refined(training, passes):
         outside = {fold: statistics_accumulator() for fold in refined}
-        work = _SummarizeOutside(dealer, plan.schema, refined)
+        work = _SummarizeFolds(dealer, plan.schema, refined, outside=True)
         for statistics in engine.map(work, plan.units):
-            for fold, of_fold in zip(refined, statistics, strict=True):
-                outside[fold].add(of_fold)
+            for part, of_fold in zip(outside.values(), statistics, strict=True):
+                part.add(of_fold)
         for fold, part in outside.items():
             training[fold] = part.result()
         passes += 1
-    models = [_in_fold(i, partial(finalize, s, early=True)) for i, s in enumerate(training)]
-    return [dataclasses.replace(model, spec=spec) for model in models]
+    models = []
+    for fold, statistics_of_others in enumerate(training):
+        with _naming(f"fold {fold}"):
+            model = finalize(statistics_of_others, early=True)
+            models.append(dataclasses.replace(model, spec=spec))
+    return models
 
 
 def _refined(training: Sequence[Statistics], passes: int) -> dict[int, ModelSpec]:
@@ -477,19 +471,34 @@ def _refined(training: Sequence[Statistics], passes: int) -> dict[int, ModelSpec
     return {fold: spec for fold, spec in specs.items() if spec is not None}
 
 
+class _Dealer(Protocol):
+    """Deals out the rows of batches to a number of folds."""
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        ...
+
+    def deal(self, batch: pa.RecordBatch, /) -> IntArray:
+        """The fold of each row, ``(n,)``."""
+        ...
+
+
 @dataclass(frozen=True)
-class _GroupedRows:
-    """The folds of groups of rows.
+class _GroupDealer:
+    """Deals out groups of rows: all that have the same value of a column.
 
     Attributes:
-        column: column whose values are the groups.
-        values: each value of the column, ``(g,)``.
-        folds: its fold, ``(g,)``.
+        folds: number of folds.
+        column: the column.
+        values: each of its values, ``(g,)``.
+        fold_of: fold of each value, ``(g,)``.
     """
 
+    folds: int
     column: str
     values: pa.Array
-    folds: IntArray
+    fold_of: IntArray
 
     @classmethod
     def of(
@@ -500,7 +509,7 @@ class _GroupedRows:
         folds: int,
         seed: int,
         reading: Mapping[str, Any],
-    ) -> _GroupedRows:
+    ) -> _GroupDealer:
         """Read the column, and put each group in the fold that has the fewest rows so far."""
         if column == label:
             raise SpecError(
@@ -522,39 +531,33 @@ class _GroupedRows:
         for group in np.lexsort((hashes, -counts)):
             fold[group] = rows.argmin()
             rows[fold[group]] += counts[group]
-        return cls(column, found, fold)
+        return cls(folds, column, found, fold)
 
     def deal(self, batch: pa.RecordBatch) -> IntArray:
-        """The fold of each row, ``(n,)``."""
         group = pc.index_in(batch.column(self.column), self.values)
-        folds: IntArray = self.folds[group.to_numpy(zero_copy_only=False)]
+        folds: IntArray = self.fold_of[group.to_numpy(zero_copy_only=False)]
         return folds
 
 
 @dataclass(frozen=True)
-class _Dealer:
-    """Deals out the rows of batches to folds.
+class _RowDealer:
+    """Deals out the rows of each class of a batch in turn, in the order of their hashes.
 
     Attributes:
+        folds: number of folds.
         label: class column, which decides the fold of a row together with the features.
         features: features of all models.
-        folds: number of folds.
         seed: number that the folds depend on.
-        grouped: folds of groups of rows, or None if each row is dealt out by itself.
     """
 
+    folds: int
     label: str
     features: tuple[str, ...]
-    folds: int
     seed: int
-    grouped: _GroupedRows | None = None
 
     def deal(self, batch: pa.RecordBatch) -> IntArray:
-        """The fold of each row, ``(n,)``: those of each class in turn, by their hashes."""
         if not batch.num_rows:
             return np.empty(0, dtype=np.intp)
-        if self.grouped is not None:
-            return self.grouped.deal(batch)
         rows = Rows(select(batch, list(dict.fromkeys((self.label, *self.features)))))
         hashes = row_hashes(rows, seed=self.seed)
         order = np.lexsort((hashes, row_hashes(rows, [self.label])))
@@ -568,35 +571,19 @@ class _Dealer:
 
 @dataclass(frozen=True)
 class _SummarizeFolds:
-    """The work of an engine in the first pass: the statistics of each fold of a unit."""
-
-    dealer: _Dealer
-    spec: ModelSpec
-    schema: pa.Schema
-
-    def __call__(self, unit: Unit) -> list[Statistics]:
-        dealt = [(batch, self.dealer.deal(batch)) for batch in unit.read()]
-        return [
-            summarize_batches(
-                self.spec,
-                self.schema,
-                (batch.filter(pa.array(folds == fold)) for batch, folds in dealt),
-            )
-            for fold in range(self.dealer.folds)
-        ]
-
-
-@dataclass(frozen=True)
-class _SummarizeOutside:
-    """The work of an engine in a further pass: statistics of the rows outside of some folds.
+    """The work of an engine in training: the statistics of each fold of a unit.
 
     Attributes:
-        specs: spec of the pass, which depends on the other folds, by fold.
+        dealer: deals out the rows.
+        schema: schema of the batches.
+        specs: what to summarize by, by fold.
+        outside: whether to summarize the rows outside of the fold.
     """
 
     dealer: _Dealer
     schema: pa.Schema
     specs: Mapping[int, ModelSpec]
+    outside: bool = False
 
     def __call__(self, unit: Unit) -> list[Statistics]:
         dealt = [(batch, self.dealer.deal(batch)) for batch in unit.read()]
@@ -604,7 +591,7 @@ class _SummarizeOutside:
             summarize_batches(
                 spec,
                 self.schema,
-                (batch.filter(pa.array(folds != fold)) for batch, folds in dealt),
+                (batch.filter(pa.array((folds == fold) != self.outside)) for batch, folds in dealt),
             )
             for fold, spec in self.specs.items()
         ]
@@ -620,10 +607,10 @@ class _MeasureFolds:
 
     @cached_property
     def _evaluators(self) -> list[Evaluator]:
-        return [Evaluator(model, self.decision) for model in self.models]
+        return _evaluators(self.models, self.decision)
 
     def __call__(self, unit: Unit) -> list[EvaluationSums]:
-        sums = [evaluator.sums for evaluator in self._evaluators]
+        sums = [evaluator.no_rows for evaluator in self._evaluators]
         for batch in unit.read():
             folds = self.dealer.deal(batch)
             for fold, evaluator in enumerate(self._evaluators):
@@ -634,19 +621,24 @@ class _MeasureFolds:
         return sums
 
 
-def _in_fold(fold: int, compute: Callable[[], Result]) -> Result:
-    """A result of one fold; errors say which fold they are about."""
-    return _named(f"fold {fold}", compute)
+def _evaluators(models: Sequence[Model], decision: DecisionOption) -> list[Evaluator]:
+    """The evaluator of each fold."""
+    found = []
+    for fold, model in enumerate(models):
+        with _naming(f"fold {fold}"):
+            found.append(Evaluator(model, decision))
+    return found
 
 
-def _named(name: str, compute: Callable[[], Result]) -> Result:
-    """A result of a part; errors begin with its name, if it has one."""
+@contextmanager
+def _naming(part: str) -> Iterator[None]:
+    """Let errors begin with the name of what they are about, if it has one."""
     try:
-        return compute()
+        yield
     except ProbClassError as error:
-        if not name:
+        if not part:
             raise
-        raise type(error)(f"{name}: {error}") from error
+        raise type(error)(f"{part}: {error}") from error
 
 
 def _differences(own: pa.ChunkedArray, best: pa.ChunkedArray) -> pa.ChunkedArray:

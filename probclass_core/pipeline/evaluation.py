@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from probclass_core.analysis.batches import measure_batches
 from probclass_core.analysis.distributions.health import Health
 from probclass_core.analysis.distributions.sums import HealthMeter
-from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.analysis.paired import PairedEvaluator
+from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.arguments import checks_arguments
 from probclass_core.errors import DataError
 from probclass_core.execution.engine import EngineOption
@@ -57,16 +57,16 @@ def evaluate(
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
-    evaluator = PairedEvaluator(model, None, decision)
+    evaluator = Evaluator(model, decision)
     columns = (model.spec.label,), model.spec.features, missing_columns
     plan = Selection.plan_alone(source, partition, where, *columns)
     counter = RowCounter(progress, plan.rows)
     with open_engine(engine, workers) as opened:
         sums = evaluator.no_rows
-        for measured in evaluator.measure_plan(plan, opened):
+        for measured in measure_batches(evaluator.measure, plan, model.batch_rows, opened):
             counter.add(measured.rows)
             sums += measured
-    return evaluator.result([(None, sums)]).challenger
+    return evaluator.result(sums)
 
 
 @checks_arguments
