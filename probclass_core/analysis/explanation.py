@@ -135,7 +135,7 @@ class Explanation(Report, ExplanationMethods):
         parts: list[Part] = []
         for row in rows.to_pylist():
             entries = self.table.filter(pc.field("row") == row["row"]).to_pylist()
-            columns = {
+            columns: dict[str, list[Any]] = {
                 "entry": [_label(entry) for entry in entries],
                 "value": [_shown_value(entry) for entry in entries],
                 self.units: [_rounded(entry["weight"]) for entry in entries],
@@ -201,10 +201,14 @@ def explain(
     columns = source_columns(table.schema, model.spec.features)
     plan = table.plan(columns, partition=partition, where=parse_where(where))
     batch, numbers = _read_rows(plan, None if rows is None else _checked_rows(rows))
-    pairs = _ClassPairs.of(model, batch, rival)
-    blocks = [
-        list(_block_entries(model, block, batch, pairs.classes)) for block in model.spec.blocks
-    ]
+    log_posterior = model.posterior(batch).log_probability
+    # A stable sort: ties go to the first class.
+    classes = np.argsort(-log_posterior, axis=1, kind="stable")[:, :2]
+    if rival is not None:
+        classes[classes[:, 0] != rival, 1] = rival
+    log_posterior = np.take_along_axis(log_posterior, classes, 1)
+    log_odds = [_difference(*pair) for pair in log_posterior.tolist()]
+    blocks = [list(_block_entries(model, block, batch, classes)) for block in model.spec.blocks]
     cells = _texts(select(batch, model.spec.features, model.time_zones))
     ledgers: list[dict[str, Any]] = []
     for index, number in enumerate(numbers):
@@ -213,13 +217,23 @@ def explain(
             entries = list(_by_column(model, entries, cells[index]))
         words = any(entry.entry == "item" for entry in entries)
         kind = "entry" if by == "block" or words else "column"
-        lines = _ledger(pairs, index, entries, limit, kind)
+        lines = _ledger(model, classes[index], log_odds[index], entries, limit, kind)
         ledgers += ({"row": number, **line} for line in lines)
     table = pa.Table.from_pylist(ledgers, schema=_SCHEMA)
     for name in _IN_UNITS:
         column = table.column_names.index(name)
         table = table.set_column(column, name, pc.multiply(table[name], scale))
-    return Explanation(pairs.summary(numbers, scale), table, units, model.id)
+    predictions, rivals = (model.classes.take(pa.array(side)) for side in classes.T)
+    probability, probability_against = np.exp(log_posterior).T
+    summary = {
+        "row": pa.array(numbers, pa.int64()),
+        "prediction": predictions,
+        "against": rivals,
+        "probability": probability,
+        "probability_against": probability_against,
+        "log_odds": pc.multiply(pa.array(log_odds, pa.float64()), scale),
+    }
+    return Explanation(pa.table(summary), table, units, model.id)
 
 
 @dataclass(frozen=True)
@@ -241,60 +255,6 @@ class _Entry:
     @property
     def size(self) -> float:
         return math.inf if self.weight is None else abs(self.weight)
-
-
-@dataclass(frozen=True)
-class _ClassPairs:
-    """Prediction and rival of ``n`` rows.
-
-    Attributes:
-        model: the model.
-        classes: positions of prediction and rival, ``(n, 2)``.
-        log_posterior: log P(c | x) of both, ``(n, 2)``.
-        log_joint: log P(c) plus the (weighted) log-likelihood of both, ``(n, 2)``.
-    """
-
-    model: Model
-    classes: IntArray
-    log_posterior: FloatArray
-    log_joint: FloatArray
-
-    @classmethod
-    def of(cls, model: Model, batch: pa.RecordBatch, rival: int | None) -> _ClassPairs:
-        log_posterior = model.posterior(batch).log_probability
-        # A stable sort: ties go to the first class.
-        classes = np.argsort(-log_posterior, axis=1, kind="stable")[:, :2]
-        if rival is not None:
-            classes[classes[:, 0] != rival, 1] = rival
-        logs = (log_posterior, model.weighted_log_likelihood(batch) + model.log_prior)
-        return cls(model, classes, *(np.take_along_axis(log, classes, 1) for log in logs))
-
-    def log_odds(self, index: int) -> float | None:
-        """Log posterior odds of one row; None if both classes are impossible."""
-        return _difference(*self.log_posterior[index].tolist())
-
-    def calibration(self, index: int) -> float | None:
-        """The change of the log odds by calibration; None if one of them is not finite before."""
-        after, before = self.log_odds(index), _difference(*self.log_joint[index].tolist())
-        if after is None or before is None or math.isinf(before):
-            return None
-        return after - before
-
-    def summary(self, numbers: Sequence[int], scale: float) -> pa.Table:
-        """The table `Explanation.rows`."""
-        predictions, rivals = (self.model.classes.take(pa.array(side)) for side in self.classes.T)
-        probability = np.exp(self.log_posterior)
-        log_odds = [self.log_odds(index) for index in range(len(numbers))]
-        return pa.table(
-            {
-                "row": pa.array(numbers, pa.int64()),
-                "prediction": predictions,
-                "against": rivals,
-                "probability": probability[:, 0],
-                "probability_against": probability[:, 1],
-                "log_odds": pc.multiply(pa.array(log_odds, pa.float64()), scale),
-            }
-        )
 
 
 def _label(entry: Mapping[str, Any]) -> str:
@@ -321,12 +281,6 @@ def _rounded(weight: float | None) -> float | None:
     return None if weight is None else round(weight, 6) + 0.0
 
 
-def _others(count: int, kind: str) -> str:
-    """How many entries are added up: ``3 other columns``."""
-    plural = {"entry": "entries", "column": "columns"}
-    return f"{count} other {kind if count == 1 else plural[kind]}"
-
-
 def _by_column(
     model: Model, entries: Sequence[_Entry], cells: Mapping[str, str | None]
 ) -> Iterator[_Entry]:
@@ -348,7 +302,7 @@ def _by_column(
         else:
             terms.append(replace(entry, block_weight=None))
     for names, parts in groups.items():
-        logs = sum(part.log_for for part in parts), sum(part.log_against for part in parts)
+        logs = _total(parts)
         block = parts[0].block if len(parts) == 1 else None
         if len(names) == 1:
             value = parts[0].value if len(parts) == 1 else cells[names[0]]
@@ -360,26 +314,46 @@ def _by_column(
 
 
 def _ledger(
-    pairs: _ClassPairs, index: int, entries: list[_Entry], limit: int | None, kind: str
+    model: Model,
+    classes: IntArray,
+    log_odds: float | None,
+    entries: list[_Entry],
+    limit: int | None,
+    kind: str,
 ) -> Iterator[dict[str, Any]]:
-    """The ledger of one row: prior, entries by decreasing size, calibration."""
+    """The ledger of one row: prior, entries by decreasing size, calibration.
+
+    Args:
+        model: the model.
+        classes: positions of prediction and rival, ``(2,)``.
+        log_odds: log posterior odds of both; None if both are impossible.
+        entries: entries of all blocks.
+        limit: number of entries to list.
+        kind: what the other entries are, ``"entry"`` or ``"column"``.
+    """
     entries = sorted(entries, key=lambda entry: -entry.size)
     if limit is not None and len(entries) > limit:
         entries, rest = entries[:limit], entries[limit:]
-        logs = sum(entry.log_for for entry in rest), sum(entry.log_against for entry in rest)
-        entries.append(_Entry("rest", None, None, _others(len(rest), kind), *logs))
-    log_prior = pairs.model.log_prior[pairs.classes[index]].tolist()
-    first = [_Entry("prior", None, None, None, *log_prior)]
-    if pairs.model.weights is not None:
-        bias = pairs.model.weights.bias[pairs.classes[index]].tolist()
-        first.append(_Entry("bias", None, None, None, *bias))
+        plural = {"entry": "entries", "column": "columns"}[kind]
+        others = f"{len(rest)} other {kind if len(rest) == 1 else plural}"
+        entries.append(_Entry("rest", None, None, others, *_total(rest)))
+    first = [_Entry("prior", None, None, None, *model.log_prior[classes].tolist())]
+    if model.weights is not None:
+        first.append(_Entry("bias", None, None, None, *model.weights.bias[classes].tolist()))
     total: float | None = 0.0
     for entry in [*first, *entries]:
         total = _sum(total, entry.weight)
         yield {**vars(entry), "weight": entry.weight, "total": total}
-    if pairs.model.calibration is not None:
-        weight, log_odds = pairs.calibration(index), pairs.log_odds(index)
+    if model.calibration is not None:
+        weight = None  # the change from infinite log odds is undefined
+        if log_odds is not None and total is not None and math.isfinite(total):
+            weight = log_odds - total
         yield {"entry": "calibration", "weight": weight, "total": log_odds}
+
+
+def _total(entries: Iterable[_Entry]) -> tuple[float, float]:
+    """The logs of prediction and rival of several entries, added up."""
+    return sum(entry.log_for for entry in entries), sum(entry.log_against for entry in entries)
 
 
 def _block_entries(
@@ -404,9 +378,8 @@ def _block_entries(
     of_block = np.take_along_axis(relative, classes, axis=1).tolist()
     unweighted = _unweighted_entries(likelihood, block, rows, texts, classes)
     for entries, limited, cells in zip(unweighted, of_block, texts, strict=True):
-        difference = sum(entry.log_for for entry in entries) - sum(
-            entry.log_against for entry in entries
-        )
+        of_entries = _total(entries)
+        difference = of_entries[0] - of_entries[1]
         if not math.isclose(difference, limited[0] - limited[1], abs_tol=1e-9):
             # Limited, or relative to a base block: the parts of the block no longer add up.
             whole = _Entry("block", name, None, _known_values(cells), *limited)
