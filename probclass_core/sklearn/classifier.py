@@ -366,27 +366,15 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
             max_classes=self.max_classes,
             workers=1,
         )
-        return self._with_parameters(spec, table.schema, label)
+        return model_spec(spec, table.schema, label, self.get_params(deep=False))
 
     def _spec(self, schema: pa.Schema, y: Any, *, sparse: bool) -> ModelSpec:
         estimator = self.estimator
         if sparse:
             # Columns without a count are terms as well, as they are features of a dense X.
             estimator = [Block(str(estimator), [COUNTS], vocabulary=self._column_names)]
-        return self._with_parameters(estimator, schema, label_name(y, schema.names))
-
-    def _with_parameters(self, estimator: Blocks, schema: pa.Schema, label: str) -> ModelSpec:
-        """The spec of blocks with the other parameters of the classifier."""
-        return model_spec(
-            estimator,
-            self.options,
-            self.prior,
-            self.block_weights,
-            self.on_scarce,
-            self.max_classes,
-            schema,
-            label,
-        )
+        label = label_name(y, schema.names)
+        return model_spec(estimator, schema, label, self.get_params(deep=False))
 
     def _features(self, X: Any) -> pa.Table:
         check_is_fitted(self)

@@ -8,17 +8,10 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
-from probclass_core.errors import PluginError, SpecError, nearest, one_of, shown
+from probclass_core.errors import SpecError, nearest, one_of, shown
 from probclass_core.estimation.statistics import bind_block
 from probclass_core.plugins.manager import registry
-from probclass_core.spec.model_spec import (
-    Block,
-    BlockWeightsOption,
-    Effort,
-    ModelSpec,
-    OnScarce,
-    Prior,
-)
+from probclass_core.spec.model_spec import Block, Effort, ModelSpec
 from probclass_core.structure.columns import columns_of
 from probclass_core.structure.dates import parts_by_types
 
@@ -32,40 +25,25 @@ EFFORTS = get_args(Effort)
 
 
 def model_spec(
-    estimator: Blocks,
-    options: Mapping[str, Any] | None,
-    prior: Prior | None,
-    block_weights: BlockWeightsOption,
-    on_scarce: OnScarce | None,
-    max_classes: int | None,
-    schema: pa.Schema,
-    label: str,
+    estimator: Blocks, schema: pa.Schema, label: str, given: Mapping[str, Any]
 ) -> ModelSpec:
     """The `ModelSpec` of a classifier's parameters, without a weight column.
 
     Args:
         estimator: see `ProbClassifier`.
-        options: options that override those of the blocks.
-        prior: prior that overrides that of a `ModelSpec`, or None.
-        block_weights: block weights that override those of a `ModelSpec`, or None.
-        on_scarce: choice that overrides that of a `ModelSpec`, or None.
-        max_classes: number that overrides that of a `ModelSpec`, or None.
         schema: schema of the features.
         label: name of the label, unless `estimator` is a `ModelSpec`.
+        given: the other parameters of the classifier: options that override those of the blocks,
+            and values that override those of a `ModelSpec` unless they are None.
 
     Raises:
         SpecError: if the parameters are invalid or do not fit the schema.
     """
     spec = _spec(estimator, schema, label)
-    return dataclasses.replace(
-        spec,
-        prior=spec.prior if prior is None else prior,
-        weight=None,
-        block_weights=spec.block_weights if block_weights is None else block_weights,
-        on_scarce=spec.on_scarce if on_scarce is None else on_scarce,
-        max_classes=spec.max_classes if max_classes is None else max_classes,
-        blocks=tuple(_with_options(spec.blocks, options)),
-    )
+    blocks = tuple(_with_options(spec.blocks, given["options"]))
+    names = ("prior", "block_weights", "on_scarce", "max_classes")
+    changed = {name: given[name] for name in names if given[name] is not None}
+    return dataclasses.replace(spec, weight=None, blocks=blocks, **changed)
 
 
 def _spec(estimator: Blocks, schema: pa.Schema, label: str) -> ModelSpec:
@@ -146,31 +124,32 @@ def models_floats(block: Block) -> bool:
         PluginError: if the estimator is unknown.
     """
     # Floats can be categories, namely whole numbers; decimals are always numbers.
-    features = pa.schema([(column, pa.decimal128(3, 1)) for column in block.inputs])
-    try:
-        bind_block(block, features)
-    except SpecError:
-        return False
-    return True
+    return _models(block, pa.decimal128(3, 1))
 
 
 def models_counts(estimator: Blocks) -> bool:
     """Whether the parameter names an estimator of terms, which can model a sparse matrix."""
-    if not isinstance(estimator, str) or estimator in (AUTO, *EFFORTS):
+    if not _is_name(estimator):
         return False
     try:
-        block = Block(estimator, ["x"], vocabulary=["a"])
-        bind_block(block, pa.schema([("x", pa.map_(pa.string(), pa.float64()))]))
-    except (PluginError, SpecError):
+        block = Block(str(estimator), ["x"], vocabulary=["a"])
+    except SpecError:
         return False
-    return True
+    return _models(block, pa.map_(pa.string(), pa.float64()))
 
 
 def only_categories(estimator: Blocks) -> bool:
     """Whether all columns must be categories; scikit-learn asks this before it has columns."""
-    if not isinstance(estimator, str) or estimator in (AUTO, *EFFORTS):
-        return False
+    return _is_name(estimator) and not models_floats(Block(str(estimator), ["x"]))
+
+
+def _is_name(estimator: Blocks) -> bool:
+    return isinstance(estimator, str) and estimator in registry().estimators
+
+
+def _models(block: Block, kind: pa.DataType) -> bool:
     try:
-        return not models_floats(Block(estimator, ["x"]))
-    except (PluginError, SpecError):
+        bind_block(block, pa.schema([(column, kind) for column in block.inputs]))
+    except SpecError:
         return False
+    return True
