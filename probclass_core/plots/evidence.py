@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
-from probclass_core.analysis.explanation import MAX_ROWS, Explanation, Units, explain
+from probclass_core.analysis.explanation import Explanation, explain
 from probclass_core.analysis.importance import Importance
 from probclass_core.analysis.importance import importance as measure
 from probclass_core.errors import DataError, SpecError
-from probclass_core.io.filters import Where
 from probclass_core.model.model import ModelOption
 from probclass_core.plots.style import (
     GREY,
@@ -155,49 +154,28 @@ def _entry_text(entry: Mapping[str, Any]) -> str:
 
 
 def importance_of_model(
-    model: ModelOption,
-    source: Any,
-    *,
-    rows: int = MAX_ROWS,
-    partition: Mapping[str, Any] | None = None,
-    where: Where = None,
-    units: Units = "nats",
-    most: int = 15,
+    model: ModelOption, /, source: Any, *, most: int = 15, **options: Any
 ) -> Figure:
     """Plot how much each column contributes to predictions; see `probclass_core.importance`.
 
     Args:
         model: fitted model, or a `ProbClassifier`.
         source: as for `fit`; labels are not needed.
-        rows: number of rows to explain, drawn at random from those that match.
-        partition: partition to read, or None for all.
-        where: row filter, or None for all rows.
-        units: ``"nats"``, ``"bits"`` or ``"decibans"``.
         most: largest number of columns to name, the most important ones; the others are summed.
+        options: other arguments of `probclass_core.importance`, such as ``where`` or ``units``.
 
     Returns:
         A matplotlib figure.
 
     Raises:
-        SpecError: if an argument is invalid.
-        DataError: if there are no rows, or the features do not fit the model.
+        SpecError, DataError, TableError: as `probclass_core.importance`.
         NotSupportedError: if matplotlib is not installed.
-        TableError: if the table or partition does not exist or cannot be read.
     """
-    found = measure(model, source, rows=rows, partition=partition, where=where, units=units)
-    return importance(found, most=most)
+    return importance(measure(model, source, **options), most=most)
 
 
 def waterfall_of_row(
-    model: ModelOption,
-    source: Any,
-    row: int = 0,
-    *,
-    partition: Mapping[str, Any] | None = None,
-    where: Where = None,
-    against: object = None,
-    units: Units = "nats",
-    most: int = 12,
+    model: ModelOption, /, source: Any, row: int = 0, *, most: int = 12, **options: Any
 ) -> Figure:
     """Plot how the log odds of one row come about, from the prior to the posterior.
 
@@ -208,29 +186,14 @@ def waterfall_of_row(
         model: fitted model, or a `ProbClassifier`.
         source: as for `fit`; labels are not needed.
         row: number of the row, from 0, after partition and filter.
-        partition: partition to read, or None for all.
-        where: row filter, or None for all rows.
-        against: the rival class; by default the class with the second largest posterior.
-        units: ``"nats"``, ``"bits"`` or ``"decibans"``.
         most: largest number of columns to name, those that contribute most; the others are summed.
+        options: other arguments of `probclass_core.explain`, such as ``where`` or ``against``.
 
     Returns:
         A matplotlib figure.
 
     Raises:
-        SpecError: if an argument is invalid.
-        DataError: if the row does not exist, or the features do not fit the model.
+        SpecError, DataError, TableError: as `probclass_core.explain`.
         NotSupportedError: if matplotlib is not installed.
-        TableError: if the table or partition does not exist or cannot be read.
     """
-    explanation = explain(
-        model,
-        source,
-        rows=row,
-        partition=partition,
-        where=where,
-        against=against,
-        units=units,
-        limit=most,
-    )
-    return waterfall(explanation)
+    return waterfall(explain(model, source, rows=row, limit=most, **options))

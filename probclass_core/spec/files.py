@@ -16,9 +16,6 @@ from typing import Any
 from probclass_core.errors import SpecError, one_line
 
 _MOST_BYTES = 1 << 20
-_MOST_VALUES = 100_000
-"""Most values of a file; each alias of YAML counts as many as the value that it refers to."""
-
 _LONGEST = 1_000
 """Most characters of a number or date of YAML."""
 
@@ -108,35 +105,23 @@ def _parse_yaml(text: str) -> Any:
         raise SpecError("a YAML file needs PyYAML: pip install 'probclass[yaml]'.") from error
 
     class Loader(yaml.SafeLoader):
-        """A loader that counts values as if aliases were written out, before it makes any."""
+        """A loader without aliases, with which a short file can have any number of values."""
 
-        def __init__(self, stream: str) -> None:
-            super().__init__(stream)
-            self.depth = 0
-            self.count = 0
-            self.sizes: dict[int, int] = {}
+        depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            before, is_alias = self.count, self.check_event(yaml.AliasEvent)
+            if self.check_event(yaml.AliasEvent):
+                raise ValueError("aliases (*name) are not supported; write the value out")
             self.depth += 1
             if self.depth > _DEEPEST + 1:
                 raise ValueError(_TOO_DEEP)
             node = super().compose_node(parent, index)
             self.depth -= 1
-            assert node is not None  # None is before the first document and after the last
-            if is_alias and id(node) not in self.sizes:
-                raise ValueError("an alias is inside the value that it refers to")
-            self.count += self.sizes[id(node)] if is_alias else 1
-            self.sizes.setdefault(id(node), self.count - before)
-            if self.count > _MOST_VALUES:
-                raise ValueError(
-                    f"with aliases written out it has more than {_MOST_VALUES:,} values"
-                )
-            is_text = node.tag == "tag:yaml.org,2002:str"
+            is_text = getattr(node, "tag", "") == "tag:yaml.org,2002:str"
             if isinstance(node, yaml.ScalarNode) and len(node.value) > _LONGEST and not is_text:
                 # YAML has numbers such as 1:30:00, which take time quadratic in their length.
                 raise ValueError(f"a value that is not text has more than {_LONGEST:,} characters")
-            if isinstance(node, yaml.MappingNode) and not is_alias:
+            if isinstance(node, yaml.MappingNode):
                 _check_keys(key.value for key, _ in node.value if isinstance(key.value, str))
             return node
 
