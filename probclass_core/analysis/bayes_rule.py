@@ -201,15 +201,11 @@ def _probabilities(values: object, what: str, kind: str) -> dict[str, float]:
 def _check_same_names(
     names: Collection[str], expected: Collection[str], what: str, reference: str
 ) -> None:
-    for name in expected:
-        if name not in names:
+    for name in dict.fromkeys([*expected, *names]):
+        if (name in expected) != (name in names):
+            verb, other = ("leaves out", "has") if name in expected else ("names", "does not have")
             raise SpecError(
-                f"{what} leaves out {name!r}, which {reference} has; give both the same names."
-            )
-    for name in names:
-        if name not in expected:
-            raise SpecError(
-                f"{what} names {name!r}, which {reference} does not have; give both the same names."
+                f"{what} {verb} {name!r}, which {reference} {other}; give both the same names."
             )
 
 

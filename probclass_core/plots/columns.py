@@ -12,6 +12,7 @@ from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.marginals import Levels
 from probclass_core.model.model import Model
+from probclass_core.model.posterior import normalize
 from probclass_core.plots.marginals import Bins, Marginal, rows_by_class
 from probclass_core.plots.style import (
     GREY,
@@ -174,8 +175,8 @@ def _draw_curves(
             upper.axvline(means[position, 0], **line)
     points = np.unique(np.round(points)) if whole else points
     with np.errstate(divide="ignore"):
-        joint = marginal(points[:, None]) + model.log_prior + np.log(present)
-    for position, share in enumerate(_posterior(joint).T):
+        logs = np.minimum(marginal(points[:, None]), _UNBOUNDED) + np.log(present)
+    for position, share in enumerate(_shares(model, logs).T):
         lower.plot(points, share, **_line(position))
 
 
@@ -184,8 +185,7 @@ def _draw_steps(
 ) -> None:
     corners = np.repeat(bins.edges, 2)[1:-1]
     with np.errstate(divide="ignore"):
-        joint = np.log(bins.probability * present) + model.log_prior
-    shares = _posterior(joint)
+        shares = _shares(model, np.log(bins.probability * present))
     for position, name in enumerate(model.class_names):
         density = (bins.density * present)[:, position]
         upper.plot(corners, np.repeat(density, 2), **_line(position, name))
@@ -195,7 +195,7 @@ def _draw_steps(
 def _draw_missing(upper: Axes, lower: Axes, model: Model, missing: FloatArray) -> None:
     """Draw null as a group of bars at the right of an axis of numbers."""
     with np.errstate(divide="ignore"):
-        shares = _posterior(np.log(missing)[None] + model.log_prior)[0]
+        shares = _shares(model, np.log(missing)[None])[0]
     for axes, heights in ((upper, missing), (lower, shares)):
         for position, height in enumerate(heights):
             style = class_style(position)
@@ -229,14 +229,11 @@ def _draw_histograms(axes: Axes, model: Model, values: FloatArray, codes: IntArr
 def _bar_edges(values: FloatArray) -> FloatArray:
     """Edges of about √n bars; for whole numbers, every bar covers equally many of them."""
     low, high = values.min(), values.max()
-    if low == high:
-        margin = max(0.5, 0.005 * abs(low))
-        return np.array([low - margin, low + margin])
     bars = int(np.clip(np.sqrt(len(values)), _MIN_BARS, _MAX_BARS))
-    if max(-low, high) < 2.0**52 and np.all(values == np.round(values)):
+    if low < high and max(-low, high) < 2.0**52 and np.all(values == np.round(values)):
         step = max(1.0, np.ceil((high - low + 1.0) / bars))
         return np.arange(low - 0.5, high + step, step)
-    return np.linspace(low, high, bars + 1)
+    return np.histogram_bin_edges(values, bars)
 
 
 # Categories: bars side by side in each class, and stacked bars of the classes.
@@ -248,7 +245,7 @@ def _draw_categories(
     names, probability = _chosen_levels(model, column, levels, missing, most)
     classes = len(model.classes)
     with np.errstate(divide="ignore"):
-        shares = _posterior(np.log(probability) + model.log_prior)
+        shares = _shares(model, np.log(probability))
     figure = blank_figure(9.0, 1.3 + len(names) * (0.14 + np.clip(0.11 * classes, 0.2, 1.1)))
     left, right = figure.subplots(1, 2, sharey=True)
     place = np.arange(len(names))
@@ -260,9 +257,8 @@ def _draw_categories(
         bar["linewidth"] = 0.5
         y = place - 0.4 + (position + 0.5) * height
         left.barh(y, probability[:, position], height, label=short(name), **bar)
-        width = np.nan_to_num(shares[:, position])
-        right.barh(place, width, 0.8, left=start, **bar)
-        start = start + width
+        right.barh(place, shares[:, position], 0.8, left=start, **bar)
+        start = start + shares[:, position]
     for edge in np.cumsum(np.exp(model.log_prior))[:-1]:
         right.axvline(edge, color=INK, lw=1.2, ls=":")
     left.set_yticks(place, names)
@@ -323,13 +319,9 @@ def _information(probability: FloatArray, prior: FloatArray) -> FloatArray:
     return information
 
 
-def _posterior(joint: FloatArray) -> FloatArray:
-    """P(class | x) from log p(x, class), ``(n, k)``; NaN where every class is impossible."""
-    best = joint.max(axis=1, keepdims=True)
-    with np.errstate(invalid="ignore"):
-        shares = np.exp(joint - best)
-    posterior: FloatArray = shares / shares.sum(axis=1, keepdims=True)
-    return posterior
+def _shares(model: Model, log_likelihood: FloatArray) -> FloatArray:
+    """P(class | x) from log p(x | class), ``(n, k)``: the prior where every class is impossible."""
+    return normalize(log_likelihood + model.log_prior, model.log_prior).probability
 
 
 def _line(position: int, name: str | None = None) -> dict[str, Any]:
