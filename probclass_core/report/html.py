@@ -6,11 +6,12 @@ Neither scripts nor styles are in the markup, so that a strict content security 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NewType
 
-from probclass_core.report.formatting import shorten
+from probclass_core.arrow.display import counted
+from probclass_core.report.formatting import as_text, shorten
 
 Html = NewType("Html", str)
 """Markup, in contrast to text that may contain anything."""
@@ -21,14 +22,18 @@ _LONGEST = 400
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its title, a text for each row, and whether these are numbers.
+    """A column of a table.
 
-    Of texts of more than `longest` characters, the middle is left out.
+    Attributes:
+        title: its title.
+        key: key of its values in the rows.
+        form: a value as text; all but `as_text` are for numbers, which are aligned to the right.
+        longest: number of characters of a text above which its middle is left out.
     """
 
     title: str
-    texts: Sequence[str]
-    is_number: bool = False
+    key: str
+    form: Callable[[Any], str] = as_text
     longest: int = 80
 
 
@@ -73,37 +78,44 @@ def pairs(rows: Iterable[tuple[str, str]]) -> Html:
 
 
 def table(
+    rows: Sequence[Mapping[str, Any]],
     columns: Sequence[Column],
     *,
+    most: int | None = None,
+    unit: tuple[str, str] = ("row", "rows"),
     bars: Sequence[float] | None = None,
-    more: str = "",
     css: str = "",
 ) -> Html:
     """A table, which scrolls in its box if it is wide.
 
     Args:
+        rows: values by key; a row may lack some.
         columns: its columns.
+        most: largest number of rows to show, or None for all; a line below counts the others.
+        unit: what a row is, and several of them.
         bars: a fraction for each row, drawn as a bar after the last column, or None.
-        more: what is left out, or an empty text.
         css: ``"narrow"`` for a table of few short columns.
     """
-    kinds = ['class="n"' if column.is_number else "" for column in columns]
+    kinds = ["" if column.form is as_text else 'class="n"' for column in columns]
     titled = zip(kinds, columns, strict=True)
     head = "".join(f"<th {kind}>{text(one.title)}</th>" for kind, one in titled)
-    rows = []
-    for position in range(len(columns[0].texts)):
+    lines = []
+    for position, row in enumerate(rows[:most]):
         cells = "".join(
-            f"<td {kind}>{text(one.texts[position], one.longest)}</td>"
+            f"<td {kind}>{text(one.form(row.get(one.key)), one.longest)}</td>"
             for kind, one in zip(kinds, columns, strict=True)
         )
         if bars is not None:
             cells += f'<td class="wide">{bar(bars[position])}</td>'
-        rows.append(f"<tr>{cells}</tr>")
+        lines.append(f"<tr>{cells}</tr>")
     head += "" if bars is None else "<th></th>"
-    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    after = paragraph(more, "faint small") if more else ""
-    grid = f'<table class="{css}">{body}</table>'
-    return Html(f'<div class="scroll" tabindex="0">{grid}</div>{after}')
+    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    grid = f'<div class="scroll" tabindex="0"><table class="{css}">{body}</table></div>'
+    if not (more := len(rows) - len(lines)):
+        return Html(grid)
+    others = counted(more, *(f"more {name}" for name in unit))
+    note = f"{others} {'is' if more == 1 else 'are'} not listed."
+    return Html(f"{grid}{paragraph(note, 'faint small')}")
 
 
 def bar(fraction: float) -> Html:

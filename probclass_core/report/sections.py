@@ -43,7 +43,7 @@ The kinds are ``"column"`` of a ``column``, ``"plane"`` of the columns ``x`` and
 ``"reliability"`` of the evaluation.
 """
 
-_MAX_CLASSES = 50
+_MAX_CLASSES, _CLASSES = 50, ("class", "classes")
 _MAX_CONFUSION_CLASSES = 12
 _MAX_ITEMS = 15
 """Largest number of columns, or of blocks, in the list of what matters."""
@@ -269,18 +269,14 @@ def _tables(result: Mapping[str, Any], picture: Picture | None) -> Html:
 
 
 def _by_class(rows: Sequence[Mapping[str, Any]]) -> Html:
-    shown = rows[:_MAX_CLASSES]
-    columns = [Column("Class", [as_text(row["class"]) for row in shown])]
-    columns += [
-        Column(title, [form(row[key]) for row in shown], is_number=True)
-        for key, title, form in (
-            ("support", "Rows", number),
-            ("precision", "Precision", percent),
-            ("recall", "Recall", percent),
-            ("f1", "F1", percent),
-        )
+    columns = [
+        Column("Class", "class"),
+        Column("Rows", "support", number),
+        Column("Precision", "precision", percent),
+        Column("Recall", "recall", percent),
+        Column("F1", "f1", percent),
     ]
-    return table(columns, more=_more(len(rows) - len(shown), "class", "classes"))
+    return table(rows, columns, most=_MAX_CLASSES, unit=_CLASSES)
 
 
 def _importance(bundle: Bundle, importance: Importance | None) -> Html:
@@ -305,14 +301,12 @@ def _ranking(
     """Bars of the largest values of a key, under a sentence about it; empty without rows."""
     if not rows:
         return Html("")
-    sizes = [row[key] for row in rows[:_MAX_ITEMS]]
     ranking = table(
-        [
-            Column(title, [as_text(row[name]) for row in rows[:_MAX_ITEMS]]),
-            Column(measure, [number(size) for size in sizes], is_number=True),
-        ],
-        bars=_shares(sizes),
-        more=_more(len(rows) - len(sizes), title.lower(), f"{title.lower()}s"),
+        rows,
+        [Column(title, name), Column(measure, key, number)],
+        most=_MAX_ITEMS,
+        unit=(title.lower(), f"{title.lower()}s"),
+        bars=_shares([row[key] for row in rows]),
         css="narrow",
     )
     return joined([paragraph(said, "under"), ranking])
@@ -360,22 +354,13 @@ def _planes(bundle: Bundle) -> list[tuple[str, str]]:
 
 def _classes(bundle: Bundle) -> Html:
     priors = sorted(bundle.tables["priors"].to_pylist(), key=lambda row: -row["count"])
-    shown = priors[:_MAX_CLASSES]
-    spec = bundle.content["spec"]
-    return table(
-        [
-            Column("Class", [as_text(row["class"]) for row in shown]),
-            Column(
-                "Weight" if spec.get("weight") else "Rows",
-                [number(row["count"]) for row in shown],
-                is_number=True,
-            ),
-            Column("Prior", [percent(row["prior"]) for row in shown], is_number=True),
-        ],
-        bars=[row["prior"] for row in shown],
-        more=_more(len(priors) - len(shown), "class", "classes"),
-        css="narrow",
-    )
+    columns = [
+        Column("Class", "class"),
+        Column("Weight" if bundle.content["spec"].get("weight") else "Rows", "count", number),
+        Column("Prior", "prior", percent),
+    ]
+    bars = [row["prior"] for row in priors]
+    return table(priors, columns, most=_MAX_CLASSES, unit=_CLASSES, bars=bars, css="narrow")
 
 
 def ordered_blocks(bundle: Bundle) -> list[Mapping[str, Any]]:
@@ -385,29 +370,24 @@ def ordered_blocks(bundle: Bundle) -> list[Mapping[str, Any]]:
 
 
 def _blocks(bundle: Bundle) -> Html:
-    blocks = ordered_blocks(bundle)
     ranked = {row["block"]: row for row in _ranked(bundle)}
-    shown, rest = blocks[:_BLOCKS_AT_ONCE], blocks[_BLOCKS_AT_ONCE:]
-    parts = [_block_table(shown, ranked)]
-    if rest:
-        parts.append(details(counted(len(rest), "more block"), _block_table(rest, ranked)))
-    return joined(parts)
-
-
-def _block_table(
-    blocks: Sequence[Mapping[str, Any]], ranked: Mapping[str, Mapping[str, Any]]
-) -> Html:
-    columns = [Column("Block", [block["name"] for block in blocks])]
-    columns += [
-        Column(title, [number(ranked[block["name"]][key]) for block in blocks], is_number=True)
-        for title, key in (("Weight", "weight"), ("Importance", "importance"))
-        if any(row[key] is not None for row in ranked.values())
+    rows = [
+        {**block, **ranked.get(block["name"], {}), "columns": _columns(block)}
+        for block in ordered_blocks(bundle)
     ]
-    columns += [
-        Column("Estimator", [block["estimator"] for block in blocks]),
-        Column("Columns", [_columns(block) for block in blocks], longest=200),
+    columns = [
+        Column("Block", "name"),
+        *(
+            Column(key.capitalize(), key, number)
+            for key in ("weight", "importance")
+            if any(row[key] is not None for row in ranked.values())
+        ),
+        Column("Estimator", "estimator"),
+        Column("Columns", "columns", longest=200),
     ]
-    return table(columns)
+    shown, rest = rows[:_BLOCKS_AT_ONCE], rows[_BLOCKS_AT_ONCE:]
+    more = [details(counted(len(rest), "more block"), table(rest, columns))] if rest else []
+    return joined([table(shown, columns), *more])
 
 
 def _columns(block: Mapping[str, Any]) -> str:
@@ -450,20 +430,24 @@ def _health(bundle: Bundle) -> Html:
     profile = bundle.provenance.get("columns")
     if isinstance(profile, Mapping) and profile:
         kinds = schema_from_names(bundle.content["features"])
-        rows = list(profile.items())
-        ranges = [[number(row.get(key)) for _, row in rows] for key in ("min", "max")]
-        parts.append(
-            table(
-                [
-                    Column("Column", [name for name, _ in rows]),
-                    Column("Type", [str(kinds.field(name).type) for name, _ in rows]),
-                    Column("Rows", [number(row.get("rows")) for _, row in rows], is_number=True),
-                    Column("Nulls", [_nulls(row) for _, row in rows], is_number=True),
-                    Column("Smallest", ranges[0], is_number=True),
-                    Column("Largest", ranges[1], is_number=True),
-                ]
-            )
-        )
+        rows = [
+            {
+                **values,
+                "name": name,
+                "type": str(kinds.field(name).type),
+                "null_share": values["nulls"] / values["rows"] if values.get("rows") else None,
+            }
+            for name, values in profile.items()
+        ]
+        columns = [
+            Column("Column", "name"),
+            Column("Type", "type"),
+            Column("Rows", "rows", number),
+            Column("Nulls", "null_share", percent),
+            Column("Smallest", "min", number),
+            Column("Largest", "max", number),
+        ]
+        parts.append(table(rows, columns))
     else:
         parts.append(paragraph("The model does not record the range of its columns."))
     quantiles = bundle.tables.get("density_quantiles")
@@ -482,10 +466,6 @@ def _whole_percent(share: float | None) -> str:
     return f"{share or 0.0:.0%}"
 
 
-def _nulls(profile: Mapping[str, Any]) -> str:
-    return percent(profile["nulls"] / profile["rows"]) if profile.get("rows") else "–"
-
-
 def _notes(provenance: Mapping[str, Any]) -> Html:
     recorded = [provenance.get(key) for key in ("spec_notes", "notes")]
     sentences = [str(note) for notes in recorded if isinstance(notes, list) for note in notes]
@@ -502,10 +482,3 @@ def _ranked(bundle: Bundle) -> list[dict[str, Any]]:
 def _shares(sizes: Sequence[float]) -> list[float]:
     largest = max((size for size in sizes if math.isfinite(size)), default=0.0) or 1.0
     return [size / largest for size in sizes]
-
-
-def _more(count: int, one: str, several: str) -> str:
-    if count < 1:
-        return ""
-    more = counted(count, f"more {one}", f"more {several}")
-    return f"{more} {'is' if count == 1 else 'are'} not listed."
