@@ -16,7 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import probclass_core as pc
 from probclass_core.errors import DataError, SpecError
-from probclass_core.pipeline.cross_validation import _Dealer
+from probclass_core.pipeline.cross_validation import _RowDealer
 
 BODY = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
 COUNTS = pc.Block("categorical", "island", "island")
@@ -34,7 +34,7 @@ METRICS = ("rows", "accuracy", "log_loss", "brier", "ece", "baseline_log_loss")
 
 def dealt(rows: pa.Table, spec: pc.ModelSpec, folds: int, seed: int = 0) -> np.ndarray:
     (batch,) = rows.combine_chunks().to_batches()
-    return _Dealer(spec.label, spec.features, folds, seed).deal(batch)
+    return _RowDealer(folds, spec.label, spec.features, seed).deal(batch)
 
 
 @pytest.fixture(scope="module")
