@@ -7,6 +7,7 @@ estimator, and it can be given for the rows of each predicted class.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from probclass_core.analysis.explanation import MAX_ROWS, Units, explain
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import source_columns
 from probclass_core.errors import DataError, SpecError
@@ -104,14 +106,41 @@ def importance(
     drawn = _draw(plan, rows)
     if not drawn.num_rows:
         raise DataError("there are no rows to explain: the source is empty.")
-    weights, predictions = [], []
+    sums: dict[tuple[str, object], FloatArray] = defaultdict(lambda: np.zeros(2))
+    rows_of: Counter[object] = Counter()
     for start in range(0, drawn.num_rows, MAX_ROWS):
         explanation = explain(model, drawn.slice(start, MAX_ROWS), units=units, limit=None)
-        weights.append(_weight_by_row(explanation.table, start))
-        predictions.append(explanation.rows["prediction"])
-    prediction = pa.chunked_array([chunk for column in predictions for chunk in column.chunks])
-    table = _means(pa.concat_tables(weights), prediction, model.classes)
+        predictions = explanation.rows["prediction"].to_pylist()
+        rows_of.update(predictions)
+        for (row, item), weight in _weights(explanation.table).items():
+            for label in (None, predictions[row]):
+                sums[item, label] += (abs(weight), weight)
+    rows_of[None] = drawn.num_rows
+    place = {label: number for number, label in enumerate([None, *model.classes.to_pylist()])}
+    # An item that a row lacks, such as a word, has weight 0 there.
+    ordered = sorted(sums, key=lambda one: (-sums[one[0], None][0], one[0], place[one[1]]))
+    counts = [rows_of[label] for _, label in ordered]
+    means = [sums[one] / count for one, count in zip(ordered, counts, strict=True)]
+    table = pa.table(
+        {
+            "item": pa.array([item for item, _ in ordered], pa.string()),
+            "class": pa.array([label for _, label in ordered], model.classes.type),
+            "rows": pa.array(counts, pa.int64()),
+            "size": pa.array([size for size, _ in means], pa.float64()),
+            "weight": pa.array([weight for _, weight in means], pa.float64()),
+        }
+    )
     return Importance(table, units, model.id)
+
+
+def _weights(entries: pa.Table) -> dict[tuple[int, str], float]:
+    """The weight of each item in each row; the prior, biases and the calibration are not items."""
+    entries = entries.filter(pc.field("entry").isin(["feature", "item", "columns"]))
+    weights: dict[tuple[int, str], float] = defaultdict(float)
+    columns = (entries[name].to_pylist() for name in ("row", "item", "weight"))
+    for row, item, weight in zip(*columns, strict=True):
+        weights[row, item] += weight or 0.0  # null if both classes are impossible
+    return weights
 
 
 def _draw(plan: Plan, size: int) -> pa.Table:
@@ -129,45 +158,3 @@ def _draw(plan: Plan, size: int) -> pa.Table:
             smallest = np.sort(np.argpartition(keys, size)[:size])
             kept, keys = kept.take(pa.array(smallest)), keys[smallest]
     return kept
-
-
-def _weight_by_row(entries: pa.Table, start: int) -> pa.Table:
-    """The weight of each item in each row; the prior, biases and the calibration are not items."""
-    entries = entries.filter(pc.field("entry").isin(["feature", "item", "columns"]))
-    row = pc.add(entries["row"], start)
-    table = pa.table({"row": row, "item": entries["item"], "weight": entries["weight"]})
-    return table.group_by(["row", "item"], use_threads=False).aggregate([("weight", "sum")])
-
-
-def _means(weights: pa.Table, prediction: pa.ChunkedArray, classes: pa.Array) -> pa.Table:
-    """The table of `Importance`. An item that a row lacks, such as a word, has weight 0 there."""
-    totals = weights.append_column("size", pc.abs(weights["weight_sum"]))
-    totals = totals.append_column("class", prediction.take(totals["row"]))
-    sums = [("size", "sum"), ("weight_sum", "sum")]
-    by_class = totals.group_by(["item", "class"], use_threads=False).aggregate(sums)
-    overall = totals.group_by(["item"], use_threads=False).aggregate(sums)
-    overall = overall.append_column("class", pa.nulls(len(overall), prediction.type))
-    counts = {line["values"]: line["counts"] for line in prediction.value_counts().to_pylist()}
-    counts[None] = len(prediction)
-    lines = pa.concat_tables([overall.select(by_class.column_names), by_class])
-    rows = pa.array([counts[label] for label in lines["class"].to_pylist()], pa.int64())
-    table = pa.table(
-        {
-            "item": lines["item"],
-            "class": lines["class"],
-            "rows": rows,
-            "size": pc.divide(lines["size_sum"], pc.cast(rows, pa.float64())),
-            "weight": pc.divide(lines["weight_sum_sum"], pc.cast(rows, pa.float64())),
-        }
-    )
-    size = dict(zip(overall["item"].to_pylist(), overall["size_sum"].to_pylist(), strict=True))
-    place = {label: number for number, label in enumerate([None, *classes.to_pylist()])}
-    order = sorted(
-        range(len(table)),
-        key=lambda index: (
-            -size[item := table["item"][index].as_py()],
-            item,
-            place[table["class"][index].as_py()],
-        ),
-    )
-    return table.take(pa.array(order, pa.int64()))

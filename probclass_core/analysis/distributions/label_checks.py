@@ -12,13 +12,8 @@ from typing import Any
 
 from probclass_core.analysis.distributions.verdicts import Verdict
 
-LABEL_CHECKS: Mapping[str, str] = {
-    "accuracy": "accuracy below that of the class with the largest prior",
-    "log_loss": "log loss above that of the class prior, in nats",
-    "min_accuracy": "least accuracy",
-    "accuracy_drop": "accuracy below that of the evaluation at the promotion",
-}
-"""Checks of an evaluation, and what they compare."""
+LABEL_CHECKS = ("accuracy", "log_loss", "min_accuracy", "accuracy_drop")
+"""Checks of an evaluation; see `Watch`."""
 
 SURE = 2.0
 """Standard errors from which on a difference is more than chance: of 40 evaluations, which are few,

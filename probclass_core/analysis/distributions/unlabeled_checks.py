@@ -18,19 +18,19 @@ from probclass_core.analysis.distributions.health import Health
 from probclass_core.analysis.distributions.verdicts import Verdict
 from probclass_core.arrow.parts import is_date_part
 
-CHECKS: Mapping[str, str] = {
-    "missing": "a column of the model is missing in some of the files",
-    "nulls": "share of nulls in a column above that of the training rows, from 0 to 1",
-    "unseen": "share of rows with a category that training never saw",
-    "outside": "share of rows with a number outside the range of the training rows",
-    "rare": "share of rows with a density below the training's 1 % quantile, or of 0",
-    "drift": "divergence of a column from the model and earlier partitions, in bits from 0 to 1",
-    "prior": "change of the mean posterior of a class, from 0 to 1",
-    "expected_accuracy": "expected accuracy below that of the most frequent class",
-    "expected_log_loss": "expected log loss above that of the class prior, in nats",
-    "rows": "factor by which the number of rows exceeds, or falls short of, earlier partitions",
-}
-"""Checks before the commit, without labels, and what they compare."""
+CHECKS = (
+    "missing",
+    "nulls",
+    "unseen",
+    "outside",
+    "rare",
+    "drift",
+    "prior",
+    "expected_accuracy",
+    "expected_log_loss",
+    "rows",
+)
+"""Checks before the commit, without labels; see `Watch`."""
 
 SURE = 4.0
 """Standard errors from which on a difference is more than chance: with 50 columns, one partition of
@@ -57,10 +57,11 @@ class Reference:
     health: Health
 
 
+@dataclass(frozen=True)
 class UnlabeledChecks:
     """The checks of one partition.
 
-    Args:
+    Attributes:
         thresholds: those of a `Watch`, by name.
         health: the health of the partition.
         earlier: earlier partitions, the last one first.
@@ -68,36 +69,27 @@ class UnlabeledChecks:
         in_order: whether the partition is one of a sequence, see `Watch.check`.
     """
 
-    def __init__(
-        self,
-        thresholds: Mapping[str, Any],
-        health: Health,
-        earlier: Sequence[Reference],
-        missing: Mapping[str, float],
-        *,
-        in_order: bool,
-    ) -> None:
-        self._thresholds = thresholds
-        self._health = health
-        self._missing = missing
-        self._earlier = earlier
-        self._in_order = in_order
+    thresholds: Mapping[str, Any]
+    health: Health
+    earlier: Sequence[Reference]
+    missing: Mapping[str, float]
+    in_order: bool
 
     def verdicts(self) -> Iterator[Verdict]:
         """The checks that the partition does not pass."""
         yield from self._missing_columns()
         yield from self._values()
         yield from self._rows()
-        if self._health.rows < self._thresholds["min_rows"]:
+        if self.health.rows < self.thresholds["min_rows"]:
             return
         yield from self._rare()
-        if self._earlier or not self._in_order:
+        if self.earlier or not self.in_order:
             yield from self._drift()
             yield from self._prior()
         yield from self._expected_scores()
 
     def _missing_columns(self) -> Iterator[Verdict]:
-        for column, share in self._missing.items():
+        for column, share in self.missing.items():
             if share > 0.0:
                 yield Verdict(
                     check="missing",
@@ -110,18 +102,16 @@ class UnlabeledChecks:
 
     def _values(self) -> Iterator[Verdict]:
         """Nulls, unseen categories, and numbers outside the training range."""
-        rows = self._health.rows
-        for name, column in self._health.columns.items():
+        rows = self.health.rows
+        for name, column in self.health.columns.items():
             for check, words in _OF_VALUES.items():
-                share, most = getattr(column, check), self._thresholds[check]
+                share, most = getattr(column, check), self.thresholds[check]
                 if not share or most is None:
                     continue
                 if check == "outside" and self._is_date_of_partition(name):
                     continue
-                usual: float | None = column.training_nulls if check == "nulls" else 0.0
-                if usual is None:  # of an older model: only a column of nulls is odd
-                    usual = 1.0 - most
-                if not self._exceeds(share, usual, most, rows):
+                usual = column.training_nulls if check == "nulls" else 0.0
+                if usual is None or not self._exceeds(share, usual, most, rows):
                     continue
                 training = f" ({percent(usual)} in training)" if check == "nulls" else ""
                 yield Verdict(
@@ -135,8 +125,8 @@ class UnlabeledChecks:
                 )
 
     def _rows(self) -> Iterator[Verdict]:
-        factor, rows = self._thresholds["rows"], self._health.rows
-        known = {one.name: one.health.rows for one in self._earlier}
+        factor, rows = self.thresholds["rows"], self.health.rows
+        known = {one.name: one.health.rows for one in self.earlier}
         if factor is None or not known:
             return
         name, before = min(known.items(), key=lambda one: abs(math.log(rows / one[1])))
@@ -153,33 +143,33 @@ class UnlabeledChecks:
             )
 
     def _rare(self) -> Iterator[Verdict]:
-        own, most = self._health.log_density, self._thresholds["rare"]
+        own, most = self.health.log_density, self.thresholds["rare"]
         if own is None or most is None:
             return
         # Rows with p(x) = 0 are rare, too; without density quantiles they are all that is known.
         phrase, usual, share = "a density of 0", 0.0, own.impossible
         if own.rare is not None:
             phrase, usual, share = "a density below the 1 % quantile of training", 0.01, own.rare
-        if self._exceeds(share, usual, most, self._health.sampled):
+        if self._exceeds(share, usual, most, self.health.sampled):
             yield Verdict(
                 check="rare",
                 value=share,
                 threshold=usual + most,
                 reference="training",
-                sentence=f"{percent(share)} of {self._health.rows:,} rows have {phrase}; the limit "
+                sentence=f"{percent(share)} of {self.health.rows:,} rows have {phrase}; the limit "
                 f"is {percent(usual + most)}.",
             )
 
     def _drift(self) -> Iterator[Verdict]:
-        threshold = self._thresholds["drift"]
+        threshold = self.thresholds["drift"]
         if threshold is None:
             return
-        for column, own in self._health.columns.items():
+        for column, own in self.health.columns.items():
             limit = max(threshold, SURE * (own.drift_error or 0.0))
             if own.drift is None or own.drift <= limit or self._is_date_of_partition(column):
                 continue
             known = {"training": own.drift}
-            for one in self._earlier:
+            for one in self.earlier:
                 before = one.health.columns.get(column)
                 bits = None if before is None else distance(own, before)
                 if bits is not None:
@@ -199,12 +189,12 @@ class UnlabeledChecks:
 
     def _prior(self) -> Iterator[Verdict]:
         """Shares of classes that moved: by mean posterior, which no assumption can mislead."""
-        threshold = self._thresholds["prior"]
+        threshold = self.thresholds["prior"]
         if threshold is None:
             return
-        classes = self._health.classes
+        classes = self.health.classes
         usual = {"training": {label: one.prior for label, one in classes.items()}}
-        for one in self._earlier:
+        for one in self.earlier:
             usual[one.name] = {label: c.expected for label, c in one.health.classes.items()}
         moves = {
             name: max(
@@ -219,7 +209,7 @@ class UnlabeledChecks:
             for name, of in usual.items()
         }
         name, (move, label, share) = min(moves.items(), key=lambda item: item[1][0])
-        if move > max(threshold, SURE * math.sqrt(0.25 / self._health.rows)):
+        if move > max(threshold, SURE * math.sqrt(0.25 / self.health.rows)):
             yield Verdict(
                 check="prior",
                 subject=label,
@@ -233,7 +223,7 @@ class UnlabeledChecks:
 
     def _expected_scores(self) -> Iterator[Verdict]:
         """Scores that are expected to be worse than those of no model, if they are known."""
-        own = self._health.accuracy
+        own = self.health.accuracy
         if own.upper is not None and own.baseline is not None and own.upper < own.baseline:
             yield Verdict(
                 check="expected_accuracy",
@@ -243,7 +233,7 @@ class UnlabeledChecks:
                 sentence=f"The expected accuracy is {own.expected:.4f} (at most {own.upper:.4f}), "
                 f"less than that of the most frequent class, {own.baseline:.4f}.",
             )
-        own = self._health.log_loss
+        own = self.health.log_loss
         if own.lower is not None and own.baseline is not None and own.lower > own.baseline:
             yield Verdict(
                 check="expected_log_loss",
@@ -262,4 +252,4 @@ class UnlabeledChecks:
 
     def _is_date_of_partition(self, column: str) -> bool:
         """Whether it is a part of a date such as ``month(time)``: rows of a month are of it."""
-        return self._in_order and is_date_part(column)
+        return self.in_order and is_date_part(column)

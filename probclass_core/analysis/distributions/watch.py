@@ -173,9 +173,7 @@ class Watch:
         Returns:
             A verdict for each check that is not passed.
         """
-        checks = UnlabeledChecks(
-            vars(self), health, list(references), missing or {}, in_order=in_order
-        )
+        checks = UnlabeledChecks(vars(self), health, list(references), missing or {}, in_order)
         return self._with_actions(checks.verdicts())
 
     def judge(
