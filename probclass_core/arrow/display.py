@@ -35,7 +35,7 @@ _LONGEST_VALUE = 80
 _BRIEF_LINES = 12
 """Number of lines of a ``repr``."""
 
-_BAR_WIDTH = 12
+_BAR_WIDTH = 8
 """Number of characters of the longest bar, to each side if there are bars to both."""
 
 _BRIEF_ROWS = 3
