@@ -28,8 +28,8 @@ COMMANDS: Tree = {
     "inspect": "models",
     "report": "analysis",
     "sql": "sql",
-    "promote": "models",
-    "rollback": "models",
+    "promote": "promotions",
+    "rollback": "promotions",
     "estimators": "estimators",
     "demo": "demo",
     "models": {
@@ -39,7 +39,7 @@ COMMANDS: Tree = {
         "delete": "models",
         "prune": "models",
     },
-    "plugin": {"": "Create your own estimator.", "new": "estimators"},
+    "plugin": {"": "Create your own estimator.", "new": "plugin"},
     "plot": {
         "": "Plot a model, its evaluation or a scored table.",
         "contours": "plots",

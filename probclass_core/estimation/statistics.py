@@ -580,7 +580,9 @@ def bind(spec: ModelSpec, features: pa.Schema, row_weight: float = 1.0) -> dict[
 def bind_block(block: Block, features: pa.Schema) -> Estimator:
     """The estimator of one block; ``features`` includes its columns. Raises like `bind`."""
     columns, given = (
-        features if features.names == list(names) else pa.schema(map(features.field, names))
+        features
+        if len(names) == len(features) and list(names) == features.names
+        else pa.schema(map(features.field, names))
         for names in (block.columns, block.given)
     )
     schemas = [columns, given] if block.given else [columns]

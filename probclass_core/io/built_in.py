@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from probclass_core.errors import NotSupportedError, TableMismatchError
+from probclass_core.errors import NotSupportedError, TableError, TableMismatchError
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.plugins.descriptors import PROBCLASS_API, TableFormat
 from probclass_core.plugins.hookspecs import hookimpl
@@ -20,28 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["PROBCLASS_API", "probclass_table_formats"]
 
 
-Result = TypeVar("Result")
-
-_LIBRARIES = {"delta": "deltalake", "iceberg": "pyiceberg"}
-"""What the formats of an extra need."""
-
-
-def _call(module: str, name: str, *arguments: Any) -> Result:  # type: ignore[type-var]
-    """Import what opens a format, and call it.
-
-    Raises:
-        NotSupportedError: if its library is not installed, with what to install.
-    """
-    extra = module.partition(".")[0]
+@contextmanager
+def _requires(library: str, extra: str) -> Iterator[None]:
+    """Raise NotSupportedError, with what to install, if an import in the block fails."""
     try:
-        called: Callable[..., Result] = getattr(import_module(f"probclass_core.io.{module}"), name)
+        yield
     except ImportError as error:
-        if extra not in _LIBRARIES:
-            raise
         raise NotSupportedError(
-            f"{extra.title()} tables need {_LIBRARIES[extra]}: pip install 'probclass[{extra}]'."
+            f"{extra.title()} tables need {library}: pip install 'probclass[{extra}]'."
         ) from error
-    return called(*arguments)
 
 
 class Delta(TableFormat):
@@ -57,13 +44,22 @@ class Delta(TableFormat):
             return False
 
     def open(self, ref: TableRef) -> Source:
-        return _call("delta.table", "delta_table", ref)
+        with _requires("deltalake", "delta"):
+            from probclass_core.io.delta.table import delta_table
+
+        return delta_table(ref)
 
     def sink(self, ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-        return _call("delta.sink", "DeltaSink", ref, partition)
+        with _requires("deltalake", "delta"):
+            from probclass_core.io.delta.sink import DeltaSink
+
+        return DeltaSink(ref, partition)
 
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
-        return _call("delta.table", "delta_leftovers", ref)
+        with _requires("deltalake", "delta"):
+            from probclass_core.io.delta.leftovers import delta_leftovers
+
+        return delta_leftovers(ref)
 
 
 class Iceberg(TableFormat):
@@ -76,13 +72,22 @@ class Iceberg(TableFormat):
         return ref.uri.startswith("iceberg://")
 
     def open(self, ref: TableRef) -> Source:
-        return _call("iceberg.table", "IcebergTable", ref)
+        with _requires("pyiceberg", "iceberg"):
+            from probclass_core.io.iceberg.table import IcebergTable
+
+        return IcebergTable(ref)
 
     def sink(self, ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-        return _call("iceberg.sink", "IcebergSink", ref, partition)
+        with _requires("pyiceberg", "iceberg"):
+            from probclass_core.io.iceberg.sink import IcebergSink
+
+        return IcebergSink(ref, partition)
 
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
-        return _call("iceberg.table", "iceberg_leftovers", ref)
+        with _requires("pyiceberg", "iceberg"):
+            from probclass_core.io.iceberg.leftovers import iceberg_leftovers
+
+        return iceberg_leftovers(ref)
 
 
 class Csv(TableFormat):
@@ -91,16 +96,24 @@ class Csv(TableFormat):
     name = "csv"
 
     def recognizes(self, ref: TableRef) -> bool:
-        return _call("text.options", "names_files", ref, self.name)
+        from probclass_core.io.text.formats import CSV, names_files
+
+        return names_files(ref, CSV)
 
     def open(self, ref: TableRef) -> Source:
-        return _call("text.table", "text_table", ref, self.name)
+        from probclass_core.io.text.csv import CsvFormat
+        from probclass_core.io.text.formats import CSV
+        from probclass_core.io.text.table import text_table
+
+        return text_table(ref, CsvFormat, CSV)
 
     def sink(self, ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-        return _call("text.csv", "CsvSink", ref, partition)
+        from probclass_core.io.text.sink import CsvSink
+
+        return CsvSink(ref, partition)
 
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
-        return () if "://" in ref.uri else _call("commit.staging", "table_leftovers", ref)
+        return () if "://" in ref.uri else _staged(ref)
 
 
 class JsonLines(TableFormat):
@@ -109,10 +122,16 @@ class JsonLines(TableFormat):
     name = "jsonl"
 
     def recognizes(self, ref: TableRef) -> bool:
-        return _call("text.options", "names_files", ref, self.name)
+        from probclass_core.io.text.formats import JSON_LINES, names_files
+
+        return names_files(ref, JSON_LINES)
 
     def open(self, ref: TableRef) -> Source:
-        return _call("text.table", "text_table", ref, self.name)
+        from probclass_core.io.text.formats import JSON_LINES
+        from probclass_core.io.text.json_lines import JsonLinesFormat
+        from probclass_core.io.text.table import text_table
+
+        return text_table(ref, JsonLinesFormat, JSON_LINES)
 
 
 class Parquet(TableFormat):
@@ -124,22 +143,33 @@ class Parquet(TableFormat):
     name = "parquet"
 
     def open(self, ref: TableRef) -> Source:
-        return _call("parquet.discovery", "parquet_table", ref)
+        from probclass_core.io.parquet.discovery import parquet_table
+
+        return parquet_table(ref)
 
     def sink(self, ref: TableRef, partition: Mapping[str, Any]) -> Sink:
         _check_is_directory(ref)
         if "://" in ref.uri:
-            return _call("parquet.object_sink", "ObjectSink", ref, partition)
+            from probclass_core.io.parquet.object_sink import ObjectSink
+
+            return ObjectSink(ref, partition)
         if ref.options:
             raise TableMismatchError(f"{ref.uri}: a local path takes no options; leave them out.")
-        is_file = Path(ref.uri).suffix == ".parquet" and not Path(ref.uri).is_dir()
-        kind = "ParquetFileSink" if is_file else "DirectorySink"
-        return _call("parquet.directory_sink", kind, ref, partition)
+        path = Path(ref.uri)
+        if path.suffix == ".parquet" and not path.is_dir():
+            from probclass_core.io.parquet.file_sink import ParquetFileSink
+
+            return ParquetFileSink(ref, partition)
+        from probclass_core.io.parquet.directory_sink import DirectorySink
+
+        return DirectorySink(ref, partition)
 
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
         if "://" in ref.uri:
-            return _call("parquet.object_sink", "object_leftovers", ref)
-        return _call("commit.staging", "table_leftovers", ref)
+            from probclass_core.io.parquet.object_sink import object_leftovers
+
+            return object_leftovers(ref)
+        return _staged(ref)
 
 
 _FILE_SUFFIXES = re.compile(
@@ -157,6 +187,15 @@ def _check_is_directory(ref: TableRef) -> None:
             f"{ref.uri}: a scored table is one '.parquet' file or a directory of them; name the "
             f"file {Path(ref.uri).stem + '.parquet'!r}, or leave {suffix!r} out."
         )
+
+
+def _staged(ref: TableRef) -> Sequence[Leftover]:
+    from probclass_core.io.commit.staging import staging_leftovers
+
+    leftovers = staging_leftovers(Path(ref.uri))
+    if not leftovers and not Path(ref.uri).exists():
+        raise TableError(f"{ref.uri} does not exist.")
+    return leftovers
 
 
 @hookimpl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -83,26 +83,15 @@ def _slice_from_ipc(rows: bytes) -> _Slice:
     return _Slice(from_ipc(rows))
 
 
-class StreamTable(Source):
-    """A stream of batches: one unit, read once from a reader, or collected from a lazy frame.
+class ReaderTable(Source):
+    """A stream of batches: one unit that can be read once."""
 
-    Of a lazy frame only the requested columns are collected, and polars reads ahead by a few
-    batches. Rows keep the order that polars gives them.
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self._reader = reader
 
-    Args:
-        batches: a reader of batches, or a lazy frame of polars.
-    """
-
-    def __init__(self, batches: Any) -> None:
-        self._batches = batches
-        self.read_once = isinstance(batches, pa.RecordBatchReader)
-
-    @cached_property
+    @property
     def schema(self) -> pa.Schema:
-        if self.read_once:
-            return safe_types(self._batches.schema)
-        with _translate_polars_errors():
-            return as_table(self._batches.clear()).schema
+        return safe_types(self._reader.schema)
 
     def plan(
         self,
@@ -114,55 +103,88 @@ class StreamTable(Source):
     ) -> Plan:
         columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
         schema = pa.schema([self.schema.field(name) for name in columns])
-        name, batches = "a reader, which can be read once,", self._batches
-        if not self.read_once:
-            # Arrow filters the rows, so they are the same as for every other table.
-            filtered = sorted(filtered_columns(self.schema, partition, where))
-            name, batches = "a lazy frame", batches.select([*dict.fromkeys([*columns, *filtered])])
-        return Plan(schema, [_Stream(name, batches, schema, row_filter)], None, None)
+        return Plan(schema, [_Stream(self._reader, columns, row_filter)], None, None)
 
 
 @dataclass(frozen=True)
 class _Stream(Unit):
-    """The rows of a reader or of a lazy frame, as a unit.
+    """The rows of a reader, as a unit."""
 
-    Attributes:
-        name: what it is, in messages.
-        batches: a reader of batches, or a lazy frame.
-        schema: columns of the batches.
-        row_filter: rows to read, or None for all.
+    reader: pa.RecordBatchReader
+    columns: Sequence[str]
+    row_filter: pc.Expression | None
+    digest: None = None
+
+    def __str__(self) -> str:
+        return "a reader, which can be read once,"
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        for batch in map(in_safe_types, self.reader):
+            rows = batch if self.row_filter is None else batch.filter(self.row_filter)
+            rows = rows.select(list(self.columns))
+            yield from in_slices([rows], read_rows(rows.schema))
+
+
+class LazyTable(Source):
+    """A lazy frame of polars: one unit, collected in batches each time that it is read.
+
+    Only the requested columns are collected, and polars reads ahead by a few batches. Rows keep the
+    order that polars gives them.
     """
 
-    name: str
-    batches: Any
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        with _translate_polars_errors():
+            return as_table(self._frame.clear()).schema
+
+    def plan(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partition: Mapping[str, Any] | None = None,
+        where: Where = None,
+        allow_dictionaries: bool = False,
+    ) -> Plan:
+        columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
+        # Arrow filters the rows, so they are the same as for every other table.
+        read = dict.fromkeys([*columns, *sorted(filtered_columns(self.schema, partition, where))])
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        rows = _Collected(self._frame.select([*read]), schema, row_filter)
+        return Plan(schema, [rows], None, None)
+
+
+@dataclass(frozen=True)
+class _Collected(Unit):
+    """The rows of a lazy frame, as a unit."""
+
+    frame: Any
     schema: pa.Schema
     row_filter: pc.Expression | None
     digest: None = None
 
     def __str__(self) -> str:
-        return self.name
+        return "a lazy frame"
 
     def read(self) -> Iterator[pa.RecordBatch]:
         rows = read_rows(self.schema)
-        is_reader = isinstance(self.batches, pa.RecordBatchReader)
-        with nullcontext() if is_reader else _translate_polars_errors():
-            for batch in self.batches if is_reader else _collected(self.batches, rows):
-                batch = in_safe_types(batch)
-                kept = batch if self.row_filter is None else batch.filter(self.row_filter)
-                yield from in_slices([kept.select(self.schema.names)], rows)
+        with _translate_polars_errors():
+            for frame in _collected(self.frame, rows):
+                for batch in as_table(frame).combine_chunks().to_batches():
+                    kept = batch if self.row_filter is None else batch.filter(self.row_filter)
+                    yield from in_slices([kept.select(self.schema.names)], rows)
 
 
-def _collected(frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
-    """Collect a lazy frame in batches of about some rows, or at once before polars 1.34."""
-    frames: Iterable[Any]
+def _collected(frame: Any, rows: int) -> Iterable[Any]:
+    """Collect a lazy frame in frames of about some rows, or at once before polars 1.34."""
     if hasattr(frame, "collect_batches"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # polars may change its arguments
-            frames = frame.collect_batches(chunk_size=rows, maintain_order=True)
-    else:
-        frames = [frame.collect()]
-    for one in frames:
-        yield from as_table(one).combine_chunks().to_batches()
+            batches: Iterable[Any] = frame.collect_batches(chunk_size=rows, maintain_order=True)
+        return batches
+    return [frame.collect()]
 
 
 @contextmanager

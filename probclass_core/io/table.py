@@ -32,6 +32,7 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.bundle import json_digest
 from probclass_core.execution.threads import prefetch
 from probclass_core.io.filters import Where, expression
+from probclass_core.io.footers import Footer
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -54,24 +55,9 @@ class Unit(ABC):
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows in order, in batches of at most `arrays.read_rows` rows."""
 
-
-@dataclass(frozen=True)
-class Footer:
-    """What a plan needs to know of the footer of a Parquet file, so that it need not open the file.
-
-    Footers are saved with the statistics of a unit, and a later plan of `Source.with_footer_cache`
-    finds them. Nothing shows that a cached footer is the file's, so it only finds statistics: to
-    read rows, remove it from the cache, and plan again.
-
-    Attributes:
-        file: digest of the location of the table, the name of the file and its state.
-        schema: schema of the columns as stored.
-        rows: number of rows of each row group.
-    """
-
-    file: str
-    schema: pa.Schema
-    rows: tuple[int, ...]
+    def footer_counts(self, column: str) -> tuple[int, int] | None:
+        """Numbers of rows and of values of a column, or None if only reading them tells."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -175,11 +161,9 @@ class Source(ABC):
     Attributes:
         uri: path or URI, for provenance; None for a table in memory.
         partition_columns: names of the columns that the table is partitioned by, outermost first.
-        read_once: whether its rows can be read only once.
     """
 
     uri: str | None = None
-    read_once: bool = False
     partition_columns: Sequence[str] = ()
 
     @property

@@ -7,13 +7,14 @@ order derivatives for network pruning: optimal brain surgeon", NIPS 1992). Bisec
 of them can go: the weights of the blocks that remain are fitted again, and the log loss of rows
 that no block saw may rise by `_TOLERANCE` of it. If fewer than a quarter of the blocks can go, all
 that help stay. A block of columns given others keeps the block of these columns alone, see
-`base_blocks`.
+`base_blocks`. Blocks may be costly, such as those that score slowly: they all go first if the log
+loss without them is not `_WORTH_COSTS` higher.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,9 @@ _FEW_ENOUGH = 8
 _WORTHWHILE = 0.75
 """Largest share of the blocks that may remain; to remove a few saves little."""
 
+_WORTH_COSTS = 0.05
+"""Share of the log loss that costly blocks must gain together."""
+
 _LEAST_WEIGHT = 1e-6
 """Smaller weights are 0 but for the precision of their optimization."""
 
@@ -49,8 +53,16 @@ def fewest_blocks(
     parameters: Mapping[str, pa.Table],
     classes: pa.Array,
     log_prior: FloatArray,
+    costly: Collection[str] = (),
 ) -> tuple[list[str], float]:
-    """Choose blocks of a spec that fits block weights; the arguments are as `fit_block_weights`.
+    """Choose blocks of a spec that fits block weights.
+
+    Args:
+        statistics: as for `fit_block_weights`, like the arguments that follow.
+        parameters: parameters of all rows, by block name.
+        classes: ``k`` labels.
+        log_prior: log P(c), ``(k,)``.
+        costly: names of the costly blocks, none of which is the base of another.
 
     Returns:
         Names of the blocks in the order of the spec, none if no block helps, and the mean log loss
@@ -62,13 +74,21 @@ def fewest_blocks(
         names.index(name): names.index(base)
         for name, base in base_blocks(statistics.spec.blocks).items()
     }
-    chosen, log_loss = _fewest(problem, bases)
+    cheap = np.array([place for place, name in enumerate(names) if name not in costly])
+    chosen, log_loss = _fewest(problem, bases, cheap)
     return [names[place] for place in chosen], log_loss
 
 
-def _fewest(problem: WeightProblem, bases: Mapping[int, int]) -> tuple[list[int], float]:
+def _fewest(
+    problem: WeightProblem, bases: Mapping[int, int], cheap: IntArray
+) -> tuple[list[int], float]:
     """The places of the blocks, ascending, and their log loss."""
-    every = fit = _Fit.of(problem, np.arange(len(problem.factors)), None)
+    every = _Fit.of(problem, np.arange(len(problem.factors)), None)
+    if len(cheap) < len(problem.factors):
+        without = _Fit.of(problem, cheap, every)
+        if every.log_loss > (1.0 - _WORTH_COSTS) * without.log_loss:
+            every = without
+    fit = every
     nothing = np.zeros(len(problem.factors)), np.zeros(len(problem.log_prior))
     gain = max(problem.log_loss(*nothing) - fit.log_loss, 0.0)
     limit = fit.log_loss + min(_TOLERANCE * fit.log_loss, _OF_GAIN * gain)

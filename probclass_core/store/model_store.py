@@ -79,6 +79,7 @@ from probclass_core.store.scorings import (
     new_partitions,
     record_partitions,
 )
+from probclass_core.store.trainings import record_training, version_of_training
 
 
 class Judged(Protocol):
@@ -96,7 +97,6 @@ class Bundled(Protocol):
         """Content, tables and provenance."""
 
 
-_TRAININGS = "trainings"
 _TO_PROMOTE_AGAIN = (
     "if that was a mistake, promote it with force and a reason (--force --reason TEXT)"
 )
@@ -162,7 +162,7 @@ class ModelStore:
         made = model if isinstance(model, Bundled) else as_model(model)
         inputs = made.inputs if isinstance(made, Model) else None
         if inputs is not None:
-            known = self._version_of_training(name, inputs)
+            known = version_of_training(self._files, name, inputs)
             if known is not None and self._files.is_file(f"{name}/{known}/{MANIFEST}"):
                 self._bundle(name, known)  # raises an error if it is damaged
                 return self._version(name, known)
@@ -178,18 +178,8 @@ class ModelStore:
             files = {**bundle.files(), MANIFEST: encode_record(manifest)}
             self._files.publish(folder, files)
         if inputs is not None:
-            self._files.write(
-                f"{name}/{_TRAININGS}/{inputs}.json", encode_record({"id": bundle.content_id})
-            )
+            record_training(self._files, name, inputs, bundle.content_id)
         return self._version(name, bundle.content_id)
-
-    def _version_of_training(self, name: str, inputs: str) -> str | None:
-        """The version of a model that a training made, on whichever processor; None if unknown."""
-        try:
-            version = read_record(self._files, f"{name}/{_TRAININGS}/{inputs}.json").get("id")
-        except (FileNotFoundError, ValueError):
-            return None  # a damaged record is written again
-        return version if isinstance(version, str) else None
 
     def load(self, ref: str) -> Model:
         """Load the model that a reference names.
@@ -325,8 +315,19 @@ class ModelStore:
                 )
             if current is not None and current_id == promoted.id:
                 return current
-            entry = _entry(promoted, alias, current, by, provenance)
-            entry = replace(entry, reason=reason, metrics=metrics or {})
+            entry = Promotion(
+                model=name,
+                alias=alias,
+                action="promoted",
+                id=promoted.id,
+                previous=current_id,
+                time=timestamp(),
+                by=by or user(),
+                reason=reason,
+                metrics=metrics or {},
+                provenance=provenance or {},
+                before=None if current is None else current.promoted,
+            )
             if not force and (rolled_back := self._rollback_of(current, promoted)):
                 why = f"{alias} was rolled back from {_short(promoted)}{rolled_back}"
                 self._refuse(replace(entry, action="refused", reason=why))
@@ -374,8 +375,18 @@ class ModelStore:
         version = challenger if isinstance(challenger, ModelVersion) else self.resolve(challenger)
         named = self._alias(version.model, alias)
         champion = None if named is None else self._version(version.model, named.id)
-        entry = _entry(version, alias, named, by, plain_json(provenance or {}, "provenance"))
-        entry = replace(entry, action="refused", metrics=gate.describe())
+        entry = Promotion(
+            model=version.model,
+            alias=alias,
+            action="refused",
+            id=version.id,
+            previous=None if champion is None else champion.id,
+            time=timestamp(),
+            by=by or user(),
+            metrics=gate.describe(),
+            provenance=plain_json(provenance or {}, "provenance"),
+            before=None if named is None else named.promoted,
+        )
         if champion is not None and champion.id == version.id:
             reason = f"{_short(version)} is the {alias} already"
             return replace(entry, action="unchanged", reason=reason)
@@ -465,8 +476,20 @@ class ModelStore:
                     f"{name}' lists them."
                 )
             target = stack[position]
-            entry = _entry(self._version(name, target.id), alias, current, by, provenance)
-            entry = replace(entry, action="rolled_back", reason=reason, restores=target.time)
+            self._version(name, target.id)
+            entry = Promotion(
+                model=name,
+                alias=alias,
+                action="rolled_back",
+                id=target.id,
+                previous=current.id,
+                time=timestamp(),
+                by=by or user(),
+                reason=reason,
+                provenance=provenance or {},
+                before=current.promoted,
+                restores=target.time,
+            )
             previous = stack[position - 1].id if position else None
             if self._move(seen, entry, previous):
                 return entry
@@ -943,27 +966,6 @@ class ModelStore:
     def _choices(self, name: str) -> str:
         versions = one_of(id_[:12] for id_ in self._ids(name))
         return f"aliases {one_of(self._alias_names(name))}; versions {versions}"
-
-
-def _entry(
-    version: ModelVersion,
-    alias: str,
-    named: Alias | None,
-    by: str | None,
-    provenance: Mapping[str, Any] | None,
-) -> Promotion:
-    """The entry of a promotion of a version to an alias, which names another version until now."""
-    return Promotion(
-        model=version.model,
-        alias=alias,
-        action="promoted",
-        id=version.id,
-        previous=None if named is None else named.id,
-        time=timestamp(),
-        by=by or user(),
-        provenance=provenance or {},
-        before=None if named is None else named.promoted,
-    )
 
 
 def _short(version: ModelVersion) -> str:

@@ -36,6 +36,7 @@ from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, draws_progress
 from probclass_core.io.filters import Where
+from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Source
@@ -56,6 +57,7 @@ from probclass_core.structure.columns import (
     ENOUGH_ROWS,
     Column,
     Columns,
+    class_loss,
     class_losses,
     columns_by_values,
     columns_of,
@@ -98,8 +100,11 @@ _MOST_FINE_PAIRS, _MOST_FINE_PAIR_CLASSES = 20, 500
 _MOST_GROUPS, _MOST_GROUP_CLASSES = 30, 1000
 """The same for groups of more columns."""
 
+_MANY_COLUMNS = 256
+"""Of more columns, chance makes some tell of the class, and pairing all of them takes minutes."""
+
 _MOST_NUMBERS = 256
-"""Largest number of columns of one normal density, whose size is quadratic in it."""
+"""Largest number of columns of a joint density; the size of a normal one is quadratic in it."""
 
 _RIDGE = 1e-3
 """Ridge of normal densities, as a fraction of the variances."""
@@ -108,7 +113,11 @@ _NEIGHBORS = (5, 20, 60)
 """Numbers of neighbors of the KNN densities."""
 
 _FEW_NUMBERS, _MANY_ROWS = 8, 10_000
-"""For more numbers and rows, the search for the most neighbors takes minutes."""
+"""For more numbers and rows, the search for the most neighbors takes minutes; "best" alone has it.
+"""
+
+_FEW_ROWS = 4096
+"""Rows among which a search for neighbors takes no time to speak of."""
 
 _MOST_POINTS = 16_384
 """Points of a KNN density: a search takes time for each of them."""
@@ -139,6 +148,7 @@ def auto(
     on_scarce: OnScarce = "pool",
     max_classes: int | None = None,
     groups: GroupsOption = PARTITIONS,
+    sql: bool = False,
     like: ModelSpec | None = None,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
@@ -157,7 +167,8 @@ def auto(
     - ``"default"``: also a block for each of up to 60 pairs of columns that depend on each
       other within the classes, and of up to 20 pairs of numbers in finer bins, blocks for up to
       30 groups of three to five columns that tell of the class only together, and normal
-      densities of all numbers. All are closed forms.
+      densities of all numbers. All are closed forms; but up to 4,096 rows without groups, dates
+      and times also have densities of neighbors where these lower the log loss by 5 %.
     - ``"best"``: also densities of nearest neighbors of all numbers, which score more slowly.
 
     Columns without values, constants, keys, copies of the label, dates as text, and types that
@@ -180,6 +191,7 @@ def auto(
             not suffice for are left out.
         max_classes: as for `ModelSpec`.
         groups: as for `ModelSpec`; blocks are chosen by what they say of rows of other groups.
+        sql: whether SQL will score the rows, which cannot search for neighbors: no block does.
         like: an earlier spec, such as that of yesterday's model. Its blocks are kept, cuts of
             pairs included, if their log loss on the sample is at most 1 % above that of the
             blocks found now; then a fit with the same `cache` reads new units only.
@@ -216,7 +228,7 @@ def auto(
         return _spec_by_types(spec_of, columns, label, like)
     table = open_table(source)
     columns = _named_columns(table.schema, label, weight, exclude)
-    if table.read_once:  # its rows can be read once, by the training
+    if isinstance(table, ReaderTable):  # its rows can be read once, by the training
         return _spec_by_types(spec_of, columns, label, like)
     used = [*(column.name for column in columns.used), *columns.dates]
     keys = [name for name in table.partition_columns if name in used]
@@ -234,7 +246,7 @@ def auto(
     check_classes(statistics.classes, spec, statistics.labeled_rows)
     if statistics.sample is None or statistics.classes.num_rows < 2:
         return _spec_by_types(spec_of, columns, label, like)
-    return _Structure.of(candidates, statistics, effort, known).spec(spec_of, like)
+    return _Structure.of(candidates, statistics, effort, sql, known).spec(spec_of, like)
 
 
 def _check_like(like: ModelSpec | None, label: str) -> None:
@@ -345,28 +357,34 @@ class _Structure:
         statistics: of one block for each column, over all rows.
         sample: sample of the rows with label and all columns; see `kinds.sample`.
         effort: as for `ModelSpec.auto`.
+        sql: as for `ModelSpec.auto`.
     """
 
     columns: Columns
     statistics: Statistics
     sample: pa.Table
     effort: Effort
+    sql: bool
 
     @classmethod
     def of(
-        cls, columns: Columns, statistics: Statistics, effort: Effort, known: Sequence[str]
+        cls,
+        columns: Columns,
+        statistics: Statistics,
+        effort: Effort,
+        sql: bool,
+        known: Sequence[str],
     ) -> _Structure:
         """The structure for statistics of one block for each column."""
         spec, sample = statistics.spec, statistics.sample
         assert sample is not None
-        for field in statistics.features:
-            place = sample.schema.get_field_index(field.name)
-            sample = sample.set_column(place, field, sample[field.name].cast(field.type))
+        types = {field.name: field for field in statistics.features}
+        sample = sample.cast(pa.schema([types.get(field.name, field) for field in sample.schema]))
         columns = numbers_by_values(parts_by_values(columns, sample), statistics, known)
         columns = columns_by_values(columns, statistics, sample)
         columns = without_copies(columns, sample)
         _require_columns(columns, spec.label)
-        return cls(columns, statistics, sample, effort)
+        return cls(columns, statistics, sample, effort, sql)
 
     def spec(self, spec_of: SpecOf, like: ModelSpec | None) -> ModelSpec:
         """The spec of the blocks that help, or of those of an earlier spec if they are as good."""
@@ -394,7 +412,7 @@ class _Structure:
     def _search(self, spec_of: SpecOf) -> tuple[ModelSpec, float]:
         """The spec of the fewest candidates that predict as well as all, and their log loss."""
         names = _Names()
-        singles = [column.block(names.of(column.name)) for column in self.columns.used]
+        singles = [column.block(names.of(column.name)) for column in self._telling]
         pairs: list[Block] = []
         fine: list[Block] = []
         groups: list[Block] = []
@@ -403,14 +421,18 @@ class _Structure:
             pairs, groups = self._conditionals(names)
             fine = [] if self._times_without_groups else [*self._fine_pairs(names)]
             joint = list(self._normals(names))
-        if self.effort == "best":
-            joint += self._neighbors(names)
+        neighbors = list(self._neighbors(names)) if self._takes_neighbors else []
+        joint += neighbors
         joint, failures = self._without_failures(spec_of, joint)
         candidates = [*singles, *pairs, *fine, *groups, *joint]
         statistics = self._summarize(candidates)
         product = finalize(replace(statistics, spec=replace(statistics.spec, block_weights={})))
         kept, log_loss = fewest_blocks(
-            statistics, product.parameters, product.classes, product.log_prior
+            statistics,
+            product.parameters,
+            product.classes,
+            product.log_prior,
+            [] if self.effort == "best" else [str(block.name) for block in neighbors],
         )
         chosen = [block for block in candidates if block.name in kept]
         notes = _notes_on_columns(self.columns)
@@ -435,7 +457,7 @@ class _Structure:
         No column is given a part of a date, and no group has one: the sample has rows of each
         weekday of a month, which are a few days, and later rows are of other days.
         """
-        columns = [column for column in self.columns.used if column.kind != "terms"]
+        columns = [column for column in self._telling if column.kind != "terms"]
         encoded = [level_codes(column, self.sample) for column in columns]
         codes = [code for code, _ in encoded]
         levels = [size for _, size in encoded]
@@ -484,7 +506,7 @@ class _Structure:
         """Blocks of numbers given another, both in finer bins, in both directions."""
         numbers = [
             column
-            for column in self.columns.used
+            for column in self._telling
             if column.kind == "number" and not column.few_values and not column.is_part
         ]
         values = [
@@ -528,16 +550,26 @@ class _Structure:
 
     def _normals(self, names: _Names) -> Iterator[Block]:
         """Normal densities of all numbers: a covariance for each class, and one for all."""
-        numbers = self._numbers(_MOST_NUMBERS)
+        numbers = self._numbers()
         if len(numbers) < 2:
             return
         for estimator in ("gaussian_full", "gaussian_shared"):
             yield Block(estimator, numbers, names.of(estimator), ridge=_RIDGE)
 
+    @property
+    def _takes_neighbors(self) -> bool:
+        """Whether densities of neighbors are tried: if asked for, or if they cost nothing."""
+        if self.sql or self.effort == "fast":
+            return False
+        alike = self.statistics.spec.group_columns or self._times_without_groups
+        return self.effort == "best" or (self.statistics.rows <= _FEW_ROWS and not alike)
+
     def _neighbors(self, names: _Names) -> Iterator[Block]:
         """KNN densities of all numbers, with few neighbors and with more."""
         numbers = self._numbers()
-        slow = len(numbers) > _FEW_NUMBERS and self.sample.num_rows > _MANY_ROWS
+        slow = self.effort != "best" or (
+            len(numbers) > _FEW_NUMBERS and self.sample.num_rows > _MANY_ROWS
+        )
         for k in _NEIGHBORS[: -1 if slow else None]:
             if numbers and 2 * k <= self.sample.num_rows:
                 yield Block(
@@ -551,15 +583,38 @@ class _Structure:
                     points=_MOST_POINTS,
                 )
 
-    def _numbers(self, most: int | None = None) -> list[str]:
+    def _numbers(self) -> list[str]:
         """Columns of joint densities: all of them, or those that tell most of the class alone."""
-        numbers = [column for column in self.columns.used if column.has_squares]
-        if most is not None and len(numbers) > most:
+        numbers = [column for column in self._telling if column.has_squares]
+        if len(numbers) < 2:
+            numbers = [column for column in self.columns.used if column.has_squares]
+        if len(numbers) > _MOST_NUMBERS:
             losses = class_losses(numbers, self.sample, self._truth)
             # Rounded, so that ties are ties on every machine.
             order = sorted(range(len(numbers)), key=lambda place: (round(losses[place], 6), place))
-            numbers = [numbers[place] for place in sorted(order[:most])]
+            numbers = [numbers[place] for place in sorted(order[:_MOST_NUMBERS])]
         return [column.name for column in numbers]
+
+    @cached_property
+    def _telling(self) -> Sequence[Column]:
+        """Columns that have blocks of their own, in pairs and in groups.
+
+        Where columns are very many, each must tell more of the class alone than the best of so many
+        does by chance: of d columns that say nothing, about log d nats over all rows.
+        """
+        columns = self.columns.used
+        if len(columns) <= _MANY_COLUMNS:
+            return columns
+        alone = [column for column in columns if column.kind != "terms"]
+        losses = class_losses(alone, self.sample, self._truth)
+        nothing = class_loss(self.sample, self._truth)
+        chance = np.log(len(columns)) * self.statistics.row_weight
+        telling = {
+            column.name
+            for column, loss in zip(alone, losses, strict=True)
+            if nothing - loss > chance or loss == min(losses)
+        }
+        return [column for column in columns if column.kind == "terms" or column.name in telling]
 
     @cached_property
     def _truth(self) -> IntArray:
@@ -672,14 +727,14 @@ class _Structure:
             if block in chosen:
                 yield f"The block {block.name!r} models {len(block.columns)} numbers jointly."
             else:
-                yield f"The block {block.name!r} is left out: it does not help the others."
+                yield f"The block {block.name!r} is left out: it does not help the others enough."
         read = {column for block in chosen for column in block.inputs}
         used = [column for column in self.columns.used if column.name in read]
         if integers := [column.name for column in used if column.is_category_of_numbers]:
             yield f"Integers taken as categories: {listed(integers)}."
         if nulls := [column.name for column in used if column.null_level]:
             yield f"A null is a level of its own in {listed(nulls)}."
-        unused = [block.columns[0] for block in singles if block.columns[0] not in read]
+        unused = [column.name for column in self.columns.used if column.name not in read]
         if unused:
             yield f"Columns left out because they do not help the others: {listed(unused)}."
 

@@ -434,7 +434,7 @@ def giveaways(columns: Sequence[Column], sample: pa.Table, truth: IntArray) -> l
         sample: sample of the rows.
         truth: position of the class of each row, ``(n,)``.
     """
-    prior_loss = _log_loss_left_out(_counts(np.zeros_like(truth), 1, sample, truth))
+    prior_loss = class_loss(sample, truth)
     losses = class_losses(columns, sample, truth)
     return [
         column.name
@@ -443,8 +443,13 @@ def giveaways(columns: Sequence[Column], sample: pa.Table, truth: IntArray) -> l
     ]
 
 
+def class_loss(sample: pa.Table, truth: IntArray) -> float:
+    """Log loss of the class without columns, Σ over the rows in nats; arguments as `giveaways`."""
+    return _log_loss_left_out(_counts(np.zeros_like(truth), 1, sample, truth))
+
+
 def class_losses(columns: Iterable[Column], sample: pa.Table, truth: IntArray) -> list[float]:
-    """Log loss of the class given each column alone; see `giveaways` for the arguments."""
+    """The same given each column alone, a number or category."""
     return [
         _log_loss_left_out(_counts(*level_codes(column, sample), sample, truth))
         for column in columns

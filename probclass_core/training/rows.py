@@ -23,6 +23,7 @@ from probclass_core.estimation.statistics import (
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import ProgressOption, RowCounter
 from probclass_core.io.filters import Where
+from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import (
@@ -118,7 +119,7 @@ class TrainingRows:
             DataError: if this is a second pass over a reader, which can be read once.
         """
         if self.passes:
-            if self._selection.table.read_once:
+            if isinstance(self._selection.table, ReaderTable):
                 raise DataError(
                     "the model needs another pass over the rows, and a reader can be read only "
                     "once; pass a table or a path."
@@ -167,7 +168,7 @@ class TrainingRows:
         return plan if self._shard is None else plan.slice(*self._shard)
 
     def _open_files_to_read(self) -> None:
-        """Plan without the cached footers of files that must be read; see `io.table.Footer`."""
+        """Plan without the cached footers of files that must be read; see `io.footers`."""
         while self.cached is not None and (
             files := {
                 file

@@ -206,6 +206,45 @@ def test_more_effort_gives_more_kinds_of_blocks() -> None:
     assert ("knn_density", False) not in kinds["default"]
 
 
+def rings(rows: int, seed: int) -> pa.Table:
+    """Classes that alternate along the distance from the center of two numbers."""
+    random = np.random.default_rng(seed)
+    numbers = random.normal(size=(rows, 2))
+    ring = (2.0 * np.linalg.norm(numbers, axis=1)).astype(int) % 2
+    columns = {f"x{place}": column for place, column in enumerate(numbers.T)}
+    return pa.table({**columns, "label": ring.astype(str)})
+
+
+def test_a_small_table_has_neighbors_where_they_help_and_sql_does_not_score_it() -> None:
+    table, test = rings(400, 0), rings(4000, 1)
+    spec = pc.ModelSpec.auto(table, "label")
+    assert "knn_density" in {block.estimator for block in spec.blocks}
+    without = pc.ModelSpec.auto(table, "label", sql=True)
+    assert "knn_density" not in {block.estimator for block in without.blocks}
+    model = pc.fit(table, without)
+    assert "rings" in model.to_sql(dialect="duckdb", source="rings")
+    assert loss(pc.fit(table, spec), test) < 0.95 * loss(model, test)
+    # Rows of a group are neighbors of each other, as those of an hour are.
+    alike = table.append_column("day", pa.array(np.arange(400) // 100))
+    spec = pc.ModelSpec.auto(alike, "label", groups="day")
+    assert "knn_density" not in {block.estimator for block in spec.blocks}
+
+
+def test_of_two_thousand_columns_the_two_that_matter_are_found() -> None:
+    random = np.random.default_rng(0)
+    label = random.integers(0, 2, 1200)
+    numbers = random.normal(size=(1200, 2000))
+    numbers[:, [17, 1234]] += 1.5 * label[:, None]
+    columns = {f"x{place}": column for place, column in enumerate(numbers.T)}
+    table = pa.table({**columns, "label": label.astype(str)})
+    train, test = table.slice(0, 200), table.slice(200)
+    model = pc.fit(train, label="label")
+    assert {"x17", "x1234"} <= set(model.spec.features)
+    assert len(model.spec.features) < 10
+    # Two shifted normals are told apart without error but Φ(−1.5 / √2) = 14 %.
+    assert pc.evaluate(model, test).accuracy > 0.8
+
+
 @pytest.mark.parametrize("effort", EFFORTS)
 @pytest.mark.parametrize("name", DEVELOPMENT_TABLES)
 def test_no_model_is_worse_than_the_class_prior(name: str, effort: Effort) -> None:

@@ -24,14 +24,8 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import TableError, TableMismatchError, one_line
-from probclass_core.io.commit.parquet_writer import (
-    COMMIT_KEY,
-    ParquetPart,
-    StagedParquet,
-    complete_commits,
-    read_commit_record,
-    unique_names,
-)
+from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
+from probclass_core.io.commit.records import COMMIT_KEY, complete_commits, read_commit_record
 from probclass_core.io.commit.schemas import EvolvingSink, cast_exactly
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import sync, sync_names
@@ -177,14 +171,10 @@ class LogSink(EvolvingSink, Generic[LogTable]):
         """The files of the partition in `_planned_table`."""
         if self._shared is None:
             return self.current_files(self.load())
-        return self._files_among(self._shared.files, self._shared.table)
-
-    def _files_among(
-        self, files: Mapping[frozenset[Any], Sequence[str]], table: LogTable | None
-    ) -> Sequence[str]:
-        if table is None:
+        if self._shared.table is None:
             return []
-        return files.get(partition_key(self.partition_values(self.columns(table))), [])
+        values = self.partition_values(self.columns(self._shared.table))
+        return self._shared.files.get(partition_key(values), [])
 
     def commit_records_in(self, table: LogTable | None) -> list[Mapping[str, Any]]:
         """Return the records of the commits that the partition's rows come from.
@@ -331,10 +321,9 @@ class LogSink(EvolvingSink, Generic[LogTable]):
     def partition_columns(self, table: LogTable) -> Sequence[str]:
         """Return the names of the partition columns, outermost first."""
 
+    @abstractmethod
     def current_files(self, table: LogTable | None) -> Sequence[str]:
         """Return the names of the partition's data and delete files, sorted."""
-        files = {} if table is None else self.files_by_partition(table)
-        return self._files_among(files, table)
 
     @abstractmethod
     def files_by_partition(self, table: LogTable) -> Mapping[frozenset[Any], Sequence[str]]:

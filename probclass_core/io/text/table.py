@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +20,11 @@ from probclass_core.arrow.arrays import in_slices, read_rows
 from probclass_core.arrow.types import common_type
 from probclass_core.errors import DataError, TableError, one_line, suggest
 from probclass_core.io.errors import translate_read_errors
-from probclass_core.io.filesystem import FileVersion, Location
+from probclass_core.io.file_versions import FileVersion
+from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where, filtered_columns, parse_where
 from probclass_core.io.parquet.dataset import DatasetTable
+from probclass_core.io.parquet.digests import FragmentDigests
 from probclass_core.io.parquet.discovery import (
     FoundFiles,
     find_files,
@@ -29,13 +32,12 @@ from probclass_core.io.parquet.discovery import (
 )
 from probclass_core.io.parquet.files import PlannedFile, path_of
 from probclass_core.io.parquet.partitions import partition_of, partition_values
-from probclass_core.io.parquet.units import FragmentDigests
 from probclass_core.io.references import TableRef
 from probclass_core.io.retry import read_again, retry
 from probclass_core.io.table import Plan, Unit, columns_and_filter
 from probclass_core.io.text.csv import CsvFormat, give_type
 from probclass_core.io.text.json_lines import JsonLinesFormat
-from probclass_core.io.text.options import NAMES, TextOptions
+from probclass_core.io.text.options import TextOptions
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +47,7 @@ _DAMAGED = re.compile(r"compressed stream|inflate|(?i:zstd|bz2|lz4|brotli)")
 TextFormat = CsvFormat | JsonLinesFormat
 
 
-_FORMATS: Mapping[str, type[TextFormat]] = {one.name: one for one in (CsvFormat, JsonLinesFormat)}
-
-
-def text_table(ref: TableRef, name: str) -> TextTable:
+def text_table(ref: TableRef, kind: type[TextFormat], names: Pattern[str]) -> TextTable:
     """Open a text file, a directory of them with or without Hive partitions, or a pattern.
 
     The types of columns are decided here: those of the options, and for the others the common type
@@ -56,18 +55,18 @@ def text_table(ref: TableRef, name: str) -> TextTable:
 
     Args:
         ref: address of the table, with the options of the format and of the storage.
-        name: name of the format; a directory with files of its usual names must have no others.
+        kind: format of the files.
+        names: usual names of such files; a directory that has such must have no others.
 
     Raises:
         TableError: if no file exists, none has rows, or one that is read here is empty or
             malformed.
         DataError: if a column has no common type, or the table lacks a column of the options.
     """
-    kind = _FORMATS[name]
     options, storage = TextOptions.separate(ref, kind.supported)
     text_format = kind(options)
     found = find_files(replace(ref, options=storage), kind.title)
-    _check_files(found, NAMES[name], kind.title)
+    _check_files(found, names, kind.title)
     columns = _columns_of(found, text_format)
     partition_columns = pa.schema([])
     if found.files[0].path != found.location.path:
@@ -169,7 +168,8 @@ class TextTable(DatasetTable):
         return None
 
     def _row_state(self, file: PlannedFile) -> str:
-        return f"{file.state}\0{self._format}"
+        options = json.dumps(self._format.options.identity(), sort_keys=True)
+        return f"{file.state}\0{self._format.name}\0{options}"
 
 
 @dataclass(frozen=True)

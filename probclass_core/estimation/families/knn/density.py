@@ -320,7 +320,8 @@ class KnnDensityLikelihood:
     def formula(self) -> Formula:
         raise NotSupportedError(
             "k nearest neighbors compare a row with all training rows, which a formula of its "
-            "columns cannot express; score it by pc.score."
+            "columns cannot express; score it by pc.score, or choose blocks for SQL: "
+            "ModelSpec.auto(…, sql=True)."
         )
 
     def log_likelihood(
