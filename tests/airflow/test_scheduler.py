@@ -1,4 +1,4 @@
-"""The example DAGs with Airflow's scheduler: assets, partitions, reruns, tasks marked failed."""
+"""The example DAGs with Airflow's scheduler: assets, partitions, backfills, paused DAGs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
@@ -34,52 +32,16 @@ BACKFILLED = [
 ]
 """Days of the backfill: `make backfill` takes ninety."""
 
-SLOW = '''
-"""A scoring that waits between two batches, so that a user has time to stop it."""
-
-import time
-
-from air_quality_settings import COMMON, LAKE, SCORED, STORE
-from airflow.sdk import DAG
-
-from probclass_airflow import ProbClassScoreOperator
-
-
-class SlowScore(ProbClassScoreOperator):
-    def on_progress(self, rows_done, rows_total):
-        self.log.info("a batch was scored")
-        for _ in range(240):
-            time.sleep(0.25)
-            super().on_progress(rows_done, rows_total)
-
-
-with DAG("slow", schedule=None, **COMMON):
-    SlowScore(
-        task_id="score",
-        source=LAKE,
-        sink=f"{SCORED}/champion",
-        store=STORE,
-        model="air_full@other",
-        partition={"month": "2014-01"},
-        options={"columns": ["time", "air"]},
-    )
-'''
-
 
 OPERATED = '''
-"""A model that is served and judged."""
+"""A model that is served."""
 
 from air_quality_settings import COMMON, DAILY, DAY, DAYS, LAKE, SCORED, STORE
 from airflow.sdk import DAG, Asset
 
-from probclass_airflow import (
-    ProbClassEvaluateOperator,
-    ProbClassLabelsSensor,
-    ProbClassScoreOperator,
-)
+from probclass_airflow import ProbClassScoreOperator
 
 LANDED = "{{ params.home }}/landed"
-NEW_YEAR = {"day": "2014-01-01"}
 
 with DAG("serve", schedule=[Asset("landed")], max_active_runs=1, **COMMON):
     ProbClassScoreOperator(
@@ -104,18 +66,6 @@ with DAG("backfilled", **DAILY):
         outlets=[Asset("backfilled")],
     )
 
-with DAG("judge", schedule=None, **COMMON):
-    labels = ProbClassLabelsSensor(
-        task_id="labels",
-        source=LANDED,
-        label_column="air",
-        partition=NEW_YEAR,
-        poke_interval=0.2,
-        deferrable=True,
-    )
-    labels >> ProbClassEvaluateOperator(
-        task_id="evaluate", source=LANDED, store=STORE, model="served@champion", partition=NEW_YEAR
-    )
 '''
 
 
@@ -159,10 +109,6 @@ class Client:
         response = self._http.get("/api/v2/assets/events", params=query)
         return list(response.raise_for_status().json()["asset_events"])
 
-    def log(self, dag_id: str, run_id: str, task_id: str) -> str:
-        path = f"{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/1"
-        return str(self.ask("GET", path, params={"full_content": True})["content"])
-
     def result(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> Any:
         path = f"{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
         query = {"map_index": map_index, "deserialize": True}
@@ -184,7 +130,6 @@ def home(lake: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "lake").symlink_to(lake)
     lay_out(home / "days", "day")
     shutil.copytree(ROOT / "dags", home / "dags")
-    (home / "dags" / "slow.py").write_text(SLOW)
     (home / "dags" / "operated.py").write_text(OPERATED)
     return home
 
@@ -202,7 +147,6 @@ def airflow(home: Path) -> Iterator[LocalAirflow]:
         dates = ["--from-date", str(BACKFILLED[0]), "--to-date", str(BACKFILLED[-1])]
         airflow.command("backfill", "create", "--dag-id", "backfilled", *dates)
         airflow.start_scheduler()
-        airflow.start_triggerer()
         yield airflow
 
 
@@ -245,46 +189,6 @@ def test_a_promotion_triggers_a_run_over_twelve_partitions_without_a_logical_dat
     scored = ds.dataset(home / "scored" / "champion", partitioning="hive").to_table()
     assert scored.num_rows == 365 * 24
     assert set(scored["model_id"].to_pylist()) == {champion.id}
-
-
-def test_clearing_a_task_changes_nothing(client: Client, rescored: str, home: Path) -> None:
-    dag_id, task_id = "air_quality_rescore", "rescore.score"
-    folder = home / "scored" / "champion"
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    first = client.result(dag_id, rescored, task_id, 0)
-    body = {"dag_run_id": rescored, "task_ids": [[task_id, 0]], "dry_run": False}
-    client.ask("POST", f"{dag_id}/clearTaskInstances", json={**body, "only_failed": False})
-
-    def done() -> bool:
-        tasks = client.tasks(dag_id, rescored)
-        (task,) = [t for t in tasks if (t["task_id"], t["map_index"]) == (task_id, 0)]
-        return task["state"] == "success" and task["try_number"] == 2
-
-    wait_for(done)
-    again = client.result(dag_id, rescored, task_id, 0)
-    assert (first["unchanged"], again["unchanged"]) == (0, 1)
-    assert again["commit_id"] == first["commit_id"]
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
-
-
-def test_a_task_marked_failed_stops_and_leaves_the_old_partition(
-    client: Client, rescored: str, home: Path
-) -> None:
-    store = pc.ModelStore(home / "models")
-    spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_naive.toml")
-    other = pc.fit(home / "lake", spec, partition={"month": "2013-01"})
-    store.promote("air_full", store.save(other, "air_full"), "other")
-    folder = home / "scored" / "champion" / "month=2014-01"
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    client.unpause("slow")
-    run_id = client.trigger("slow")
-    task = f"slow/dagRuns/{run_id}/taskInstances/score"
-    wait_for(lambda: client.tasks("slow", run_id)[0]["state"] == "running")
-    wait_for(lambda: "a batch was scored" in client.log("slow", run_id, "score"))
-    client.ask("PATCH", task, json={"new_state": "failed"})
-    wait_for(lambda: "asked to stop" in client.log("slow", run_id, "score"))
-    assert client.ask("GET", task)["state"] == "failed"
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_a_weekly_model_scores_the_seven_days_of_its_week(client: Client, home: Path) -> None:
@@ -365,17 +269,13 @@ def test_a_backfill_scores_every_partition_once(
     )
 
 
-def land(home: Path, days: list[str], labels: bool = True) -> None:
+def land(home: Path, days: list[str]) -> None:
     """Copy days to the table that `serve` reads, each in one step."""
     for day in days:
         (source,) = (home / "days" / f"day={day}").glob("*.parquet")
-        rows = pq.read_table(source, partitioning=None)
-        if not labels:
-            position = rows.schema.get_field_index("air")
-            rows = rows.set_column(position, "air", pa.nulls(len(rows), pa.string()))
         folder = home / "landed" / f"day={day}"
         folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(rows, folder / "_new")
+        shutil.copy(source, folder / "_new")
         (folder / "_new").rename(folder / "part-0.parquet")
 
 
@@ -426,24 +326,6 @@ def test_scoring_makes_up_for_events_that_a_paused_dag_missed_or_that_coalesce(
     champion = served.resolve("served@champion")
     scored = ds.dataset(home / "scored" / "landed", partitioning="hive").to_table()
     assert set(scored["model_id"].to_pylist()) == {champion.id}
-
-
-def test_a_deferred_task_evaluates_once_labels_arrive(
-    client: Client, home: Path, served: pc.ModelStore
-) -> None:
-    land(home, ["2014-01-01"], labels=False)
-    client.unpause("judge")
-    run_id = client.trigger("judge")
-
-    def states() -> dict[str, str]:
-        return {task["task_id"]: task["state"] for task in client.tasks("judge", run_id)}
-
-    wait_for(lambda: states()["labels"] == "deferred")
-    land(home, ["2014-01-01"])
-    wait_for(lambda: states() == {"labels": "success", "evaluate": "success"})
-    counts = client.result("judge", run_id, "labels", -1)
-    assert counts == {"rows": 24, "labeled": 24, "share": 1.0}
-    assert client.result("judge", run_id, "evaluate", -1)["rows"] == 24
 
 
 def test_no_airflow_process_logs_a_warning_about_our_code(

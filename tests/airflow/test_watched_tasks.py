@@ -65,28 +65,6 @@ def test_a_check_that_fails_fails_the_task_without_a_retry(
         assert "Column 'x' is null in 100 % of 200 rows" in task.result["warnings"][0]
 
 
-def test_a_partition_without_a_column_of_the_model_is_recorded_as_not_scored(
-    run: Any, faulty: tuple[str, str], tmp_path: Path
-) -> None:
-    lake, store = faulty
-    file = Path(lake, "month=2014-02", "part-0.parquet")
-    pq.write_table(pq.read_table(file, partitioning=None).drop_columns(["x"]), file)
-    task = run(
-        ProbClassScoreOperator,
-        source=lake,
-        sink=str(tmp_path / "scored"),
-        model="m@champion",
-        store=store,
-        partition={"month": "2014-02"},
-        **RETRIES,
-    )
-    assert (task.state, task.tries) == ("failed", 1)
-    (record,) = pc.ModelStore(store).scorings("m")
-    (stopped,) = record.stopped
-    assert stopped["partition"] == {"month": "2014-02"}
-    assert "no file has column 'x' of the model" in stopped["error"]
-
-
 def test_a_model_below_its_floor_is_rolled_back(run: Any, faulty: tuple[str, str]) -> None:
     """Once: the version before is then the champion, and is judged for itself."""
     lake, uri = faulty

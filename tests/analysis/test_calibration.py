@@ -280,8 +280,7 @@ def test_calibration_changes_the_posterior_only(method: str) -> None:
     assert again.id == calibrated.id
 
 
-@every_method
-def test_a_partitioned_lake_calibrates_like_one_table(tmp_path: Path, method: str) -> None:
+def test_a_partitioned_lake_calibrates_like_one_table(tmp_path: Path) -> None:
     lake = lay_out(tmp_path / "lake")
     weather = ["dew_point", "temperature", "pressure", "log_wind_speed"]
     spec = pc.ModelSpec("air", [pc.Block("gaussian_diagonal", weather)])
@@ -289,9 +288,7 @@ def test_a_partitioned_lake_calibrates_like_one_table(tmp_path: Path, method: st
     spring = [("month", "in", ["2013-06", "2013-07", "2013-08"])]
     one_worker, four_workers = (
         pc.calibrate(
-            pc.with_density_quantiles(model, lake, where=spring, workers=workers),
-            lake,
-            method,
+            *(pc.with_density_quantiles(model, lake, where=spring, workers=workers), lake),
             where=spring,
             workers=workers,
         )
@@ -299,7 +296,7 @@ def test_a_partitioned_lake_calibrates_like_one_table(tmp_path: Path, method: st
     )
     assert one_worker.id == four_workers.id
     rows = pa.Table.from_batches(list(open_table(lake).plan(where=spring).batches()))
-    from_table = pc.calibrate(model, rows, method)
+    from_table = pc.calibrate(model, rows)
     np.testing.assert_allclose(
         from_table.predict_proba(rows), one_worker.predict_proba(rows), rtol=0, atol=1e-7
     )

@@ -113,20 +113,6 @@ def test_evidence_identifies_the_distribution_that_the_rows_are_from(
     assert comparison.table["reading"].to_pylist()[1] in ("strong against", "decisive against")
 
 
-def test_iris_favors_full_covariances(iris: pa.Table) -> None:
-    sepals = ["sepal_length", "sepal_width"]
-    kinds = ("gaussian_full", "gaussian_diagonal")
-    statistics = {kind: summarized(iris, pc.Block(kind, sepals), label="species") for kind in kinds}
-    comparison = pc.compare(statistics)
-    assert comparison.best == "gaussian_full"
-    assert comparison.odds(*kinds).reading == "decisive"
-    # Blocks and order of the columns do not matter.
-    halves = [pc.Block("gaussian_diagonal", name) for name in reversed(sepals)]
-    apart = summarized(iris, *halves, label="species")
-    rearranged = pc.compare({"one": statistics["gaussian_diagonal"], "two": apart})
-    assert rearranged.odds("one", "two").log_bayes_factor == pytest.approx(0.0, abs=1e-9)
-
-
 def test_evidence_of_labels_by_prior() -> None:
     table = {"x": ["p", "q"] * 6, "c": ["a"] * 8 + ["b"] * 3 + ["d"]}
     priors: dict[str, Any] = {
@@ -183,8 +169,8 @@ def test_readings_of_odds_follow_the_textbook(odds: float, reading: str, other_w
     assert comparison.table["posterior"][0].as_py() == pytest.approx(odds / (1 + odds))
 
 
-@given(st.lists(st.floats(1e-6, 1e6), min_size=3, max_size=3), st.integers(0, 12))
-def test_the_comparison_agrees_with_bayes_rule_over_models(prior: list[float], cut: int) -> None:
+@given(st.lists(st.floats(1e-6, 1e6), min_size=3, max_size=3))
+def test_the_comparison_agrees_with_bayes_rule_over_models(prior: list[float]) -> None:
     table = {"u": ["p", "q", "q"] * 4, "v": ["r", "s", "r"] * 4, "c": ["a", "b"] * 6}
     specs = {
         "naive": [pc.Block("categorical", ["u", "v"])],
@@ -205,27 +191,6 @@ def test_the_comparison_agrees_with_bayes_rule_over_models(prior: list[float], c
         assert row["odds"] == pytest.approx(expected.odds(name, comparison.best))
         pair = dataclasses.asdict(comparison.odds(name, comparison.best))
         assert {key: row[key] for key in ("bayes_factor", "odds")}.items() <= pair.items()
-    # Merged statistics give the same comparison.
-    rows_of = pa.table(table)
-    parts = {
-        name: pc.merge([summarized(part, *blocks) for part in (rows_of[:cut], rows_of[cut:])])
-        for name, blocks in specs.items()
-    }
-    merged = pc.compare(parts, prior=beforehand)
-    assert merged.table["model"].equals(comparison.table["model"])
-    np.testing.assert_allclose(
-        merged.table["log_evidence"], comparison.table["log_evidence"], rtol=1e-12
-    )
-
-
-def test_comparison_counts_weights_as_rows() -> None:
-    once = {"u": ["p", "q", "q"], "v": ["r", "s", "r"], "c": ["a", "b", "a"], "w": [1, 3, 2]}
-    often = {name: np.repeat(once[name], once["w"]) for name in "uvc"}
-    blocks = pc.Block("categorical", ["u", "v"]), pc.Block("categorical_joint", ["u", "v"])
-    weighted = pc.compare([summarized(once, block, weight="w") for block in blocks])
-    repeated = pc.compare([summarized(often, block) for block in blocks])
-    for name in COLUMNS[1:]:
-        np.testing.assert_allclose(weighted.table[name], repeated.table[name], rtol=1e-12)
 
 
 def test_models_have_given_or_numbered_names() -> None:
@@ -282,9 +247,10 @@ def test_a_model_of_noise_is_worse_than_its_class_prior() -> None:
     rng = np.random.default_rng(1)
     kind = rng.integers(0, 2, 200)
     table = pa.table({"x": rng.normal(size=200), "y": rng.normal(3.0 * kind), "c": kind})
-    models = {
-        name: pc.compare({name: each, "same": each}).worse_than_prior
+    noise, signal = (
+        pc.compare({name: each, "same": each})
         for name, column in (("noise", "x"), ("signal", "y"))
         for each in [summarized(table, pc.Block("gaussian_diagonal", column))]
-    }
-    assert models == {"noise": ["noise", "same"], "signal": []}
+    )
+    assert (noise.worse_than_prior, signal.worse_than_prior) == (["noise", "same"], [])
+    assert "noise is worse than its class prior" in str(noise)

@@ -291,15 +291,6 @@ def test_a_wide_block_is_explained_in_batches(
     assert pc.explain(model, penguins).table.equals(complete.table)
 
 
-def test_dictionaries_and_slices_have_the_same_explanation(
-    mixed: pc.Model, penguins: pa.Table
-) -> None:
-    complete = pc.explain(mixed, penguins)
-    coded = penguins.set_column(1, "island", penguins["island"].dictionary_encode())
-    parts = pa.concat_tables([coded.slice(0, 100), coded.slice(100)])
-    assert pc.explain(mixed, parts).table.equals(complete.table)
-
-
 def test_no_rows_have_an_empty_explanation(mixed: pc.Model, penguins: pa.Table) -> None:
     explanation = pc.explain(mixed, penguins.slice(0, 0))
     assert (explanation.rows.num_rows, explanation.table.num_rows, str(explanation)) == (0, 0, "")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.errors import DataError, HealthError, PartitionError, SpecError
+from probclass_core.errors import DataError, HealthError, SpecError
 from probclass_core.scoring.reports import ScoreReport
 
 MONTHS = [f"{year}-{month:02d}" for year in (2012, 2013) for month in range(1, 13)]
@@ -225,19 +225,6 @@ def test_warnings_are_the_same_for_every_engine_and_are_logged(
     again = pc.score(model, source, tmp_path / "threads", where=where)
     assert again.counts["unchanged"] == 4
     assert again.warnings == report.warnings  # those of the commits that are already there
-
-
-def test_only_the_partition_that_the_watch_refuses_fails(
-    lake: Path, model: pc.Model, tmp_path: Path
-) -> None:
-    source, sink = tmp_path / "lake", tmp_path / "scored"
-    shutil.copytree(lake, source)
-    write(source, FAULTY, NULL(rows(FAULTY)))
-    watch = pc.ScoringOptions(watch={"fail": ["nulls"]})
-    with pytest.raises(PartitionError, match="1 of 5 partitions failed: month=2013-09"):
-        pc.score(model, source, sink, partition="month >= 2013-08", options=watch)
-    names = sorted(path.name for path in sink.iterdir())
-    assert names == [f"month={month}" for month in MONTHS[19:] if month != FAULTY]
 
 
 def test_without_a_watch_nothing_is_checked(lake: Path, model: pc.Model, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from benchmarks.accuracy import __main__ as accuracy
 from benchmarks.accuracy.__main__ import main
 from benchmarks.accuracy.generators import GENERATORS, PARTITION, Rows
 from benchmarks.accuracy.models import MODELS
-from benchmarks.accuracy.report import behind, geometric_mean, matrix, page, ratios
+from benchmarks.accuracy.report import behind, matrix, page, ratios
 from benchmarks.accuracy.scores import Result, Scores, from_record, score
 from benchmarks.accuracy.tables import TABLES, stratified, windows
 
@@ -186,12 +186,6 @@ def test_a_run_of_one_fold_is_recorded(
         assert page(measured, *words)
 
 
-def test_a_second_run_keeps_the_other_figures(stored: Callable[[], dict[str, Result]]) -> None:
-    for model in ("class prior", "LDA"):
-        assert run("iris", "--models", model, "--folds", "1", "--record") == 0
-    assert set(stored()["iris"].outcomes) == {"class prior", "LDA"}
-
-
 def test_a_table_of_the_user_is_printed(
     tmp_path: Path, stored: Callable[[], dict[str, Result]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,7 +216,3 @@ def test_unknown_names_are_rejected(
 ) -> None:
     assert run(*arguments) == 2
     assert message in capsys.readouterr().err
-
-
-def test_geometric_mean_of_ratios() -> None:
-    assert geometric_mean([0.5, 2.0, 1.0]) == pytest.approx(1.0)

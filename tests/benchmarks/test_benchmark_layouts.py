@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import figures
 from benchmarks.__main__ import main
-from benchmarks.cases.layouts import CASES, OF_CATEGORIES, OF_NUMBERS, TITLES, stored
+from benchmarks.cases.layouts import OF_NUMBERS, stored
 
 ROWS = 2_000
 
@@ -19,20 +19,6 @@ ROWS = 2_000
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
-
-
-def test_each_layout_has_a_title_and_a_case_of_each_work() -> None:
-    layouts = {layout.name for layout in (*OF_NUMBERS, *OF_CATEGORIES)}
-    assert layouts == TITLES.keys()
-    works: dict[str, list[str]] = {}
-    for case in CASES:
-        work, _, layout = case.name.removeprefix("layout_").partition(".")
-        works.setdefault(work, []).append(layout)
-    numbers, categories = ([each.name for each in group] for group in (OF_NUMBERS, OF_CATEGORIES))
-    assert works.pop("categorical") == categories
-    assert works == dict.fromkeys(
-        ("gaussian_diagonal", "gaussian_full", "discretized", "score"), numbers
-    )
 
 
 @pytest.mark.parametrize(
@@ -66,15 +52,6 @@ def test_files_are_as_described(
     distinct = len(table["x0"].unique())
     assert distinct < 100 if layout.values == "rounded" else distinct > data.rows / 4
     assert stored("numbers", layout, cache, ROWS) == data
-
-
-def test_rows_that_sort_by_column_keep_their_values(cache: Path) -> None:
-    layouts = {layout.name: layout for layout in OF_CATEGORIES}
-    plain, ordered = (
-        stored("categories", layouts[name], cache, ROWS).arrow().to_table()["c3"].to_pylist()
-        for name in ("base", "sorted")
-    )
-    assert sorted(plain) == ordered != plain
 
 
 @pytest.mark.nightly

@@ -106,17 +106,6 @@ def test_fit_shows_the_log_loss_of_rows_that_the_blocks_did_not_see(
     assert line in shown
 
 
-def test_decision_ml_is_maximum_likelihood(probclass: Any, flowers: Path) -> None:
-    few = pq.read_table(flowers).slice(40)
-    source = probclass.table("few.parquet", few)
-    probclass.ok(f"fit {source} --spec spec.json --name few")
-    probclass.ok(f"score few {source} scored.parquet --decision ml")
-    model = pc.ModelStore("models").load("few")
-    scored = pq.read_table("scored.parquet")["prediction"].combine_chunks()
-    assert scored == model.predict(few, "ml")
-    assert scored != model.predict(few)
-
-
 @pytest.fixture
 def noisy(probclass: Any, iris: pa.Table) -> Path:
     """The UCI Iris, a fifth of the rows with the species of another row."""

@@ -109,30 +109,6 @@ def test_a_command_that_a_model_or_table_contradicts_is_an_error(
     assert [part for part in parts if part not in line] == []
 
 
-def test_overwrite_never_keeps_the_existing_rows(probclass: Any, trained: Path) -> None:
-    probclass.ok("score air lake scored")
-    probclass.spec("air", categorical=["wind"])
-    probclass.ok("fit lake --spec spec.json --name other")
-    line = probclass.error("score other lake scored --overwrite never")
-    assert "overwrite='partition'" in line
-
-
-def test_every_command_rejects_a_damaged_model(probclass: Any, trained: Path) -> None:
-    (path,) = Path("models").rglob("gaussian_full.arrow")
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    for command in ("score air lake scored", "evaluate air lake", "inspect air"):
-        assert "'gaussian_full.arrow' is damaged (SHA-256" in probclass.error(command)
-
-
-def test_an_unknown_alias_suggests_a_similar_one(probclass: Any, trained: Path) -> None:
-    probclass.ok("promote air champion")
-    line = probclass.error("score air@champio lake scored")
-    assert "Did you mean 'champion'?" in line
-    assert "it has 'gaussian_full'" not in line
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -163,29 +162,6 @@ def test_a_rerun_that_changes_nothing_says_so_first(probclass: Any, store: pc.Mo
     calibrate = "calibrate iris@good iris.parquet --name fair --quiet"
     assert probclass(f"{calibrate} --json").json["unchanged"] is False
     assert probclass(calibrate).out.startswith("unchanged: saved ")
-
-
-def test_a_project_file_is_enough_to_fit_gate_score_and_roll_back(
-    probclass: Any, store: pc.ModelStore
-) -> None:
-    good = store.resolve("iris@good").id
-    store.promote("iris", "poor", "champion")
-    Path("probclass.toml").write_text(
-        'source = "iris.parquet"\nsink = "scored.parquet"\nspec = "spec.json"\n'
-        'model = "iris@champion"\n[fit]\nalias = "new"\n'
-        '[promote]\nsource = "judged.parquet"\nmodel = "iris@new"\nwhere = "sepal_width > 2"\n'
-    )
-    probclass.ok("fit")
-    assert f"iris@champion is {good[:12]}" in probclass.ok("promote --if-better").out
-    assert probclass("score --json").json["model_id"] == good
-    assert "again" in probclass.ok("rollback").out
-    assert probclass("promote --if-better").code == 1
-    again = probclass.ok("promote --force --reason better")
-    assert again.out.startswith(f"iris@champion is {good[:12]}")
-    history = probclass("models history --alias champion --json").json["promotions"]
-    assert [entry["action"] for entry in history] == [
-        *("promoted", "refused", "rolled_back", "promoted", "promoted"),
-    ]
 
 
 def test_prune_deletes_versions_that_nothing_uses(probclass: Any, store: pc.ModelStore) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -192,23 +191,6 @@ def test_invalid_arguments_are_errors(
     assert line in probclass.error(f"table {arguments}")
 
 
-def test_append_adds_rows_once_and_records_the_run_id(
-    probclass: Any, lake: Path, model: pc.Model
-) -> None:
-    pc.ModelStore(Path("models")).save(model, "air")
-    january = lake / "month=2014-01" / "rows.parquet"
-    append = "--store models --overwrite append"
-    first = probclass.ok(f"score air {january} added {append} --run-id nightly --json").json
-    again = probclass.ok(f"score air {january} added {append} --json").json
-    assert (first["rows"], first["scored"], again["rows"], again["unchanged"]) == (ROWS, 1, ROWS, 1)
-    shown = probclass.ok(f"score air {january} added {append}").out
-    assert shown.startswith("unchanged: already scored from the same inputs")
-    probclass.ok(f"score air {lake}/month=2014-02 added {append}")
-    assert pq.read_table("added").num_rows == 2 * ROWS
-    runs = {commit["source"]: commit.get("provenance") for commit in pc.commits("added")}
-    assert runs[str(january)] == {"run_id": "nightly"}
-
-
 def test_what_differs_is_scored_and_a_damaged_partition_fails(
     probclass: Any, iris: pa.Table
 ) -> None:
@@ -252,12 +234,7 @@ def test_what_differs_is_scored_and_a_damaged_partition_fails(
     (lake / "day=05x" / "rows.parquet").unlink()
     gone = probclass.ok(f"{score} --deleted remove --json").json
     assert (gone["removed"], gone["unchanged"]) == (1, 21)
-    assert "unchanged: already scored from the same inputs" in probclass.ok(score).out
     probclass.ok(fit)
-    shutil.rmtree(probclass.folder / "scored" / "day=02x")
-    left_behind = f"--scored-by {scored['model']}"
-    for options, count in (("--partition day=03x --catch-up 2", 2), (left_behind, 19)):
-        assert probclass.ok(f"{score} {options} --json").json["scored"] == count
-    assert probclass.ok(f"{score} --json").json["unchanged"] == 21
+    assert probclass.ok(f"{score} --scored-by {scored['model']} --json").json["scored"] == 21
     wrong = probclass.error(f"{score} --partition day=00x --partitions 'day >= 03x'")
     assert wrong == "error: give --partition or --partitions, not both.\n"

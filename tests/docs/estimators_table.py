@@ -22,7 +22,6 @@ from probclass_core.plugins.manager import estimator_plugins
 
 PAGE = ROOT / "docs" / "estimators.md"
 BEGIN, END = "<!-- written by tests/docs/estimators_table.py -->\n", "<!-- end -->"
-_STATISTICS = r"Statistics(?: and parameters)?: (.*?)[.;:]\s"
 ROWS = pa.table(
     {"n": [1.0, 2.0, 0.0, 4.0, 1.0, 6.0], "c": ["a", "b", "a", "a", "b", "b"], "y": [*"aaabbb"]}
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from benchmarks import figures, pages
 from benchmarks.case import OURS, Case, Target
 from benchmarks.environment import Environment
 from benchmarks.figures import FiguresError, from_record, load, recorded, store, to_record
-from benchmarks.report import environments, matrix, section, side_by_side, targets
+from benchmarks.report import section
 from benchmarks.runner import Entry, Result
 
 TEMPLATES = sorted(pages.TEMPLATES.glob("*.md"))
@@ -49,38 +48,6 @@ def result() -> Result:
     entries["wrong"].rejected = "sums differs"
     about = Environment("2026-01-31", "a machine, 2 cores, 25 GB", {"Python": "3.11"})
     return Result(case, 1_000, 3, entries, (0.5, 1.0), about)
-
-
-def test_tables_of_a_case(result: Result) -> None:
-    lines = section([result]).splitlines()
-    assert "| `sums`, 1,000 rows | **probclass** | 0.5 s | 0.5 s | 0.50 (0.50 to 1.00) |" in lines
-    assert "|  | wrong | rejected: sums differs |  |  |" in lines
-    assert "| **probclass** | 0.5 s (0.50) |" in side_by_side([result])
-    assert "| wrong | rejected |" in side_by_side([result])
-    assert targets([result]).startswith("Met: 1 of 2 targets.")
-    assert "≤ 0.9 × slow or slower or wrong: 0.50 (0.50 to 1.00), met; ≤ 0.1" in targets([result])
-    assert environments([result]).startswith("- 2026-01-31, 1 case of 3 rounds: a machine, 2 cores")
-
-
-def test_a_matrix_has_the_ratios_of_works_and_layouts(result: Result) -> None:
-    results = []
-    for layout, factor in {"one file": 1.0, "many files": 3.0, "nulls": 2.0}.items():
-        case = dataclasses.replace(result.case, name=f"of_sums.{layout}", title=f"add: {layout}")
-        entries = {name: dataclasses.replace(entry) for name, entry in result.entries.items()}
-        entries[OURS].figures = [factor * figure for figure in result.entries[OURS].figures]
-        results.append(dataclasses.replace(result, case=case, entries=entries))
-    assert matrix(results).splitlines() == [
-        "3 cases of 1,000 rows:",
-        "",
-        "| layout | `sums` / slow / slower / wrong | `sums` / slow |",
-        "|---|--:|--:|",
-        "| at most | 0.9 | 0.1 |",
-        "| met | 1 of 3 | 0 of 3 |",
-        "| median | 1.00 | 1.00 |",
-        "| one file | 0.50 | **0.50** |",
-        "| many files | **1.50** | **1.50** |",
-        "| nulls | **1.00** | **1.00** |",
-    ]
 
 
 def test_a_page_is_written_from_its_template(

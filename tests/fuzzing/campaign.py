@@ -3,8 +3,6 @@
     python tests/fuzzing/campaign.py bundles --trials 1000000 --report build/bundles.jsonl
     python tests/fuzzing/campaign.py packs --trials 100000
     python tests/fuzzing/campaign.py parquet --trials 10000
-    python tests/fuzzing/campaign.py public --trials 200 --folders parquet-testing
-
 Trials run in batches, each in a process of its own: a trial that kills its process, takes longer
 than a minute or needs more than 2 GB is a defect of its seed, and the other trials go on. A report
 has one line per batch; run again with the same report, a campaign continues where it ended.
@@ -249,15 +247,13 @@ def markdown(tally: Tally) -> str:
 def main() -> None:
     """Run a campaign, and print a table of its results."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("name", choices=["bundles", "packs", "parquet", "public"])
-    parser.add_argument("--folders", nargs="*", default=[], help="of the campaign public")
+    parser.add_argument("name", choices=["bundles", "packs", "parquet"])
     parser.add_argument("--trials", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0, help="seed of the first trial")
     parser.add_argument("--report", type=Path, help="file of results, to continue later")
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.trials)
-    module = "public_files" if options.name == "public" else f"hostile_{options.name}"
-    with import_module(module).trials(*options.folders) as trial:
+    with import_module(f"hostile_{options.name}").trials() as trial:
         total = run_campaign(trial, seeds, options.report)
     sys.stdout.write(f"\n{markdown(total)}")
     sys.exit(1 if total.defects else 0)

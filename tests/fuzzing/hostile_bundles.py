@@ -1,8 +1,8 @@
 """Stored models with one thing wrong: what loading and scoring make of them.
 
 A trial changes one field of one model: a column, the rows or the bytes of a table, a note in its
-metadata, a value of the manifest, or a file of a store. The checksums are those of the changed
-bytes, or, in one trial of five, those of the bytes before the change.
+metadata, or a value of the manifest. The checksums are those of the changed bytes, or, in one trial
+of five, those of the bytes before the change.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import math
 import os
 import random
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -375,7 +374,7 @@ def trials() -> Iterator[Trial]:
     """The trials of this campaign."""
     data = unusual_rows()
     stored = {}
-    with pc.trying(*PLUGINS), tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
+    with pc.trying(*PLUGINS):
         for name, bundle in models().items():
             files = {file: bytes(data) for file, data in bundle.files().items()}
             expected = model_from_bundle(bundle).predict_table(data)
@@ -385,12 +384,9 @@ def trials() -> Iterator[Trial]:
         for name, model in stored.items():
             for field in fields_of(name, model):
                 fields[field.kind].append(field)
-        of_store = StoreFiles(Path(folder), data)
 
         def trial(seed: int) -> Result:
             draw = random.Random(seed)
-            if draw.random() < 0.02:
-                return of_store.trial(draw)
             (kind,) = draw.choices(list(SHARES), list(SHARES.values()))
             field = draw.choice(fields[kind])
             model = stored[field.model]
@@ -416,91 +412,6 @@ def trials() -> Iterator[Trial]:
             return Result(change, str(field), "defect" if defect else what, defect)
 
         yield trial
-
-
-class StoreFiles:
-    """Trials of a store one of whose files is damaged, without any right checksum.
-
-    Args:
-        folder: an empty folder.
-        data: rows to score.
-    """
-
-    def __init__(self, folder: Path, data: pa.Table) -> None:
-        self.folder = folder / "store"
-        self.data = data
-        store = pc.ModelStore(self.folder)
-        spec = pc.ModelSpec("y", {"gaussian_diagonal": ["x", "z"]})
-        model = pc.fit(rows(), spec)
-        version = store.save(model, "air")
-        store.promote("air", version, "champion")
-        evaluation = pc.evaluate(model, rows())
-        store.record_evaluation(version, evaluation)
-        store.records("air")
-        self.expected = model.predict_table(data)
-        paths = (path for path in self.folder.rglob("*") if path.is_file())
-        self.files = {path: path.read_bytes() for path in sorted(paths)}
-        self.process = os.getpid()
-
-    def trial(self, draw: random.Random) -> Result:
-        if self.process != os.getpid():  # one before may have died
-            self._restore()
-        path = draw.choice(list(self.files))
-        name = str(path.relative_to(self.folder))
-        data = self.files[path]
-        if path.suffix == ".json" and draw.random() < 0.6:
-            values = json.loads(data)
-            place = draw.choice(list(json_paths(values)))
-            try:
-                changed = json.dumps(changed_json(values, place, draw)).encode()
-            except (TypeError, ValueError):
-                changed = b"[" * 100_000
-        else:
-            changed = changed_bytes(data, draw)
-        path.write_bytes(changed)
-        try:
-            what, defect = self._use(), ""
-        except Exception as error:
-            what, defect = "defect", f"raised: {error!r}"
-        path.write_bytes(data)
-        self._remove_others()
-        folder = "/".join(part if len(part) < 20 else "…" for part in name.split("/")[:-1])
-        if what == "wrong":
-            what, defect = "defect", "scored with other results"
-        return Result("files of a store", f"store/{folder}/*{path.suffix}", what, defect)
-
-    def _use(self) -> str:
-        """The outcome of loading a model, listing versions and reading records."""
-        store, result = pc.ModelStore(self.folder), "as before"
-        uses: list[Callable[[], Any]] = [
-            lambda: store.versions("air"),
-            lambda: store.aliases("air"),
-            lambda: store.records("air"),
-        ]
-        for use in uses:
-            try:
-                use()
-            except pc.ProbClassError:
-                result = "refused"
-        try:
-            what, table = scored(store.load("air@champion"), self.data)
-        except (StoreError, PluginError):
-            return "refused"
-        if table is not None and not table.equals(self.expected):
-            return "wrong"
-        return result if what == "scored" else what
-
-    def _remove_others(self) -> None:
-        """Remove what reading wrote, such as an index."""
-        for path in self.folder.rglob("*"):
-            if path.is_file() and path not in self.files:
-                path.unlink()
-
-    def _restore(self) -> None:
-        self.process = os.getpid()
-        for path, data in self.files.items():
-            path.write_bytes(data)
-        self._remove_others()
 
 
 def memory_folder() -> str | None:

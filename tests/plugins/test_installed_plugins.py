@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from pathlib import Path
 
@@ -11,33 +10,6 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 from fake_install import PLUGIN, install, run
-
-
-def test_an_installed_estimator_fits_saves_loads_and_scores(tmp_path: Path) -> None:
-    """The rate is n / Σx, the density rate · exp(−rate x)."""
-    install(tmp_path, "expo", PLUGIN.format(name="exponential"))
-    script = f"""
-import pyarrow.parquet as pq
-model = pc.fit(table, pc.ModelSpec("y", [pc.Block("exponential", ["x"])]))
-store = pc.ModelStore({str(tmp_path / "models")!r})
-loaded = store.load(store.save(model, "waiting").ref)
-pc.score(loaded, table, {str(tmp_path / "scored.parquet")!r})
-print(json.dumps({{
-    "listed": "exponential" in pc.estimators(),
-    "rates": model.parameters["exponential"]["rate"].to_pylist(),
-    "likelihood": loaded.log_likelihood_by_block({{"x": [4.0]}})[0, :, 0].tolist(),
-    "predicted": pq.read_table({str(tmp_path / "scored.parquet")!r})["prediction"].to_pylist(),
-}}))
-"""
-    result = run(tmp_path, script)
-    assert result.returncode == 0, result.stderr
-    output = json.loads(result.stdout)
-    assert output["listed"]
-    assert output["rates"] == pytest.approx([3 / 6, 3 / 60])
-    expected = [math.log(rate) - 4.0 * rate for rate in (0.5, 0.05)]
-    assert output["likelihood"] == pytest.approx(expected)
-    assert output["predicted"] == ["a", "a", "a", "b", "b", "b"]
-
 
 OTHER = PLUGIN.format(name="other")
 BROKEN = {

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from fake_install import run
 from typer.testing import CliRunner
 
 from probclass_core.cli.app import app
@@ -58,24 +57,6 @@ def test_every_placeholder_of_the_template_is_replaced(project: Path) -> None:
     assert len(files) == 5
     for path in files:
         assert not re.search(r"\$[a-z_]+", path.read_text(encoding="utf-8").replace("$ pip", ""))
-
-
-def test_the_installed_estimator_is_found_by_its_entry_point(project: Path) -> None:
-    """Installed by hand, with the files that pip would write into site-packages."""
-    info = project / "probclass_log_normal-0.1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: probclass-log-normal\nVersion: 0.1.0\n"
-    )
-    (info / "entry_points.txt").write_text("[probclass]\nlog_normal = probclass_log_normal\n")
-    script = """
-spec = pc.ModelSpec("y", [pc.Block("log_normal", ["x"])])
-print(pc.fit(table, spec).predict({"x": [2.0, 25.0]}).to_pylist())
-from probclass_core.plugins.manager import find_estimator
-print(find_estimator("log_normal").summary)
-"""
-    result = run(project, script)
-    assert result.stdout.splitlines() == ["['a', 'b']", SUMMARY], result.stderr
 
 
 def test_json_lists_the_files_and_the_module_says_where_to_write_a_summary(tmp_path: Path) -> None:

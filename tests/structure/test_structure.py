@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.compose import make_column_transformer
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss, mutual_info_score
 from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OrdinalEncoder
 
 import probclass_core as pc
 from probclass_core.errors import SpecError
@@ -268,29 +263,6 @@ def test_noise_is_recognized_as_noise() -> None:
         model = pc.fit(train, pc.ModelSpec.auto(train, "label", effort="best"))
         ratios.append(loss(model, test) / prior_loss(train, test))
     assert np.mean(ratios) < 1.01
-
-
-@pytest.mark.nightly
-def test_models_predict_better_than_boosted_trees_of_scikit_learn() -> None:
-    """Geometric means of log loss over three tables, one fold each."""
-    boosted = []
-    for name in DEVELOPMENT_TABLES:
-        train, test = (
-            part.drop_columns("label").to_pandas() for part in halves(development_table(name))
-        )
-        text = [column for column in train if not pd.api.types.is_numeric_dtype(train[column])]
-        frames = [frame.astype(dict.fromkeys(text, str)) for frame in (train, test)]
-        labels = [part["label"].to_pylist() for part in halves(development_table(name))]
-        codes = {"unknown_value": -1, "encoded_missing_value": -2}
-        encode = OrdinalEncoder(handle_unknown="use_encoded_value", **codes)
-        columns = make_column_transformer((encode, text), remainder="passthrough")
-        peer = make_pipeline(columns, HistGradientBoostingClassifier(random_state=0))
-        peer.fit(frames[0], labels[0])
-        probability = peer.predict_proba(frames[1])
-        boosted.append(log_loss(labels[1], probability, labels=peer.classes_))
-    for effort in ("default", "best"):
-        ours = [loss_on(name, effort) for name in DEVELOPMENT_TABLES]
-        assert geometric_mean(ours) <= 0.85 * geometric_mean(boosted)
 
 
 def test_pairs_are_ranked_by_their_dependence_within_the_classes() -> None:

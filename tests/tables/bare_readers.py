@@ -1,6 +1,6 @@
 """Count what readers of a bare directory see while its partitions are replaced on an object store.
 
-PYTHONPATH=.:tests python tests/tables/bare_readers.py WAY [--store s3] [--replacements 250]
+PYTHONPATH=.:tests python tests/tables/bare_readers.py [--store s3] [--replacements 250]
 
 Four partitions of several row groups are replaced in a loop, and a quarter of the writers is killed
 at a random instant. Meanwhile other processes read all four in a loop, by listing the directory.
@@ -12,15 +12,13 @@ Every value says which replacement wrote it, so that each partition read is one 
 - missing: too few rows
 - error: the library raised an error
 
-``make servers`` installs the servers. DuckDB reads S3 if its extension httpfs can be loaded, from
-the path ``HTTPFS`` if that is set.
+``make servers`` installs the servers.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import io
 import json
 import multiprocessing
 import os
@@ -34,23 +32,17 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
-from buckets import KINDS, SECRET, Bucket
+from buckets import KINDS, Bucket
 from servers import SERVERS_BY_KIND
-
-if TYPE_CHECKING:
-    from obstore.store import ObjectStore
 
 PARTITIONS = 4
 KILLED = 0.25
 TABLE = "table"
-
-Replace = Callable[["ObjectStore", str, pa.Table], None]
 
 
 def rows_of(version: int, count: int) -> pa.Table:
@@ -87,54 +79,8 @@ def kind_of(found: pa.Table) -> str:
     return "whole" if len(counts) == 1 else "doubles"
 
 
-# Ways to replace a partition.
-
-
-def in_place(store: ObjectStore, folder: str, rows: pa.Table, codec: str = "snappy") -> None:
-    """Overwrite the one object of the partition, by a conditional PUT."""
-    import obstore
-
-    path = f"{folder}/part-0.parquet"
-    obstore.put(store, path, _bytes(rows, codec), mode=_seen(store, path))
-
-
-def new_name(store: ObjectStore, folder: str, rows: pa.Table) -> None:
-    """Put an object of another name that says what it replaces, and delete that."""
-    import obstore
-
-    before = _names(store, folder)
-    attributes = {"replaces": json.dumps(before)}
-    name = f"{folder}/part-{uuid.uuid4().hex}.parquet"
-    obstore.put(store, name, _bytes(rows), attributes=attributes)
-    for other in before:
-        obstore.delete(store, other)
-
-
-def manifest(store: ObjectStore, folder: str, rows: pa.Table) -> None:
-    """Put an object of another name, then a manifest that names it, and delete the old object."""
-    import obstore
-
-    path = f"{TABLE}/_commits/{folder.rpartition('/')[2]}.json"
-    seen, before = _seen(store, path), _names(store, folder)
-    name = f"{folder}/part-{uuid.uuid4().hex}.parquet"
-    obstore.put(store, name, _bytes(rows))
-    record = {"files": [name], "replaced": before}
-    obstore.put(store, path, json.dumps(record).encode(), mode=seen)
-    for other in before:
-        obstore.delete(store, other)
-
-
-WAYS: dict[str, Replace | None] = {
-    "probclass": None,  # as a scoring commits; needs no store of its own
-    "in-place": in_place,
-    "in-place-uncompressed": functools.partial(in_place, codec="none"),
-    "new-name": new_name,
-    "manifest": manifest,
-}
-
-
-def by_probclass(bucket: Bucket, partition: int, rows: pa.Table) -> None:
-    """Replace a partition by the sink of probclass."""
+def replace(bucket: Bucket, partition: int, rows: pa.Table) -> None:
+    """Replace a partition as a scoring commits it."""
     from probclass_core.io.open import open_sink
 
     sink = open_sink(bucket.at(TABLE), {"p": partition})
@@ -146,42 +92,6 @@ def by_probclass(bucket: Bucket, partition: int, rows: pa.Table) -> None:
                 part.write(batch)
             part.finish()
         staged.publish()
-
-
-def _bytes(rows: pa.Table, codec: str = "snappy") -> bytes:
-    stream = io.BytesIO()
-    pq.write_table(
-        *(rows, stream),
-        row_group_size=20_000,
-        compression=codec,
-        use_dictionary=codec != "none",
-        write_page_checksum=True,
-    )
-    return stream.getvalue()
-
-
-def _seen(store: ObjectStore, path: str) -> Any:
-    import obstore
-
-    try:
-        found = obstore.head(store, path)
-    except FileNotFoundError:
-        return "create"
-    return {"e_tag": found["e_tag"], "version": found["version"]}
-
-
-def _names(store: ObjectStore, folder: str) -> list[str]:
-    import obstore
-
-    return [found["path"] for found in obstore.list(store, folder).collect()]
-
-
-def _store(bucket: Bucket) -> Any:
-    from probclass_core.io.filesystem import open_location
-
-    conditional = open_location(bucket.at(TABLE).uri, bucket.options).conditional
-    assert conditional is not None
-    return conditional._store
 
 
 # Readers.
@@ -205,30 +115,6 @@ def polars(bucket: Bucket) -> pa.Table:
     return frame.collect().to_arrow()
 
 
-def duckdb(bucket: Bucket) -> pa.Table:
-    """Read by SQL; only S3."""
-    if bucket.scheme != "s3":
-        raise NotImplementedError("httpfs reads S3")
-    pattern = f"s3://{bucket.name}/{TABLE}/*/*.parquet"
-    query = "from read_parquet($1, hive_partitioning = true)"
-    return (
-        _duckdb(bucket.endpoint.partition("://")[2]).sql(query, params=[pattern]).to_arrow_table()
-    )
-
-
-@functools.cache
-def _duckdb(endpoint: str) -> Any:
-    import duckdb
-
-    connection = duckdb.connect()
-    connection.load_extension(os.environ.get("HTTPFS", "httpfs"))
-    connection.execute(
-        f"create secret (type s3, key_id 'tester', secret '{SECRET}', region 'us-east-1', "
-        f"endpoint '{endpoint}', use_ssl false, url_style 'path')"
-    )
-    return connection
-
-
 def probclass(bucket: Bucket) -> pa.Table:
     """Read by a plan."""
     import probclass_core as pc
@@ -237,7 +123,7 @@ def probclass(bucket: Bucket) -> pa.Table:
     return pa.Table.from_batches(plan.batches(), plan.schema)
 
 
-READERS = (pyarrow, duckdb, polars, probclass)
+READERS = (pyarrow, polars, probclass)
 
 
 def read_on(
@@ -248,7 +134,7 @@ def read_on(
     while not stop.is_set():
         try:
             found = reader(bucket)
-        except (KeyboardInterrupt, SystemExit, NotImplementedError):
+        except (KeyboardInterrupt, SystemExit):
             break
         except BaseException:  # Polars panics, which is not an Exception
             kinds["error"] += PARTITIONS
@@ -260,7 +146,7 @@ def read_on(
     results.put((reader.__name__, dict(kinds)))
 
 
-def write_on(way: str, bucket: Bucket, count: int, *, same_rows: bool, pause: float) -> int:
+def write_on(bucket: Bucket, count: int, *, same_rows: bool, pause: float) -> int:
     """Make each partition, or replace them in turn in child processes, and return the kills."""
     random_numbers = random.Random(count)
     kills, seconds = 0, 0.3
@@ -269,11 +155,7 @@ def write_on(way: str, bucket: Bucket, count: int, *, same_rows: bool, pause: fl
         time.sleep(random_numbers.uniform(0, pause))
         began, child = time.monotonic(), os.fork()
         if child == 0:
-            replace, partition = WAYS[way], version % PARTITIONS
-            if replace is None:
-                by_probclass(bucket, partition, rows)
-            else:
-                replace(_store(bucket), f"{TABLE}/p={partition}", rows)
+            replace(bucket, version % PARTITIONS, rows)
             os._exit(0)
         if count and random_numbers.random() < KILLED:
             time.sleep(random_numbers.uniform(0, seconds))
@@ -285,14 +167,14 @@ def write_on(way: str, bucket: Bucket, count: int, *, same_rows: bool, pause: fl
 
 
 def count_readings(
-    way: str, bucket: Bucket, replacements: int, *, same_rows: bool, pause: float
+    bucket: Bucket, replacements: int, *, same_rows: bool, pause: float
 ) -> tuple[int, dict[str, dict[str, int]]]:
     """Replace and read at the same time.
 
     Returns:
         The number of writers killed, and by reader how many partitions of each kind it read.
     """
-    write = functools.partial(write_on, way, bucket, same_rows=same_rows, pause=pause)
+    write = functools.partial(write_on, bucket, same_rows=same_rows, pause=pause)
     context = multiprocessing.get_context("spawn")  # the writers fork, so no client is opened here
     began, stop, results = context.Semaphore(0), context.Event(), context.Queue()
     write(0)
@@ -315,9 +197,8 @@ def make_bucket(bucket: Bucket) -> None:
 
 
 def main() -> None:
-    """Print the counts of one way as JSON."""
+    """Print the counts as JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("way", choices=WAYS)
     parser.add_argument("--store", choices=KINDS, default="s3")
     parser.add_argument("--replacements", type=int, default=250)
     parser.add_argument("--same-rows", action="store_true", help="as if scored by another model")
@@ -332,9 +213,7 @@ def main() -> None:
         maker.start()
         maker.join()
         kills, found = count_readings(
-            *(given.way, bucket, given.replacements),
-            same_rows=given.same_rows,
-            pause=given.pause,
+            bucket, given.replacements, same_rows=given.same_rows, pause=given.pause
         )
     sys.stdout.write(json.dumps({**vars(given), "killed": kills, "read": found}) + "\n")
 

@@ -42,12 +42,6 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-def replace_month(source: Path, table: pa.Table, month: str) -> None:
-    for path in (source / f"month={month}").iterdir():
-        path.unlink()
-    pq.write_table(table.drop_columns("month"), source / f"month={month}" / "rows.parquet")
-
-
 @everywhere
 def test_partitions_are_scored_one_by_one_and_once(
     backend: Backend, model: pc.Model, source: Path

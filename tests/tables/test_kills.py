@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import random
 import statistics
+import sys
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -19,7 +20,6 @@ from pathlib import Path
 
 import pytest
 from backends import BACKENDS
-from fault_report import record
 from scored_lakes import FILES, STATE_AFTER, set_up, states, unknown_files
 from scorer import Scorer
 
@@ -134,10 +134,12 @@ class Kills:
         return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
 
     def report(self) -> None:
-        """Record the counts so far."""
+        """Print the counts so far."""
         kills, old, new, left = (self.counts[x] for x in ("killed", "old", "new", "leftovers"))
-        happened = f"{old} old, {new} new, none in between; {left} leftovers removed"
-        record(f"a scoring killed {self.kind}", self.name, happened, f"{kills} kills")
+        sys.stdout.write(
+            f"{self.name}, killed {self.kind}: of {kills} kills, {old} left the old rows, "
+            f"{new} the new ones, none a mixture; {left} leftovers removed\n"
+        )
 
 
 def test_killed_at_random_the_partition_is_old_or_new(

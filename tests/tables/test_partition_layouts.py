@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from fault_report import record
 from pyarrow.fs import FileInfo
 
 import probclass_core as pc
@@ -51,8 +50,6 @@ def test_a_file_in_no_partition_is_an_error_before_anything_is_scored(
     with pytest.raises(TableError, match=outside):
         pc.score(model, lake, sink)
     assert not sink.exists()
-    fault = f"a file {names[0]} next to {names[1]}"
-    record(fault, suffix, "refused, nothing written", "240 of 480 rows")
 
 
 def test_a_loop_of_links_is_an_error(tmp_path: Path) -> None:

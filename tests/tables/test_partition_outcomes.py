@@ -186,10 +186,16 @@ def test_a_stale_partition_says_what_changed(model: pc.Model, lake: Path, tmp_pa
 
     other = pc.fit(rows("2014-01", 20), spec())
     assert changes(model) == [("input",)]
-    assert changes(model, columns=["x"], decision="ml") == [("rule",), ("input", "rule")]
-    assert changes(model, prior={"low": 0.4, "high": 0.6}) == [("rule",), ("input", "rule")]
-    assert changes(model, where="x >= 0") == [("rule",), ("input", "rule")]
-    assert changes(model, columns=["x"]) == [("rule",), ("input",)]
+    rules: list[dict[str, Any]] = [
+        {"columns": ["x"], "decision": "ml"},
+        {"decision": {"min_probability": 0.8}},
+        {"prior": {"low": 0.4, "high": 0.6}},
+        {"where": "x >= 0"},
+    ]
+    for rule in rules:
+        assert changes(model, **rule) == [("rule",), ("input", "rule")]
+    for layout in ({"columns": ["x"]}, {"posterior": "list"}):
+        assert changes(model, **layout) == [("rule",), ("input",)]
     assert changes(other) == [("model",), ("input", "model")]
     assert changes(model, partition=[{"month": "2014-04"}]) == [("unrecorded",)]
     assert pc.score(model, lake, sink).counts["scored"] == 2

@@ -502,43 +502,6 @@ def test_batches_for_many_classes_have_few_rows() -> None:
     assert len(fitted.predict(table)) == size
 
 
-@pytest.mark.parametrize("classes", [3, 70])
-def test_many_small_files_have_the_statistics_of_their_rows(tmp_path: Path, classes: int) -> None:
-    noise = np.random.default_rng(0)
-    for number in range(80):
-        size = int(noise.integers(1, 30))
-        gap = noise.random(size) < 0.2
-        label = [str(code) for code in noise.integers(0, classes, size)]
-        table = pa.table(
-            {
-                "label": pa.array(label, mask=gap | (number % 10 == 3)),
-                "x": pa.array(1e6 + noise.normal(size=size), mask=noise.random(size) < 0.3),
-                "y": noise.lognormal(size=size),
-                "z": pa.array(noise.normal(size=size), mask=noise.random(size) < 0.3),
-                "u": noise.lognormal(size=size),
-                "t": pa.array(noise.choice(list("abc"[: 1 + number % 3]), size), mask=gap),
-            }
-        )
-        pq.write_table(table, tmp_path / f"{number:03d}.parquet")
-    blocks = [
-        pc.Block("gaussian_diagonal", ["x"]),
-        pc.Block("gaussian_full", ["y", "z"]),
-        pc.Block("categorical", ["t"]),
-        pc.Block("discretized", ["u"], cells=50),
-    ]
-    spec = pc.ModelSpec("label", blocks)
-    one_by_one = pc.merge([pc.summarize(file, spec) for file in sorted(tmp_path.iterdir())])
-    plan = pc.open_table(tmp_path).plan()
-    assert len(plan.units) < 20
-    together = pc.summarize(tmp_path, spec)
-    assert together.column_values == one_by_one.column_values
-    assert (together.rows, together.null_labels) == (one_by_one.rows, one_by_one.null_labels)
-    assert together.classes == one_by_one.classes
-    rows = pa.Table.from_batches(plan.batches())
-    expected = pc.finalize(one_by_one).log_likelihood_by_block(rows)
-    np.testing.assert_allclose(pc.finalize(together).log_likelihood_by_block(rows), expected)
-
-
 def test_a_damaged_file_among_many_small_ones_is_named(tmp_path: Path) -> None:
     """Small files are read together, but an error is about one of them."""
     for number in range(80):

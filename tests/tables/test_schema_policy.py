@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from backends import FEBRUARY, Backend
 from delta_and_iceberg import rows
-from fault_report import record
 
 import probclass_core as pc
 from probclass_core.errors import SpecError, TableMismatchError
@@ -60,8 +59,6 @@ def test_a_column_added_upstream_is_added_once(
     lands(lake, "2014-03", site=pa.array(["c"] * 40), at=times)
     later = pc.score(model, lake, sink, partition=MARCH, options={"overwrite": overwrite})
     assert (later.changes.added, later.changes.absent) == ((), ())
-    happened = "added to the scored table, null in earlier rows"
-    record(f"a column added, overwrite={overwrite!r}", backend.name, happened, "120 rows")
 
 
 def test_a_column_removed_upstream_is_null_with_a_warning(
@@ -75,7 +72,6 @@ def test_a_column_removed_upstream_is_null_with_a_warning(
     assert warning.startswith("The scored table has 'site', which the rows lack")
     assert report.to_dict()["absent_columns"] == ["site"]
     assert column(backend, "site") == {"2014-01": ["a"] * 40, "2014-02": [None] * 40}
-    record("a column removed", backend.name, "null, with a warning", "80 rows")
 
 
 def test_the_same_columns_can_be_required(
@@ -85,10 +81,9 @@ def test_the_same_columns_can_be_required(
     lands(tmp_path / "second", "2014-02", site=pa.array(["a"] * 40))
     pc.score(model, tmp_path / "first", backend.ref("scored"), options={"schema": "same"})
     message = r"has no column 'site'; it has .* Add it with schema='evolve'"
-    for score in (pc.score, pc.score):
-        with pytest.raises(TableMismatchError, match=message) as caught:
-            score(model, tmp_path / "second", backend.ref("scored"), options={"schema": "same"})
-        assert not caught.value.is_transient
+    with pytest.raises(TableMismatchError, match=message) as caught:
+        pc.score(model, tmp_path / "second", backend.ref("scored"), options={"schema": "same"})
+    assert not caught.value.is_transient
     assert set(column(backend, "x")) == {"2014-01"}
     with pytest.raises(SpecError, match="schema must be one of"):
         pc.score(model, tmp_path / "first", backend.ref("scored"), options={"schema": "merge"})
@@ -134,5 +129,3 @@ def test_a_number_of_another_type_is_written_exactly_or_not_at_all(
         with pytest.raises(TableMismatchError, match=r"column 'n' is .* and a value does not"):
             pc.score(model, tmp_path / "third", sink)
         assert set(column(backend, "n")) == {"2014-01", "2014-02"}
-        fault = f"{too_wide.type} that {before.type} cannot represent"
-        record(fault, backend.name, "refused, nothing written", "40 rows")

@@ -78,7 +78,6 @@ def test_a_rule_that_cannot_reject_adds_no_column(lake: Path, tmp_path: Path) ->
 
 
 def test_an_equal_rule_changes_nothing(lake: Path, tmp_path: Path) -> None:
-    """See `test_another_configuration_is_another_result` for others."""
     sink = tmp_path / "scored"
     for rule in ("map", {"min_probability": 0.8}, RULE):
         report = pc.score(measured(), lake, sink, options=pc.ScoringOptions(decision=rule))

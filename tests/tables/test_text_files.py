@@ -430,12 +430,6 @@ def test_a_failed_scoring_leaves_the_csv_file_as_it_was(tmp_path: Path) -> None:
             {"options": {"posterior": "list"}},
             "column 'posterior' is list<.*, which CSV cannot store",
         ),
-        ({"options": {"overwrite": "never"}}, "already exists"),
-        (
-            {"options": {"overwrite": "append"}},
-            "cannot be appended to; score with overwrite='partition'",
-        ),
-        ({"partition": {"night": True}}, "is a file and cannot have partitions"),
         ({"sink": tmp_path / "bad"}, "bad is a directory; write to another"),
     ]
     for changed, message in attempts:

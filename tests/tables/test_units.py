@@ -14,7 +14,6 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.io.open import open_table
-from probclass_core.training.shards import plan_shards
 
 SPEC = pc.ModelSpec("label", [pc.Block("gaussian_diagonal", ["x"])])
 
@@ -98,21 +97,6 @@ def test_a_copy_of_a_table_has_the_same_units_and_model(files: Path, tmp_path: P
     shutil.copytree(files, tmp_path / "copy")
     assert rows_of_units(tmp_path / "copy") == rows_of_units(files)
     assert pc.fit(tmp_path / "copy", SPEC).id == pc.fit(files, SPEC).id
-
-
-def test_the_model_depends_on_neither_the_cache_nor_the_workers(
-    files: Path, tmp_path: Path
-) -> None:
-    model = pc.fit(files, SPEC, workers=1)
-    assert pc.fit(files, SPEC, workers=3).id == model.id
-    shards = plan_shards(files, SPEC, cache=tmp_path / "store", min_rows=100).shards
-    assert len(shards) > 1
-    pc.summarize(files, SPEC, cache=tmp_path / "store", shard=shards[-1])
-    merged = pc.fit(files, SPEC, cache=tmp_path / "store")
-    assert 0 < merged.training["cache"]["reused"] < merged.training["cache"]["units"]
-    again = pc.fit(files, SPEC, cache=tmp_path / "store")
-    assert again.training["cache"]["reused"] == again.training["cache"]["units"]
-    assert {merged.id, again.id} == {model.id}
 
 
 def test_files_read_ahead_of_a_filter_are_filtered(files: Path) -> None:

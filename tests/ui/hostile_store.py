@@ -45,19 +45,8 @@ def fill(home: Path) -> None:
         ],  # summer, a bad model of January
     )
     store.promote("air", store.save(first, "air"), "champion")
-    _save_weighted(store, home / "lake")
     _save_hostile(store)
     _save_damaged(store)
-
-
-def _save_weighted(store: pc.ModelStore, lake: Path) -> None:
-    """A model with 14 blocks, the numbers of one column cut in 14 ways."""
-    blocks = [
-        pc.Block("discretized", ["pressure"], f"cut into {bins}", method="width", bins=bins)
-        for bins in range(2, 16)
-    ]
-    spec = pc.ModelSpec("air", blocks, block_weights="fit")
-    store.save(pc.fit(lake, spec, where=[("month", "==", "2013-01")]), "weighted")
 
 
 def _save_hostile(store: pc.ModelStore) -> None:

@@ -353,18 +353,6 @@ def test_a_partition_that_was_not_scored_is_shown_until_it_is(operated: History)
     assert "No model needs attention." in operated.pages.get("/").text
 
 
-def test_damaged_records_hide_no_other(operated: History) -> None:
-    folder = Path(operated.store.uri, "air")
-    for kind in ("evaluations", "scorings", "promotions"):
-        next(path for path in sorted(folder.glob(f"{kind}/**/*.json"))).write_text("{")
-    for page in ("", "/-/evaluations", "/-/partitions", "/-/promotions", "/-/versions"):
-        html = operated.get(f"air{page}")
-        assert "3 records are damaged and not shown" in html
-        assert "evaluations" in texts(html)
-    assert len(every_page(operated, "air/-/partitions", r"<bdi>month=")) == 23
-    assert "is damaged" in texts(operated.pages.get("/").text)
-
-
 @pytest.mark.parametrize("what", IN_PLACE)
 def test_whatever_is_in_the_place_of_a_record_is_shown_as_damaged(
     history: History, what: str

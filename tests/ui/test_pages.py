@@ -154,35 +154,6 @@ def test_a_card_has_light_and_dark_plots(page: Page, site: Site) -> None:
     page.evaluate("localStorage.removeItem('theme')")
 
 
-def test_a_card_lists_block_weights_and_shows_the_most_important_blocks(
-    page: Page, site: Site
-) -> None:
-    version = newest(site, "weighted")
-    model = pc.ModelStore(site.store).load(version.ref)
-    assert model.block_weights is not None
-    terms = [term for term in model.block_weights.to_pylist() if term["term"] == "block"]
-    first = max(terms, key=lambda term: (term["importance"], term["value"]))
-    page.goto(f"{site.url}/probclass/stores/{site.key}/weighted/{version.id}")
-    rows = page.locator("#blocks tbody tr")
-    expect(rows).to_have_count(14)
-    expect(rows.first).to_contain_text(first["name"])
-    expect(page.locator("section.block")).to_have_count(12)
-    expect(page.locator("section.block h2").first).to_contain_text(first["name"])
-    expect(page.locator("main")).to_contain_text("2 less important blocks are not shown")
-
-
-def test_the_card_compares_two_versions(page: Page, site: Site) -> None:
-    first, last = pc.ModelStore(site.store).versions("air")
-    page.goto(f"{site.url}/probclass/stores/{site.key}/air/{first.id}")
-    expect(page.locator("#drift")).to_contain_text("since the champion")
-    page.get_by_role("button", name="Compare").click()
-    expect(page.locator("#drift")).to_contain_text("since the version chosen")
-    drift = pc.drift(*(pc.ModelStore(site.store).load(v.ref) for v in (last, first)))
-    most = drift.by_feature.to_pylist()[0]
-    expect(page.locator("#drift tbody tr").nth(1)).to_contain_text(most["feature"])
-    expect(page.locator("#drift tbody tr").nth(1)).to_contain_text(f"{most['divergence']:.4f}")
-
-
 def test_hostile_names_are_shown_as_text(page: Page, site: Site) -> None:
     version = newest(site, "hostile")
     page.goto(f"{site.url}/probclass/stores/{site.key}/hostile/{version.id}")
