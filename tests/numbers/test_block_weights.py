@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pac
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +22,6 @@ from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.kinds import sample as kinds_sample
 from probclass_core.estimation.kinds.sample import COUNT, HASH, Sample
 from probclass_core.model.block_weights import below_best, ranked_blocks
-from probclass_core.training.shards import plan_shards
 
 ROWS_OF_TABLE = 400
 
@@ -225,33 +221,6 @@ def test_importance_is_the_loss_without_the_block() -> None:
     without = -(log_softmax(prior) @ counts) / counts.sum()
     reported = model.training["block_weights"]
     assert block["importance"] == pytest.approx(without - reported["log_loss"])
-
-
-def test_a_weighted_model_survives_the_store(tmp_path: Path) -> None:
-    model = pc.fit(flowers(), weighted(A, COLOR))
-    store = pc.ModelStore(tmp_path)
-    store.save(model, "flowers")
-    loaded = store.load("flowers")
-    assert loaded == model
-    assert loaded.predict_proba(flowers()).tolist() == model.predict_proba(flowers()).tolist()
-    assert pc.ModelSpec.from_dict(model.spec.to_dict()) == model.spec
-
-
-def test_shards_and_caches_give_one_model(tmp_path: Path) -> None:
-    table = flowers(rows=900)
-    folder = tmp_path / "rows"
-    for number, (start, stop) in enumerate(pairwise([0, 100, 500, 900])):
-        part = folder / f"part={number}"
-        part.mkdir(parents=True)
-        pq.write_table(table.slice(start, stop - start), part / "rows.parquet")
-    spec = weighted(A, COPY, COLOR)
-    expected = pc.fit(folder, spec)
-    store = tmp_path / "store"
-    for shard in plan_shards(folder, spec, cache=store, min_rows=1).shards:
-        pc.summarize(folder, spec, shard=shard, cache=store)
-    cached = pc.fit(folder, spec, cache=store)
-    assert cached.training["cache"] == {"units": 3, "reused": 3}
-    assert cached.id == expected.id
 
 
 def test_a_weight_is_a_number_of_rows() -> None:

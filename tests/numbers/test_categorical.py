@@ -182,21 +182,6 @@ def test_a_joint_of_one_column_agrees_with_categorical_nb(adult: tuple[pa.Table,
         assert model.predict_log_proba(test) == pytest.approx(peer.predict_log_proba(codes[1]))
 
 
-@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int16(), pa.int64()])
-def test_counts_do_not_depend_on_the_width_of_dictionary_codes(kind: pa.DataType) -> None:
-    noise = np.random.default_rng(3)
-    label = noise.integers(0, 3, 60_000).astype(str)
-    plain, narrow = {"c": pa.array(label)}, {"c": pa.array(label)}
-    for name, values in (("u", 100), ("v", 30)):
-        codes = noise.integers(0, values, 60_000)
-        plain[name] = pa.array([None if code == 99 else f"value {code}" for code in codes])
-        encoded = plain[name].dictionary_encode()
-        codes = encoded.indices.cast(kind)
-        narrow[name] = pa.DictionaryArray.from_arrays(codes, encoded.dictionary)
-    spec = pc.ModelSpec("c", [pc.Block("categorical", ["u", "v"])])
-    assert pc.fit(pa.table(narrow), spec).id == pc.fit(pa.table(plain), spec).id
-
-
 NULL = {"u": pa.array([None], pa.string())}
 
 

@@ -177,30 +177,6 @@ def test_evidence_of_one_row_is_the_predictive_density_of_the_prior(estimator: s
     assert ours == pytest.approx(expected, rel=1e-12)
 
 
-def test_evidence_of_one_feature_is_the_same_for_diagonal_and_full() -> None:
-    """For one feature, diagonal and full are the same model with any prior; shared is not."""
-    table = sample(17)
-    for prior in ({}, {"count": 2.5, "degrees_of_freedom": 4.0, "mean": 0.1, "variance": 1.7}):
-        diagonal, full, shared = (
-            evidence(table, pc.Block(name, ["x"], conjugate_prior=prior)) for name in FAMILIES
-        )
-        assert diagonal == pytest.approx(full, rel=1e-12)
-        assert shared != pytest.approx(full, abs=1e-3)
-        scores = [
-            fitted(
-                table, "c", pc.Block(name, ["x"], conjugate_prior=prior, predictive=True)
-            ).joint_log_likelihood(table)
-            for name in FAMILIES[:2]
-        ]
-        np.testing.assert_allclose(*scores, rtol=1e-12)
-
-
-def test_full_and_shared_evidence_agree_for_one_class() -> None:
-    table = sample(12).filter(pa.compute.field("c") == "a")
-    full, shared = (evidence(table, block(name)) for name in FAMILIES[1:])
-    assert full == pytest.approx(shared, rel=1e-12)
-
-
 @pytest.mark.parametrize("estimator", FAMILIES)
 def test_the_default_prior_has_the_pooled_moments(estimator: str) -> None:
     table = sample(21)

@@ -13,7 +13,6 @@ import pytest
 from model_values import (
     fitted,
     joint,
-    likelihood,
     normal,
     posterior,
     predicted,
@@ -65,36 +64,6 @@ GENDER = rows(
     ],
 )
 """Numerical example 2 of "Naive Bayes"."""
-
-
-def diagnosis(prior: dict[str, float], sensitivity: float, false_alarm: float) -> pc.Model:
-    """A medical test as a model: its rates are weights, the share of the ill is the prior."""
-    table = rows(
-        ["state", "test", "rate"],
-        [
-            ("ill", "+", sensitivity),
-            ("ill", "-", 1.0 - sensitivity),
-            ("well", "+", false_alarm),
-            ("well", "-", 1.0 - false_alarm),
-        ],
-    )
-    block = pc.Block("categorical", ["test"], pseudo_count=0.0)
-    return fitted(table, "state", block, prior=prior, weight="rate")
-
-
-CANCER = diagnosis({"ill": 0.008, "well": 0.992}, sensitivity=0.98, false_alarm=0.03)
-
-
-def test_bayes_classifiers_example_2_map_and_maximum_likelihood_disagree() -> None:
-    """The notes show the formula of maximum likelihood, but decide by MAP."""
-    joint_probability = joint(CANCER, test="+")
-    assert rounds_to(joint_probability["ill"], "0.0078")
-    assert rounds_to(joint_probability["well"], "0.0298")
-    assert predicted(CANCER, test="+") == "well"
-    assert rounds_to(posterior(CANCER, test="+")["ill"], "0.2085")
-    assert math.fsum(posterior(CANCER, test="+").values()) == pytest.approx(1.0, rel=1e-15)
-    assert predicted(CANCER.with_prior("uniform"), test="+") == "ill"
-    assert likelihood(CANCER, test="+") == pytest.approx({"ill": 0.98, "well": 0.03})
 
 
 def test_bayes_classifiers_example_3_play_tennis() -> None:
@@ -185,20 +154,3 @@ def test_naive_bayes_example_2_densities_and_decision() -> None:
 
 def gender() -> pc.Model:
     return fitted(GENDER, "gender", pc.Block("gaussian_diagonal", ["height", "weight"], ddof=1))
-
-
-def test_naive_bayes_log_trick_keeps_two_thousand_features() -> None:
-    """Σ log p where Π p is 0: pairs of features cancel out, and one feature decides."""
-    names = [f"x{position}" for position in range(2001)]
-    # N(0, 1) and N(1, 1) in every feature: exactly the moments of −1, 1 and of 0, 2.
-    columns = {name: [-1.0, 1.0, 0.0, 2.0] for name in names}
-    table = pa.table({**columns, "c": [0, 0, 1, 1]})
-    model = fitted(table, "c", pc.Block("gaussian_diagonal", names))
-    x = {name: float(position % 2) for position, name in enumerate(names)} | {"x2000": 1.0}
-    assert likelihood(model, **x) == {0: 0.0, 1: 0.0}, "the product itself underflows"
-    expected = 1.0 / (1.0 + math.exp(-0.5))
-    assert posterior(model, **x)[1] == pytest.approx(expected, rel=1e-10)
-    squares = 1000 * (0.0 + 0.5), 1000 * (0.0 + 0.5) + 0.5
-    logs = [-2001 * 0.5 * math.log(2 * math.pi) - square + math.log(0.5) for square in squares]
-    evidence = model.score_samples(pa.table({name: [value] for name, value in x.items()}))
-    assert evidence[0] == pytest.approx(np.logaddexp(*logs), rel=1e-12)
