@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import workloads
 
@@ -58,24 +57,6 @@ def test_a_worker_maps_the_points_of_a_model(model: pc.Model) -> None:
         memory.append(private)
     assert memory[1] - memory[0] < 0.5 * SIZE
     assert densities.tobytes() == model.posterior(batch).log_density.tobytes()
-
-
-def test_scored_tables_equal_those_of_threads(
-    model: pc.Model, tmp_path: Path, temporary: Path
-) -> None:
-    for month in range(3):
-        (tmp_path / "lake" / f"month={month}").mkdir(parents=True)
-        pq.write_table(rows_of(100, seed=month), tmp_path / f"lake/month={month}/0.parquet")
-    pc.score(model, tmp_path / "lake", tmp_path / "threads", options={"columns": ["c"]})
-    pc.score(
-        model,
-        tmp_path / "lake",
-        tmp_path / "processes",
-        options={"columns": ["c"]},
-        engine="processes",
-    )
-    digests = [workloads.file_digests(tmp_path / name) for name in ("processes", "threads")]
-    assert digests[0] == digests[1]
 
 
 @pytest.mark.parametrize("end", ["error", "close"])

@@ -22,20 +22,31 @@ from probclass_core.io.table import Plan, Source, Unit
 SPEC = pc.ModelSpec(
     "air",
     [
-        pc.Block("gaussian_full", ["x", "y"]),
+        pc.Block("gaussian_diagonal", ["x"]),
+        pc.Block("gaussian_full", ["y", "e"]),
+        pc.Block("gaussian_shared", ["l", "m"]),
         pc.Block("categorical", ["wind"]),
+        pc.Block("categorical_joint", ["s", "t"]),
+        pc.Block("discretized", ["n"], cells=50),
+        pc.Block("bernoulli", ["g"]),
+        pc.Block("multinomial", ["h", "i"]),
+        pc.Block("poisson", ["j"]),
+        pc.Block("bernoulli", ["words"], "bernoulli_of_terms"),
+        pc.Block("multinomial", ["tally"], "multinomial_of_terms"),
+        pc.Block("poisson", ["events"], "poisson_of_terms"),
         pc.Block("knn_density", ["z"]),
-        pc.Block("bernoulli", ["words"]),
     ],
     weight="w",
 )
-
+"""Every estimator."""
 WEIGHTED = pc.ModelSpec(
     "air",
     [
-        *SPEC.blocks,
+        pc.Block("gaussian_full", ["x", "y"]),
         pc.Block("discretized", ["x"], "bins"),
+        pc.Block("categorical", ["wind"]),
         pc.Block("categorical", ["wind"], "pair", given=["z"]),
+        pc.Block("bernoulli", ["words"]),
     ],
     weight="w",
     block_weights="fit",
@@ -44,19 +55,35 @@ WEIGHTED = pc.ModelSpec(
 
 
 def rows_of(seed: int, rows: int = 60) -> pa.Table:
-    """Rows whose sums round differently in every order."""
+    """Rows whose sums round differently in every order; some files lack a class."""
     noise = np.random.default_rng(seed)
-    good = noise.random(rows) < 0.5
+    gap = noise.random(rows) < 0.1
+    air = noise.integers(0, 1 + (seed + 2) % 3, rows)
     return pa.table(
         {
             "id": 1000 * seed + np.arange(rows),
-            "x": pa.array(noise.lognormal(0, 6, rows), mask=noise.random(rows) < 0.1),
-            "y": 1e6 + noise.normal(size=rows) + good,
-            "z": noise.normal(good),
+            "x": pa.array(noise.lognormal(0, 9, rows), mask=gap),
+            "y": 1e6 + noise.normal(size=rows) + air,
+            "z": noise.normal(air).round(2),
+            "e": noise.normal(0, 1e-3, rows),
+            "l": noise.normal(0, 1, rows),
+            "m": noise.normal(5, 1, rows),
+            "n": noise.normal(air),
             "wind": pa.array(noise.choice(["N", "S"], rows), mask=noise.random(rows) < 0.1),
+            "s": noise.choice(["p", "q", "r"], rows),
+            "t": pa.array(noise.integers(0, 9, rows), mask=gap),
+            "g": noise.random(rows) < 0.3,
+            "h": noise.poisson(3, rows),
+            "i": noise.poisson(4, rows),
+            "j": pa.array(noise.poisson(5, rows), mask=gap),
             "words": [list(noise.choice(["p", "q", "r"], 3)) for _ in range(rows)],
+            "tally": pa.array(
+                [[("p", noise.integers(9)), (f"q{noise.integers(9)}", 2)] for _ in range(rows)],
+                pa.map_(pa.string(), pa.int64()),
+            ),
+            "events": [list(noise.choice(["p", "q", "r"], noise.poisson(3))) for _ in range(rows)],
             "w": noise.random(rows),
-            "air": np.where(good, "good", "bad"),
+            "air": np.array(["good", "fair", "bad"])[air],
         }
     )
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc_
 import pytest
 from model_values import fitted
-from sklearn.naive_bayes import CategoricalNB
 
 import probclass_core as pc
 from probclass_core.arrow.rows import Rows
@@ -28,7 +27,6 @@ ALPHAS: Sequence[Any] = [
     {"u": 0.5},
     {"u": {"p": 2, "q": 1, "r": 0.5}, "w": {"x": 3, "y": 0.1, "z": 1, "t": 1}, "v": 0.3},
 ]
-FAMILIES = ["categorical", "categorical_joint"]
 
 
 def random_rows(rows: int, seed: int = 0) -> pa.Table:
@@ -170,16 +168,6 @@ def test_joint_of_forty_columns_of_fifty_values() -> None:
     estimator = pc.estimators()["categorical_joint"](schema, {"domain": domain})
     evidence = estimator.log_evidence(statistics.blocks["categorical_joint"])
     assert evidence == pytest.approx(-200 * total, rel=1e-14)
-
-
-def test_a_joint_of_one_column_agrees_with_categorical_nb(adult: tuple[pa.Table, pa.Table]) -> None:
-    train, test = (part.select(["occupation", "income"]).drop_null() for part in adult)
-    values = sorted(set(train["occupation"].to_pylist()))
-    codes = [[[values.index(v)] for v in part["occupation"].to_pylist()] for part in (train, test)]
-    peer = CategoricalNB(alpha=0.7).fit(codes[0], train["income"].to_pylist())
-    for estimator in FAMILIES:
-        model = fitted(train, "income", pc.Block(estimator, ["occupation"], pseudo_count=0.7))
-        assert model.predict_log_proba(test) == pytest.approx(peer.predict_log_proba(codes[1]))
 
 
 NULL = {"u": pa.array([None], pa.string())}

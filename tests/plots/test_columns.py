@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import probclass_distributions
 import pyarrow as pa
 import pytest
 from artists import fits, labeled, legend, lines
@@ -14,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import StepPatch
 from naive import naive_spec
 from scipy.special import rel_entr
-from scipy.stats import gamma, norm, poisson
+from scipy.stats import norm, poisson
 from sklearn.metrics import mutual_info_score
 
 import probclass_core as pc
@@ -210,14 +209,3 @@ def test_dollar_signs_are_escaped() -> None:
     figure = effect(model, "in_$x$")
     assert fits(figure)  # drawing succeeds: no text is parsed as a formula
     assert [text.replace("\\$", "$") for text in legend(figure)] == ["$\\frac{$", "a$b", "prior"]
-
-
-def test_a_third_partys_gamma_is_drawn_like_a_built_in() -> None:
-    random = np.random.default_rng(0)
-    rows = {"x": random.gamma(3.0, 2.0, 400), "c": [*"ab"] * 200}
-    with pc.trying(*probclass_distributions.probclass_estimators()):
-        figure = effect(fit(rows, "gamma", "x"), "x")
-    for start, curve in enumerate(labeled(figure.axes[0]).values()):
-        shape, _, scale = gamma.fit(rows["x"][start::2], floc=0.0)
-        expected = gamma(shape, scale=scale).pdf(curve[:, 0])
-        assert curve[:, 1] == pytest.approx(expected, rel=1e-3, abs=1e-6)

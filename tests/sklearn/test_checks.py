@@ -7,53 +7,39 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from probclass_core.sklearn import ProbClassifier
 
-NUMBERS = [
-    *("default", "fast", pytest.param("best", marks=pytest.mark.nightly), "auto"),
-    *("discretized", "gaussian_diagonal", "gaussian_full", "gaussian_shared", "knn_density"),
-]
-COUNTS = ["bernoulli", "multinomial"]  # poisson refuses fractions, which most checks use
-CATEGORIES = ["categorical", "categorical_joint"]
-
-# It tests the array API, and only runs in a process that sets SCIPY_ARRAY_API.
-NOT_RUN = {"check_array_api_input"}
+# Its message names the column and the count instead of "Negative values in data".
+OF_COUNTS = {"check_positive_only_tag_during_fit"}
 
 # These checks use fractions in spite of the tags, and a fraction is not a category.
-CHECKS_WITH_FRACTIONS = {
+OF_FRACTIONS = {
     "check_positive_only_tag_during_fit",
     "check_sample_weight_equivalence_on_dense_data",
     "check_classifiers_one_label_sample_weights",
 }
+NUMBERS = (
+    *("default", "fast", "auto", "discretized"),
+    *("gaussian_diagonal", "gaussian_full", "gaussian_shared", "knn_density"),
+)
 
 
-def results(classifier: ProbClassifier) -> dict[str, set[str]]:
-    """Names of checks by their result."""
+@pytest.mark.parametrize(
+    ("estimator", "failing"),
+    [
+        *((name, set()) for name in NUMBERS),
+        pytest.param("best", set(), marks=pytest.mark.nightly),
+        *((name, OF_FRACTIONS) for name in ("categorical", "categorical_joint")),
+        # poisson refuses fractions, which most checks use
+        *((name, OF_COUNTS) for name in ("bernoulli", "multinomial")),
+    ],
+)
+def test_the_classifier_passes_every_applicable_check(estimator: str, failing: set[str]) -> None:
     names: dict[str, set[str]] = {"passed": set(), "failed": set(), "skipped": set()}
-    for result in check_estimator(classifier, on_skip=None, on_fail=None):
+    for result in check_estimator(ProbClassifier(estimator), on_skip=None, on_fail=None):
         names[result["status"]].add(result["check_name"])
-    return names
-
-
-@pytest.mark.parametrize("estimator", NUMBERS)
-def test_numbers_pass_every_check(estimator: str) -> None:
-    names = results(ProbClassifier(estimator))
-    assert names["failed"] == set()
-    assert names["skipped"] <= NOT_RUN
+    assert names["failed"] == failing
+    # It tests the array API, and only runs in a process that sets SCIPY_ARRAY_API.
+    assert names["skipped"] <= {"check_array_api_input"}
     assert len(names["passed"]) > 50
-
-
-@pytest.mark.parametrize("estimator", CATEGORIES)
-def test_classifiers_of_categories_pass_applicable_checks(estimator: str) -> None:
-    names = results(ProbClassifier(estimator))
-    assert names["failed"] == CHECKS_WITH_FRACTIONS
-    assert names["skipped"] <= NOT_RUN
-    assert len(names["passed"]) > 50
-
-
-@pytest.mark.parametrize("estimator", COUNTS)
-def test_classifiers_of_counts_pass_checks_with_dense_and_sparse_rows(estimator: str) -> None:
-    names = results(ProbClassifier(estimator))
-    # Its message names the column and the count instead of "Negative values in data".
-    assert names["failed"] == {"check_positive_only_tag_during_fit"}
-    assert names["skipped"] <= NOT_RUN
-    assert "check_sample_weight_equivalence_on_sparse_data" in names["passed"]
-    assert "check_estimator_sparse_tag" in names["passed"]
+    if failing is OF_COUNTS:  # dense and sparse rows
+        assert "check_sample_weight_equivalence_on_sparse_data" in names["passed"]
+        assert "check_estimator_sparse_tag" in names["passed"]

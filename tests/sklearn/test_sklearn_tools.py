@@ -171,12 +171,3 @@ def test_copies_of_a_fitted_classifier_are_equal(
         np.testing.assert_array_equal(other.predict_log_proba(X[NUMBERS]), expected)
         assert other.model_.id == original.model_.id
         assert other.partial_fit(X[NUMBERS], y).statistics_.rows == 2 * len(X)
-
-
-def test_a_model_that_has_scored_can_be_copied(penguins: pa.Table) -> None:
-    spec = pc.ModelSpec("species", {"knn_density": NUMBERS, "categorical": CATEGORIES})
-    model = pc.fit(penguins, spec)
-    expected = model.predict_log_proba(penguins)
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        np.testing.assert_array_equal(other.predict_log_proba(penguins), expected)
-        assert other.id == model.id

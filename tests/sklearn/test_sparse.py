@@ -12,7 +12,6 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import cross_val_score
-from sklearn.naive_bayes import BernoulliNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 
 import probclass_core as pc
@@ -67,19 +66,6 @@ def test_every_format_and_type_is_the_same_matrix(X: sparse.csr_array, y: np.nda
         np.testing.assert_array_equal(ours.predict_proba(matrix), expected.predict_proba(X))
 
 
-@pytest.mark.parametrize(
-    ("estimator", "peer"),
-    [("multinomial", MultinomialNB(alpha=0.7)), ("bernoulli", BernoulliNB(alpha=0.7))],
-)
-def test_they_agree_with_scikit_learn(
-    X: sparse.csr_array, y: np.ndarray, estimator: str, peer: Any
-) -> None:
-    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
-    theirs = peer.fit(X, y, sample_weight=weight)
-    ours = ProbClassifier(estimator, options={"pseudo_count": 0.7}).fit(X, y, weight)
-    np.testing.assert_allclose(ours.predict_log_proba(X), theirs.predict_log_proba(X), rtol=1e-9)
-
-
 def test_duplicates_add_up_and_stored_zeros_do_not_count() -> None:
     rows, columns, values = [0, 0, 1, 1], [0, 0, 1, 0], [1.0, 2.0, 1.0, 0.0]
     matrix = sparse.coo_array((values, (rows, columns)), shape=(2, 2))
@@ -89,15 +75,6 @@ def test_duplicates_add_up_and_stored_zeros_do_not_count() -> None:
         ours.predict_joint_log_proba(matrix), expected.predict_joint_log_proba([[3, 0], [0, 1]])
     )
     assert matrix.data.tolist() == values, "the matrix is not modified"
-
-
-def test_partial_fits_of_sparse_and_dense_rows_equal_one_fit(
-    X: sparse.csr_array, y: np.ndarray
-) -> None:
-    parts = ProbClassifier("multinomial").partial_fit(X[:20], y[:20], classes=[0, 1, 2])
-    parts.partial_fit(X[20:40].toarray(), y[20:40]).partial_fit(X[40:], y[40:])
-    expected = ProbClassifier("multinomial").fit(X, y).predict_log_proba(X)
-    np.testing.assert_allclose(parts.predict_log_proba(X), expected, rtol=1e-12)
 
 
 def test_texts_are_vectorized_in_a_pipeline() -> None:
@@ -114,15 +91,6 @@ def test_a_wide_matrix_is_not_made_dense(y: np.ndarray) -> None:
     wide = sparse.csr_array((np.ones(60), (np.arange(60), np.arange(60) % 3)), shape=(60, 200_000))
     ours = ProbClassifier("multinomial").fit(wide, y)
     assert ours.score(wide, y) == 1.0
-
-
-def test_the_model_scores_tables_with_a_column_of_counts(
-    X: sparse.csr_array, y: np.ndarray
-) -> None:
-    ours = ProbClassifier("multinomial").fit(X, y)
-    names = [f"x{position}" for position in range(12)]
-    table = pa.table({"counts": counts_column(X, names)})
-    np.testing.assert_array_equal(ours.model_.predict_proba(table), ours.predict_proba(X))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -199,11 +167,6 @@ def test_numbers_that_are_no_counts_are_refused(
     damaged.data[3] = value
     with pytest.raises(ValueError, match=message):
         ProbClassifier("multinomial").fit(damaged, y)
-
-
-def test_poisson_refuses_fractions_of_terms(X: sparse.csr_array, y: np.ndarray) -> None:
-    with pytest.raises(DataError, match="but its counts must be whole numbers"):
-        ProbClassifier("poisson").fit(X * 0.5, y)
 
 
 def test_an_unknown_estimator_is_refused_before_the_matrix_is_read(y: np.ndarray) -> None:

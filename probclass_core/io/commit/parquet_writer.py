@@ -69,9 +69,9 @@ class ParquetPart(StagedPart):
         self._filesystem = filesystem
         part_record = {"part": self.number, "parts": count} if count > 1 else {}
         record = json.dumps({**commit, **part_record}, sort_keys=True).encode()
-        self._schema = schema.with_metadata(
-            {**(schema.metadata or {}), COMMIT_KEY.encode(): record}
-        )
+        # Between processes, the fields inside maps lose their names, which the file contains.
+        plain = pa.ipc.read_schema(schema.serialize())
+        self._schema = plain.with_metadata({**(schema.metadata or {}), COMMIT_KEY.encode(): record})
         self._pending: list[pa.RecordBatch] = []
         self._summary: Mapping[str, Any] | None = None
         self._footer: pq.FileMetaData | None = None
