@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.errors import DataError, SpecError, StoreError
+from probclass_core.errors import StoreError
 
 
 @pytest.fixture(scope="module")
@@ -99,27 +99,3 @@ def test_predict_table_is_what_score_writes(
     assert scored.cast(plain.schema).equals(plain)
     assert model.predict_table(penguins.to_pandas(), columns=[]).num_rows == penguins.num_rows
     assert model.predict_table(penguins.slice(0, 0), **options).schema.names == scored.schema.names
-
-
-@pytest.mark.parametrize(
-    ("rows", "options", "error", "message"),
-    [
-        ("scored.parquet", {}, DataError, "cannot read str as a table"),
-        ({"island": ["Dream"]}, {}, DataError, "no columns 'bill_depth_mm', "),
-        (None, {"columns": "iland"}, DataError, "no column 'iland'; .* mean 'island'"),
-        (None, {"columns": ["island", "island"]}, SpecError, "'island' is listed twice"),
-        (None, {"posterior": "rows"}, SpecError, "posterior must be one of 'columns', 'list'"),
-        (None, {"decision": "maybe"}, SpecError, "maybe"),
-    ],
-)
-def test_a_refused_table_is_one_line(
-    rows: Any,
-    options: Any,
-    error: type[Exception],
-    message: str,
-    model: pc.Model,
-    penguins: pa.Table,
-) -> None:
-    with pytest.raises(error, match=message) as caught:
-        model.predict_table(penguins if rows is None else rows, **options)
-    assert "\n" not in str(caught.value)

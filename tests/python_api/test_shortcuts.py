@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 import probclass_core as pc
-from probclass_core.errors import DataError, SpecError
 
 BODY = ["bill_length_mm", "flipper_length_mm"]
 
@@ -59,42 +56,3 @@ def test_one_column_is_a_list_of_one(penguins: pa.Table, tmp_path: Path) -> None
 
 
 SPEC = pc.ModelSpec("species", {"gaussian_diagonal": BODY})
-ODD = pa.table(
-    {"y": ["a", "b"], "codes": pa.array([{"a": 1}, {"a": 2}]), "blob": [b"", b"x"], "x": [1.0, 2.0]}
-)
-
-WRONG_TYPES = pc.ModelSpec("species", {"gaussian_full": ["sex", "island"]})
-WRONG_BLOCKS = pc.ModelSpec("species", {"gaussian_full": "sex", "gaussian_shared": "island"})
-REFUSED: list[tuple[Callable[[pa.Table], object], str]] = [
-    (lambda rows: pc.fit(rows), "expected a spec, or label=.* got neither"),
-    (lambda rows: pc.fit(rows, SPEC, label="species"), "got both a spec and a label"),
-    (lambda rows: pc.fit(rows, "species"), "or write label='species' if it is the class"),
-    (lambda rows: pc.fit(rows, label="kind"), "no column 'kind'; the table has"),
-    (lambda rows: pc.compare(rows, [SPEC, SPEC], names="ab"), "names must be a list .*, got 'ab'"),
-    (lambda rows: pc.compare(rows.to_reader(), [SPEC, SPEC]), "a reader can be read only once"),
-    (
-        lambda rows: pc.ModelSpec.auto(rows, "species", exclude=["ile", "sexe"]),
-        "no columns 'ile', 'sexe'; the table has",
-    ),
-    (
-        lambda rows: pc.ModelSpec.auto(ODD.schema, "y"),
-        r"column 'codes' is struct<.*>, column 'blob' is binary, .*exclude=\['codes', 'blob'\]",
-    ),
-    (
-        lambda rows: pc.fit(rows, WRONG_TYPES),
-        "column 'sex' is .*, column 'island' is .*, but it models numbers; .* cast them",
-    ),
-    (
-        lambda rows: pc.fit(rows, WRONG_BLOCKS),
-        "gaussian_full: column 'sex' is .* gaussian_shared: column 'island' is ",
-    ),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), REFUSED)
-def test_a_refusal_is_one_line(
-    call: Callable[[pa.Table], object], message: str, penguins: pa.Table
-) -> None:
-    with pytest.raises((SpecError, DataError), match=message) as caught:
-        call(penguins)
-    assert "\n" not in str(caught.value)

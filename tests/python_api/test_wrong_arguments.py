@@ -43,6 +43,10 @@ def fit(frame: Any, label: Any = "kind") -> pc.Model:
 Call = Callable[[], object]
 BIG = np.array([2**63, 2**63 + 9] * (ROWS // 2), np.uint64)
 TWICE = pd.concat([FRAME, FRAME[["size"]]], axis=1)
+ODD = pa.table(
+    {"y": ["a", "b"], "codes": pa.array([{"a": 1}, {"a": 2}]), "blob": [b"", b"x"], "x": [1.0, 2.0]}
+)
+TEXTS = {"y": ["a", "b"], "u": ["p", "q"], "v": ["p", "q"]}
 MESSAGES: list[tuple[Call, list[str]]] = [
     (
         lambda: pc.ModelSpec.auto(FRAME, ["kind"]),
@@ -134,6 +138,38 @@ MESSAGES: list[tuple[Call, list[str]]] = [
     (
         lambda: MODEL.predict({"size": [0.5, 1.0], "color": ["red"]}),
         ["the columns have different lengths: {'size': 2, 'color': 1}"],
+    ),
+    (lambda: MODEL.predict_table("scored.parquet"), ["cannot read str as a table"]),
+    (lambda: MODEL.predict_table({"size": [0.5]}), ["no column 'color'"]),
+    (lambda: MODEL.predict_table(FRAME, columns="kidn"), ["no column 'kidn'", "mean 'kind'"]),
+    (lambda: MODEL.predict_table(FRAME, columns=["kind"] * 2), ["'kind' is listed twice"]),
+    (lambda: MODEL.predict_table(FRAME, posterior="rows"), ["posterior must be one of 'columns',"]),
+    (lambda: MODEL.predict_table(FRAME, decision="maybe"), ["maybe"]),
+    (lambda: pc.fit(FRAME), ["expected a spec, or label=", "got neither"]),
+    (lambda: pc.fit(FRAME, SPEC, label="kind"), ["got both a spec and a label"]),
+    (lambda: pc.fit(FRAME, SPEC, exclude="size"), ["exclude= is for a spec that is derived"]),
+    (lambda: pc.fit(FRAME, "kind"), ["or write label='kind' if it is the class"]),
+    (lambda: fit(FRAME, "knid"), ["no column 'knid'; the table has"]),
+    (lambda: pc.compare(FRAME, [SPEC, SPEC], names="ab"), ["names must be a list", "got 'ab'"]),
+    (
+        lambda: pc.compare(pa.table(FRAME).to_reader(), [SPEC, SPEC]),
+        ["a reader can be read only once"],
+    ),
+    (
+        lambda: pc.ModelSpec.auto(FRAME, "kind", exclude=["ile", "sexe"]),
+        ["no columns 'ile', 'sexe'; the table has"],
+    ),
+    (
+        lambda: pc.ModelSpec.auto(ODD.schema, "y"),
+        ["column 'codes' is struct<", "column 'blob' is binary, ", "exclude=['codes', 'blob']"],
+    ),
+    (
+        lambda: pc.fit(TEXTS, pc.ModelSpec("y", {"gaussian_full": ["u", "v"]})),
+        ["column 'u' is string, column 'v' is string, but it models numbers", "cast them"],
+    ),
+    (
+        lambda: pc.fit(TEXTS, pc.ModelSpec("y", {"gaussian_full": "u", "gaussian_shared": "v"})),
+        ["gaussian_full: column 'u' is string", "gaussian_shared: column 'v' is string"],
     ),
 ]
 

@@ -86,10 +86,3 @@ def test_fit_leaves_out_columns_as_the_derived_spec_does(exclude: Any) -> None:
     model = pc.fit(ROWS, label="level", exclude=exclude)
     assert model.spec == pc.ModelSpec.auto(ROWS, "level", exclude=exclude)
     assert "b" not in model.spec.features
-
-
-def test_columns_cannot_be_excluded_from_a_given_spec() -> None:
-    with pytest.raises(SpecError, match="exclude= is for a spec that is derived from the rows"):
-        pc.fit(ROWS, FITTED.model_.spec, exclude="b")
-    with pytest.raises(SpecError, match="both a spec and a label"):
-        pc.fit(ROWS, FITTED.model_.spec, label="level")

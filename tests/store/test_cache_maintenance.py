@@ -89,24 +89,6 @@ def test_statistics_of_another_model_are_not_used(
     assert fit_and_count(lake, store, other) == fit_and_count(lake, store) == (0, 8)
 
 
-def test_statistics_are_right_after_any_truncation_or_flipped_byte(
-    lake: Path, store: pc.ModelStore
-) -> None:
-    pc.fit(lake, SPEC, partition={"day": DAYS[0]}, cache=store)
-    (path,) = packs(store)
-    intact = path.read_bytes()
-    expected = pc.summarize(lake, SPEC, partition={"day": DAYS[0]})
-    for position in range(0, len(intact), 179):
-        for data in (intact[:position], flip(intact, position)):
-            path.write_bytes(data)
-            statistics = pc.summarize(lake, SPEC, partition={"day": DAYS[0]}, cache=store)
-            assert statistics.rows == expected.rows
-            assert statistics.classes.equals(expected.classes)
-            assert all(
-                table.equals(expected.blocks[name]) for name, table in statistics.blocks.items()
-            )
-
-
 def test_small_packs_are_joined(tmp_path: Path, store: pc.ModelStore) -> None:
     lake, days = tmp_path / "month", 24
     for day in range(days):

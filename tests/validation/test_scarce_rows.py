@@ -221,11 +221,3 @@ def test_enough_rows_need_no_notes() -> None:
         model = pc.fit(typed(estimator, rows), spec(estimator))
         assert "notes" not in model.training
         assert model.id == pc.fit(typed(estimator, rows), spec(estimator, on_scarce="pool")).id
-
-
-def test_the_choice_is_part_of_the_spec() -> None:
-    strict = spec("categorical", on_scarce="error")
-    assert pc.ModelSpec.from_dict(strict.to_dict()) == strict
-    assert strict.to_dict()["on_scarce"] == "error"
-    assert "on_scarce" not in spec("categorical").to_dict()
-    assert strict.digest != spec("categorical").digest

@@ -35,6 +35,7 @@ SPEC = pc.ModelSpec(
     ],
     prior={"good": 0.75, "bad": 0.25},
     weight="hours",
+    on_scarce="error",
 )
 
 
@@ -134,6 +135,7 @@ def test_specs_have_equal_digests_if_and_only_if_they_are_equal() -> None:
     other = [
         spec(prior="uniform"),
         spec(weight="w"),
+        spec(on_scarce="error"),
         spec(label="d"),
         spec(blocks=[pc.Block("categorical", ["x"], pseudo_count=1.5)]),
         spec(blocks=[pc.Block("categorical", ["x", "y"], pseudo_count=1)]),
