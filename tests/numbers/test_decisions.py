@@ -12,11 +12,22 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pytest
 from model_values import fitted, rows
-from test_lectures import CANCER
 
 import probclass_core as pc
 from probclass_core.model.density_quantiles import LogDensities
 
+TESTS = rows(
+    ["state", "test", "rate"],
+    [("ill", "+", 0.98), ("ill", "-", 0.02), ("well", "+", 0.03), ("well", "-", 0.97)],
+)
+CANCER = fitted(
+    TESTS,
+    "state",
+    pc.Block("categorical", ["test"], pseudo_count=0.0),
+    prior={"ill": 0.008, "well": 0.992},
+    weight="rate",
+)
+"""A medical test as a model: its rates are weights, the share of the ill is the prior."""
 POSITIVE = pa.table({"test": ["+"]})
 SEPALS = ["sepal_length", "sepal_width"]
 COSTS = {
