@@ -25,13 +25,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("name", "kind", "compression", "files"),
     [
         ("base", pa.float64(), "SNAPPY", 1),
-        ("zstd", pa.float64(), "ZSTD", 1),
-        ("uncompressed", pa.float64(), "UNCOMPRESSED", 1),
         ("polars", pa.float64(), "ZSTD", 1),
         ("files_8", pa.float64(), "SNAPPY", 8),
-        ("float32", pa.float32(), "SNAPPY", 1),
         ("decimal", pa.decimal128(12, 2), "SNAPPY", 1),
-        ("int", pa.int64(), "SNAPPY", 1),
         ("rounded", pa.float64(), "SNAPPY", 1),
         ("nulls", pa.float64(), "SNAPPY", 1),
     ],

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import (
     BLOCKS,
-    KINDS,
     drawn_model,
     fitted_or_rejected,
     queries,
@@ -18,7 +17,6 @@ from samples import (
 )
 
 import probclass_core as pc
-from probclass_core.arrow.bundle import Bundle
 from probclass_core.model.stored import model_from_bundle
 from probclass_core.testing.trial import LABEL
 
@@ -85,22 +83,6 @@ def without_y(rows: pa.Table) -> list[pa.Table]:
     """The rows with y null, and with y NaN."""
     missing = [pa.array([cell] * rows.num_rows, pa.float64()) for cell in (None, float("nan"))]
     return [rows.set_column(1, "y", column) for column in missing]
-
-
-@pytest.mark.parametrize("estimator", KINDS)
-@given(data=st.data())
-def test_a_model_survives_storage(estimator: str, data: st.DataObject) -> None:
-    model, trained = drawn_model(estimator, data)
-    bundle = model.to_bundle()
-    restored = model_from_bundle(Bundle.from_files(bundle.manifest(), bundle.files().__getitem__))
-    assert restored.id == model.id
-    assert restored.spec == model.spec
-    assert restored.training == model.training
-    for rows in (trained, data.draw(queries())):
-        np.testing.assert_array_equal(
-            restored.joint_log_likelihood(rows), model.joint_log_likelihood(rows)
-        )
-        assert restored.predict(rows).equals(model.predict(rows))
 
 
 @given(data=st.data())

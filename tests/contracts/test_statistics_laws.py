@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from samples import BLOCKS, spec_of, training_tables
 
 import probclass_core as pc
-from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import DataError, StoreError
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.testing.trial import LABEL, WEIGHT
@@ -40,21 +39,6 @@ def test_rows_are_counted_by_class(table: pa.Table) -> None:
         {"class": label, "rows": len(weights), "count": sum(weights)}
         for label, weights in sorted(counts.items())
     ]
-
-
-@given(estimator=ESTIMATORS, table=training_tables())
-def test_statistics_survive_storage(estimator: str, table: pa.Table) -> None:
-    statistics = pc.summarize(table, spec_of(estimator, weight=WEIGHT))
-    bundle = statistics.to_bundle()
-    files = bundle.files()
-    stored = Bundle.from_files(bundle.manifest(), files.__getitem__)
-    restored = Statistics.from_bundle(stored)
-    assert restored.to_bundle().content_id == bundle.content_id
-    assert restored.spec == statistics.spec
-    assert restored.features.equals(statistics.features)
-    merged, expected = (pc.merge([part, statistics]) for part in (restored, statistics))
-    assert merged.to_bundle().content_id == expected.to_bundle().content_id
-    assert merged.rows == 2 * table.num_rows
 
 
 @given(estimator=ESTIMATORS, table=training_tables(), cut=st.integers(0, 12))

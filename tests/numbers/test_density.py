@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -142,21 +141,6 @@ def test_a_row_left_out_is_a_fit_without_it(density: type[pc.Density]) -> None:
             alone = scores(pc.fit(others, spec(density)), table.slice(row, 1))
             own = "abc".index(table["c"][row].as_py())
             assert left[row, own] == pytest.approx(alone[0, own], rel=1e-9, abs=1e-9)
-
-
-def test_sql_gives_the_same_scores_and_the_same_training(density: type[pc.Density]) -> None:
-    table = sample(density)
-    with pc.trying(density), duckdb.connect() as connection:
-        model = pc.fit(table, spec(density))
-        rows = table.append_column("row", pa.array(range(len(table))))
-        connection.register("given", rows)
-        connection.execute("CREATE TABLE rows AS SELECT * FROM given")
-        query = model.to_sql(dialect="duckdb", source="rows", columns="row")
-        found = connection.execute(f"SELECT p_a, p_b, p_c FROM ({query}) ORDER BY row").fetchall()
-        expected = model.predict_proba(table)
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-        inside = pc.fit(pc.SqlSource(connection, table="rows"), spec(density))
-        np.testing.assert_allclose(scores(inside, table), scores(model, table), rtol=1e-9)
 
 
 def test_values_outside_the_support_are_impossible_and_refused_in_training() -> None:

@@ -151,15 +151,6 @@ def test_covariances_use_all_complete_pairs() -> None:
     assert covariance[0, 1] == pytest.approx((0.0 + 1.0) / 3)
 
 
-def test_a_class_of_one_row_has_the_covariance_of_the_others() -> None:
-    table = pa.concat_tables(
-        [sample(20), pa.table({"x": [4.0], "y": [4.0], "z": [4.0], "c": ["d"]})]
-    )
-    model = fitted(table, "c", block("gaussian_shared"))
-    assert model.parameters["gaussian_shared"]["count"].to_pylist() == [14.0, 6.0, 1.0]
-    assert model.predict({"x": [4.0], "y": [4.0], "z": [4.0]}).to_pylist() == ["d"]
-
-
 @pytest.mark.parametrize("estimator", FAMILIES)
 def test_evidence_of_one_row_is_the_predictive_density_of_the_prior(estimator: str) -> None:
     one = sample(1)

@@ -11,7 +11,6 @@ import pytest
 from model_values import left_out
 
 import probclass_core as pc
-from probclass_core.errors import SpecError
 
 ALPHA = 0.5
 STRENGTHS = (1, 2, 5, 10, 20)
@@ -141,11 +140,3 @@ def test_columns_without_values_and_scarce_classes_fit() -> None:
     blocks += [BLOCKS[name](shared_strength="loo") for name in BLOCKS if name != "categories"]
     model = pc.fit(rows, pc.ModelSpec("label", blocks, block_weights="fit"))
     assert np.isfinite(model.predict_log_proba(rows)).all()
-
-
-@pytest.mark.parametrize("name", BLOCKS)
-@pytest.mark.parametrize("strength", [0, -1, True, "some"])
-def test_an_invalid_strength_is_refused(name: str, strength: Any) -> None:
-    message = f"shared_strength must be a number above 0, or 'loo', or None, got {strength!r}"
-    with pytest.raises(SpecError, match=message):
-        table_of(strength, name, answers())

@@ -95,13 +95,6 @@ def test_a_file_is_read_as_pyarrow_reads_it(
     assert found == rows.select(columns).to_pylist()
 
 
-def test_a_column_named_like_a_field_of_a_struct_is_read_alone(tmp_path: Path) -> None:
-    rows = pa.table({"x": [{"part": 1}, {"part": 2}], "x.part": ["a", "b"]})
-    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=1)
-    (unit,) = open_table(tmp_path / "t.parquet").plan(["x.part"]).units
-    assert pa.Table.from_batches(unit.read()) == rows.select(["x.part"])
-
-
 def test_rows_that_arrow_does_not_find_are_an_error(tmp_path: Path) -> None:
     """Arrow ends at an empty page of a list, as if it were the last one."""
     rows = pa.table({"x": [["a", "b"], [], None]})

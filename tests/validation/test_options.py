@@ -132,6 +132,10 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
             {"domain": {"u": ["p", "q"]}, "pseudo_count": {"u": {"p": 1}}},
             "domain of 'u' has value 'q', pseudo_count has not; give both the same values",
         ),
+        *(
+            ({"shared_strength": value}, "shared_strength must be a number above 0, or 'loo', or N")
+            for value in (0, True)
+        ),
         ({"columns": "day"}, r"'day' is date32.* it models categories \(text, bool, "),
     ],
     "categorical_joint": [
