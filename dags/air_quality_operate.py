@@ -1,8 +1,8 @@
 """Operate a model: retrain, judge, fall back and score each month, in one task group.
 
-`make demo` runs this file. In each run, a challenger is trained on twelve months, calibrated on the
-next and judged on the one after, which is the last month with labels. The month of the run has no
-labels yet; the champion scores it, or the class prior while the champion is worse than the prior.
+`make demo` runs this file. In each run, a challenger is trained on twelve months and judged on the
+next, which is the last month with labels. The month of the run has no labels yet; the champion
+scores it, or the class prior while the champion is worse than the prior.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HOME = os.environ.get("PROBCLASS_HOME", str(Path.home() / "probclass"))
     doc_md=__doc__,
     # "@monthly" alone has no data interval in Airflow 3.
     schedule=CronDataIntervalTimetable("@monthly", timezone="UTC"),
-    start_date=datetime(2011, 3, 1, tzinfo=UTC),  # the first month with fourteen months before it
+    start_date=datetime(2011, 3, 1, tzinfo=UTC),  # with more than a year of rows before
     end_date=datetime(2014, 12, 31, tzinfo=UTC),  # the end of the bundled data
     catchup=False,
     max_active_runs=1,  # each run depends on the one before

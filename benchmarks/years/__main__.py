@@ -23,8 +23,7 @@ from probclass_airflow.demo.local_airflow import DemoError, LocalAirflow
 from probclass_core.demo.lake import lay_out
 
 ROOT = Path(__file__).parents[2]
-CALIBRATED = {"air": 1, "unguarded": 0}
-"""The models, and on how many months each is calibrated."""
+MODELS = ("air", "unguarded")
 
 
 def operate(out: Path, months: Sequence[str]) -> None:
@@ -52,10 +51,10 @@ def write(results: Mapping[str, list[Month]], out: Path, images: Path) -> None:
     """Write the months as JSON, and the pictures."""
     plain = {name: [asdict(each) for each in months] for name, months in results.items()}
     (out / "years.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
-    draw(results["air"], "air: calibrated, judged, with a fallback", images / "years.png")
+    draw(results["air"], "air: weighted, judged, with a fallback", images / "years.png")
     draw(
         results["unguarded"],
-        "unguarded: neither calibrated, nor a floor, nor a fallback",
+        "unguarded: neither weighted, nor a floor, nor a fallback",
         images / "years-unguarded.png",
     )
 
@@ -84,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     seconds = time.monotonic() - began
     library.operate_unguarded(out, months)
-    results = {name: measure(out, name, months, count) for name, count in CALIBRATED.items()}
+    results = {name: measure(out, name, months) for name in MODELS}
     write(results, out, ROOT / "docs" / "images" if options.record else out)
     summary = {"models": {name: summarize(months) for name, months in results.items()}}
     if options.record:

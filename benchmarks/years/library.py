@@ -20,11 +20,7 @@ def operate(home: Path, months: Sequence[str]) -> None:
         plan = plan_run(lake, {"month": month})
         rows: dict[str, Any] = {"where": plan.train, "cache": store, "workers": 1}
         spec = pc.ModelSpec.auto(lake, "air", exclude=["pm25"], **rows)
-        trained = store.save(pc.fit(lake, spec, **rows), "air")
-        calibrated = pc.calibrate(
-            store.load(trained.ref), lake, "temperature", where=plan.calibrate
-        )
-        challenger = store.save(calibrated, "air")
+        challenger = store.save(pc.fit(lake, spec, **rows), "air")
         pc.promote_if_better(store, challenger, lake, where=plan.judge, provenance=run)
         judge_served(
             store,
@@ -32,19 +28,19 @@ def operate(home: Path, months: Sequence[str]) -> None:
             lake,
             home / "scored" / "air",
             plan.labeled,
-            prior_of=trained,
+            prior_of=challenger,
             provenance=run,
         )
         _score(home, store, "air", month, run)
 
 
 def operate_unguarded(home: Path, months: Sequence[str]) -> None:
-    """`air_full` of the demo without calibration, floor and fallback; any gain promotes."""
+    """`air_full` of the demo without block weights, floor and fallback; any gain promotes."""
     lake, store = home / "lake", pc.ModelStore(home / "models")
     spec, gate = pc.ModelSpec.from_file(SPEC), pc.Gate(floor=None, min_z=0.0)
     for month in months:
         run = _run(month)
-        plan = plan_run(lake, {"month": month}, calibrate=0)
+        plan = plan_run(lake, {"month": month})
         model = pc.fit(lake, spec, where=plan.train, cache=store, workers=1)
         challenger = store.save(model, "unguarded")
         pc.promote_if_better(store, challenger, lake, where=plan.judge, gate=gate, provenance=run)

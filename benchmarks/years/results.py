@@ -71,7 +71,7 @@ def month_range(first: str, count: int) -> list[str]:
     return [f"{number // 12}-{number % 12 + 1:02d}" for number in numbers]
 
 
-def measure(home: Path, model: str, months: Sequence[str], calibrate_on: int) -> list[Month]:
+def measure(home: Path, model: str, months: Sequence[str]) -> list[Month]:
     """The months of one model, from its scored table, its store and the lake."""
     store = pc.ModelStore(home / "models")
     scorings = {
@@ -89,7 +89,7 @@ def measure(home: Path, model: str, months: Sequence[str], calibrate_on: int) ->
         truth, probability = _served(home, model, month, classes)
         prior = np.exp(loaded.log_prior)
         window = month_range(FIRST, 60)
-        end = window.index(month) - 2 - calibrate_on
+        end = window.index(month) - 2
         window_prior = _window_prior(home, window[end - TRAIN_ON + 1 : end + 1], classes)
         health = scoring.get("health") or {}
         accuracy = health.get("accuracy") or {}

@@ -1,9 +1,9 @@
 """A model that runs on a schedule: the windows of each run, and what happens once labels come.
 
-Labels come later than rows. So a run that scores a partition trains, calibrates and judges on the
-partitions before it that have labels, in this order, without overlap::
+Labels come later than rows. So a run that scores a partition trains and judges on the partitions
+before it that have labels, in this order, without overlap::
 
-    train …………………………………………… | calibrate | judge | (labels not there yet) | score
+    train …………………………………………… | judge | (labels not there yet) | score
 
 `plan_run` gives these windows. `judge_served` evaluates the version that scored the newest labeled
 partition, and falls back to the class prior while a model predicts worse than it.
@@ -53,14 +53,12 @@ class RunPlan(ShortRepr):
         scored: partition to score.
         labeled: newest partition with labels: the last one to judge on.
         train: conditions of the rows to train on.
-        calibrate: conditions of the rows to calibrate on, or None.
         judge: conditions of the rows to judge on.
     """
 
     scored: Mapping[str, Any]
     labeled: Mapping[str, Any]
     train: Conditions
-    calibrate: Conditions | None
     judge: Conditions
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,11 +75,10 @@ def plan_run(
     partition: Mapping[str, Any],
     *,
     train: int = 12,
-    calibrate: int = 1,
     judge: int = 1,
     label_delay: int = 1,
 ) -> RunPlan:
-    """Divide the partitions before the one to score into windows to train, calibrate and judge on.
+    """Divide the partitions before the one to score into windows to train and judge on.
 
     Partitions are counted as they exist, in the order of their values: a month without a partition
     does not count.
@@ -90,7 +87,6 @@ def plan_run(
         source: table with one partition column, as for `fit`.
         partition: partition to score, such as ``{"month": "2014-01"}``; it need not exist.
         train: number of partitions to train on.
-        calibrate: number of partitions to calibrate on, may be 0.
         judge: number of partitions to judge on.
         label_delay: by how many partitions labels are later than rows; 1 if the partition before
             the one to score is the newest with labels.
@@ -100,13 +96,10 @@ def plan_run(
         DataError: if there are too few partitions before.
         TableError: if the table does not exist or cannot be read.
     """
-    counts = {"train": train, "calibrate": calibrate, "judge": judge, "label_delay": label_delay}
+    counts = {"train": train, "judge": judge, "label_delay": label_delay}
     for name, count in counts.items():
-        least = 0 if name == "calibrate" else 1
-        if isinstance(count, bool) or not isinstance(count, int) or count < least:
-            raise SpecError(
-                f"{name} must be a number of partitions of at least {least}, got {count!r}."
-            )
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise SpecError(f"{name} must be a number of partitions of at least 1, got {count!r}.")
     table = open_table(source)
     if len(table.partition_columns) != 1 or set(partition) != set(table.partition_columns):
         found = one_of(table.partition_columns) if table.partition_columns else "none"
@@ -119,16 +112,14 @@ def plan_run(
     before = [each[column] for each in table.partitions() if each[column] is not None]
     values = sorted(value for value in before if value < newest)
     labeled = values[: len(values) - (label_delay - 1)]
-    needed = train + calibrate + judge
+    needed = train + judge
     if len(labeled) < needed:
         raise DataError(
             f"{table.uri or 'the source'} has {len(labeled)} labeled partitions before "
-            f"{column}={newest}, and a run needs {needed}: {train} to train, {calibrate} to "
-            f"calibrate and {judge} to judge on; start the schedule later, or take fewer."
+            f"{column}={newest}, and a run needs {needed}: {train} to train "
+            f"and {judge} to judge on; start the schedule later, or take fewer."
         )
-    judged = labeled[-judge:]
-    calibrated = labeled[-judge - calibrate : -judge]
-    trained = labeled[-needed : -judge - calibrate]
+    trained, judged = labeled[-needed:-judge], labeled[-judge:]
 
     def conditions(window: Sequence[Any]) -> Conditions:
         return [(column, ">=", window[0]), (column, "<=", window[-1])]
@@ -137,7 +128,6 @@ def plan_run(
         scored=dict(partition),
         labeled={column: judged[-1]},
         train=conditions(trained),
-        calibrate=conditions(calibrated) if calibrated else None,
         judge=conditions(judged),
     )
 

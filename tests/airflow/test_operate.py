@@ -69,7 +69,6 @@ def test_a_model_that_does_harm_is_replaced_by_its_prior_before_the_next_week_is
     assert {task.state for task in first.values()} == {"success"}
     assert first["plan"].result["labeled"] == {"week": "14"}
     assert first["train"].result["rows"] == 800
-    assert first["calibrate"].result["rows"] == 400
     champion = store.resolve("late@champion")
     assert first["promote"].result["model"] == champion.ref
     assert first["judge"].result["served"] is None  # no run has scored week 14
@@ -99,7 +98,7 @@ def test_without_labels_or_with_a_failed_training_the_week_is_scored_by_the_cham
     write_week(lake, 15, labeled=False)
     late = operate(16, label_timeout=timedelta(seconds=0))
     skipped = {task_id for task_id, task in late.items() if task.state == "skipped"}
-    assert skipped == {"labels", "train", "calibrate", "promote", "judge"}
+    assert skipped == {"labels", "train", "promote", "judge"}
     assert late["score"].result["model"] == champion
     assert late["score"].result["names"] == {"scored": ["week=16"]}, "what was served stays"
     assert late["done"].state == "success"
@@ -107,7 +106,7 @@ def test_without_labels_or_with_a_failed_training_the_week_is_scored_by_the_cham
     broken = operate(18, exclude=["no such column"])
     states = {task_id: task.state for task_id, task in broken.items()}
     assert states["train"] == "failed"
-    assert states["calibrate"] == states["promote"] == "upstream_failed"
+    assert states["promote"] == "upstream_failed"
     assert states["judge"] == states["score"] == "success"
     assert states["done"] == "upstream_failed", "the run fails"
     assert broken["score"].result["model"] == champion
@@ -148,21 +147,19 @@ def test_a_week_whose_labels_came_late_is_judged_once_they_are_there(
 
 
 def test_the_windows_of_a_run_do_not_overlap_and_end_before_the_labels_do(lake: Path) -> None:
-    plan = plan_run(lake, {"week": "17"}, train=2, calibrate=1, judge=2, label_delay=2)
+    plan = plan_run(lake, {"week": "17"}, train=3, judge=2, label_delay=2)
     assert plan.to_dict() == {
         "scored": {"week": "17"},
         "labeled": {"week": "15"},
-        "train": [["week", ">=", 11], ["week", "<=", 12]],
-        "calibrate": [["week", ">=", 13], ["week", "<=", 13]],
+        "train": [["week", ">=", 11], ["week", "<=", 13]],
         "judge": [["week", ">=", 14], ["week", "<=", 15]],
     }
-    assert plan_run(lake, {"week": "17"}, train=4, calibrate=0).calibrate is None
 
 
 @pytest.mark.parametrize(
     ("partition", "fields", "message"),
     [
-        ({"week": "12"}, {}, "1 labeled partitions before week=12, and a run needs 14"),
+        ({"week": "12"}, {}, "1 labeled partitions before week=12, and a run needs 13"),
         ({"week": "17"}, {"judge": 0}, "judge must be a number of partitions of at least 1, got 0"),
         ({"day": "17"}, {}, "counted along one partition column"),
     ],

@@ -1,8 +1,8 @@
 """A model operated by a schedule: retrain, judge, fall back and score in one task group.
 
-Each run plans its windows, waits for labels, trains and calibrates a challenger, promotes it if it
-passes the gate, judges the version that scored the newest labeled partition, and scores its own
-partition with the version that the alias then names. `operate_model` puts the tasks together.
+Each run plans its windows, waits for labels, trains a challenger, promotes it if it passes the
+gate, judges the version that scored the newest labeled partition, and scores its own partition with
+the version that the alias then names. `operate_model` puts the tasks together.
 """
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ from airflow.sdk import Asset, TaskGroup, XComArg, chain
 from airflow.sdk.exceptions import AirflowSkipException
 
 from probclass_airflow.base import ProbClassOperator
-from probclass_airflow.operators import ProbClassCalibrateOperator, ProbClassTrainOperator
+from probclass_airflow.operators import ProbClassTrainOperator
 from probclass_airflow.promotion import ProbClassPromoteOperator
 from probclass_airflow.score import ProbClassScoreOperator
 from probclass_airflow.sensors import ProbClassLabelsSensor
 
 
 class ProbClassPlanRunOperator(ProbClassOperator):
-    """Divide the partitions before the one to score into windows: to train, calibrate and judge on.
+    """Divide the partitions before the one to score into windows to train and judge on.
 
     Args:
         partition: partition to score, such as ``{"month": "2014-01"}``.
         train_on: number of partitions to train on.
-        calibrate_on: number of partitions to calibrate on, may be 0.
         judge_on: number of partitions to judge on.
         label_delay: by how many partitions labels are later than rows.
         kwargs: source and store, see `ProbClassOperator`; arguments of `BaseOperator`.
 
     Returns (XCom and the `extra` of outlet assets):
-        scored and labeled (partitions), train, calibrate and judge (conditions); see
+        scored and labeled (partitions), train and judge (conditions); see
         `probclass_core.operation.runs.plan_run`.
     """
 
-    xcom_keys = ("labeled", "train", "calibrate", "judge")
+    xcom_keys = ("labeled", "train", "judge")
     ui_color = "#e8e8ee"
 
     def __init__(
@@ -46,14 +45,12 @@ class ProbClassPlanRunOperator(ProbClassOperator):
         *,
         partition: Mapping[str, str],
         train_on: int = 12,
-        calibrate_on: int = 1,
         judge_on: int = 1,
         label_delay: int = 1,
         **kwargs: Any,
     ) -> None:
         super().__init__(partition=partition, **kwargs)
         self.train_on = train_on
-        self.calibrate_on = calibrate_on
         self.judge_on = judge_on
         self.label_delay = label_delay
 
@@ -66,7 +63,6 @@ class ProbClassPlanRunOperator(ProbClassOperator):
             self.table(),
             self.partition,
             train=self.train_on,
-            calibrate=self.calibrate_on,
             judge=self.judge_on,
             label_delay=self.label_delay,
         )
@@ -181,7 +177,6 @@ def operate_model(
     spec: Mapping[str, Any] | str | None = None,
     exclude: Sequence[str] = (),
     train_on: int = 12,
-    calibrate_on: int = 1,
     judge_on: int = 1,
     label_delay: int = 1,
     label_share: float = 0.5,
@@ -205,7 +200,7 @@ def operate_model(
     - ``plan`` divides the partitions before the one to score into windows.
     - ``labels`` waits until the newest labeled partition has its labels. If they do not come in
       time, the run scores with the version that the alias names.
-    - ``train`` and ``calibrate`` make a challenger.
+    - ``train`` makes a challenger.
     - ``promote`` gives it the alias if it passes the gate on labeled partitions that it has not
       seen.
     - ``judge`` evaluates the version that scored the newest labeled partition. If the version that
@@ -229,7 +224,6 @@ def operate_model(
             derives from the rows of each training.
         exclude: columns that the derived model does not use, such as what the label is made from.
         train_on: number of partitions to train on.
-        calibrate_on: number of partitions after these to calibrate on, by temperature; 0 for none.
         judge_on: number of partitions after these to judge on.
         label_delay: by how many partitions labels are later than rows; 1 if the partition before
             the one to score is the newest with labels.
@@ -263,7 +257,6 @@ def operate_model(
             task_id="plan",
             partition=partition,
             train_on=train_on,
-            calibrate_on=calibrate_on,
             judge_on=judge_on,
             label_delay=label_delay,
             **places,
@@ -278,8 +271,7 @@ def operate_model(
             timeout=label_timeout,
             soft_fail=True,
         )
-        challenger: ProbClassOperator
-        train = challenger = ProbClassTrainOperator(
+        train = ProbClassTrainOperator(
             task_id="train",
             where=_entry(plan, "train"),
             spec=spec,
@@ -289,19 +281,10 @@ def operate_model(
             cache=True,
             **places,
         )
-        if calibrate_on:
-            challenger = ProbClassCalibrateOperator(
-                task_id="calibrate",
-                where=_entry(plan, "calibrate"),
-                model=_entry(train, "model"),
-                # Biases would carry the class shares of the last partition over to the next.
-                method="temperature",
-                **places,
-            )
         promote = ProbClassPromoteOperator(
             task_id="promote",
             where=_entry(plan, "judge"),
-            model=_entry(challenger, "model"),
+            model=_entry(train, "model"),
             alias=alias,
             windows=next(iter(partition)) if judge_on > 1 else None,
             decision=decision,
@@ -332,7 +315,7 @@ def operate_model(
             **places,
         )
         done = EmptyOperator(task_id="done", trigger_rule="none_failed")
-        tasks = list(dict.fromkeys((plan, labels, train, challenger, promote, judge, score)))
+        tasks = [plan, labels, train, promote, judge, score]
         chain(*tasks)
         tasks >> done
     return group
