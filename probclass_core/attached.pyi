@@ -22,6 +22,7 @@ from probclass_core.spec.model_spec import (
     PARTITIONS,
     Effort,
     GroupsOption,
+    HalfLifeOption,
     ModelSpec,
     OnScarce,
     Prior,
@@ -208,6 +209,7 @@ class ModelSpecMethods:
         on_scarce: OnScarce = "pool",
         max_classes: int | None = None,
         groups: GroupsOption = PARTITIONS,
+        half_life: HalfLifeOption = None,
         sql: bool = False,
         like: ModelSpec | None = None,
         partition: Mapping[str, Any] | None = None,
@@ -251,6 +253,7 @@ class ModelSpecMethods:
                 not suffice for are left out.
             max_classes: as for `ModelSpec`.
             groups: as for `ModelSpec`; blocks are chosen by what they say of rows of other groups.
+            half_life: as for `ModelSpec`; blocks are chosen on rows that all count the same.
             sql: whether SQL will score the rows, which cannot search for neighbors: no block does.
             like: an earlier spec, such as that of yesterday's model. Its blocks are kept, cuts of
                 pairs included, if their log loss on the sample is at most 1 % above that of the

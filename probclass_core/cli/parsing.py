@@ -126,6 +126,20 @@ def parse_prior(
     return parse_numbers(texts, option, form)
 
 
+def parse_half_life(text: str, option: str = "--half-life") -> float | Literal["auto"]:
+    """Parse a number of partitions, or ``auto``.
+
+    Raises:
+        SpecError: if it is neither.
+    """
+    if text == "auto":
+        return "auto"
+    try:
+        return float(text)
+    except ValueError:
+        raise SpecError(f"{option} must be a number of partitions or auto, got {text!r}.") from None
+
+
 def parse_floor(texts: Sequence[str], option: str = "--floor") -> str | dict[str, str] | None:
     """Parse the floor of a gate: ``prior``, ``none``, or ``METRIC=prior`` and ``METRIC=NUMBER``.
 

@@ -43,7 +43,7 @@ SHARED = (
 _PATHS = ("store", "source", "sink", "spec", "cache_store", "costs", "data", "out", "watch")
 """Keys whose values may be paths."""
 
-_DERIVED = ("label", "exclude", "weight", "effort", "max_classes", "groups", "sql")
+_DERIVED = ("label", "exclude", "weight", "effort", "max_classes", "groups", "half_life", "sql")
 """Keys from which a spec is derived if no spec file is given."""
 
 _EXPECTED = {

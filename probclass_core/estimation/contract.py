@@ -62,7 +62,7 @@ from probclass_core.estimation.options import (
     require_types,
 )
 from probclass_core.estimation.parameters import check_same_when_merged, label_rows
-from probclass_core.estimation.tidy import with_notes
+from probclass_core.estimation.tidy import scaled, with_notes
 
 POINT_MASS_WIDTH = float(np.finfo(np.float64).tiny)
 """Width (σ, or radius) used in place of 0: the smallest normal double, so that logs are finite."""
@@ -301,6 +301,19 @@ class Estimator(ABC):
             tables: statistics of at least one part; they are not modified.
         """
         return self.kind.merge(tables)
+
+    def scale(self, statistics: pa.Table, factor: float) -> pa.Table:
+        """Statistics of the same rows with their weights multiplied by a factor above 0.
+
+        Raises:
+            NotSupportedError: if the estimator has neither a `kind` nor this method.
+        """
+        if type(self).kind is Estimator.kind:
+            raise NotSupportedError(
+                f"{self.name} has statistics of its own that cannot count less with age: give its "
+                "estimator a kind or the method scale, or set half_life=None."
+            )
+        return scaled(statistics, self.kind.sums, factor)
 
     def aggregates(self) -> Sums | DistinctRows | None:
         """What a database computes of each class by GROUP BY; None if the rows must be read.

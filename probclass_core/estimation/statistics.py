@@ -65,9 +65,10 @@ from probclass_core.estimation.column_profile import (
     profile_values,
 )
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.kinds.sample import Sample
+from probclass_core.estimation.kinds.sample import COUNT, Sample
 from probclass_core.estimation.moments import sums_by_group
 from probclass_core.estimation.parameters import Range
+from probclass_core.estimation.tidy import scaled
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text
 
 MAX_CLASSES = 10_000
@@ -453,6 +454,26 @@ def statistics_of_classes(
     table = pa.table({"class": classes, "rows": class_rows, "count": class_counts})
     summed = _sum_classes(spec, classes.type, [table])
     return Statistics(spec, features, summed, blocks, rows, null_labels, columns=columns)
+
+
+def scale(statistics: Statistics, factor: float) -> Statistics:
+    """Statistics of the same rows with their weights multiplied by a factor above 0.
+
+    Raises:
+        NotSupportedError: if an estimator cannot do it; see `Estimator.scale`.
+    """
+    if factor == 1.0:
+        return statistics
+    estimators = bind(statistics.spec, statistics.features)
+    sample = statistics.sample
+    return dataclasses.replace(
+        statistics,
+        classes=scaled(statistics.classes, ["count"], factor),
+        blocks={
+            name: estimators[name].scale(table, factor) for name, table in statistics.blocks.items()
+        },
+        sample=None if sample is None else scaled(sample, [COUNT], factor),
+    )
 
 
 def accumulator() -> Accumulator[Statistics]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import MISSING, BoolArray, FloatArray, label_codes
 
@@ -75,6 +76,37 @@ def dense_arrays(
     for array, field in zip(arrays, fields, strict=True):
         array[row[known], cell[known]] = table[field].to_numpy()[known]
     return arrays
+
+
+def scaled(table: pa.Table, sums: Sequence[str], factor: float) -> pa.Table:
+    """Statistics of the same rows with their weights multiplied by a factor.
+
+    Args:
+        table: statistics.
+        sums: names of columns that are proportional to the weights; the table need not have all.
+        factor: above 0.
+    """
+    for place, name in enumerate(table.column_names):
+        if name in sums:
+            chunks = [_times(chunk, factor) for chunk in table[name].chunks]
+            column = pa.chunked_array(chunks, table[name].type)
+            table = table.set_column(place, table.field(name), column)
+    return table
+
+
+def _times(numbers: pa.Array, factor: float) -> pa.Array:
+    """Numbers, or lists or tensors of numbers, multiplied by a factor."""
+    if isinstance(numbers, pa.FixedShapeTensorArray):
+        return pa.FixedShapeTensorArray.from_numpy_ndarray(numbers.to_numpy_ndarray() * factor)
+    if isinstance(numbers, pa.LargeListArray):
+        return pa.Array.from_buffers(
+            numbers.type,
+            len(numbers),
+            numbers.buffers()[:2],
+            offset=numbers.offset,
+            children=[pc.multiply(numbers.values, factor)],
+        )
+    return pc.multiply(numbers, factor)
 
 
 def sum_counts(tables: Sequence[pa.Table], keys: Sequence[str], sums: Sequence[str]) -> pa.Table:

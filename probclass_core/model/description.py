@@ -45,6 +45,7 @@ def describe(
     return [
         title,
         *_log_loss(training),
+        *([f"Half-life: {half_life_text(aging)}."] if (aging := training.get("half_life")) else []),
         TablePart(classes),
         _blocks(spec, postfit.get("block_weights")),
         [*spec.notes, *training.get("notes", ()), *_notes(training, postfit)],
@@ -61,6 +62,19 @@ def _log_loss(training: Mapping[str, Any]) -> Iterator[str]:
             f"Log loss {fitted['log_loss']:.4f} on the {fitted['rows']:,} training rows of the "
             f"block weights{by}; prior alone {fitted['prior_log_loss']:.4f}."
         )
+
+
+def half_life_text(values: Mapping[str, Any]) -> str:
+    """The half-life of a training, and what else was tried."""
+    partitions = values["partitions"]
+    text = "none" if partitions is None else counted(partitions, "partition")
+    if "log_loss" in values:
+        tried = ", ".join(f"{name} {loss:.4f}" for name, loss in values["log_loss"].items())
+        text += (
+            f"; log loss of the {values['predicted']} latest groups of partitions, each predicted "
+            f"from those before it, by half-life: {tried}"
+        )
+    return text
 
 
 def _blocks(spec: ModelSpec, block_weights: pa.Table | None) -> TablePart:

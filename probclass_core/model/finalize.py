@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,10 +15,12 @@ from probclass_core.estimation.statistics import (
     Statistics,
     bind,
     check_classes,
+    merge,
     refine,
 )
 from probclass_core.estimation.tidy import notes_of
 from probclass_core.model.block_weights import given_weights
+from probclass_core.model.half_life import aged, best_half_life
 from probclass_core.model.model import Model
 from probclass_core.model.prior import prior_table
 from probclass_core.model.weight_fit import fit_block_weights
@@ -25,7 +28,11 @@ from probclass_core.model.weight_fit import fit_block_weights
 
 @checks_arguments
 def finalize(
-    statistics: Statistics, *, early: bool = False, groups: Sequence[Statistics] = ()
+    statistics: Statistics,
+    *,
+    early: bool = False,
+    groups: Sequence[Statistics] = (),
+    ages: Sequence[float] = (),
 ) -> Model:
     """Compute the prior and the parameters of a model from statistics: the last step of training.
 
@@ -35,7 +42,9 @@ def finalize(
         groups: statistics of groups of the rows, such as days, whose merge is `statistics`: fitted
             weights trust a block by what it says of a group that it was not trained on. None if
             the rows have no groups, or the spec names the columns that tell them; see
-            `ModelSpec.groups`.
+            `ModelSpec.groups`. The spec's half-life takes them to be partitions, the oldest first.
+        ages: by how many partitions each group is older than the newest one; by default each
+            group is one partition.
 
     Raises:
         DataError: if there are no labeled rows. With ``on_scarce="error"`` also if there is only
@@ -60,6 +69,27 @@ def finalize(
             f"{statistics.rows} rows."
         )
     check_classes(statistics.classes, statistics.spec, statistics.labeled_rows)
+    half_life = statistics.spec.half_life
+    if half_life is None or len(groups) < 2:
+        return _estimated(statistics, groups)
+    ages = ages or range(len(groups))[::-1]
+    found: dict[str, Any] = {}
+    if half_life == "auto":
+        model = _estimated(statistics, groups)
+        half_life, found = best_half_life(model, statistics, groups, ages)
+    if half_life is not None:
+        groups = aged(groups, ages, half_life)
+        model = _estimated(merge(groups), groups)
+    return _with_training(model, half_life={"partitions": half_life, **found})
+
+
+def _with_training(model: Model, **values: Any) -> Model:
+    return dataclasses.replace(model, training={**model.training, **values})
+
+
+def _estimated(statistics: Statistics, groups: Sequence[Statistics]) -> Model:
+    """The model of statistics as they are, with weights fitted across groups."""
+    classes = statistics.classes["class"].combine_chunks()
     notes = _notes_on_rows(statistics, classes)
     counts = statistics.classes["count"].to_numpy()
     estimators = bind(statistics.spec, statistics.features, statistics.row_weight)
@@ -96,9 +126,7 @@ def _weigh_blocks(model: Model, statistics: Statistics, groups: Sequence[Statist
     table, fitted = fit_block_weights(
         statistics, model.parameters, model.classes, model.log_prior, groups
     )
-    return dataclasses.replace(
-        model, block_weights=table, training={**model.training, "block_weights": fitted}
-    )
+    return _with_training(dataclasses.replace(model, block_weights=table), block_weights=fitted)
 
 
 def _notes_on_rows(statistics: Statistics, classes: pa.Array) -> list[str]:

@@ -42,7 +42,7 @@ _FOLDS = 5
 
 
 def group_numbers(
-    keys: Sequence[tuple[Any, ...]], rows: Sequence[int], most: int = MOST_GROUPS
+    keys: Sequence[tuple[Any, ...]], rows: Sequence[float], most: int = MOST_GROUPS
 ) -> list[int]:
     """The number of its group for each key, from 0 without gaps.
 
@@ -51,7 +51,7 @@ def group_numbers(
 
     Args:
         keys: values that tell what is alike; those of one place have one type, or are None.
-        rows: number of rows of each key, at least 0.
+        rows: number of rows of each key, or their weight, at least 0.
         most: largest number of groups.
     """
     in_order = sorted(set(keys), key=lambda key: [(value is not None, value) for value in key])

@@ -368,7 +368,8 @@ def cross_validate(
         if groups is not None:
             dealer = _GroupDealer.of(table, target, groups, folds, seed, reading)
         grouping = {
-            name: one.with_groups_of(table.partition_columns) for name, one in specs.items()
+            name: dataclasses.replace(one, half_life=None).with_groups_of(table.partition_columns)
+            for name, one in specs.items()
         }
         alike = _union(one.group_columns for one in grouping.values())
         columns = _union(one.label_and_weight for one in specs.values())

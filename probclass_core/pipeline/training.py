@@ -19,7 +19,13 @@ from probclass_core.io.open import open_table
 from probclass_core.model.finalize import finalize
 from probclass_core.model.model import Model
 from probclass_core.pipeline.given_spec import check_spec, spec_or_auto
-from probclass_core.spec.model_spec import PARTITIONS, SPEC_HINT, GroupsOption, ModelSpec
+from probclass_core.spec.model_spec import (
+    PARTITIONS,
+    SPEC_HINT,
+    GroupsOption,
+    HalfLifeOption,
+    ModelSpec,
+)
 from probclass_core.training.rows import TrainingRows
 from probclass_core.training.shards import Shard
 
@@ -39,6 +45,7 @@ def fit(
     exclude: str | Iterable[str] = (),
     max_classes: int | None = None,
     groups: GroupsOption = PARTITIONS,
+    half_life: HalfLifeOption = None,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     engine: EngineOption = None,
@@ -60,6 +67,8 @@ def fit(
         exclude: with a label, column to leave out, or several; see `ModelSpec.auto`.
         max_classes: with a label, largest number of classes; see `ModelSpec`.
         groups: with a label, columns whose values tell which rows are alike; see `ModelSpec`.
+        half_life: with a label, number of partitions after which rows count half as much, or
+            ``"auto"`` to compare a few; see `ModelSpec`.
         partition: partition to read, such as ``{"month": "2014-01"}``; by default all.
         where: rows to read, such as ``"month >= '2013-01' and wind in NW, SE"``, or a list of
             conditions ``("month", ">=", "2013-01")``, or an Arrow expression; by default all.
@@ -92,6 +101,8 @@ def fit(
         derived: dict[str, Any] = {"exclude": exclude, "max_classes": max_classes}
         if not (isinstance(groups, str) and groups == PARTITIONS):
             derived["groups"] = groups
+        if half_life is not None:
+            derived["half_life"] = half_life
         spec = spec_or_auto(spec, label, table, derived, **reading)
         return train(table, spec, **reading)[0]
 
@@ -118,7 +129,7 @@ def train(
             statistics = rows.summarize(refined, opened, progress)
     if statistics.rows == 0 and (conditions := as_json(parse_where(where))):
         raise DataError(f"there is nothing to train on: no row matches {conditions}.")
-    model = finalize(statistics, early=True, groups=rows.groups)
+    model = finalize(statistics, early=True, groups=rows.groups, ages=rows.ages)
     for note in model.training.get("notes", ()):
         log.warning("%s", note)
     training = {**model.training, **rows.provenance}

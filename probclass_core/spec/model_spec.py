@@ -51,6 +51,9 @@ BlockWeightsOption = Literal["fit"] | Mapping[str, float] | None
 GroupsOption = str | Sequence[str] | None
 """Columns whose values tell the groups that weights are fitted across; see `ModelSpec.groups`."""
 
+HalfLifeOption = Literal["auto"] | float | None
+"""Partitions after which rows count half; see `ModelSpec.half_life`."""
+
 PARTITIONS = "partitions"
 """The groups of a spec by default: the partitions of the table."""
 
@@ -61,6 +64,7 @@ _SPEC_KEYS = (
     "weight",
     "block_weights",
     "groups",
+    "half_life",
     "on_scarce",
     "max_classes",
 )
@@ -233,6 +237,10 @@ class ModelSpec(Report, ModelSpecMethods):
             on, as new rows will be: up to twelve groups are left out in turn, more are put together
             in order. ``"partitions"``, the default, are those of a partitioned table; None leaves
             out single rows, which may look like rows of training.
+        half_life: number of partitions after which rows count half as much, in the order of the
+            partitions; None if rows of any age count the same. ``"auto"`` compares a few where
+            weights are fitted across partitions: each of the latest is predicted from those before
+            it, see `model.half_life`.
         on_scarce: what to do if the rows do not suffice for an estimate, because a class has no
             value of a column, say: ``"pool"`` takes the estimate of all classes together, and
             records it in ``model.training["notes"]``; ``"error"`` refuses to fit.
@@ -246,8 +254,8 @@ class ModelSpec(Report, ModelSpecMethods):
         SpecError: if two blocks model one column without block weights, two blocks have one name,
             blocks are given each other's columns in a cycle without block weights, the prior is not
             a probability distribution, a block weight is not a number of at least 0 or names no
-            block, `groups` are not names of columns or are the label, or `max_classes` is not a
-            whole number of at least 1.
+            block, `groups` are not names of columns or are the label, `half_life` is not a number
+            above 0, or `max_classes` is not a whole number of at least 1.
     """
 
     label: str
@@ -256,6 +264,7 @@ class ModelSpec(Report, ModelSpecMethods):
     weight: str | None = None
     block_weights: BlockWeightsOption = None
     groups: GroupsOption = PARTITIONS
+    half_life: HalfLifeOption = None
     on_scarce: OnScarce = "pool"
     max_classes: int | None = None
     notes: Sequence[str] = field(default=(), compare=False)
@@ -269,6 +278,7 @@ class ModelSpec(Report, ModelSpecMethods):
         weight: ColumnName | None = None,
         block_weights: BlockWeightsOption = None,
         groups: GroupsOption = PARTITIONS,
+        half_life: HalfLifeOption = None,
         on_scarce: OnScarce = "pool",
         max_classes: int | None = None,
         notes: Sequence[str] = (),
@@ -285,6 +295,7 @@ class ModelSpec(Report, ModelSpecMethods):
             "weight": weight,
             "block_weights": _check_block_weights(block_weights, named),
             "groups": check_groups(groups, label),
+            "half_life": _check_half_life(half_life),
             "on_scarce": on_scarce,
             "max_classes": max_classes,
             "notes": notes,
@@ -474,6 +485,8 @@ class ModelSpec(Report, ModelSpecMethods):
             weights["block_weights"] = self.block_weights
         if self.groups != PARTITIONS:
             weights["groups"] = list(self.group_columns)  # TOML has no null
+        if self.half_life is not None:
+            weights["half_life"] = self.half_life
         scarce = {"on_scarce": self.on_scarce} if self.on_scarce != "pool" else {}
         most = {"max_classes": self.max_classes} if self.max_classes is not None else {}
         blocks = [block.to_dict() for block in self.blocks]
@@ -616,6 +629,18 @@ def check_groups(groups: GroupsOption, label: str) -> GroupsOption:
     if label in names:
         raise SpecError(f"groups is the label, {label!r}; name another column, such as a day.")
     return names
+
+
+def _check_half_life(half_life: HalfLifeOption) -> HalfLifeOption:
+    if half_life is None or half_life == "auto":
+        return half_life
+    is_number = isinstance(half_life, int | float) and not isinstance(half_life, bool)
+    if not is_number or not 0.0 < half_life < math.inf:
+        raise SpecError(
+            "half_life must be a number of partitions above 0, 'auto' or None, got "
+            f"{shown(half_life)}."
+        )
+    return int(half_life) if half_life == int(half_life) else half_life
 
 
 def _check_block_weights(

@@ -48,6 +48,7 @@ from probclass_core.spec.model_spec import (
     Block,
     Effort,
     GroupsOption,
+    HalfLifeOption,
     ModelSpec,
     OnScarce,
     Prior,
@@ -148,6 +149,7 @@ def auto(
     on_scarce: OnScarce = "pool",
     max_classes: int | None = None,
     groups: GroupsOption = PARTITIONS,
+    half_life: HalfLifeOption = None,
     sql: bool = False,
     like: ModelSpec | None = None,
     partition: Mapping[str, Any] | None = None,
@@ -191,6 +193,7 @@ def auto(
             not suffice for are left out.
         max_classes: as for `ModelSpec`.
         groups: as for `ModelSpec`; blocks are chosen by what they say of rows of other groups.
+        half_life: as for `ModelSpec`; blocks are chosen on rows that all count the same.
         sql: whether SQL will score the rows, which cannot search for neighbors: no block does.
         like: an earlier spec, such as that of yesterday's model. Its blocks are kept, cuts of
             pairs included, if their log loss on the sample is at most 1 % above that of the
@@ -219,6 +222,7 @@ def auto(
         weight=weight,
         block_weights="fit",
         groups=groups,
+        half_life=half_life,
         on_scarce=on_scarce,
         max_classes=max_classes,
     )
@@ -316,7 +320,7 @@ def _one_block_each(spec_of: SpecOf, columns: Columns, label: str) -> ModelSpec:
     _require_columns(columns, label)
     blocks = [column.block(f"column {place}") for place, column in enumerate(columns.used)]
     # Whatever is scarce: these blocks say what the columns are.
-    return replace(spec_of(blocks=blocks), on_scarce="pool")
+    return replace(spec_of(blocks=blocks), on_scarce="pool", half_life=None)
 
 
 def _require_columns(columns: Columns, label: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,24 @@ def weights_count_rows(trial: Trial, *, table: pa.Table) -> None:
     repeated = np.repeat(np.arange(table.num_rows), weights)
     expected = trial.summarize(table.take(pa.array(repeated)))
     same_statistics(trial, expected, trial.summarize(table, weighted=True), table)
+
+
+@law
+def scaling_multiplies_weights(trial: Trial, *, table: pa.Table) -> None:
+    """Scaled statistics, if it offers them, are those of rows that weigh as much more or less."""
+    statistics, place = trial.summarize(table), table.schema.get_field_index(WEIGHT)
+    for factor in (0.5, 3.0):
+        weighty = table.set_column(place, WEIGHT, pa.array(np.full(table.num_rows, factor)))
+        expected = trial.summarize(weighty, weighted=True)
+        try:
+            scaled = trial.bound(statistics).scale(trial.block(statistics), factor)
+        except NotSupportedError:
+            return
+        actual = replace(expected, blocks={trial.estimator.name: scaled})
+        same_statistics(trial, expected, actual, table)
+        parts = merge([actual, trial.summarize(table, weighted=True)])
+        both = pa.concat_tables([weighty, table.cast(weighty.schema)])
+        same_statistics(trial, trial.summarize(both, weighted=True), parts, table)
 
 
 @law

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from probclass_core.arrow.parts import feature_schema
-from probclass_core.errors import DataError, ProbClassError
+from probclass_core.errors import DataError, ProbClassError, SpecError, one_of
 from probclass_core.estimation.statistics import (
     Statistics,
     accumulator,
@@ -30,7 +30,7 @@ from probclass_core.io.table import (
     Plan,
     Unit,
 )
-from probclass_core.model.left_out import group_numbers
+from probclass_core.model.half_life import ordered_groups
 from probclass_core.spec.model_spec import PARTITIONS, ModelSpec
 
 if TYPE_CHECKING:
@@ -74,8 +74,10 @@ class TrainingRows:
     Attributes:
         plan: units to read.
         passes: number of passes made.
-        groups: after `summarize`, the statistics of the groups of partitions that weights are
-            fitted across, see `ModelSpec.groups`; none if there are fewer than two.
+        groups: after `summarize`, the statistics of the groups of partitions, in order, that
+            weights are fitted across, see `ModelSpec.groups`, and that count less the older they
+            are, see `ModelSpec.half_life`; none if there are fewer than two.
+        ages: by how many partitions each group is older than the newest partition, on average.
         cached: cached statistics of the units, or None without a cache, or for statistics that
             grow with the rows, which are not cached.
     """
@@ -105,6 +107,7 @@ class TrainingRows:
         self._open_files_to_read()
         self.passes = 0
         self.groups: Sequence[Statistics] = ()
+        self.ages: Sequence[float] = ()
         self._most_rows = self.plan.rows if complete else None
 
     def summarize(self, spec: ModelSpec, engine: Engine, progress: ProgressOption) -> Statistics:
@@ -147,14 +150,28 @@ class TrainingRows:
         return merge(parts) if len(parts) > 1 else parts[0]
 
     def _group_numbers(self, spec: ModelSpec) -> Sequence[int]:
-        """The number of its group for each unit; none if partitions do not matter."""
+        """The number of its group for each unit; none if partitions do not matter.
+
+        Raises:
+            SpecError: if the spec has a half-life in partitions that the table does not have.
+        """
         columns = self._selection.table.partition_columns
-        names = columns if spec.groups == PARTITIONS else spec.group_columns
-        if not (spec.fits_weights and names and self.plan.partitions) or {*names} - {*columns}:
+        names = columns if spec.groups in (PARTITIONS, None) else spec.group_columns
+        is_in_order = bool(names) and not {*names} - {*columns}
+        half_life = spec.half_life if isinstance(spec.half_life, int | float) else None
+        if half_life is not None and not is_in_order:
+            raise SpecError(
+                f"half_life={half_life:g} counts partitions, and "
+                + (f"groups are {one_of(names)}, " if names else "the table has none: ")
+                + "set half_life=None, or train on a table that is partitioned by time."
+            )
+        across = spec.fits_weights and spec.groups is not None
+        if not (is_in_order and self.plan.partitions and (across or half_life)):
             return ()
         places = [columns.index(name) for name in names]
         keys = [tuple(values[place] for place in places) for values in self.plan.partitions]
-        return group_numbers(keys, self.plan.unit_rows or [1] * len(keys))
+        numbers, self.ages = ordered_groups(keys, self.plan.unit_rows or [1] * len(keys), half_life)
+        return numbers
 
     def _planned(self) -> Plan:
         try:

@@ -128,6 +128,14 @@ class _IgnoresWeights(_Base):
         return super().summarize(rows, classes, None)
 
 
+class _ScalesTheMeans(_Base):
+    """Multiplies the means of statistics by the factor of the weights."""
+
+    def scale(self, statistics: pa.Table, factor: float) -> pa.Table:
+        scaled = super().scale(statistics, factor)
+        return _with(scaled, "mean", pc.multiply(scaled["mean"], factor))
+
+
 class _SkipsTheFirstRow(_Base):
     """Leaves out the first row of every batch."""
 
@@ -410,6 +418,7 @@ BROKEN: Mapping[str, type[Estimator]] = {
     "fit_is_deterministic": _DrawsWithoutASeed,
     "workers_do_not_matter": _DependsOnTheThread,
     "weights_count_rows": _IgnoresWeights,
+    "scaling_multiplies_weights": _ScalesTheMeans,
     "row_order_does_not_matter": _SkipsTheFirstRow,
     "batch_size_does_not_matter": _ScalesEachBatch,
     "types_do_not_matter": _RequiresFloat64,

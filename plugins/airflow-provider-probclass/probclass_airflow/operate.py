@@ -176,6 +176,7 @@ def operate_model(
     label_column: str,
     spec: Mapping[str, Any] | str | None = None,
     exclude: Sequence[str] = (),
+    half_life: Literal["auto"] | float | None = None,
     train_on: int = 12,
     judge_on: int = 1,
     label_delay: int = 1,
@@ -223,6 +224,8 @@ def operate_model(
         spec: the model, as a dict or the path of a file; by default the one that `ModelSpec.auto`
             derives from the rows of each training.
         exclude: columns that the derived model does not use, such as what the label is made from.
+        half_life: number of partitions after which rows count half as much, or ``"auto"``, for the
+            derived model; see `ModelSpec`.
         train_on: number of partitions to train on.
         judge_on: number of partitions after these to judge on.
         label_delay: by how many partitions labels are later than rows; 1 if the partition before
@@ -277,6 +280,7 @@ def operate_model(
             spec=spec,
             label_column=label_column if spec is None else None,
             exclude=exclude,
+            half_life=half_life,
             model=model,
             cache=True,
             **places,

@@ -42,6 +42,10 @@ class ProbClassTrainOperator(ProbClassOperator):
         label_column: the class column, in place of a spec, for the model that `ModelSpec.auto`
             derives from the rows.
         exclude: columns that the derived model does not use.
+        groups: columns whose values tell which rows are alike, for the derived model; by default
+            the partition columns, see `ModelSpec`.
+        half_life: number of partitions after which rows count half as much, or ``"auto"``, for the
+            derived model; see `ModelSpec`.
         model: name to save the model under.
         alias: alias to promote the saved version to, such as ``"champion"`` or the month.
         density_quantiles: read the rows a second time and save quantiles of their density with the
@@ -75,6 +79,8 @@ class ProbClassTrainOperator(ProbClassOperator):
         spec: Mapping[str, Any] | str | None = None,
         label_column: str | None = None,
         exclude: Sequence[str] = (),
+        groups: str | Sequence[str] | None = "partitions",
+        half_life: Literal["auto"] | float | None = None,
         alias: str | None = None,
         density_quantiles: bool = False,
         cache: bool = False,
@@ -84,6 +90,8 @@ class ProbClassTrainOperator(ProbClassOperator):
         self.spec = spec
         self.label_column = label_column
         self.exclude = exclude
+        self.groups = groups
+        self.half_life = half_life
         self.model = model
         self.alias = alias
         self.density_quantiles = density_quantiles
@@ -124,7 +132,13 @@ class ProbClassTrainOperator(ProbClassOperator):
         if self.spec is not None:
             return model_spec(self, self.spec)
         return pc.ModelSpec.auto(
-            source, str(self.label_column), exclude=self.exclude, cache=cache, **self.read_options()
+            source,
+            str(self.label_column),
+            exclude=self.exclude,
+            groups=self.groups,
+            half_life=self.half_life,
+            cache=cache,
+            **self.read_options(),
         )
 
 

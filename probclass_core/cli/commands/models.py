@@ -26,6 +26,7 @@ from probclass_core.cli.output import (
 from probclass_core.errors import SpecError, suggest, without_credentials
 from probclass_core.io.references import ABANDONED
 from probclass_core.model.block_weights import ranked_blocks
+from probclass_core.model.description import half_life_text
 from probclass_core.store.display import described_rows, minute
 from probclass_core.store.model_records import ModelRecords
 from probclass_core.store.references import Alias, ModelVersion
@@ -287,6 +288,8 @@ def _training(bundle: Bundle) -> dict[str, Any]:
     """The provenance of the fit, and of the calibration and density quantiles if there are any."""
     provenance = without_credentials(bundle.provenance)
     values = {**provenance, "source": described_rows(bundle.provenance) or None}
+    if "half_life" in values:
+        values["half_life"] = half_life_text(values["half_life"])
     return {
         key.replace("_", " "): _postfit(value) if _is_postfit(value) else value
         for key, value in values.items()

@@ -21,6 +21,7 @@ from probclass_core.cli.options import (
     WorkerRows,
 )
 from probclass_core.cli.output import MAX_ROWS, Part, key_values, prose, show, table
+from probclass_core.cli.parsing import Parser, parse_half_life
 from probclass_core.errors import PartitionError, SpecError
 from probclass_core.pipeline.scoring import Deleted
 from probclass_core.scoring.reports import ScoreReport
@@ -46,6 +47,8 @@ class SpecOptions:
         max_classes: with --label: largest number of classes.
         groups: COLUMN,…: with --label: columns whose values tell which rows are alike, such as a
             day; those of the partitions by default.
+        half_life: PARTITIONS: with --label: rows count half as much after this number of
+            partitions, or auto to compare a few; the same at any age by default.
         sql: with --label: leave out blocks that SQL cannot score.
     """
 
@@ -56,6 +59,7 @@ class SpecOptions:
     weight: str | None = None
     max_classes: int | None = None
     groups: Names = ()
+    half_life: Annotated[Any, Parser(parse_half_life, repeats=False)] = None
     sql: bool = False
 
     def read(self, source: str, **reading: Any) -> pc.ModelSpec:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -69,6 +69,8 @@ class Cells:
     given: Sequence[str] = ()
     cuts: Mapping[str, Sequence[float]] = field(default_factory=dict)
     counts_nulls: bool = False
+
+    sums: ClassVar = ("count",)
 
     @property
     def keys(self) -> list[str]:
@@ -150,6 +152,8 @@ class JointCells:
     """
 
     columns: Sequence[str]
+
+    sums: ClassVar = ("count",)
 
     @property
     def keys(self) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +32,8 @@ class ColumnCounts:
 
     cells: Cells
     grids: Grids
+
+    sums: ClassVar = (*Cells.sums, *Grids.sums)
 
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None

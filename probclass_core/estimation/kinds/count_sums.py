@@ -77,7 +77,7 @@ class CountSums:
     presences: bool = False
 
     @property
-    def fields(self) -> list[str]:
+    def sums(self) -> list[str]:
         """Columns of sums."""
         return ["count", "rows"] if self.presences else ["count", "rows", "log_factorials"]
 
@@ -122,12 +122,12 @@ class CountSums:
             {
                 "class": labels.take(pa.array(cells.row)),
                 "feature": features.take(pa.array(cells.col)),
-                **{name: cells.data if name == field else zeros for name in self.fields},
+                **{name: cells.data if name == field else zeros for name in self.sums},
             }
         )
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return sum_counts(tables, ["class", "feature"], self.fields)
+        return sum_counts(tables, ["class", "feature"], self.sums)
 
     def read(self, table: pa.Table, classes: pa.Array) -> ClassCounts:
         """The sums as arrays: of terms those of the vocabulary, of columns those with values."""
@@ -139,11 +139,11 @@ class CountSums:
             features = pa.array([x for x in self.reader.columns if x in seen], pa.string())
         elif self.reader.vocabulary is not None and total.num_rows:
             features = self.reader.vocabulary
-        cells = dense_arrays(by_feature, classes, "feature", features, self.fields)
-        totals = {field: np.zeros(len(classes)) for field in self.fields}
+        cells = dense_arrays(by_feature, classes, "feature", features, self.sums)
+        totals = {field: np.zeros(len(classes)) for field in self.sums}
         for field, values in totals.items():
             values[label_codes(total["class"], classes)] = total[field].to_numpy()
-        return ClassCounts(features, dict(zip(self.fields, cells, strict=True)), totals)
+        return ClassCounts(features, dict(zip(self.sums, cells, strict=True)), totals)
 
     def check(self, table: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""
@@ -183,7 +183,7 @@ class CountSums:
     def _from_sums(self, by_class: ClassSums) -> pa.Table:
         features = [*self.reader.columns, None]
         parts = []
-        for field in self.fields:
+        for field in self.sums:
             sums = np.stack([by_class.sums[field, name] for name in features], axis=1)
             parts.append(
                 self._table(by_class.classes, pa.array(features, pa.string()), field, sums)

@@ -44,6 +44,8 @@ class Grids:
         null_columns: columns of which nulls count.
     """
 
+    sums = ("nulls", "counts")
+
     def __init__(
         self, columns: Sequence[str], cells: float, null_columns: Sequence[str] = ()
     ) -> None:

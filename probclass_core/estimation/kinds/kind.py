@@ -15,7 +15,14 @@ class Kind(Protocol):
     """A kind of sufficient statistics, kept as a table with a column ``class``.
 
     It may have a method ``aggregates`` as well; see `Estimator.aggregates`.
+
+    Attributes:
+        sums: columns that are proportional to the weights of the rows: numbers, or lists or tensors
+            of them.
     """
+
+    @property
+    def sums(self) -> Sequence[str]: ...
 
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,8 @@ class TermMoments:
 
     columns: Sequence[str]
     terms: Sequence[str]
+
+    sums: ClassVar = ("count", "scatter")
 
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
