@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -211,11 +210,10 @@ class PairedSums:
         return PairedSums(self.challenger + other.challenger, champion, moments)
 
 
-@dataclass(frozen=True)
 class PairedEvaluator:
     """Evaluates a challenger and a champion batch by batch.
 
-    Attributes:
+    Args:
         challenger: model to judge.
         champion: model to compare it with, or None to evaluate the challenger alone.
         decision: decision rule; see `DecisionRule`.
@@ -224,47 +222,36 @@ class PairedEvaluator:
         SpecError: if the rule does not fit a model.
     """
 
-    challenger: Model
-    champion: Model | None
-    decision: DecisionOption = "map"
-
-    def __post_init__(self) -> None:
-        _ = self._evaluators  # an error of the decision rule comes before any row is read
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    @cached_property
-    def _evaluators(self) -> tuple[Evaluator, Evaluator | None]:
-        champion = None if self.champion is None else Evaluator(self.champion, self.decision)
-        return Evaluator(self.challenger, self.decision), champion
+    def __init__(
+        self, challenger: Model, champion: Model | None, decision: DecisionOption = "map"
+    ) -> None:
+        self.challenger = Evaluator(challenger, decision)
+        self.champion = None if champion is None else Evaluator(champion, decision)
 
     @property
     def no_rows(self) -> PairedSums:
         """The sums of no rows."""
-        challenger, champion = self._evaluators
+        challenger, champion = self.challenger, self.champion
+        if champion is None:
+            return PairedSums(challenger.no_rows, None, {})
         metrics = METRICS if challenger.compiled_rule.costs is not None else [*METRICS][:-1]
         none = RowMoments.of_rows(np.zeros((4, 0)))
-        moments = {metric: none for metric in metrics if metric != "ece" and champion is not None}
-        return PairedSums(
-            challenger.no_rows, None if champion is None else champion.no_rows, moments
-        )
+        moments = {metric: none for metric in metrics if metric != "ece"}
+        return PairedSums(challenger.no_rows, champion.no_rows, moments)
 
     def measure_plan(self, plan: Plan, engine: Engine) -> Iterator[PairedSums]:
         """Measure the batches of a plan on an engine, in order."""
-        models = (self.challenger, self.champion or self.challenger)
-        return measure_batches(
-            self.measure, plan, min(model.batch_rows for model in models), engine
-        )
+        both = (self.challenger, self.champion or self.challenger)
+        size = min(evaluator.model.batch_rows for evaluator in both)
+        return measure_batches(self.measure, plan, size, engine)
 
     def measure(self, batch: pa.RecordBatch) -> PairedSums:
         """The sums of one batch; safe to call from several threads."""
-        challenger, champion = self._evaluators
-        own, own_scores = challenger.measure_rows(batch)
-        if champion is None:
+        own, own_scores = self.challenger.measure_rows(batch)
+        if self.champion is None:
             return PairedSums(own, None, {})
         try:
-            other, other_scores = champion.measure_rows(batch)
+            other, other_scores = self.champion.measure_rows(batch)
         except DataError as error:
             raise type(error)(f"the champion: {error}") from error
         return PairedSums(own, other, dict(_moments(own_scores, other_scores)))
@@ -293,12 +280,11 @@ class PairedEvaluator:
         sums: PairedSums,
         windows: Sequence[Mapping[str, RowMoments]] = (),
     ) -> PairedEvaluation:
-        evaluator, rival = self._evaluators
         try:
-            challenger = evaluator.result(sums.challenger)
-            if rival is None or sums.champion is None:
+            challenger = self.challenger.result(sums.challenger)
+            if self.champion is None or sums.champion is None:
                 return PairedEvaluation(challenger, None, window=window)
-            champion = rival.result(sums.champion)
+            champion = self.champion.result(sums.champion)
         except DataError as error:
             if window is None:
                 raise

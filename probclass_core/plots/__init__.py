@@ -7,8 +7,7 @@ planes      two columns: contours of the classes
 columns     one column: its distribution in each class, and each class given its value
 evaluation  an evaluation: reliability and confusion; differences of cross-validated models
 over_time   a scored table day by day
-weights     block weights: importance of each block
-evidence    what columns contribute: on average over rows, and in one row
+evidence    what columns contribute: on average over rows, in one row, and by block
 marginals   the density of a few columns, and the rows to plot with it
 methods     plots as methods of what they show
 style       colors, markers and lines of classes; axes with units
@@ -17,10 +16,9 @@ figure      a figure that shows itself in a notebook
 
 from probclass_core.plots.columns import effect
 from probclass_core.plots.evaluation import confusion, differences, reliability
-from probclass_core.plots.evidence import importance, waterfall
+from probclass_core.plots.evidence import block_weights, importance, waterfall
 from probclass_core.plots.over_time import posterior_over_time
 from probclass_core.plots.planes import class_contours
-from probclass_core.plots.weights import block_weights
 
 __all__ = [
     "block_weights",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from probclass_core.analysis.distributions.reading import null_share, read_column, training_ends
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
@@ -278,10 +277,10 @@ def _chosen_levels(
     model: Model, column: str, levels: Levels, missing: FloatArray | None, most: int
 ) -> tuple[list[str], FloatArray]:
     """Names and P(value | class) of the levels to draw: the others are summed, null comes last."""
-    names = [short(_level_name(name)) for name in levels.names if name is not None]
+    names = [short(str(name)) for name in levels.names]
     probability = levels.probability
-    if pa.types.is_integer(model.features.field(column).type) and levels.cuts is None:
-        order = np.argsort([_number(name) for name in levels.names], kind="stable")
+    if all(name.lstrip("-").isdigit() for name in names):
+        order = np.argsort([float(name) for name in names], kind="stable")
         names, probability = [names[index] for index in order], probability[order]
     if missing is not None:
         probability = probability * (1.0 - missing)
@@ -295,18 +294,6 @@ def _chosen_levels(
     if missing is not None:
         names, probability = [*names, _MISSING], np.concatenate([probability, missing[None]])
     return names, probability
-
-
-def _level_name(name: str) -> str:
-    """A level as text; the only bin of a column of numbers is every number."""
-    return "any number" if name == "any" else name
-
-
-def _number(name: str | None) -> float:
-    try:
-        return float(name or "nan")
-    except ValueError:
-        return np.inf
 
 
 def _information(probability: FloatArray, prior: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.model.model import Model
-from probclass_core.plots import columns, evaluation, evidence, planes, weights
+from probclass_core.plots import columns, evaluation, evidence, planes
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -37,7 +37,7 @@ class ModelPlots:
 
     _subject: Model
 
-    block_weights = _Plot(weights.block_weights)
+    block_weights = _Plot(evidence.block_weights)
     class_contours = _Plot(planes.class_contours)
     effect = _Plot(columns.effect)
     importance = _Plot(evidence.importance_of_model)

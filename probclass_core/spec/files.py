@@ -107,16 +107,10 @@ def _parse_yaml(text: str) -> Any:
     class Loader(yaml.SafeLoader):
         """A loader without aliases, with which a short file can have any number of values."""
 
-        depth = 0
-
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
                 raise ValueError("aliases (*name) are not supported; write the value out")
-            self.depth += 1
-            if self.depth > _DEEPEST + 1:
-                raise ValueError(_TOO_DEEP)
             node = super().compose_node(parent, index)
-            self.depth -= 1
             is_text = getattr(node, "tag", "") == "tag:yaml.org,2002:str"
             if isinstance(node, yaml.ScalarNode) and len(node.value) > _LONGEST and not is_text:
                 # YAML has numbers such as 1:30:00, which take time quadratic in their length.

@@ -476,22 +476,17 @@ class ModelSpec(Report, ModelSpecMethods):
 
     def to_dict(self) -> dict[str, Any]:
         """The spec as plain values, ready for TOML, YAML or JSON."""
-        prior = self.prior if isinstance(self.prior, str) else dict(self.prior)
-        weight = {"weight": self.weight} if self.weight is not None else {}
-        weights: dict[str, Any] = {}
-        if isinstance(self.block_weights, Mapping):
-            weights["block_weights"] = dict(self.block_weights)
-        elif self.block_weights is not None:
-            weights["block_weights"] = self.block_weights
-        if self.groups != PARTITIONS:
-            weights["groups"] = list(self.group_columns)  # TOML has no null
-        if self.half_life is not None:
-            weights["half_life"] = self.half_life
-        scarce = {"on_scarce": self.on_scarce} if self.on_scarce != "pool" else {}
-        most = {"max_classes": self.max_classes} if self.max_classes is not None else {}
-        blocks = [block.to_dict() for block in self.blocks]
-        named = {"label": self.label, "prior": prior, **weight, **weights, **scarce, **most}
-        return {**named, "blocks": blocks}
+        values: dict[str, Any] = {"label": self.label, "prior": self.prior}
+        for name in ("weight", "block_weights", "groups", "half_life", "on_scarce", "max_classes"):
+            if (value := getattr(self, name)) != getattr(ModelSpec, name):
+                values[name] = value
+        if "groups" in values:
+            values["groups"] = list(self.group_columns)  # TOML has no null
+        plain = {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in values.items()
+        }
+        return {**plain, "blocks": [block.to_dict() for block in self.blocks]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ModelSpec:

@@ -20,7 +20,7 @@ from scipy.stats import cauchy, gamma, lognorm, norm, poisson, uniform
 
 import probclass_core as pc
 from probclass_core.analysis.distributions.divergence import divergence
-from probclass_core.analysis.distributions.grid import Grid
+from probclass_core.analysis.distributions.grid import Grid, side_by_side
 from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.marginals import Curve
 
@@ -58,10 +58,9 @@ def curve(density: Any, *, whole: bool = False, known: bool = True) -> Curve:
 
 
 def bits(p: Curve, q: Curve, ends: tuple[float, float] | None = (-3.0, 3.0)) -> float:
-    grid = Grid.of([p, q], ends)
-    assert all(of.all() for of in grid.known)
-    of_p, of_q = grid.masses
-    return float(divergence(of_p[:, 0], of_q[:, 0]))
+    grid = Grid.of(side_by_side(p, q), ends)
+    assert grid.known.all()
+    return float(divergence(*grid.masses.T))
 
 
 @pytest.mark.parametrize(
@@ -88,17 +87,17 @@ def test_divergence_of_densities_agrees_with_its_definition(
     [gamma(0.5, scale=2.0), gamma(30.0), lognorm(0.5), norm(0.0, 1e-9), uniform(0.2, 3.0)],
 )
 def test_a_grid_integrates_what_it_follows(density: Any) -> None:
-    grid, cuts = Grid.of([curve(density, known=False)], (0.1, 5.0)), density.ppf([0.1, 0.5, 0.9])
-    assert grid.known[0].all()
-    np.testing.assert_allclose(grid.below(0, cuts)[:, 0], [0.1, 0.5, 0.9], atol=2e-3)
-    mean, variance = grid.moments(0)
+    grid, cuts = Grid.of(curve(density, known=False), (0.1, 5.0)), density.ppf([0.1, 0.5, 0.9])
+    assert grid.known.all()
+    np.testing.assert_allclose(grid.below(cuts)[:, 0], [0.1, 0.5, 0.9], atol=2e-3)
+    mean, variance = grid.moments
     assert (mean[0], variance[0]) == pytest.approx(density.stats("mv"), rel=1e-2, abs=1e-12)
 
 
 def test_moments_that_do_not_exist_are_not_invented() -> None:
-    grid = Grid.of([curve(cauchy(), known=False)], (-5.0, 5.0))
-    assert grid.known[0].all()
-    assert np.isnan(grid.moments(0)).all()
+    grid = Grid.of(curve(cauchy(), known=False), (-5.0, 5.0))
+    assert grid.known.all()
+    assert np.isnan(grid.moments).all()
 
 
 @given(numbers, variances, numbers, variances)

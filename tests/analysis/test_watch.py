@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import probclass_core as pc
-from probclass_core.analysis.distributions.bin_counts import distance
 from probclass_core.analysis.distributions.health import (
     ClassHealth,
     ColumnHealth,
@@ -194,9 +193,9 @@ def test_divergence_of_samples_in_other_bins() -> None:
     same = column(0.0, np.linspace(-1.7, 2.4, 9))
     moved = column(2.0, np.linspace(-1.7, 2.4, 9))
     apart = column(20.0, np.linspace(18.0, 22.0, 9))
-    assert distance(one, same) < 0.03  # type: ignore[operator]
-    assert distance(one, moved) == pytest.approx(0.4859, abs=0.08)
-    assert distance(one, apart) is None
+    assert one.distance(same) < 0.03  # type: ignore[operator]
+    assert one.distance(moved) == pytest.approx(0.4859, abs=0.08)
+    assert one.distance(apart) is None
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Distributions of columns: of two models, and of the rows of a partition; no labels are needed.
 
 reading           the distribution of each column of a model, as its likelihoods describe it
-grid              curves as masses of points, from which sums replace integrals
+grid              a curve as masses of points, from which sums replace integrals
 divergence        the Jensen–Shannon divergence in bits
 drift             `drift`: two models compared class by class and column by column
 health            `Health`, the record of one partition
@@ -12,5 +12,4 @@ watch             `Watch`: which checks are made, from which value on, and what 
 unlabeled_checks  checks before the commit: against training and earlier partitions
 label_checks      checks of an evaluation: against floors and the promotion
 verdicts          `Verdict`: a check that was not passed, in a sentence
-bin_counts        counts of a column in two partitions
 """

@@ -180,17 +180,17 @@ def _curve_bins(
     """Cuts at the deciles of the mixture; nothing if no class has a proper density."""
     if not curve.proper:
         return {}
-    grid = Grid.of([curve], ends, _TOLERANCE)
+    grid = Grid.of(curve, ends, _TOLERANCE)
     # A class without a value of the column has no share in its mixture.
-    weights = np.where(grid.known[0], shares, 0.0)
+    weights = np.where(grid.known, shares, 0.0)
     if not weights.any():
         return {}
     weights /= weights.sum()
     points = grid.steps
-    below = np.maximum.accumulate(grid.below(0, points) @ weights)
+    below = np.maximum.accumulate(grid.below(points) @ weights)
     deciles = np.interp(_LEVELS, below, points)
     cuts = np.unique(np.floor(deciles) + 0.5) if curve.whole else _rounded(deciles)
-    below = grid.below(0, cuts) @ weights
+    below = grid.below(cuts) @ weights
     return {"cuts": cuts, "expected": np.diff(below, prepend=0.0, append=1.0)}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.analysis.distributions.divergence import divergence
-from probclass_core.analysis.distributions.grid import Grid
+from probclass_core.analysis.distributions.grid import Grid, side_by_side
 from probclass_core.analysis.distributions.reading import read_column, training_ends
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.arrays import FloatArray
@@ -259,20 +259,17 @@ def _joined(levels: Levels, cuts: FloatArray) -> Levels:
 
 
 def _change_of_curves(p: Curve, q: Curve, ends: tuple[float, float] | None) -> Change:
-    grid = Grid.of([p, q], ends)
-    masses_before, masses_after = grid.masses
-    known_before, known_after = grid.known
-    (means_p, variances_p), (means_q, variances_q) = grid.moments(0), grid.moments(1)
+    grid = Grid.of(side_by_side(p, q), ends)
+    means, variances = grid.moments
+    first = len(means) - q.log_density(np.empty(0)).shape[1]  # class of the second model
     common = p.correlation.keys() & q.correlation.keys()
 
     def change(i: int, j: int) -> dict[str, Any]:
-        bits = None
-        if known_before[i] and known_after[j]:
-            bits = float(divergence(masses_before[:, i], masses_after[:, j]))
-        moments = [float(of) for of in (means_p[i], variances_p[i], means_q[j], variances_q[j])]
-        if not all(map(math.isfinite, moments)):  # without a value of the column, or no variance
-            return {"divergence": bits}
-        mean_p, variance_p, mean_q, variance_q = moments
+        both = [i, first + j]
+        bits = float(divergence(*grid.masses[:, both].T)) if grid.known[both].all() else None
+        if not np.isfinite([means[both], variances[both]]).all():
+            return {"divergence": bits}  # without a value of the column, or no variance
+        (mean_p, mean_q), (variance_p, variance_q) = means[both].tolist(), variances[both].tolist()
         changes = [abs(float(q.correlation[one][j] - p.correlation[one][i])) for one in common]
         sd = math.sqrt((variance_p + variance_q) / 2.0)
         shift = None

@@ -1,4 +1,4 @@
-"""Curves on a grid that follows them: masses of points, from which sums replace integrals.
+"""A curve on a grid that follows it: masses of points, from which sums replace integrals.
 
 The grid is halved where Simpson's rule needs it. It begins with the range of the training rows and
 goes far beyond it, so that it finds densities of any place and width.
@@ -7,7 +7,7 @@ goes far beyond it, so that it finds densities of any place and width.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,116 +46,95 @@ _FAR, _LARGEST_TAIL = 10, 1e-3
 
 @dataclass(frozen=True)
 class Grid:
-    """Curves of the same column on the same points.
+    """A curve on a grid.
 
     Attributes:
-        curves: the curves.
+        curve: the curve, of ``k`` classes.
         points: ascending, ``(n,)``.
-        log_density: log density of each curve at the points, ``(n, k)`` each; −∞ for point masses.
+        log_density: log density at the points, ``(n, k)``; −∞ for point masses.
         widths: what a density at each point is multiplied with, ``(n,)``.
         bounds: where the width of a point ends and that of the next begins, ``(n − 1,)``.
     """
 
-    curves: Sequence[Curve]
+    curve: Curve
     points: FloatArray
-    log_density: Sequence[FloatArray]
+    log_density: FloatArray
     widths: FloatArray
     bounds: FloatArray
 
     @classmethod
     def of(
-        cls,
-        curves: Sequence[Curve],
-        ends: tuple[float, float] | None,
-        tolerance: float = _TOLERANCE,
+        cls, curve: Curve, ends: tuple[float, float] | None, tolerance: float = _TOLERANCE
     ) -> Grid:
-        """Resolve curves.
+        """Resolve a curve.
 
         Args:
-            curves: curves of one column, all of whole numbers or none.
+            curve: the curve.
             ends: least and largest value of the training rows; None if unknown.
             tolerance: part of the mass by which Simpson's rule may be wrong in a cell.
         """
-        masks = [np.isnan(_points_of(curve)) for curve in curves]
+        has_density = np.isnan(_point_masses(curve))
 
         def density(points: FloatArray) -> FloatArray:
-            parts = [
-                np.where(mask, curve.log_density(points), -np.inf)
-                for curve, mask in zip(curves, masks, strict=True)
-            ]
-            together = np.concatenate(parts, axis=1)
-            together[np.isnan(together)] = -np.inf  # a class without values
-            return together
+            logs = np.where(has_density, curve.log_density(points), -np.inf)
+            logs[np.isnan(logs)] = -np.inf  # a class without values
+            return logs
 
-        low = min(curve.low for curve in curves)
-        high = max(curve.high for curve in curves)
-        nodes = np.clip(_first_nodes(curves, ends), low, high)
-        if curves[0].whole:
+        nodes = np.clip(_first_nodes(curve, ends), curve.low, curve.high)
+        if curve.whole:
             points, widths, bounds = _whole_points(density, np.unique(np.round(nodes)))
         else:
             points, widths, bounds = _cells(density, nodes, tolerance)
-        sizes = np.cumsum([len(mask) for mask in masks])[:-1]
-        logs = np.split(density(points), sizes, axis=1)
-        return cls(curves, points, logs, widths, bounds)
+        return cls(curve, points, density(points), widths, bounds)
 
     @cached_property
-    def totals(self) -> list[FloatArray]:
-        """The integral of each class, ``(k,)`` for each curve; 1 for a point mass."""
-        found = []
-        for curve, logs in zip(self.curves, self.log_density, strict=True):
-            peak = _peak(logs)
-            with np.errstate(over="ignore"):
-                total = (self.widths @ np.exp(logs - peak)) * np.exp(peak)
-            found.append(np.where(np.isnan(_points_of(curve)), total, 1.0))
-        return found
-
-    @property
-    def known(self) -> list[np.ndarray]:
-        """Which classes have a distribution: the density integrates to 1."""
-        return [
-            (total > _LEAST_MASS) & (total < 1.0 / _LEAST_MASS) & curve.proper
-            for curve, total in zip(self.curves, self.totals, strict=True)
-        ]
+    def _mass_at(self) -> FloatArray:
+        return _point_masses(self.curve)
 
     @cached_property
-    def masses(self) -> list[FloatArray]:
-        """Mass of each point, and then of each atom, that of a point mass: ``(n + a, k)`` each."""
-        atoms = np.unique(np.concatenate([_points_of(curve) for curve in self.curves]))
-        atoms = atoms[~np.isnan(atoms)]
-        found = []
-        for curve, logs in zip(self.curves, self.log_density, strict=True):
-            mass = self.widths[:, None] * np.exp(logs - _peak(logs))
-            total = mass.sum(axis=0)
-            mass = np.divide(mass, total, out=np.zeros_like(mass), where=total > 0.0)
-            found.append(np.concatenate([mass, _points_of(curve) == atoms[:, None]]))
-        return found
+    def known(self) -> np.ndarray:
+        """Which classes have a distribution, ``(k,)``: the density integrates to 1."""
+        peak = _peak(self.log_density)
+        with np.errstate(over="ignore"):
+            total = (self.widths @ np.exp(self.log_density - peak)) * np.exp(peak)
+        total = np.where(np.isnan(self._mass_at), total, 1.0)
+        found: np.ndarray = (total > _LEAST_MASS) & (total < 1.0 / _LEAST_MASS)
+        return found & self.curve.proper
+
+    @cached_property
+    def masses(self) -> FloatArray:
+        """Mass of each point, and then of each atom, that of a point mass: ``(n + a, k)``."""
+        atoms = np.unique(self._mass_at[~np.isnan(self._mass_at)])
+        mass = self.widths[:, None] * np.exp(self.log_density - _peak(self.log_density))
+        total = mass.sum(axis=0)
+        mass = np.divide(mass, total, out=np.zeros_like(mass), where=total > 0.0)
+        return np.concatenate([mass, self._mass_at == atoms[:, None]])
 
     @property
     def steps(self) -> FloatArray:
         """Where `below` may change its slope: the bounds, and just above each point mass."""
-        atoms = [at[~np.isnan(at)] for at in map(_points_of, self.curves)]
-        return np.unique(
-            np.concatenate([self.bounds, *atoms, *(np.nextafter(at, np.inf) for at in atoms)])
-        )
+        atoms = self._mass_at[~np.isnan(self._mass_at)]
+        return np.unique(np.concatenate([self.bounds, atoms, np.nextafter(atoms, np.inf)]))
 
-    def below(self, number: int, cuts: FloatArray) -> FloatArray:
-        """P(x < cut | class) of one of the curves, ``(len(cuts), k)``."""
-        mass, at = self.masses[number][: len(self.points)], _points_of(self.curves[number])
-        if self.curves[number].whole:
+    def below(self, cuts: FloatArray) -> FloatArray:
+        """P(x < cut | class), ``(len(cuts), k)``."""
+        if self.curve.whole:
             cuts = np.ceil(cuts) - 0.5
-        cumulative = np.cumsum(mass[:-1], axis=0)
+        cumulative = np.cumsum(self.masses[: len(self.points) - 1], axis=0)
         found = [np.interp(cuts, self.bounds, of, 0.0, 1.0) for of in cumulative.T]
-        return np.where(np.isnan(at), np.stack(found, axis=1), at < cuts[:, None])
+        is_density = np.isnan(self._mass_at)
+        return np.where(is_density, np.stack(found, axis=1), self._mass_at < cuts[:, None])
 
-    def moments(self, number: int) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of one of the curves, ``(k,)`` each: as the likelihood knows them.
+    @property
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance, ``(k,)`` each: as the likelihood knows them.
 
         Otherwise they are sums over the grid, NaN if its far ends decide about them.
         """
-        curve = self.curves[number]
+        curve = self.curve
         if curve.mean is not None and curve.variance is not None:
             return curve.mean, curve.variance
-        mass = np.where(self.known[number], self.masses[number][: len(self.points)], np.nan)
+        mass = np.where(self.known, self.masses[: len(self.points)], np.nan)
         center = mass.T @ self.points
         squares = mass * (self.points[:, None] - center) ** 2
         variance = squares.sum(axis=0)
@@ -169,11 +148,27 @@ class Grid:
         return np.where(bounded, mean, np.nan), np.where(bounded, variance, np.nan)
 
 
-def _points_of(curve: Curve) -> FloatArray:
+def side_by_side(p: Curve, q: Curve) -> Curve:
+    """The classes of both curves as one: first those of ``p``, then those of ``q``."""
+
+    def joined(of_p: FloatArray | None, of_q: FloatArray | None) -> FloatArray | None:
+        return None if of_p is None or of_q is None else np.concatenate([of_p, of_q])
+
+    return Curve(
+        lambda points: np.concatenate([p.log_density(points), q.log_density(points)], axis=1),
+        whole=p.whole,
+        low=min(p.low, q.low),
+        high=max(p.high, q.high),
+        proper=p.proper and q.proper,
+        mean=joined(p.mean, q.mean),
+        variance=joined(p.variance, q.variance),
+    )
+
+
+def _point_masses(curve: Curve) -> FloatArray:
     """Where each class has all of its mass, ``(k,)``; NaN if it has a density."""
     if curve.whole or curve.mean is None or curve.variance is None:
-        size = curve.log_density(np.empty(0)).shape[1]
-        return np.full(size, np.nan)
+        return np.full(curve.log_density(np.empty(0)).shape[1], np.nan)
     return np.where(curve.variance == 0.0, curve.mean, np.nan)
 
 
@@ -184,7 +179,7 @@ def _peak(logs: FloatArray) -> FloatArray:
     return finite
 
 
-def _first_nodes(curves: Sequence[Curve], ends: tuple[float, float] | None) -> FloatArray:
+def _first_nodes(curve: Curve, ends: tuple[float, float] | None) -> FloatArray:
     """Points between which the first cells lie."""
     low, high = (-1.0, 1.0) if ends is None else ends
     if not low < high:
@@ -192,11 +187,10 @@ def _first_nodes(curves: Sequence[Curve], ends: tuple[float, float] | None) -> F
         low, high = low - margin, high + margin
     span = high - low
     nodes = [np.linspace(low, high, _CELLS + 1), low - span * _OUTWARD, high + span * _OUTWARD]
-    for curve in curves:
-        if curve.mean is not None and curve.variance is not None:
-            deviation = np.sqrt(np.where(np.isfinite(curve.variance), curve.variance, 0.0))
-            around = curve.mean + np.concatenate([-_AROUND, _AROUND])[:, None] * deviation
-            nodes.append(around[np.isfinite(around)])
+    if curve.mean is not None and curve.variance is not None:
+        deviation = np.sqrt(np.where(np.isfinite(curve.variance), curve.variance, 0.0))
+        around = curve.mean + np.concatenate([-_AROUND, _AROUND])[:, None] * deviation
+        nodes.append(around[np.isfinite(around)])
     return np.concatenate(nodes)
 
 
@@ -205,38 +199,33 @@ def _cells(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Points, widths and bounds of Simpson's rule, in cells that are halved until it is accurate.
 
-    A cell is its start, its middle and its end.
+    A cell is its start, its middle and its end, which is the start of the next one.
     """
     nodes = np.unique(nodes)
     nodes = nodes[np.diff(nodes, prepend=-np.inf) > _NARROWEST * np.spacing(np.abs(nodes))]
-    cells = np.stack([nodes[:-1], nodes[:-1] + 0.5 * np.diff(nodes), nodes[1:]])
-    values = density(cells.ravel()).reshape(3, cells.shape[1], -1)
+    points = np.insert(nodes, range(1, len(nodes)), nodes[:-1] + 0.5 * np.diff(nodes))
+    values = density(points)
     for _ in range(_MOST_ROUNDS):
-        height = np.exp(values - _peak(values.reshape(-1, values.shape[-1])))
-        width = (cells[2] - cells[0])[:, None]
-        total = (width * (height[0] + 4.0 * height[1] + height[2])).sum(axis=0)
-        bend = width * np.abs(height[0] - 2.0 * height[1] + height[2])
-        wrong = (bend > tolerance * total).any(axis=1)
-        wrong &= width[:, 0] > _NARROWEST * np.spacing(np.abs(cells).max(axis=0))
+        height = np.exp(values - _peak(values))
+        start, middle, end = height[:-2:2], height[1::2], height[2::2]
+        width = (points[2::2] - points[:-2:2])[:, None]
+        total = (width * (start + 4.0 * middle + end)).sum(axis=0)
+        wrong = (width * np.abs(start - 2.0 * middle + end) > tolerance * total).any(axis=1)
+        largest = np.maximum(np.abs(points[:-2:2]), np.abs(points[2::2]))
+        wrong &= width[:, 0] > _NARROWEST * np.spacing(largest)
         if not wrong.any() or wrong.sum() + len(wrong) > _MOST_CELLS:
             break
-        start, middle, end = cells[:, wrong]
-        new = np.stack([start + 0.5 * (middle - start), middle + 0.5 * (end - middle)])
-        found = density(new.ravel()).reshape(2, len(start), -1)
-        of_start, of_middle, of_end = values[:, wrong]
-        cells = np.concatenate(
-            [cells[:, ~wrong], [start, new[0], middle], [middle, new[1], end]], axis=1
-        )
-        values = np.concatenate(
-            [values[:, ~wrong], [of_start, found[0], of_middle], [of_middle, found[1], of_end]],
-            axis=1,
-        )
-    cells = cells[:, np.argsort(cells[0])]
-    sixth = (cells[2] - cells[0]) / 6.0
-    points = np.append(cells[:2].T.ravel(), cells[2, -1])
-    widths = np.append(np.stack([sixth, 4.0 * sixth], axis=1).ravel(), 0.0)
+        # A new middle to either side of each old one.
+        after = 2 * np.repeat(np.flatnonzero(wrong), 2) + np.tile([1, 2], wrong.sum())
+        new = points[after - 1] + 0.5 * (points[after] - points[after - 1])
+        points = np.insert(points, after, new)
+        values = np.insert(values, after, density(new), axis=0)
+    sixth = (points[2::2] - points[:-2:2]) / 6.0
+    widths = np.zeros(len(points))
+    widths[:-2:2], widths[1::2] = sixth, 4.0 * sixth
     widths[2::2] += sixth
-    return points, widths, np.stack([cells[0] + sixth, cells[2] - sixth], axis=1).ravel()
+    bounds = np.stack([points[:-2:2] + sixth, points[2::2] - sixth], axis=1).ravel()
+    return points, widths, bounds
 
 
 def _whole_points(density: Density, nodes: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

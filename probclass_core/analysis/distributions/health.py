@@ -11,6 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from probclass_core.analysis.distributions.divergence import of_samples
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart, counted
 
 
@@ -46,6 +50,27 @@ class ColumnHealth(ShortRepr):
     values: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()
     expected: tuple[float, ...] | None = None
+
+    def distance(self, other: ColumnHealth) -> float | None:
+        """Jensen–Shannon divergence from the same column of other rows, less that of chance.
+
+        Numbers that were counted in other bins are counted anew: the cumulative distribution is
+        interpolated between the cuts, and bins beyond them are joined.
+
+        Returns:
+            Bits, at least 0, or None if the bins do not compare.
+        """
+        if not self.counts or not other.counts:
+            return None
+        if self.cuts != other.cuts:
+            pair = _rebinned(self, other)
+        elif self.values != other.values:
+            pair = _matched(self, other)
+        else:
+            pair = np.array(self.counts, np.float64), np.array(other.counts, np.float64)
+        if pair is None or not pair[0].sum() or not pair[1].sum():
+            return None
+        return of_samples(*pair)
 
     @property
     def unusual(self) -> float:
@@ -178,8 +203,19 @@ class Health(Report):
             log_loss=_known(Expected, values["log_loss"]),
         )
 
-    def tables(self) -> list[tuple[str, dict[str, list[Any]]]]:
-        """The classes, and the columns from the most unusual one, as titles and columns."""
+    def _report(self) -> list[Part]:
+        """The expected scores, the classes, and the columns that differ most."""
+        density = self.log_density
+        sentences = [
+            f"expected accuracy: {self.accuracy.text('the most frequent class')}",
+            f"expected log loss: {self.log_loss.text('the prior')}",
+        ]
+        if self.rejected:
+            sentences.append(f"{self.rejected:.2%} of the rows were rejected.")
+        if density is not None and density.rare is not None:
+            sentences.append(f"{density.rare:.2%} of the rows are rare; 1 % would be usual.")
+        if density is not None and density.impossible:
+            sentences.append(f"{density.impossible:.2%} of the rows have p(x) = 0.")
         classes = list(self.classes.values())
         by_class: dict[str, list[Any]] = {
             "class": list(self.classes),
@@ -197,25 +233,11 @@ class Health(Report):
             },
         }
         return [
-            ("classes, as shares of the rows", by_class),
-            ("columns, most unusual first; drift in bits, others as shares", by_column),
+            f"Health of {counted(self.rows, 'row')}",
+            sentences,
+            TablePart(by_class, "classes, as shares of the rows"),
+            TablePart(by_column, "columns, most unusual first; drift in bits, others as shares"),
         ]
-
-    def _report(self) -> list[Part]:
-        """The expected scores, the classes, and the columns that differ most."""
-        density = self.log_density
-        sentences = [
-            f"expected accuracy: {self.accuracy.text('the most frequent class')}",
-            f"expected log loss: {self.log_loss.text('the prior')}",
-        ]
-        if self.rejected:
-            sentences.append(f"{self.rejected:.2%} of the rows were rejected.")
-        if density is not None and density.rare is not None:
-            sentences.append(f"{density.rare:.2%} of the rows are rare; 1 % would be usual.")
-        if density is not None and density.impossible:
-            sentences.append(f"{density.impossible:.2%} of the rows have p(x) = 0.")
-        tables = [TablePart(columns, title) for title, columns in self.tables()]
-        return [f"Health of {counted(self.rows, 'row')}", sentences, *tables]
 
 
 def _present(one: ColumnHealth | ClassHealth) -> dict[str, Any]:
@@ -237,3 +259,31 @@ def _known(kind: Any, values: Mapping[str, Any]) -> Any:
             if name in names
         }
     )
+
+
+def _rebinned(left: ColumnHealth, right: ColumnHealth) -> tuple[FloatArray, FloatArray] | None:
+    """Counts of numbers between those cuts of the left that lie within the cuts of the right."""
+    if not left.cuts or not right.cuts:
+        return None
+    cuts, others = np.array(left.cuts), np.array(right.cuts)
+    within = np.flatnonzero((cuts >= others[0]) & (cuts <= others[-1]))
+    if not len(within):
+        return None
+    cumulative = np.cumsum(right.counts, dtype=np.float64)
+    at_cuts = np.interp(cuts[within], others, cumulative[:-1])
+    own = np.cumsum(left.counts, dtype=np.float64)
+    return (
+        np.diff(own[within], prepend=0.0, append=own[-1]),
+        np.diff(at_cuts, prepend=0.0, append=cumulative[-1]),
+    )
+
+
+def _matched(left: ColumnHealth, right: ColumnHealth) -> tuple[FloatArray, FloatArray]:
+    """Counts of the categories that both name; all others count together."""
+    common = [value for value in left.values if value in right.values]
+
+    def counts(column: ColumnHealth) -> FloatArray:
+        named = [float(column.counts[column.values.index(value)]) for value in common]
+        return np.array([*named, sum(column.counts) - sum(named)])
+
+    return counts(left), counts(right)

@@ -276,16 +276,21 @@ class HealthMeter:
         )
 
     def _columns(self, sums: HealthSums, sample: Sample) -> dict[str, ColumnHealth]:
-        shares = (sums.columns / sums.rows).T.tolist()
-        counts = [
-            np.bincount(bins, minlength=NULL_BIN)[: column.size]
-            for column, bins in zip(self.columns, sample.bins, strict=True)
-        ]
-        drifts = self._drifts(counts)
+        counts = np.stack(
+            [np.bincount(bins, minlength=NULL_BIN)[:MOST_BINS] for bins in sample.bins]
+        )
+        expected = np.zeros(counts.shape)
+        for row, column in zip(expected, self.columns, strict=True):
+            if column.expected is not None:
+                row[: column.size] = column.expected
+        known = counts.any(axis=1) & expected.any(axis=1)
+        drifts = np.full((2, len(self.columns)), np.nan)
+        drifts[:, known] = of_sample(counts[known], expected[known])
         found: dict[str, ColumnHealth] = {}
-        for number, column in enumerate(self.columns):
-            nulls, unseen, outside = shares[number]
-            drift, error = drifts.get(number, (None, None))
+        measured = zip(
+            self.columns, sums.columns.T / sums.rows, counts.tolist(), drifts.T, strict=True
+        )
+        for column, (nulls, unseen, outside), of_bins, (drift, error) in measured:
             ranged = column.known is None and column.low is not None
             found[column.name] = ColumnHealth(
                 nulls=_number(nulls),
@@ -296,26 +301,10 @@ class HealthMeter:
                 drift_error=_optional(error),
                 cuts=tuple(column.cuts.tolist()),
                 values=column.values,
-                counts=tuple(counts[number].tolist()),
+                counts=tuple(of_bins[: column.size]),
                 expected=None if column.expected is None else _rounded(column.expected),
             )
         return _with_fewer_bins(found)
-
-    def _drifts(self, counts: Sequence[IntArray]) -> dict[int, tuple[float, float]]:
-        """Divergence from the model and its error, in bits, by the number of the column."""
-        known = {
-            number: column.expected
-            for number, column in enumerate(self.columns)
-            if column.expected is not None and counts[number].any()
-        }
-        found, expected = (
-            np.zeros((len(known), MOST_BINS), np.int64),
-            np.zeros((len(known), MOST_BINS)),
-        )
-        for row, (number, masses) in enumerate(known.items()):
-            found[row, : len(masses)], expected[row, : len(masses)] = counts[number], masses
-        drifts, errors = of_sample(found, expected)
-        return dict(zip(known, zip(drifts.tolist(), errors.tolist(), strict=True), strict=True))
 
     def _density(self, sums: HealthSums, sample: Sample) -> DensityHealth:
         ordered = np.sort(sample.log_density)
@@ -461,7 +450,7 @@ def _rounded(shares: FloatArray) -> tuple[float, ...]:
 
 
 def _optional(value: float | None) -> float | None:
-    return None if value is None else _number(value)
+    return None if value is None or math.isnan(value) else _number(value)
 
 
 def _number(value: Any) -> float:

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from probclass_core.analysis.distributions.bin_counts import distance, largest_change, percent
-from probclass_core.analysis.distributions.health import Health
+import numpy as np
+
+from probclass_core.analysis.distributions.health import ColumnHealth, Health
 from probclass_core.analysis.distributions.verdicts import Verdict
 from probclass_core.arrow.parts import is_date_part
 
@@ -96,7 +97,7 @@ class UnlabeledChecks:
                     subject=column,
                     value=share,
                     threshold=0.0,
-                    sentence=f"Column {column!r} of the model is missing for {percent(share)} of "
+                    sentence=f"Column {column!r} of the model is missing for {_percent(share)} of "
                     "the rows, which are scored as if it was null.",
                 )
 
@@ -113,15 +114,15 @@ class UnlabeledChecks:
                 usual = column.training_nulls if check == "nulls" else 0.0
                 if usual is None or not self._exceeds(share, usual, most, rows):
                     continue
-                training = f" ({percent(usual)} in training)" if check == "nulls" else ""
+                training = f" ({_percent(usual)} in training)" if check == "nulls" else ""
                 yield Verdict(
                     check=check,
                     subject=name,
                     value=share,
                     threshold=usual + most,
                     reference="training",
-                    sentence=f"Column {name!r} {words} in {percent(share)} of {rows:,} rows"
-                    f"{training}; the limit is {percent(most)} more.",
+                    sentence=f"Column {name!r} {words} in {_percent(share)} of {rows:,} rows"
+                    f"{training}; the limit is {_percent(most)} more.",
                 )
 
     def _rows(self) -> Iterator[Verdict]:
@@ -156,8 +157,8 @@ class UnlabeledChecks:
                 value=share,
                 threshold=usual + most,
                 reference="training",
-                sentence=f"{percent(share)} of {self.health.rows:,} rows have {phrase}; the limit "
-                f"is {percent(usual + most)}.",
+                sentence=f"{_percent(share)} of {self.health.rows:,} rows have {phrase}; the limit "
+                f"is {_percent(usual + most)}.",
             )
 
     def _drift(self) -> Iterator[Verdict]:
@@ -171,7 +172,7 @@ class UnlabeledChecks:
             known = {"training": own.drift}
             for one in self.earlier:
                 before = one.health.columns.get(column)
-                bits = None if before is None else distance(own, before)
+                bits = None if before is None else own.distance(before)
                 if bits is not None:
                     known[one.name] = bits
             name, value = min(known.items(), key=lambda item: item[1])
@@ -184,7 +185,7 @@ class UnlabeledChecks:
                     threshold=threshold,
                     reference=name,
                     sentence=f"The values of column {column!r} differ by {own.drift:.2f} bits from "
-                    f"training{nearest}; the limit is {threshold:.4g}. {largest_change(own)}.",
+                    f"training{nearest}; the limit is {threshold:.4g}. {_largest_change(own)}.",
                 )
 
     def _prior(self) -> Iterator[Verdict]:
@@ -217,8 +218,8 @@ class UnlabeledChecks:
                 threshold=threshold,
                 reference=name,
                 sentence=f"Class {label!r} has a mean posterior of "
-                f"{percent(classes[label].expected)}, instead of {percent(share)} in {name}; the "
-                f"limit is a change of {percent(threshold)}.",
+                f"{_percent(classes[label].expected)}, instead of {_percent(share)} in {name}; the "
+                f"limit is a change of {_percent(threshold)}.",
             )
 
     def _expected_scores(self) -> Iterator[Verdict]:
@@ -253,3 +254,28 @@ class UnlabeledChecks:
     def _is_date_of_partition(self, column: str) -> bool:
         """Whether it is a part of a date such as ``month(time)``: rows of a month are of it."""
         return self.in_order and is_date_part(column)
+
+
+def _largest_change(column: ColumnHealth) -> str:
+    """The bin of a column that changed most against the model, as a sentence."""
+    assert column.expected is not None  # drift is measured against it
+    expected, total = np.array(column.expected), sum(column.counts)
+    shares = np.array(column.counts) / total
+    number = int(np.argmax(np.abs(shares - expected)))
+    if number < len(column.values):
+        where = f"{column.values[number]!r} is"
+    elif column.values:
+        where = "other values are"
+    elif not number:
+        where = f"values below {column.cuts[0]:.4g} are"
+    elif number == len(column.cuts):
+        where = f"values of at least {column.cuts[-1]:.4g} are"
+    else:
+        where = f"values from {column.cuts[number - 1]:.4g} to {column.cuts[number]:.4g} are"
+    found, usual = _percent(float(shares[number])), _percent(float(expected[number]))
+    return f"Its {where} {found} of the rows instead of {usual}"
+
+
+def _percent(share: float) -> str:
+    """A share in percent with three digits."""
+    return f"{100 * share:.3g} %"
