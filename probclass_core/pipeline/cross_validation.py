@@ -431,17 +431,20 @@ def _models(
     on_rows: Callable[[int], None],
 ) -> list[Model]:
     """For each fold, the model of the rows of all others."""
+
+    def summarized(work: _SummarizeFolds) -> list[Statistics]:
+        parts = [statistics_accumulator() for _ in work.specs]
+        for part, of_spec in zip(parts, work.specs.values(), strict=True):
+            part.add(summarize_batches(of_spec, plan.schema, ()))
+        for statistics in engine.map(work, plan.units):
+            for part, of_fold in zip(parts, statistics, strict=True):
+                part.add(of_fold)
+            if not work.outside:
+                on_rows(sum(of_fold.rows for of_fold in statistics))
+        return [part.result() for part in parts]
+
     folds = range(dealer.folds)
-    work = _SummarizeFolds(dealer, plan.schema, dict.fromkeys(folds, spec))
-    inside = [statistics_accumulator() for _ in folds]
-    empty = summarize_batches(spec, plan.schema, ())
-    for part in inside:
-        part.add(empty)
-    for statistics in engine.map(work, plan.units):
-        for part, of_fold in zip(inside, statistics, strict=True):
-            part.add(of_fold)
-        on_rows(sum(of_fold.rows for of_fold in statistics))
-    of_folds = [part.result() for part in inside]
+    of_folds = summarized(_SummarizeFolds(dealer, plan.schema, dict.fromkeys(folds, spec)))
     labeled = sum(one.labeled_rows for one in of_folds)
     if labeled < dealer.folds:
         raise DataError(
@@ -451,18 +454,14 @@ def _models(
     training = [merge([*of_folds[:fold], *of_folds[fold + 1 :]]) for fold in folds]
     passes = 1
     while refined := _refined(training, passes):
-        outside = {fold: statistics_accumulator() for fold in refined}
-        work = _SummarizeFolds(dealer, plan.schema, refined, outside=True)
-        for statistics in engine.map(work, plan.units):
-            for part, of_fold in zip(outside.values(), statistics, strict=True):
-                part.add(of_fold)
-        for fold, part in outside.items():
-            training[fold] = part.result()
+        outside = summarized(_SummarizeFolds(dealer, plan.schema, refined, outside=True))
+        for fold, statistics in zip(refined, outside, strict=True):
+            training[fold] = statistics
         passes += 1
     models = []
-    for fold, statistics_of_others in enumerate(training):
+    for fold, statistics in enumerate(training):
         with _naming(f"fold {fold}"):
-            model = finalize(statistics_of_others, early=True)
+            model = finalize(statistics, early=True)
             models.append(dataclasses.replace(model, spec=spec))
     return models
 

@@ -138,11 +138,7 @@ def _position(value: float | None, reach: float) -> float:
 
 
 def _weight_text(weight: float | None) -> str:
-    if weight is None:
-        return "–"
-    if not math.isfinite(weight):
-        return "+∞" if weight > 0.0 else "−∞"
-    return f"{weight:+.2f}" if abs(weight) >= 0.005 else "0.00"
+    return "–" if weight is None else f"{weight:+.2f}"
 
 
 def _entry_text(entry: Mapping[str, Any]) -> str:
