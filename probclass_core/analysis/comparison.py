@@ -146,11 +146,10 @@ class Comparison(Report):
 def compare_statistics(
     statistics: Sequence[Statistics] | Mapping[str, Statistics],
     *,
-    names: Sequence[str] | None = None,
     prior: Mapping[str, float] | None = None,
 ) -> Comparison:
     """Compare models by the evidence of their statistics; see `pipeline.compare`."""
-    named = named_models(statistics, names, Statistics, _SUMMARIZE)
+    named = named_models(statistics, Statistics, _SUMMARIZE)
     log_prior = _log_prior(list(named), prior)
     _check_same_data(named)
     evidence, baseline = np.array([_log_evidences(*model) for model in named.items()]).T
@@ -227,7 +226,6 @@ def _label_evidence(statistics: Statistics) -> float:
 
 def named_models(
     models: Sequence[object] | Mapping[str, object],
-    names: Sequence[str] | None,
     kind: type[Compared],
     fix: str,
     convert: Callable[[object], object] = lambda value: value,
@@ -235,32 +233,21 @@ def named_models(
     """Models by name, checked.
 
     Args:
-        models: a list, or a mapping by model name.
-        names: names for a list of models, by default M1, M2, …
+        models: a mapping by model name, or a list of models M1, M2, …
         kind: type of the models.
         fix: how to get a value of that type.
         convert: applied to each model, to get a value of that type.
 
     Raises:
-        SpecError: if there are fewer than two models, they are of another type, or their names are
-            not as many or not unique.
+        SpecError: if there are fewer than two models, or they are of another type.
     """
-    if isinstance(models, Mapping):
-        if names is not None:
-            raise SpecError("the mapping names its models; leave names= out.")
-        named = {str(name): value for name, value in models.items()}
-    elif not isinstance(models, Sequence):
+    if isinstance(models, Sequence) and not isinstance(models, str):
+        models = {f"M{number}": model for number, model in enumerate(models, start=1)}
+    if not isinstance(models, Mapping):
         raise SpecError(
             f"expected a list or mapping of {kind.__name__}, got {type(models).__name__}; {fix}."
         )
-    else:
-        size = len(models)
-        chosen = [f"M{number}" for number in range(1, size + 1)] if names is None else names
-        if isinstance(chosen, str):
-            raise SpecError(f"names must be a list of {size} names, got {chosen!r}.")
-        named = dict(zip(map(str, chosen), models, strict=False))
-        if len(named) < size or len(chosen) != size:
-            raise SpecError(f"{size} models need as many different names, got {shown(chosen)}.")
+    named = {str(name): value for name, value in models.items()}
     checked = {name: expect(convert(value), kind, fix) for name, value in named.items()}
     if len(checked) < 2:
         raise SpecError(f"a comparison needs two models or more, got {len(checked)}.")

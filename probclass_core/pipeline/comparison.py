@@ -33,7 +33,6 @@ def compare(
     source: Any,
     specs: Sequence[ModelSpec | ModelOption] | Mapping[str, ModelSpec | ModelOption] | None = None,
     *,
-    names: Sequence[str] | None = None,
     prior: Mapping[str, float] | None = None,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
@@ -51,9 +50,8 @@ def compare(
     Args:
         source: rows, as for `fit`; or, without specs, the statistics of at least two models, from
             `summarize` or `merge`: a list, or a mapping by model name.
-        specs: at least two specs of models of these rows: a list, or a mapping by model name. A
-            model or a fitted classifier stands for its spec.
-        names: names for a list of models, by default M1, M2, …
+        specs: at least two specs of models of these rows: a mapping by model name, or a list of
+            models M1, M2, …. A model or a fitted classifier stands for its spec.
         prior: prior probability of each model, up to a common factor; equal by default.
         partition: partition to read, as for `fit`, like the arguments that follow.
         where: rows to read.
@@ -63,7 +61,7 @@ def compare(
         cache: model store in which the statistics of units are cached.
 
     Raises:
-        SpecError: if there are fewer than two models, names or prior do not fit, or the models have
+        SpecError: if there are fewer than two models, the prior does not fit, or the models have
             different columns.
         DataError: if the statistics are of different rows or of none, an evidence has no closed
             form, or the source is a reader, which can be read only once.
@@ -71,8 +69,8 @@ def compare(
         TableError: if the table or partition does not exist or cannot be read.
     """
     if specs is None:
-        return compare_statistics(source, names=names, prior=prior)
-    named = named_models(specs, names, ModelSpec, SPEC_HINT, _spec_of)
+        return compare_statistics(source, prior=prior)
+    named = named_models(specs, ModelSpec, SPEC_HINT, _spec_of)
     check_same_columns(named)
     table = open_table(source)
     if isinstance(table, ReaderTable):

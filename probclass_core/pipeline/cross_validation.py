@@ -358,7 +358,7 @@ def cross_validate(
         if isinstance(spec, (Mapping, Sequence)) and not isinstance(spec, str):
             if label is not None:
                 raise SpecError("expected specs or label=, got both; the specs have the label.")
-            specs = named_models(spec, None, ModelSpec, SPEC_HINT)
+            specs = named_models(spec, ModelSpec, SPEC_HINT)
         else:
             derived = spec_or_auto(spec, label, table, engine=opened, progress=progress, **reading)
             specs = {"": derived}

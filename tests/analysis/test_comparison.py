@@ -197,9 +197,8 @@ def test_models_have_given_or_numbered_names() -> None:
     table = {"x": ["p", "q"], "c": ["a", "b"]}
     pair = [summarized(table, pc.Block("categorical", "x", pseudo_count=n)) for n in (1, 9)]
     assert sorted(pc.compare(pair).table["model"].to_pylist()) == ["M1", "M2"]
-    assert sorted(pc.compare(pair, names=["b", "a"]).table["model"].to_pylist()) == ["a", "b"]
     by_name = pc.compare(dict(zip("ba", pair, strict=True)))
-    assert by_name.table.equals(pc.compare(pair, names=["b", "a"]).table)
+    assert sorted(by_name.table["model"].to_pylist()) == ["a", "b"]
     assert by_name.table.column_names[:4] == list(COLUMNS)
 
 
