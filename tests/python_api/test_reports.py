@@ -37,7 +37,7 @@ def reports() -> dict[str, Any]:
     return {
         "model": model,
         "evaluation": pc.evaluate(model, ROWS),
-        "comparison": pc.compare(ROWS, specs, names=[HOSTILE, "other"]),
+        "comparison": pc.compare(ROWS, dict(zip([HOSTILE, "other"], specs, strict=True))),
         "drift": pc.drift(model, other),
         "explanation": pc.explain(model, ROWS, rows=range(12)),
         "importance": pc.importance(model, ROWS),

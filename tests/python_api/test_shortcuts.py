@@ -31,7 +31,7 @@ def test_specs_are_compared_as_their_statistics_are(penguins: pa.Table) -> None:
     }
     of_statistics = pc.compare({name: pc.summarize(penguins, spec) for name, spec in specs.items()})
     assert pc.compare(penguins, specs).table == of_statistics.table
-    named = pc.compare(penguins, list(specs.values()), names=list(specs), where="sex = MALE")
+    named = pc.compare(penguins, specs, where="sex = MALE")
     assert named.best == "gaussian_full"
     assert named.table["log_evidence"] != of_statistics.table["log_evidence"]
 
