@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -53,19 +54,14 @@ def checked_labels(y: Any) -> NDArray[Any]:
         raise DataError("a classifier requires y to be passed, but the target y is None.")
     labels: NDArray[Any] = column_or_1d(y, warn=True)
     if labels.dtype == object:
-        _check_no_nulls(labels)
+        nulls = 0
+        with suppress(pa.ArrowInvalid, pa.ArrowTypeError):  # mixed types, refused below
+            nulls = pa.array(labels, from_pandas=True).null_count
+        if nulls:
+            raise DataError(f"y contains NaN or None in {nulls} rows; leave these rows out.")
     assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     return labels
-
-
-def _check_no_nulls(labels: NDArray[Any]) -> None:
-    try:
-        nulls = pa.array(labels, from_pandas=True).null_count
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return  # labels of mixed types, which scikit-learn refuses
-    if nulls:
-        raise DataError(f"y contains NaN or None in {nulls} rows; leave these rows out.")
 
 
 def label_name(y: Any, taken: Sequence[str]) -> str:

@@ -150,7 +150,6 @@ MESSAGES: list[tuple[Call, list[str]]] = [
     (lambda: pc.fit(FRAME, SPEC, exclude="size"), ["exclude= is for a spec that is derived"]),
     (lambda: pc.fit(FRAME, "kind"), ["or write label='kind' if it is the class"]),
     (lambda: fit(FRAME, "knid"), ["no column 'knid'; the table has"]),
-    (lambda: pc.compare(FRAME, [SPEC, SPEC], names="ab"), ["names must be a list", "got 'ab'"]),
     (
         lambda: pc.compare(pa.table(FRAME).to_reader(), [SPEC, SPEC]),
         ["a reader can be read only once"],
