@@ -627,7 +627,7 @@ def check_groups(groups: GroupsOption, label: str) -> GroupsOption:
 
 
 def _check_half_life(half_life: HalfLifeOption) -> HalfLifeOption:
-    if half_life is None or half_life == "auto":
+    if half_life is None or (isinstance(half_life, str) and half_life == "auto"):
         return half_life
     is_number = isinstance(half_life, int | float) and not isinstance(half_life, bool)
     if not is_number or not 0.0 < half_life < math.inf:
