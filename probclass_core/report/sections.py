@@ -113,14 +113,7 @@ def metrics(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 def headline(bundle: Bundle, measured: Measured | None) -> Html:
     """The figures that matter most: how good the model is next to its prior, and its size."""
     provenance, spec = bundle.provenance, bundle.content["spec"]
-    fitted = _fitted_weights(bundle)
-    if measured is not None:
-        quality = metrics(measured.result)[:2]
-    elif fitted:
-        quality = [("Log loss", number(fitted["log_loss"]), number(fitted["prior_log_loss"]))]
-    else:
-        quality = []
-    items = [(title, value, _prior_alone(baseline)) for title, value, baseline in quality]
+    items = _figures(bundle, measured)[:2]
     label = as_text(spec["label"])
     items += [
         ("Label", label, counted(bundle.tables["priors"].num_rows, "class", "classes")),
@@ -162,8 +155,15 @@ def sections(
     return [section for section in found if section.body]
 
 
-def _prior_alone(baseline: str) -> str:
-    return f"prior alone {baseline}" if baseline else ""
+def _figures(bundle: Bundle, measured: Measured | None) -> list[tuple[str, str, str]]:
+    """Tiles of the metrics next to the prior alone, of an evaluation or else of the training."""
+    found = [] if measured is None else metrics(measured.result)
+    if measured is None and (fitted := _fitted_weights(bundle)):
+        found = [("Log loss", number(fitted["log_loss"]), number(fitted["prior_log_loss"]))]
+    return [
+        (title, value, f"prior alone {baseline}" if baseline else "")
+        for title, value, baseline in found
+    ]
 
 
 def _quality(bundle: Bundle, measured: Measured | None, picture: Picture | None) -> Html:
@@ -186,8 +186,7 @@ def _quality(bundle: Bundle, measured: Measured | None, picture: Picture | None)
     if isinstance(worse, list) and worse:
         names = ", ".join(words(str(name)) for name in worse)
         parts.append(paragraph(f"Worse than the class prior alone: {names}", "line problem"))
-    figures = metrics(result)
-    parts.append(tiles((title, value, _prior_alone(prior)) for title, value, prior in figures))
+    parts.append(tiles(_figures(bundle, measured)))
     left_out = [
         f"{number(count)} rows {reason}"
         for key, reason in {
@@ -222,14 +221,7 @@ def _quality_of_training(bundle: Bundle) -> Html:
                 "under",
             ),
             tiles(
-                [
-                    (
-                        "Log loss",
-                        number(fitted["log_loss"]),
-                        _prior_alone(number(fitted["prior_log_loss"])),
-                    ),
-                    ("Below the prior", percent(saved), "of its log loss"),
-                ]
+                [*_figures(bundle, None), ("Below the prior", percent(saved), "of its log loss")]
             ),
         ]
     )
