@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from probclass_core.analysis.distributions.health import Health
-from probclass_core.analysis.distributions.unlabeled_checks import Reference
 from probclass_core.analysis.distributions.verdicts import Verdict, raise_failed
 from probclass_core.analysis.distributions.watch import Watch
 from probclass_core.errors import TableError
@@ -49,7 +48,7 @@ class PartitionChecks:
             self._earlier = _partitions_of_sink(planned)
         verdicts = self._watch.check(
             health,
-            list(self._references(planned, self._earlier)),
+            dict(self._references(planned, self._earlier)),
             missing=planned.missing,
             in_order=is_in_order(partition),
         )
@@ -63,20 +62,20 @@ class PartitionChecks:
 
     def _references(
         self, planned: PlannedPartition, earlier: EarlierPartitions
-    ) -> Iterator[Reference]:
+    ) -> Iterator[tuple[str, Health]]:
         """The earlier partitions with a health, the last one first."""
         partition = planned.sink.partition
         if not partition:  # a whole table is compared with what it replaces
             record = planned.sink.commit_record
             if record is not None and record.get("health"):
-                yield Reference("the table before", Health.from_dict(record["health"]))
+                yield "the table before", Health.from_dict(record["health"])
             return
         for one in earlier.before(partition):
             text = partition_text(one)
             if text not in self._health:
                 self._health[text] = _read(planned, one)
             if (health := self._health[text]) is not None:
-                yield Reference(text, health)
+                yield text, health
 
 
 class EarlierPartitions:

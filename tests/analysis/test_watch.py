@@ -19,7 +19,7 @@ from probclass_core.analysis.distributions.health import (
     Health,
 )
 from probclass_core.analysis.distributions.label_checks import LABEL_CHECKS, accuracy_gain_error
-from probclass_core.analysis.distributions.unlabeled_checks import CHECKS, Reference
+from probclass_core.analysis.distributions.unlabeled_checks import CHECKS
 from probclass_core.analysis.distributions.verdicts import Verdict, raise_failed
 from probclass_core.errors import DataError, HealthError, SpecError
 from probclass_core.scoring.checks import EarlierPartitions, is_in_order
@@ -92,18 +92,18 @@ FAULTS = {
 
 def test_a_usual_partition_has_no_verdict() -> None:
     assert pc.Watch().check(USUAL) == []
-    assert pc.Watch().check(USUAL, [Reference("month=2014-08", USUAL)], in_order=True) == []
+    assert pc.Watch().check(USUAL, {"month=2014-08": USUAL}, in_order=True) == []
 
 
 @pytest.mark.parametrize("check", FAULTS)
 def test_each_fault_is_reported_by_its_check(check: str) -> None:
     """Values and scores whenever they are faulty, distributions and rows when they change."""
     fault = FAULTS[check]
-    usual = [Reference("month=2014-08", USUAL), Reference("month=2014-07", USUAL)]
+    usual = {"month=2014-08": USUAL, "month=2014-07": USUAL}
     (verdict,) = pc.Watch().check(fault, usual, in_order=True)
     assert (verdict.check, verdict.action) == (check, "warn")
     assert Verdict.from_dict(verdict.to_dict()) == verdict
-    persistent = pc.Watch().check(fault, [replace(usual[0], health=fault), usual[1]])
+    persistent = pc.Watch().check(fault, {**usual, "month=2014-08": fault})
     assert [one.check for one in persistent] == [check] * (check not in ("drift", "prior", "rows"))
     assert pc.Watch(ignore=[check]).check(fault, usual) == []
     if check in pc.Watch.__dataclass_fields__:
@@ -138,7 +138,7 @@ SENTENCES = {
 
 @pytest.mark.parametrize("check", SENTENCES)
 def test_verdicts_are_sentences(check: str) -> None:
-    usual = [Reference("month=2014-08", USUAL), Reference("month=2014-07", USUAL)]
+    usual = {"month=2014-08": USUAL, "month=2014-07": USUAL}
     assert SENTENCES[check] in pc.Watch().check(FAULTS[check], usual)[0].sentence
 
 
@@ -148,7 +148,7 @@ def test_differences_within_the_sampling_error_are_no_verdicts() -> None:
         with_shares(with_column(USUAL, "x", nulls=0.2, drift=0.2, drift_error=0.1), 0.5), rows=9
     )
     few = replace(few, classes={name: replace(one, error=0.2) for name, one in few.classes.items()})
-    assert pc.Watch().check(few, [Reference("day=1", replace(USUAL, rows=3))]) == []
+    assert pc.Watch().check(few, {"day=1": replace(USUAL, rows=3)}) == []
 
 
 def test_distributions_of_few_rows_are_not_checked() -> None:
@@ -165,9 +165,9 @@ def test_a_season_is_no_fault() -> None:
     for month in (drifted, with_shares(USUAL, 0.6)):
         assert len(pc.Watch().check(month)) == 1
         assert pc.Watch().check(month, in_order=True) == []
-        last, before = Reference("month=2014-08", USUAL), Reference("month=2014-07", month)
-        assert len(pc.Watch().check(month, [last], in_order=True)) == 1
-        assert pc.Watch().check(month, [last, before], in_order=True) == []
+        last, before = {"month=2014-08": USUAL}, {"month=2014-07": month}
+        assert len(pc.Watch().check(month, last, in_order=True)) == 1
+        assert pc.Watch().check(month, {**last, **before}, in_order=True) == []
 
 
 @pytest.mark.parametrize("in_order", [True, False])
@@ -175,7 +175,7 @@ def test_the_month_of_a_monthly_partition_is_no_drift(in_order: bool) -> None:
     drifted = replace(USUAL.columns["x"], drift=0.9, counts=(0, 0, 1000), outside=1.0)
     found = pc.Watch().check(
         replace(USUAL, columns={**USUAL.columns, "month(time)": drifted}),
-        [Reference("2014-02", USUAL)],
+        {"2014-02": USUAL},
         in_order=in_order,
     )
     assert {one.check for one in found} == (set() if in_order else {"drift", "outside"})

@@ -9,7 +9,7 @@ reported if they differ from each: when they change, and not again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,33 +46,20 @@ _OF_VALUES = {
 
 
 @dataclass(frozen=True)
-class Reference:
-    """An earlier partition to compare with.
-
-    Attributes:
-        name: its partition as text, such as ``"month=2013-09"``.
-        health: its health.
-    """
-
-    name: str
-    health: Health
-
-
-@dataclass(frozen=True)
 class UnlabeledChecks:
     """The checks of one partition.
 
     Attributes:
         thresholds: those of a `Watch`, by name.
         health: the health of the partition.
-        earlier: earlier partitions, the last one first.
+        earlier: health of earlier partitions by name, the last one first.
         missing: share of the rows in files without a column of the model, by column.
         in_order: whether the partition is one of a sequence, see `Watch.check`.
     """
 
     thresholds: Mapping[str, Any]
     health: Health
-    earlier: Sequence[Reference]
+    earlier: Mapping[str, Health]
     missing: Mapping[str, float]
     in_order: bool
 
@@ -127,7 +114,7 @@ class UnlabeledChecks:
 
     def _rows(self) -> Iterator[Verdict]:
         factor, rows = self.thresholds["rows"], self.health.rows
-        known = {one.name: one.health.rows for one in self.earlier}
+        known = {name: health.rows for name, health in self.earlier.items()}
         if factor is None or not known:
             return
         name, before = min(known.items(), key=lambda one: abs(math.log(rows / one[1])))
@@ -170,11 +157,11 @@ class UnlabeledChecks:
             if own.drift is None or own.drift <= limit or self._is_date_of_partition(column):
                 continue
             known = {"training": own.drift}
-            for one in self.earlier:
-                before = one.health.columns.get(column)
+            for name, health in self.earlier.items():
+                before = health.columns.get(column)
                 bits = None if before is None else own.distance(before)
                 if bits is not None:
-                    known[one.name] = bits
+                    known[name] = bits
             name, value = min(known.items(), key=lambda item: item[1])
             if value > limit:
                 nearest = "" if name == "training" else f" and by {value:.2f} bits from {name}"
@@ -195,8 +182,8 @@ class UnlabeledChecks:
             return
         classes = self.health.classes
         usual = {"training": {label: one.prior for label, one in classes.items()}}
-        for one in self.earlier:
-            usual[one.name] = {label: c.expected for label, c in one.health.classes.items()}
+        for name, health in self.earlier.items():
+            usual[name] = {label: one.expected for label, one in health.classes.items()}
         moves = {
             name: max(
                 (

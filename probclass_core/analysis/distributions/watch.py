@@ -13,7 +13,6 @@ from probclass_core.analysis.distributions.health import Health
 from probclass_core.analysis.distributions.label_checks import LABEL_CHECKS, judge_scores
 from probclass_core.analysis.distributions.unlabeled_checks import (
     CHECKS,
-    Reference,
     UnlabeledChecks,
 )
 from probclass_core.analysis.distributions.verdicts import Action, Verdict
@@ -155,7 +154,7 @@ class Watch:
     def check(
         self,
         health: Health,
-        references: Iterable[Reference] = (),
+        earlier: Mapping[str, Health] | None = None,
         *,
         missing: Mapping[str, float] | None = None,
         in_order: bool = False,
@@ -164,7 +163,8 @@ class Watch:
 
         Args:
             health: the health of the partition.
-            references: earlier partitions, the last one first.
+            earlier: health of earlier partitions by name, such as ``"month=2013-09"``, the last one
+                first.
             missing: share of the rows in files without a column of the model, by column.
             in_order: whether the partition is one of a sequence, such as a month. The first one is
                 not checked for drift and prior: its season may not be that of the training. Nor are
@@ -173,7 +173,7 @@ class Watch:
         Returns:
             A verdict for each check that is not passed.
         """
-        checks = UnlabeledChecks(vars(self), health, list(references), missing or {}, in_order)
+        checks = UnlabeledChecks(vars(self), health, earlier or {}, missing or {}, in_order)
         return self._with_actions(checks.verdicts())
 
     def judge(
