@@ -57,17 +57,6 @@ HalfLifeOption = Literal["auto"] | float | None
 PARTITIONS = "partitions"
 """The groups of a spec by default: the partitions of the table."""
 
-_SPEC_KEYS = (
-    "label",
-    "blocks",
-    "prior",
-    "weight",
-    "block_weights",
-    "groups",
-    "half_life",
-    "on_scarce",
-    "max_classes",
-)
 _MOST_BLOCKS = 200
 """Number of blocks that the table of a spec shows."""
 
@@ -497,10 +486,11 @@ class ModelSpec(Report, ModelSpecMethods):
         """
         if not isinstance(values, Mapping):
             raise SpecError(f"a model spec must be a table of keys, got {type(values).__name__}.")
+        known = [field.name for field in dataclasses.fields(cls) if field.name != "notes"]
         for key in values:
-            if key not in _SPEC_KEYS:
+            if key not in known:
                 raise SpecError(
-                    f"unknown key {key!r} in the model spec; known: {suggest(key, _SPEC_KEYS)}"
+                    f"unknown key {key!r} in the model spec; known: {suggest(key, known)}"
                 )
         if "label" not in values or "blocks" not in values:
             raise SpecError("a model spec needs the keys 'label' and 'blocks'.")
