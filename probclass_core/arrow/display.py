@@ -304,11 +304,18 @@ def _are_numbers(values: Sequence[Any]) -> bool:
 
 def _cells(values: Sequence[Any]) -> list[str]:
     """Values of a column as text, its numbers in one format."""
-    sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
-    sizes = [size for size in sizes if size]
-    readable = all(1e-3 <= size < 1e6 for size in sizes)
-    number_format = ".4f" if readable else ".4g"
-    return [_printable(shortened(cell_text(value, number_format))) for value in values]
+    form = number_format(values)
+    return [_printable(shortened(cell_text(value, form))) for value in values]
+
+
+def number_format(values: Sequence[Any]) -> str:
+    """A format specification that suits all floats of a column."""
+    sizes = [abs(x) for x in values if isinstance(x, float) and math.isfinite(x) and x != 0.0]
+    if all(size.is_integer() and size < 1e15 for size in sizes):
+        return ",.0f"
+    if all(1e-3 <= size < 1e5 for size in sizes):
+        return ".4f"
+    return ",.1f" if all(1.0 <= size < 1e9 for size in sizes) else ".5g"
 
 
 def cell_text(value: Any, number_format: str) -> str:

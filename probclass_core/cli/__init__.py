@@ -19,7 +19,7 @@ In reading order:
 - `parsing`: text such as ``month >= 2013-01`` to the values that the library takes.
 - `settings`: from the parameters of a function, and its docstring, to options and their help.
 - `command`: from a function to a command; `project`: the file probclass.toml.
-- `output`: tables, JSON, warnings and errors; `layout`: tables in the width of a terminal.
+- `output`: results as tables and JSON.
 - `messages`: warnings, progress and the log of a command.
 
 A module of commands is imported when one of them is asked for.

@@ -1,37 +1,33 @@
-"""What commands print: results on stdout, as tables or JSON."""
+"""What commands print: results on stdout, as tables or JSON; rich draws the tables."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import typer
-from rich.console import RenderableType
+from rich import box
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from probclass_core.arrow.display import Report, TablePart, cell_text, report_of
-from probclass_core.cli.layout import Column, fits, reflowed, tables, wrapped
+from probclass_core.arrow.display import MOST_ROWS, Report, TablePart, cell_text, report_of
+from probclass_core.arrow.display import number_format as format_of
 from probclass_core.cli.messages import console_of, prints_json
 from probclass_core.errors import hide_credentials
-
-MAX_ROWS = 20
-"""Number of rows of a table that a report shows; JSON has all of them."""
 
 _MAX_MATRIX_SIZE = 8
 """Number of rows and columns of a matrix that a report shows; JSON has all of them."""
 
-_LONGEST_LINE = 100
-"""Length of a line of documentation on a terminal that is wider."""
-
-Part = str | Callable[[int], Iterable[RenderableType]]
-"""A part of a report: text as it is, or a function from the width of the terminal to what rich
-prints below each other."""
+Part = RenderableType
+"""A part of a report; text is printed as it is."""
 
 
 def show_json(values: Any) -> None:
@@ -52,45 +48,32 @@ def show(document: Any, *parts: Part | None) -> None:
         show_json(document() if callable(document) else document)
         return
     console = console_of(stderr=False)
-    width = console.width
     with console.capture() as captured:
         for number, part in enumerate(part for part in parts if part is not None):
             if number:
                 console.print()
-            for one in [part] if isinstance(part, str) else part(width):
-                console.width = max(width, getattr(one, "width", None) or 0)
-                is_table = isinstance(one, Table)
-                console.print(one, markup=False, soft_wrap=not is_table, crop=False)
+            console.print(part, markup=False, soft_wrap=isinstance(part, str), crop=False)
     typer.echo(re.sub(r"(?m) +$", "", captured.get()), nl=False)
 
 
 def prose(text: str) -> Part:
     """Sentences, one or more lines, broken between words."""
-    return lambda width: [wrapped(text, width)]
-
-
-def documentation(text: str) -> Part:
-    """A docstring, or paragraphs in its form, in lines that are not too long to read."""
-    return lambda width: [reflowed(text, min(width, _LONGEST_LINE))]
+    return Text(text)
 
 
 def key_values(values: Mapping[str, Any], title: str | None = None) -> Part:
     """Names and values, one pair per line, without the values that are None."""
     shown = {
-        name: _cell(value, _number_format([value]))
+        name: _cell(value, format_of([value]))
         for name, value in values.items()
         if value is not None
     }
-    indent = max(map(len, shown), default=0) + 2
-
-    def lines(width: int) -> Iterator[RenderableType]:
-        if title is not None:
-            yield Text(title, style="bold")
-        for name, value in shown.items():
-            text = wrapped(value, width - indent).replace("\n", f"\n{' ' * indent}")
-            yield Text.assemble((name.ljust(indent), "dim"), text)
-
-    return lines
+    pairs = Table.grid(padding=(0, 2, 0, 0))
+    pairs.add_column(style="dim", no_wrap=True)
+    pairs.add_column(min_width=_longest_word(shown.values()))
+    for name, value in shown.items():
+        pairs.add_row(Text(name), Text(value))
+    return pairs if title is None else Group(Text(title, style="bold"), pairs)
 
 
 def table(
@@ -111,29 +94,37 @@ def table(
     else:
         total = len(next(iter(columns.values())))
         columns = {name: values[:limit] for name, values in columns.items()}
-    shown = len(next(iter(columns.values())))
     # In a table with matrices, vectors are written vertically, one entry per line.
-    has_matrix = any(
-        isinstance(cell, np.ndarray) and cell.ndim > 1 for c in columns.values() for cell in c
+    has_matrix = any(isinstance(one, np.ndarray) and one.ndim > 1 for one in _all(columns))
+    drawn = Table(
+        box=box.SIMPLE_HEAD,
+        header_style="bold",
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+        show_lines=has_matrix,
     )
+    cells = []
+    for name, values in columns.items():
+        numeric = all(isinstance(value, (int, float)) or value is None for value in values)
+        number_format = format_of(values)
+        texts = [_cell(value, number_format, vertical=has_matrix) for value in values]
+        drawn.add_column(
+            Text(name),
+            justify="right" if numeric else "left",
+            min_width=_longest_word([name, *texts]),
+        )
+        cells.append(texts)
+    for row in zip(*cells, strict=True):
+        drawn.add_row(*map(Text, row))
+    parts: list[RenderableType] = [] if title is None else [Text(title, style="bold")]
+    if drawn.row_count < total:
+        more = Text(f"… and {total - drawn.row_count:,} more rows", style="dim")
+        return Group(*parts, drawn, more)
+    return Group(*parts, drawn)
 
-    def lines(width: int) -> Iterator[RenderableType]:
-        for size in range(_MAX_MATRIX_SIZE, 0, -1):
-            laid_out = [_column(name, c, has_matrix, size) for name, c in columns.items()]
-            if fits(laid_out, width):
-                break
-        if title is not None:
-            yield Text(wrapped(title, width), style="bold")
-        for number, one in enumerate(tables(laid_out, width, spaced=has_matrix)):
-            yield from [""] if number else []
-            yield one
-        if shown < total:
-            yield Text(f"… and {total - shown:,} more rows", style="dim")
 
-    return lines
-
-
-def report_parts(result: Report, *, limit: int = MAX_ROWS) -> list[Part]:
+def report_parts(result: Report, *, limit: int = MOST_ROWS) -> list[Part]:
     """The report that a result has of itself, as in Python.
 
     Args:
@@ -155,18 +146,6 @@ def column_values(table: pa.Table, limit: int | None = None) -> dict[str, list[A
     return {name: _values(table[name]) for name in table.column_names}
 
 
-def partition_path(partition: Mapping[str, Any]) -> str:
-    """A partition as its directory is named: ``year=2014/month=01``."""
-    return "/".join(f"{column}={value}" for column, value in partition.items())
-
-
-def _column(name: str, values: Sequence[Any], has_matrix: bool, size: int) -> Column:
-    numeric = all(isinstance(value, (int, float)) or value is None for value in values)
-    number_format = _number_format(values)
-    cells = [_cell(value, number_format, vertical=has_matrix, size=size) for value in values]
-    return Column(name, cells, numeric)
-
-
 def _values(column: pa.ChunkedArray) -> list[Any]:
     if isinstance(column.type, pa.FixedShapeTensorType):
         return [tensor for chunk in column.chunks for tensor in chunk.to_numpy_ndarray()]
@@ -177,45 +156,34 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return values
 
 
-def _number_format(values: Sequence[Any]) -> str:
-    """A format specification that suits all numbers of a column."""
-    sizes = [abs(x) for x in values if isinstance(x, float) and math.isfinite(x) and x != 0.0]
-    if all(size.is_integer() and size < 1e15 for size in sizes):
-        return ",.0f"
-    if all(1e-3 <= size < 1e5 for size in sizes):
-        return ".4f"
-    return ",.1f" if all(1.0 <= size < 1e9 for size in sizes) else ".5g"
+def _all(columns: Mapping[str, Sequence[Any]]) -> chain[Any]:
+    return chain.from_iterable(columns.values())
 
 
-def _cell(
-    value: Any, number_format: str, *, vertical: bool = False, size: int = _MAX_MATRIX_SIZE
-) -> str:
+def _longest_word(texts: Any) -> int:
+    """Width in which no word is broken; the lines of a matrix are words."""
+    words = (text.split("\n" if "\n" in text else None) for text in texts)
+    return max(map(cell_len, chain.from_iterable(words)), default=1)
+
+
+def _cell(value: Any, number_format: str, *, vertical: bool = False) -> str:
     if isinstance(value, np.ndarray):
         is_matrix = value.ndim > 1 or vertical
-        return _matrix(value.reshape(len(value), -1) if is_matrix else value, size)
+        return _matrix(value.reshape(len(value), -1) if is_matrix else value)
     if isinstance(value, (Mapping, list, tuple)):
         return hide_credentials(json.dumps(value, ensure_ascii=False, default=str))
     return hide_credentials(cell_text(value, number_format))
 
 
-def _matrix(values: np.ndarray, size: int) -> str:
-    """The first rows and columns of a matrix as aligned text, one line per row.
-
-    Args:
-        values: matrix, or vector to write as one row.
-        size: number of columns to show; a vector has few enough.
-    """
-    corner = np.atleast_2d(values)[:_MAX_MATRIX_SIZE, :size]
+def _matrix(values: np.ndarray) -> str:
+    """The first rows and columns of a matrix, or a vector as a row, as aligned text."""
+    corner = np.atleast_2d(values)[:_MAX_MATRIX_SIZE, :_MAX_MATRIX_SIZE]
     texts = [[format(number, ".5g") for number in row] for row in corner.tolist()]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    lines = [
-        "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
-        for row in texts
-    ]
-    rows, columns = np.atleast_2d(values).shape
-    if columns > size:
-        lines = [f"{line}  …" for line in lines]
-    return "\n".join([*lines, "…"] if rows > _MAX_MATRIX_SIZE else lines)
+    end = "  …" if np.atleast_2d(values).shape[1] > _MAX_MATRIX_SIZE else ""
+    lines = ["  ".join(map(str.rjust, row, widths)) + end for row in texts]
+    rows_left = len(np.atleast_2d(values)) > _MAX_MATRIX_SIZE
+    return "\n".join([*lines, "…"] if rows_left else lines)
 
 
 def _json_value(value: Any) -> Any:

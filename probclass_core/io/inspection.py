@@ -117,6 +117,12 @@ class DataFiles(ShortRepr):
             row_groups.update(dict.fromkeys(file.statistics, file.row_groups))
         return with_statistics, row_groups
 
+    @property
+    def totals(self) -> dict[str, Any]:
+        """The totals as plain values."""
+        names = ("rows", "row_groups", "bytes", "written", "statistics_coverage", "models")
+        return {"files": len(self), **{name: getattr(self, name) for name in names}}
+
     def by_partition(self) -> list[tuple[Mapping[str, Any], DataFiles]]:
         """Group the files by partition, in order; empty if the table has no partitions."""
         groups: dict[tuple[tuple[str, Any], ...], list[DataFile]] = {}
@@ -150,23 +156,70 @@ class TableInspection(Report):
     rows: int | None
     files: DataFiles | None
 
+    def to_dict(self) -> dict[str, Any]:
+        """The inspection as plain values, for JSON."""
+        files, coverage = self.files, {} if self.files is None else self.files.coverage
+        return {
+            "uri": self.uri,
+            "format": self.format,
+            "version": self.version,
+            **({"rows": self.rows} if files is None else files.totals),
+            "partition_columns": list(self.partition_columns),
+            "schema": [
+                {"name": one.name, "type": str(one.type), "statistics": coverage.get(one.name)}
+                for one in self.schema
+            ],
+            "partitions": [
+                {"partition": partition, **of.totals} for partition, of in self._by_partition
+            ]
+            or [{"partition": partition} for partition in self.partitions],
+        }
+
+    @property
+    def _by_partition(self) -> list[tuple[Mapping[str, Any], DataFiles]]:
+        return [] if self.files is None else self.files.by_partition()
+
     def _report(self) -> list[Part]:
-        """Sizes and columns of the table."""
+        """Sizes, columns and partitions of the table."""
         version = "" if self.version is None else f", version {self.version}"
         rows = "unknown" if self.rows is None else f"{self.rows:,}"
         title = f"Table {self.uri} ({self.format}{version}): rows {rows}"
-        if self.files is not None:
-            size = "" if self.files.bytes is None else f" of {self.files.bytes:,} bytes"
-            title += f", files {len(self.files):,}{size}"
-        parts: list[Part] = [title]
+        facts, files = [], self.files
         if self.partitions:
             first, last = (partition_text(self.partitions[i]) for i in (0, -1))
-            parts.append(f"{len(self.partitions):,} partitions from {first} to {last}")
-        types = [
-            f"{field.type}{', partition column' if field.name in self.partition_columns else ''}"
-            for field in self.schema
-        ]
-        return [*parts, TablePart({"column": self.schema.names, "type": types})]
+            facts.append(f"{len(self.partitions):,} partitions from {first} to {last}")
+        if files is not None:
+            size = "" if files.bytes is None else f" of {files.bytes:,} bytes"
+            title += f", files {len(files):,}{size}"
+            if files.statistics_coverage is not None:
+                share = f"{files.statistics_coverage:.0%} of row groups × columns"
+                facts.append(f"{files.row_groups:,} row groups, minimum and maximum in {share}")
+            if files.models:
+                facts.append(f"scored by {', '.join(files.models)}")
+        coverage = {} if files is None else files.coverage
+        known = {name: f"{share:.0%}" for name, share in coverage.items()}
+        known |= dict.fromkeys(self.partition_columns, "partition column")
+        columns: dict[str, Sequence[Any]] = {
+            "column": self.schema.names,
+            "type": [str(field.type) for field in self.schema],
+            "minimum and maximum": [known.get(name, "") for name in self.schema.names],
+        }
+        parts: list[Part] = [title, facts, TablePart(columns)]
+        if self._by_partition:
+            parts.append(_partitions_part(self._by_partition))
+        return parts
+
+
+def _partitions_part(partitions: Sequence[tuple[Mapping[str, Any], DataFiles]]) -> TablePart:
+    columns: dict[str, list[Any]] = {
+        "partition": [partition_text(one) for one, _ in partitions],
+        "files": [len(files) for _, files in partitions],
+        "rows": [files.rows for _, files in partitions],
+        "bytes": [files.bytes for _, files in partitions],
+        "written": [str(files.written or "")[:16] for _, files in partitions],
+        "scored by": [", ".join(one[:12] for one in files.models) for _, files in partitions],
+    }
+    return TablePart(columns, "Partitions")
 
 
 @checks_arguments

@@ -252,11 +252,11 @@ LINE = '{"fare": 1.5, "zone": "a", "night": true, "payment": "cash"}\n'
 BAD: dict[str, tuple[dict[str, str | bytes], str]] = {
     "too many fields": (
         {"trips.csv": GOOD + "3.5,b,true,card,5\n"},
-        r"trips\.csv, row 5 \(the header is row 1\), has 5 fields, but the header has 4: '3\.5,b,",
+        r"trips\.csv: CSV parse error: Row #5: Expected 4 columns, got 5: 3\.5,b,true",
     ),
     "a value of another type": (
         {"trips.csv": GOOD + "1.5,a,true,cash\n" * 600 + "n/k,b,true,card\n"},
-        r"trips\.csv, row 605 .*column 'fare' is double, but has 'n/k'; .*'fare': 'string'",
+        r"trips\.csv, row 605: column 'fare' is double, but has 'n/k'; .*'fare': 'string'",
     ),
     "types that differ by file": (
         {"trips/0.csv": GOOD, "trips/1.csv": GOOD.replace("1.5", "one")},
@@ -290,12 +290,12 @@ BAD: dict[str, tuple[dict[str, str | bytes], str]] = {
     ),
     "malformed JSON": (
         {"trips.jsonl": LINE + "\n" + LINE[:-2] + "\n"},
-        r"trips\.jsonl, line 3, is not a JSON object \(.*\): '\{\"fare\": 1\.5",
+        r"trips\.jsonl, line 3, is not a JSON object in UTF-8 \(.*\): '\{\"fare\": 1\.5",
     ),
     "a JSON array": ({"trips.json": f"[{LINE}]"}, r"is a JSON array; write one JSON object per"),
     "mixed JSON": (
         {"trips.jsonl": LINE + LINE.replace("1.5", '"low"')},
-        r"trips\.jsonl, line 2: .* changed from number to string .*column 'fare' one type",
+        r"trips\.jsonl: .*/fare\) changed from number to string in row 1; .* column one type",
     ),
     "a JSON value of another type": (
         {"trips.jsonl": LINE.replace("1.5", "1") * 140 + LINE},
@@ -425,7 +425,7 @@ def test_a_failed_scoring_leaves_the_csv_file_as_it_was(tmp_path: Path) -> None:
     before = sink.read_bytes()
     source = write(tmp_path / "bad" / "trips.csv", as_csv(trips(300)) + "one,field,more\n")
     attempts: list[tuple[dict[str, Any], str]] = [
-        ({"source": source}, "has 3 fields, but the header has 7"),
+        ({"source": source}, "Expected 7 columns, got 3"),
         (
             {"options": {"posterior": "list"}},
             "column 'posterior' is list<.*, which CSV cannot store",

@@ -14,7 +14,7 @@ import pluggy
 import typer
 
 import probclass_core
-from probclass_core.cli.output import documentation, show, table
+from probclass_core.cli.output import prose, show, table
 from probclass_core.errors import PluginError, SpecError
 from probclass_core.estimation.options import describe_options
 from probclass_core.plugins.descriptors import EstimatorPlugin
@@ -65,7 +65,7 @@ def estimators(
         description = inspect.getdoc(plugin.estimator) or plugin.summary
         own = _options_text("Options:", _options(plugin.estimator))
         given = _options_text("Options of blocks with given:", _options(plugin.conditional))
-        parts = [name, *map(documentation, (description, *own, *given))]
+        parts = [name, *map(prose, (description, *own, *given))]
     else:
         columns = {
             "estimator": list(plugins),

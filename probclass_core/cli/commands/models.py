@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from probclass_core import ModelStore
 from probclass_core.arrow.bundle import Bundle
+from probclass_core.arrow.display import MOST_ROWS
 from probclass_core.cli.commands.promotions import document
 from probclass_core.cli.messages import log
 from probclass_core.cli.options import Count, DryRun, Store, StoredModel
 from probclass_core.cli.output import (
-    MAX_ROWS,
     Part,
     column_values,
     key_values,
@@ -87,7 +87,7 @@ def _versions(records: ModelRecords) -> dict[str, list[Any]]:
 
 
 def history(
-    model: Name, *, store: Store, alias: str | None = None, limit: Count = MAX_ROWS
+    model: Name, *, store: Store, alias: str | None = None, limit: Count = MOST_ROWS
 ) -> None:
     """List the promotions of a model, newest first: who, when and why, refused ones included.
 
@@ -188,7 +188,7 @@ def inspect(
         linear: show the weights of a linear model, not the model card.
     """
     version = model.version
-    limit = MAX_ROWS if rows is None else rows
+    limit = MOST_ROWS if rows is None else rows
     if linear:
         if block is not None:
             raise SpecError("--linear shows the whole model and cannot be used with --block.")

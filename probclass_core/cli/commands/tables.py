@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 import probclass_core as pc
 from probclass_core.cli.options import DryRun, Rows
-from probclass_core.cli.output import key_values, partition_path, show, table
-from probclass_core.io.inspection import DataFiles, TableInspection
+from probclass_core.cli.output import report_parts, show, table
 from probclass_core.io.labels import count_labels
 from probclass_core.io.references import ABANDONED
 from probclass_core.plugins.manager import registry
 from probclass_core.store.display import minute
-
-_MAX_PARTITIONS = 24
-"""If there are more partitions than this, a report only counts them; JSON lists all."""
 
 Uri = Annotated[str, "URI: Path or URI of a table, such as delta+s3://bucket/table."]
 Format = Annotated[str | None, "--format NAME: Format of the table, if it cannot be recognized."]
@@ -37,15 +32,7 @@ def inspect(
     """
     ref = pc.TableRef(uri, format=format_name, version=version)
     inspection = pc.inspect_table(ref, **vars(rows))
-    partitions = [] if inspection.files is None else inspection.files.by_partition()
-    show(
-        _document(inspection),
-        key_values(_card(inspection)),
-        table(_columns(inspection), "Columns"),
-        table(_partitions(partitions), "Partitions")
-        if 0 < len(partitions) <= _MAX_PARTITIONS
-        else None,
-    )
+    show(inspection.to_dict(), *report_parts(inspection))
 
 
 def labels(
@@ -123,92 +110,3 @@ def formats() -> None:
         ],
     }
     show({"formats": records}, table(columns, "Table formats"))
-
-
-def _card(inspection: TableInspection) -> dict[str, Any]:
-    version, files = inspection.version, inspection.files
-    card = {
-        "table": inspection.uri,
-        "format": inspection.format,
-        "version": None if version is None else str(version),  # unformatted, for --version
-        "partitions": _span(inspection.partitions),
-        "rows": inspection.rows,
-    }
-    if files is None:
-        return card
-    coverage = files.statistics_coverage
-    return {
-        **card,
-        "files": len(files),
-        "row groups": files.row_groups,
-        "bytes": files.bytes,
-        "written": minute(files.written),
-        "min and max": None if coverage is None else f"in {coverage:.0%} of row groups × columns",
-        "scored by": ", ".join(files.models) or None,
-    }
-
-
-def _columns(inspection: TableInspection) -> dict[str, Sequence[Any]]:
-    coverage = {} if inspection.files is None else inspection.files.coverage
-    min_and_max = {name: f"{share:.0%}" for name, share in coverage.items()}
-    min_and_max |= dict.fromkeys(inspection.partition_columns, "partition")
-    return {
-        "column": inspection.schema.names,
-        "type": [str(column.type) for column in inspection.schema],
-        "min and max": [min_and_max.get(name) for name in inspection.schema.names],
-    }
-
-
-def _partitions(
-    partitions: Sequence[tuple[Mapping[str, Any], DataFiles]],
-) -> dict[str, Sequence[Any]]:
-    columns: dict[str, Sequence[Any]] = {
-        "partition": [partition_path(partition) for partition, _ in partitions],
-        "files": [len(files) for _, files in partitions],
-        "rows": [files.rows for _, files in partitions],
-        "bytes": [files.bytes for _, files in partitions],
-        "written": [minute(files.written) for _, files in partitions],
-    }
-    models = [", ".join(model[:12] for model in files.models) for _, files in partitions]
-    return {**columns, "scored by": models} if any(models) else columns
-
-
-def _document(inspection: TableInspection) -> dict[str, Any]:
-    files = inspection.files
-    partitions = [] if files is None else files.by_partition()
-    coverage = {} if files is None else files.coverage
-    return {
-        "uri": inspection.uri,
-        "format": inspection.format,
-        "version": inspection.version,
-        **({"rows": inspection.rows} if files is None else _totals(files)),
-        "partition_columns": list(inspection.partition_columns),
-        "schema": [
-            {"name": column.name, "type": str(column.type), "statistics": coverage.get(column.name)}
-            for column in inspection.schema
-        ],
-        "partitions": [
-            {"partition": partition, **_totals(files)} for partition, files in partitions
-        ]
-        or [{"partition": partition} for partition in inspection.partitions],
-    }
-
-
-def _totals(files: DataFiles) -> dict[str, Any]:
-    return {
-        "rows": files.rows,
-        "files": len(files),
-        "row_groups": files.row_groups,
-        "bytes": files.bytes,
-        "written": files.written,
-        "statistics_coverage": files.statistics_coverage,
-        "models": files.models,
-    }
-
-
-def _span(partitions: Sequence[Mapping[str, Any]]) -> str | None:
-    """The number of partitions, the first and the last; None if there are none."""
-    if not partitions:
-        return None
-    ends = dict.fromkeys((partition_path(partitions[0]), partition_path(partitions[-1])))
-    return f"{len(partitions):,}: {' … '.join(ends)}"

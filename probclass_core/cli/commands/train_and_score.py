@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import tomli_w
 
 import probclass_core as pc
+from probclass_core.arrow.display import MOST_ROWS
 from probclass_core.cli.messages import progress
 from probclass_core.cli.options import (
     Aliases,
@@ -20,7 +21,7 @@ from probclass_core.cli.options import (
     StoredModel,
     WorkerRows,
 )
-from probclass_core.cli.output import MAX_ROWS, Part, key_values, prose, show, table
+from probclass_core.cli.output import Part, key_values, prose, show, table
 from probclass_core.cli.parsing import Parser, parse_half_life
 from probclass_core.errors import PartitionError, SpecError
 from probclass_core.pipeline.scoring import Deleted
@@ -138,7 +139,7 @@ def fit(
     if dry_run:
         pc.summarize(pc.open_table(source).schema.empty_table(), spec)  # raises if it does not fit
         document = {"spec": spec.to_dict(), "spec_digest": spec.digest, "spec_notes": spec.notes}
-        show(document, lambda width: [to_toml(spec).rstrip()])
+        show(document, to_toml(spec).rstrip())
         return
     assert store is not None
     assert name is not None
@@ -210,7 +211,7 @@ def calibrate(
                 "log loss": f"{_nats(before)} before, {_nats(after)} when calibrated by other rows",
             }
         ),
-        table(calibration, "Calibration", limit=MAX_ROWS),
+        table(calibration, "Calibration", limit=MOST_ROWS),
     )
 
 
@@ -292,7 +293,7 @@ def _scored(result: ScoreReport, version: ModelVersion) -> list[Part | None]:
                 else None,
             }
         ),
-        table(listed, "Partitions", limit=MAX_ROWS) if changed and is_partitioned else None,
+        table(listed, "Partitions", limit=MOST_ROWS) if changed and is_partitioned else None,
     ]
 
 
@@ -359,7 +360,7 @@ def _show_fit(
                 "training did not see, compares the model with its class prior",
             }
         ),
-        table(model.priors, "Classes", limit=MAX_ROWS),
+        table(model.priors, "Classes", limit=MOST_ROWS),
         prose("\n".join(["Notes", *model.spec.notes])) if model.spec.notes else None,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -21,19 +21,13 @@ from probclass_core.io.text.options import TextOptions
 BLOCK_BYTES = 1 << 23
 """Bytes of text that are parsed at once, and from which types are inferred."""
 
-_TABS = re.compile(r".*\.(tsv|tab)(\.\w+)?", re.IGNORECASE)
-_OTHER_DELIMITERS = ";\t|"
-_GZIP = b"\x1f\x8b"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_QUOTE = b'"'
-_SHOWN = 80
+SHOWN = 80
 """Characters of a malformed row in a message."""
 
-_FIELDS = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.S)
-_VALUE = re.compile(
-    r"In CSV column #(\d+): Row #(\d+): CSV conversion error to (.+?): invalid value '(.*)'", re.S
-)
-_NOT_UTF8 = re.compile(r"invalid UTF8 data")
+_TABS = re.compile(r".*\.(tsv|tab)(\.\w+)?", re.IGNORECASE)
+_OTHER_DELIMITERS = ";\t|"
+_COLUMN = re.compile(r"CSV column #(\d+)")
+_VALUE = re.compile(r"Row #(\d+): CSV conversion error to (.+?): invalid value '(.*)'", re.S)
 
 OpenStream = Callable[[], pa.NativeFile]
 
@@ -99,19 +93,17 @@ class CsvFormat:
                 f"{location} has none of the columns {one_of(schema.names)}; its header is "
                 f"{one_of(names)}."
             )
-        convert = arrow_csv.ConvertOptions(
-            include_columns=schema.names,
-            include_missing_columns=True,
-            column_types={field.name: field.type for field in schema},
-        )
         types = {field.name: field.type for field in schema}
+        convert = arrow_csv.ConvertOptions(
+            include_columns=schema.names, include_missing_columns=True, column_types=types
+        )
         with self._translate(location, names, types), open_stream() as stream:
             counted = _CountedQuotes(stream)
             for batch in self._open(pa.PythonFile(counted, "r"), location, convert):
                 yield self._with_nulls(batch)
         # Arrow takes all that follows a quote for one value, if no quote closes it.
         if counted.quotes % 2 and self._ends_in_quotes(open_stream, location):
-            raise self._unclosed_quote(location)
+            raise _unclosed_quote(location)
 
     def _ends_in_quotes(self, open_stream: OpenStream, location: str) -> bool:
         """Whether the last value of a file has an opening quote and no closing one."""
@@ -124,12 +116,6 @@ class CsvFormat:
                 # The value in quotes may be longer than Python's csv module reads.
                 return "end of data" in str(error) or "field larger" in str(error)
             return False
-
-    def _unclosed_quote(self, location: str) -> TableError:
-        return TableError(
-            f"{location} has a quote that is never closed, or a row of more than {BLOCK_BYTES} "
-            'bytes; close it, or write a quote within a value as "".'
-        )
 
     def _open(
         self, stream: pa.NativeFile, location: str, convert: arrow_csv.ConvertOptions
@@ -156,52 +142,34 @@ class CsvFormat:
 
     def _header(self, open_stream: OpenStream, location: str) -> Sequence[str]:
         """Return the names of the columns, which must differ."""
-        names = self.options.names or self._read_header(open_stream, location)
+        names = self.options.names
+        if names is None:
+            encoding = self.options.encoding.lower()
+            marked = "utf-8-sig" if encoding in ("utf-8", "utf8") else encoding
+            with self._translate(location, (), {}), open_stream() as stream:
+                text = io.TextIOWrapper(io.BufferedReader(stream), marked, newline="")
+                rows = csv.reader(text, delimiter=self._delimiter(location))
+                names = tuple(next((row for row in rows if row), ()))
+        if not names:
+            raise TableError(f"{location} is empty; a CSV file begins with the names of columns.")
         for name in names:
             if names.count(name) > 1:
                 raise TableError(
                     f"{location} has {names.count(name)} columns named {name!r}; rename all but "
                     "one."
                 )
-        if len(names) == 1 and self.options.delimiter is None:
-            found = [one for one in _OTHER_DELIMITERS if one in names[0]]
-            if found:
-                raise TableError(
-                    f"{location} has one column, {names[0][:_SHOWN]!r}; if {found[0]!r} is the "
-                    f"delimiter, give options={{'delimiter': {found[0]!r}}} of a TableRef."
-                )
+        found = [one for one in _OTHER_DELIMITERS if one in names[0]]
+        if len(names) == 1 and self.options.delimiter is None and found:
+            raise TableError(
+                f"{location} has one column, {names[0][:SHOWN]!r}; if {found[0]!r} is the "
+                f"delimiter, give options={{'delimiter': {found[0]!r}}} of a TableRef."
+            )
         return names
 
-    def _read_header(self, open_stream: OpenStream, location: str) -> Sequence[str]:
-        encoding = self.options.encoding
-        with open_stream() as stream:
-            data = io.BufferedReader(stream)
-            start = data.peek(2)
-            if start.startswith(_UTF16) and encoding == "utf-8":
-                raise self._wrong_encoding(location, right="utf-16")
-            if start.startswith(_GZIP):
-                raise TableError(f"{location} is compressed by gzip; end its name with '.gz'.")
-            marked = "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding
-            try:
-                text = io.TextIOWrapper(data, marked, newline="")
-                rows = csv.reader(text, delimiter=self._delimiter(location))
-                header = next((row for row in rows if row), None)
-            except UnicodeDecodeError as error:
-                raise self._wrong_encoding(location) from error
-            except csv.Error as error:
-                raise TableError(
-                    f"{location} has a malformed header: {one_line(error)}."
-                ) from error
-        if header is None:
-            raise TableError(f"{location} is empty; a CSV file begins with the names of columns.")
-        return header
-
     def _inferred(self, field: pa.Field, values: pa.ChunkedArray, location: str) -> pa.Field:
-        if field.name in self.options.types:
-            return field
-        if pa.types.is_binary(field.type):
+        if pa.types.is_binary(field.type) and field.name not in self.options.types:
             raise self._wrong_encoding(location, field.name)
-        if pa.types.is_timestamp(field.type):
+        if pa.types.is_timestamp(field.type) and field.name not in self.options.types:
             # Arrow infers seconds or nanoseconds; most fractions are of microseconds.
             with suppress(pa.ArrowInvalid):
                 kind = pa.timestamp("us", field.type.tz)
@@ -221,18 +189,17 @@ class CsvFormat:
                     batch = batch.set_column(number, field, texts)
         return batch
 
-    def _wrong_encoding(
-        self, location: str, column: str | None = None, *, right: str = "latin-1"
-    ) -> TableError:
+    def _wrong_encoding(self, location: str, column: str | None = None) -> TableError:
         where = "" if column is None else f", column {column!r},"
         return TableError(
             f"{location}{where} is not {self.options.encoding.upper()} text; name its encoding, "
-            f"as in options={{'encoding': {right!r}}} of a TableRef."
+            "as in options={'encoding': 'latin-1'} or 'utf-16' of a TableRef; if the file is "
+            "compressed, end its name with '.gz'."
         )
 
     @contextmanager
     def _translate(
-        self, location: str, names: Sequence[str], types: dict[str, pa.DataType]
+        self, location: str, names: Sequence[str], types: Mapping[str, pa.DataType]
     ) -> Iterator[None]:
         """Raise errors of ours for those of the reader.
 
@@ -245,37 +212,22 @@ class CsvFormat:
             yield
         except UnicodeDecodeError as error:
             raise self._wrong_encoding(location) from error
-        except pa.ArrowInvalid as error:
-            text = str(error)
+        except (pa.ArrowInvalid, csv.Error) as error:
+            text, found = str(error), _COLUMN.search(str(error))
+            column = None if found is None else names[int(found[1])]
             if "Empty CSV file" in text:  # as Arrow calls a header that no line end follows
                 return
-            if _NOT_UTF8.search(text):
-                column = re.search(r"CSV column #(\d+)", text)
-                raise self._wrong_encoding(
-                    location, None if column is None else names[int(column[1])]
-                ) from error
-            if fields := _FIELDS.match(text):
-                row, expected, found, line = fields.groups()
-                plural = "s" * (found != "1")
-                raise TableError(
-                    f"{location}, row {row}{self._counting}, has {found} field{plural}, but "
-                    f"{'the header has' if self.options.names is None else 'there are'} "
-                    f"{expected}: {' '.join(line.split())[:_SHOWN]!r}; quote a field that "
-                    "contains the delimiter, or correct the row."
-                ) from error
-            if value := _VALUE.match(text):
-                name = names[int(value[1])]
-                kind = types.get(name, value[3])
-                raise misfit(
-                    f"{location}, row {value[2]}{self._counting}", name, kind, value[4]
-                ) from error
+            if "invalid UTF8 data" in text:
+                raise self._wrong_encoding(location, column) from error
+            if column is not None and (value := _VALUE.search(text)):
+                kind = types.get(column, value[2])
+                raise misfit(f"{location}, row {value[1]}", column, kind, value[3]) from error
             if "straddling" in text:
-                raise self._unclosed_quote(location) from error
-            raise TableError(f"cannot read {location}: {one_line(error)}.") from error
-
-    @property
-    def _counting(self) -> str:
-        return " (the header is row 1)" if self.options.names is None else ""
+                raise _unclosed_quote(location) from error
+            raise TableError(
+                f"cannot read {location}: {one_line(error)[: 2 * SHOWN]}; correct the row, or "
+                "quote a field that contains the delimiter."
+            ) from error
 
 
 class _CountedQuotes(io.RawIOBase):
@@ -294,8 +246,15 @@ class _CountedQuotes(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         data: bytes = self._stream.read(size)
-        self.quotes += data.count(_QUOTE)
+        self.quotes += data.count(b'"')
         return data
+
+
+def _unclosed_quote(location: str) -> TableError:
+    return TableError(
+        f"{location} has a quote that is never closed, or a row of more than {BLOCK_BYTES} bytes; "
+        'close it, or write a quote within a value as "".'
+    )
 
 
 def default_delimiter(location: str) -> str:
@@ -312,9 +271,13 @@ def misfit(where: str, column: str, kind: pa.DataType | str, value: object) -> D
         kind: type of the column.
         value: the value.
     """
+    wider = "string"
+    with suppress(ValueError):
+        float(str(value))
+        wider = "double"
     return DataError(
-        f"{where}: column {column!r} is {kind}, but has {str(value)[:_SHOWN]!r}; correct the "
-        f"value, or {give_type(column, _wider(value))}."
+        f"{where}: column {column!r} is {kind}, but has {str(value)[:SHOWN]!r}; correct the "
+        f"value, or {give_type(column, wider)}."
     )
 
 
@@ -324,12 +287,3 @@ def give_type(column: str, kind: str) -> str:
         "give a TableRef the type of the column, as in "
         f"options={{'types': {{{column!r}: {kind!r}}}}}"
     )
-
-
-def _wider(value: object) -> str:
-    """Return the name of a type that has a value, and most others."""
-    for kind in (pa.float64(), pa.timestamp("us")):
-        with suppress(pa.ArrowInvalid):
-            pa.array([str(value)]).cast(kind)
-            return str(kind)
-    return "string"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pyarrow import json as arrow_json
 
 from probclass_core.arrow.types import Rows
 from probclass_core.errors import DataError, TableError, one_line
-from probclass_core.io.text.csv import BLOCK_BYTES, OpenStream, misfit
+from probclass_core.io.text.csv import BLOCK_BYTES, SHOWN, OpenStream, misfit
 from probclass_core.io.text.options import TextOptions
 
 _TEMPORAL = (
@@ -24,9 +23,6 @@ _TEMPORAL = (
     *(pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in (None, "UTC")),
 )
 """Types that texts are tried as; ISO 8601 writes them."""
-
-_SHOWN = 80
-"""Characters of a malformed line in a message."""
 
 
 @dataclass(frozen=True)
@@ -48,21 +44,19 @@ class JsonLinesFormat:
         types = pa.schema(list(self.options.types.items()))
         with open_stream() as stream:
             start = stream.read(1 << 16)
-            if start.lstrip().startswith(b"["):
-                raise TableError(
-                    f"{location} is a JSON array; write one JSON object per line, as in JSON lines."
-                )
+        if start.lstrip().startswith(b"["):
+            raise TableError(
+                f"{location} is a JSON array; write one JSON object per line, as in JSON lines."
+            )
         if not start.strip():
             return types, False
-        with _translate(open_stream, location, types, "infer", [0]):
+        with _translate(open_stream, location, types, [0]):
             with open_stream() as stream:
-                inferred = _open(stream, types, "infer").schema
-            texts = pa.schema(
-                [text for field in inferred if (text := _as_text(field)).type == pa.string()]
-            )
+                schema = _open(stream, types, "infer").schema
+            fields = [_as_text(field) for field in schema]
+            texts = pa.schema([field for field in fields if field.type == pa.string()])
             with open_stream() as stream:
                 rows = next(iter(_open(stream, texts, "ignore")))
-        schema = inferred
         for text in texts:
             if text.name not in types.names:
                 number = schema.get_field_index(text.name)
@@ -74,7 +68,7 @@ class JsonLinesFormat:
     ) -> Iterator[pa.RecordBatch]:
         """Read columns of a file in their types; see `CsvFormat.read`."""
         rows = [0]
-        with _translate(open_stream, location, schema, "ignore", rows), open_stream() as stream:
+        with _translate(open_stream, location, schema, rows), open_stream() as stream:
             for batch in _open(stream, schema, "ignore"):
                 yield _typed(batch, schema).select(schema.names)
                 rows[0] += batch.num_rows
@@ -87,14 +81,10 @@ def _open(
     return arrow_json.open_json(
         stream,
         arrow_json.ReadOptions(use_threads=False, block_size=BLOCK_BYTES),
-        _parse_options(schema, unexpected),
-    )
-
-
-def _parse_options(schema: pa.Schema, unexpected: str) -> arrow_json.ParseOptions:
-    return arrow_json.ParseOptions(
-        explicit_schema=pa.schema([_as_text(field) for field in schema]),
-        unexpected_field_behavior=unexpected,
+        arrow_json.ParseOptions(
+            explicit_schema=pa.schema([_as_text(field) for field in schema]),
+            unexpected_field_behavior=unexpected,
+        ),
     )
 
 
@@ -127,7 +117,7 @@ def _temporal_type(texts: pa.Array) -> pa.DataType:
 
 @contextmanager
 def _translate(
-    open_stream: OpenStream, location: str, schema: pa.Schema, unexpected: str, rows: list[int]
+    open_stream: OpenStream, location: str, schema: pa.Schema, rows: list[int]
 ) -> Iterator[None]:
     """Raise errors of ours for those of the reader, which name neither line nor value.
 
@@ -135,68 +125,43 @@ def _translate(
         open_stream: opens the file.
         location: path or URI of the file.
         schema: types of columns that were given or inferred.
-        unexpected: whether the reader infers other columns or ignores them.
         rows: number of rows read so far.
     """
     try:
         yield
     except pa.ArrowInvalid as error:
         with open_stream() as stream:
-            lines = io.BufferedReader(stream)
-            raise _explain(lines, location, schema, unexpected, rows[0]) from error
+            lines = enumerate(io.BufferedReader(stream), 1)
+            behind = islice((one for one in lines if one[1].strip()), rows[0], None)
+            problems = (_problem(f"{location}, line {n}", line, schema) for n, line in behind)
+            found = next(filter(None, problems), None)
+        message = f"cannot read {location}: {one_line(error)}; give each column one type."
+        raise found or TableError(message) from error
 
 
-def _explain(
-    lines: io.BufferedReader, location: str, schema: pa.Schema, unexpected: str, rows: int
-) -> TableError | DataError:
-    """Return an error that names the first line that cannot be read; see `_translate`."""
-    numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-    behind = list(islice(numbered, rows, rows + BLOCK_BYTES // 2))
-    texts = [line for _, line in behind]
-    # All lines up to some number can be read together, and no more.
-    first = bisect_left(
-        range(1, len(texts) + 1),
-        True,
-        key=lambda count: _problem(texts[:count], schema, unexpected) is not None,
-    )
-    if first == len(texts):
-        return TableError(
-            f"cannot read {location}: a line behind row {rows} is longer than {BLOCK_BYTES} bytes."
-        )
-    number, line = behind[first]
-    where = f"{location}, line {number}"
-    shown = repr(line.decode(errors="replace").strip()[:_SHOWN])
+def _problem(where: str, line: bytes, schema: pa.Schema) -> TableError | DataError | None:
+    """Why a line cannot be read, or None if it can."""
     try:
         values = json.loads(line)
-    except UnicodeDecodeError:
-        return TableError(f"{where}, is not UTF-8 text: {shown}; write it as UTF-8.")
+        if not isinstance(values, dict):
+            raise ValueError(f"it is of type {type(values).__name__}")
     except ValueError as error:
+        shown = repr(line.decode(errors="replace").strip()[:SHOWN])
         return TableError(
-            f"{where}, is not a JSON object ({one_line(error)}): {shown}; correct it."
+            f"{where}, is not a JSON object in UTF-8 ({one_line(error)}): {shown}; correct it."
         )
-    if not isinstance(values, dict):
-        return TableError(f"{where}, is not a JSON object: {shown}; write one object per line.")
-    for name, value in values.items():
-        text = json.dumps({name: value}).encode()
-        if name in schema.names:
-            if _problem([text], schema, unexpected) is not None:
-                return misfit(where, name, schema.field(name).type, value)
-        elif (problem := _problem([*texts[:first], text], schema, unexpected)) is not None:
-            return DataError(f"{where}: {one_line(problem)}; give column {name!r} one type.")
-    problem = _problem([line], schema, unexpected) or _problem(
-        texts[: first + 1], schema, unexpected
-    )
-    return TableError(f"cannot read {where}: {one_line(problem or ValueError(shown))}.")
-
-
-def _problem(lines: list[bytes], schema: pa.Schema, unexpected: str) -> Exception | None:
-    """Return why lines cannot be read together, or None if they can."""
-    text = b"\n".join(line.rstrip(b"\r\n") for line in lines)
-    whole = arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1)
-    parse = _parse_options(schema, unexpected)
-    try:
-        _typed(arrow_json.read_json(pa.BufferReader(text), whole, parse), schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        problem: Exception = error
-        return problem
+    if _fits(line, schema):
+        return None
+    for name in values.keys() & {*schema.names}:
+        field = schema.field(name)
+        if not _fits(json.dumps({name: values[name]}).encode(), pa.schema([field])):
+            return misfit(where, name, field.type, values[name])
     return None
+
+
+def _fits(line: bytes, schema: pa.Schema) -> bool:
+    try:
+        _typed(_open(pa.BufferReader(line), schema, "ignore").read_all(), schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import pyarrow as pa
@@ -72,13 +72,6 @@ class TextOptions:
         except (TypeError, ValueError, LookupError) as error:
             raise TableMismatchError(f"{ref.uri}: invalid options {given}: {error}.") from error
         return options, storage
-
-    def identity(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults as plain values."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        values["types"] = {name: str(kind) for name, kind in sorted(self.types.items())}
-        defaults = {one.name: getattr(type(self)(), one.name) for one in fields(self)}
-        return {name: value for name, value in values.items() if value != defaults[name]}
 
 
 def _types(value: Any) -> dict[str, pa.DataType]:

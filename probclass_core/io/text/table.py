@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -168,8 +167,7 @@ class TextTable(DatasetTable):
         return None
 
     def _row_state(self, file: PlannedFile) -> str:
-        options = json.dumps(self._format.options.identity(), sort_keys=True)
-        return f"{file.state}\0{self._format.name}\0{options}"
+        return f"{file.state}\0{self._format}"
 
 
 @dataclass(frozen=True)
