@@ -51,10 +51,14 @@ def translate_write_errors(
 _ENCRYPTED = re.compile(r"encrypted metadata|cannot decrypt", re.IGNORECASE)
 """Part of Arrow's errors for an encrypted file."""
 
+_SYSTEM = re.compile(r"Detail: \[errno \d+\] ([^.]+)")
+"""End of Arrow's errors of a local disk, whose begin repeats the path."""
+
 
 def _reason(cause: Exception) -> str:
     if _ENCRYPTED.search(str(cause)):
         return "it is encrypted; write it again without encryption"
     if isinstance(cause, OSError) and cause.filename and cause.strerror:
         return cause.strerror  # the whole text repeats the path
-    return one_line(cause)
+    of_system = _SYSTEM.search(str(cause))
+    return one_line(cause) if of_system is None else of_system[1]

@@ -1,4 +1,4 @@
-"""Count the rows of a table that have a label, by footers if they suffice."""
+"""Count the rows of a table that have a label."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyarrow.compute as pc
-
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.arrays import class_labels
-from probclass_core.arrow.types import is_category_type, value_type
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
@@ -48,8 +45,7 @@ def count_labels(
 ) -> LabelCounts:
     """Count the rows of a table that have a label, to know whether labels have arrived.
 
-    The counts of nulls in the footers of Parquet files are used if all rows of a partition count.
-    Otherwise only the label and the columns of the filter are read.
+    Only the label and the columns of the filter are read.
 
     Args:
         source: path, table, frame, reader or dataset; see `open_table`.
@@ -66,28 +62,9 @@ def count_labels(
         >>> counts.labeled, counts.rows                                           # doctest: +SKIP
         (737, 744)
     """
-    table = open_table(source)
-    selection = Selection(table, partition, where)
-    plan = selection.plan([label])
-    filtered: set[str] | None = set()
-    if isinstance(selection.where, pc.Expression):
-        filtered = None
-    elif selection.where is not None:
-        filtered = {str(condition[0]) for condition in selection.where}
-    by_footers = (
-        # A filter by partition columns leaves out whole files.
-        filtered is not None
-        and filtered <= {*table.partition_columns}
-        # In a column of floats, NaN is a missing label as well.
-        and is_category_type(value_type(plan.schema.field(label).type))
-    )
+    plan = Selection(open_table(source), partition, where).plan([label])
     rows = labeled = 0
-    for unit in plan.units:
-        counted = unit.footer_counts(label) if by_footers else None
-        if counted is not None:
-            rows, labeled = rows + counted[0], labeled + counted[1]
-            continue
-        for batch in unit.read():
-            rows += batch.num_rows
-            labeled += batch.num_rows - class_labels(batch, label).null_count
+    for batch in plan.batches():
+        rows += batch.num_rows
+        labeled += batch.num_rows - class_labels(batch, label).null_count
     return LabelCounts(rows, labeled)

@@ -55,10 +55,6 @@ class Unit(ABC):
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows in order, in batches of at most `arrays.read_rows` rows."""
 
-    def footer_counts(self, column: str) -> tuple[int, int] | None:
-        """Numbers of rows and of values of a column, or None if only reading them tells."""
-        return None
-
 
 @dataclass(frozen=True)
 class Plan:

@@ -6,20 +6,16 @@ time of its file: records do not change, but aliases do.
 
 from __future__ import annotations
 
-import os
-import time
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from stat import S_ISDIR, S_ISREG
-from threading import Lock
 from typing import Any
+
+from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import StoreError
-from probclass_core.io.errors import translate_read_errors
-from probclass_core.io.filesystem import LocalLocation, Location, is_file
+from probclass_core.io.filesystem import Location
 from probclass_core.store.evaluations import FOLDER as EVALUATIONS
 from probclass_core.store.evaluations import EvaluationRecord, brief_evaluation
 from probclass_core.store.promotions import FOLDER as PROMOTIONS
@@ -31,18 +27,12 @@ from probclass_core.store.scorings import ScoringRecord, brief_scoring
 
 ALIASES = "aliases"
 MANIFEST = "manifest.json"
-_SETTLED_NS = 60 * 10**9
-"""Age from which the size and time of an alias's file say whether it was replaced."""
 _READERS = 16
 """Threads that read records."""
 _RECORDS_CACHED = 250_000
 """Most records of all models in the memory of this process."""
 
-_State = tuple[int, int | None]
-"""Size and modification time of a file, in bytes and nanoseconds."""
 _Record = ModelVersion | Alias | EvaluationRecord | ScoringRecord | Promotion
-_Known = dict[str, tuple[_State, _Record]]
-"""By path in the folder of the model: the state of the file, and the record."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,9 +59,8 @@ class ModelRecords(ShortRepr):
     damaged: list[str] = field(default_factory=list)
 
 
-_CACHE: OrderedDict[str, _Known] = OrderedDict()
-"""What this process has read, by the URI of the folder of the model."""
-_CACHE_LOCK = Lock()
+_CACHE: dict[tuple[Any, ...], _Record] = {}
+"""What this process has read, by the folder of the model, and path, size and time of the file."""
 
 
 def read_model_records(files: Location, model: str) -> ModelRecords:
@@ -81,12 +70,12 @@ def read_model_records(files: Location, model: str) -> ModelRecords:
         StoreError: if the folder of the model cannot be listed.
     """
     known, damaged = _read_all(files, model)
-    records = [record for _, record in known.values()]
+    records = known.values()
     aliases = {record.alias: record for record in records if isinstance(record, Alias)}
     versions = [record for record in records if isinstance(record, ModelVersion)]
     evaluations = [record for record in records if isinstance(record, EvaluationRecord)]
     scorings = [record for record in records if isinstance(record, ScoringRecord)]
-    entries = {path: one for path, (_, one) in known.items() if isinstance(one, Promotion)}
+    entries = {path: one for path, one in known.items() if isinstance(one, Promotion)}
     promotions = [entry for entry in entries.values() if entry.action == "refused"]
     for alias in aliases.values():
 
@@ -134,95 +123,58 @@ def version_from(model: str, content_id: str, manifest: Mapping[str, Any]) -> Mo
     return ModelVersion(model, content_id, str(created), provenance)
 
 
-def _read_all(files: Location, model: str) -> tuple[_Known, list[str]]:
-    """All records of a model, and a sentence for each damaged one."""
-    place = files.uri_of(model)
-    listed: dict[str, _State] = {}
+def _read_all(files: Location, model: str) -> tuple[dict[str, _Record], list[str]]:
+    """All records of a model by their path in its folder, and a sentence for each damaged one."""
+    known: dict[str, _Record] = {}
     damaged: list[str] = []
-    for path, state in _listed(files, model):
-        if isinstance(state, str):
-            damaged.append(_sentence(files, model, path, state))
-        else:
-            listed[path] = state
-    cached = _CACHE.get(place, {})
-    known = {
-        path: cached[path]
-        for path, state in listed.items()
-        if path in cached and cached[path][0] == state
-    }
-    unknown = [path for path in listed if path not in known]
+    unknown: dict[str, tuple[Any, ...]] = {}
+    for info in _listed(files, model, damaged):
+        path = files.relative(info.path).removeprefix(f"{model}/")
+        key = files.uri_of(model), path, info.size, info.mtime_ns
+        if key in _CACHE:
+            known[path] = _CACHE[key]
+        elif _kind(path) is not None and info.type == FileType.File:
+            unknown[path] = key
+        elif _kind(path) is not None:
+            damaged.append(_sentence(files, model, path, "it is not a regular file"))
     if unknown:
         with ThreadPoolExecutor(_READERS) as pool:
             found = list(pool.map(lambda path: _read(files, model, path), unknown))
-        for path, one in zip(unknown, found, strict=True):
+        for (path, key), one in zip(unknown.items(), found, strict=True):
             if isinstance(one, str):
                 damaged.append(one)
             elif one is not None:
-                known[path] = listed[path], one
-    with _CACHE_LOCK:
-        _CACHE[place] = _settled(known)
-        _CACHE.move_to_end(place)
-        while sum(map(len, _CACHE.values())) > _RECORDS_CACHED:
-            _CACHE.popitem(last=False)
+                known[path] = one
+                if not isinstance(one, Alias):  # its file is replaced
+                    _CACHE[key] = one
+        if len(_CACHE) > _RECORDS_CACHED:
+            _CACHE.clear()
     return known, damaged
 
 
-def _listed(files: Location, model: str) -> Iterator[tuple[str, _State | str]]:
-    """Paths of the records in the folder of a model, each with its state or why it has none.
+def _listed(files: Location, model: str, damaged: list[str]) -> Iterator[FileInfo]:
+    """The files of a model's records, by levels, so that links cannot lead in a circle.
 
-    Of a local folder, only the folders of records are listed, so links cannot lead in a circle.
+    Args:
+        files: the store.
+        model: name of the model.
+        damaged: gets a sentence for each folder that cannot be listed.
     """
-    if isinstance(files, LocalLocation):
-        with translate_read_errors(files.uri_of(model), error=StoreError):
-            yield from _listed_locally(files.absolute(model))
-        return
-    for info in files.entries(model, recursive=True):
-        path = files.relative(info.path).removeprefix(f"{model}/")
-        if _kind(path) is not None:
-            yield path, (info.size, info.mtime_ns) if is_file(info) else "it is a folder"
 
-
-def _listed_locally(root: str) -> Iterator[tuple[str, _State | str]]:
-    try:
-        names = os.listdir(root)  # noqa: PTH208
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    folders: list[str] = []
-    for name in names:
-        if name in (ALIASES, SCORINGS):
-            folders.append(name)
-        elif name in (EVALUATIONS, PROMOTIONS):
+    def inside(folders: Iterable[str]) -> Iterator[FileInfo]:
+        for folder in folders:
             try:
-                children = os.listdir(f"{root}/{name}")  # noqa: PTH208
-            except OSError as error:
-                yield name, str(error.strerror)
-            else:
-                folders += [f"{name}/{child}" for child in children if not child.startswith(".")]
-        elif is_id(name) and (state := _state(f"{root}/{name}/{MANIFEST}")) is not None:
-            yield f"{name}/{MANIFEST}", state
-    for folder in folders:
-        try:
-            names = os.listdir(f"{root}/{folder}")  # noqa: PTH208
-        except OSError as error:
-            yield folder, str(error.strerror)
-            continue
-        for name in names:
-            path = f"{folder}/{name}"
-            if _kind(path) is not None and (state := _state(f"{root}/{path}")) is not None:
-                yield path, state
+                yield from files.entries(folder)
+            except StoreError as error:
+                damaged.append(str(error))
 
-
-def _state(path: str) -> _State | str | None:
-    """The state of a local file, why it has none, or None if it does not exist."""
-    try:
-        status = os.stat(path)  # noqa: PTH116
-    except FileNotFoundError:
-        return "it is a link to nothing" if os.path.islink(path) else None  # noqa: PTH114
-    except OSError as error:
-        return str(error.strerror)
-    if S_ISREG(status.st_mode):
-        return status.st_size, status.st_mtime_ns
-    return "it is a folder" if S_ISDIR(status.st_mode) else "it is not a regular file"
+    names = [str(info.base_name) for info in files.entries(model)]
+    of_versions = [f"{model}/{name}" for name in (EVALUATIONS, PROMOTIONS) if name in names]
+    nested = [files.relative(info.path) for info in inside(of_versions)]
+    yield from inside([f"{model}/{one}" for one in (ALIASES, SCORINGS) if one in names] + nested)
+    manifests = [f"{model}/{name}/{MANIFEST}" for name in names if is_id(name)]
+    found = files.filesystem.get_file_info(list(map(files.absolute, manifests)))
+    yield from (info for info in found if info.type != FileType.NotFound)
 
 
 def _read(files: Location, model: str, path: str) -> _Record | str | None:
@@ -242,16 +194,6 @@ def _read(files: Location, model: str, path: str) -> _Record | str | None:
 def _sentence(files: Location, model: str, path: str, reason: str) -> str:
     place = files.uri_of(f"{model}/{path}")
     return f"{place} is damaged ({reason}); restore it from a copy, or remove it."
-
-
-def _settled(known: _Known) -> _Known:
-    """Records whose files were not written just now, when two versions of an alias look equal."""
-    latest = time.time_ns() - _SETTLED_NS
-    return {
-        path: one
-        for path, one in known.items()
-        if not path.startswith(f"{ALIASES}/") or (one[0][1] or latest) < latest
-    }
 
 
 def _kind(path: str) -> type[_Record] | None:

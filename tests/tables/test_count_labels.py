@@ -1,4 +1,4 @@
-"""Counts of labels are those of the rows, whether footers or rows are read."""
+"""Counts of labels are those of the rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from backends import Backend
 import probclass_core as pc
 from probclass_core.errors import DataError, TableError
 from probclass_core.io.labels import LabelCounts, count_labels
-from probclass_core.io.parquet.files import RowGroups
 
 LABELS: dict[str, Any] = {
     "text": ["good", None, "bad", None, None, "good"],
@@ -50,19 +49,6 @@ def test_counts_are_those_of_the_rows(backend: Backend, labels: str) -> None:
         counts = count_labels(backend.ref("lake"), "air", **query)
         assert (counts.rows, counts.labeled) == (rows, labeled)
         assert counts.share == labeled / rows
-
-
-def test_a_partition_of_parquet_files_is_counted_by_footers(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backend.write("lake", months(LABELS["text"]))
-    read: list[RowGroups] = []
-    original = RowGroups.read
-    monkeypatch.setattr(RowGroups, "read", lambda self: read.append(self) or original(self))
-    count_labels(backend.ref("lake"), "air", partition={"month": "2014-01"})
-    assert not read
-    count_labels(backend.ref("lake"), "air", where="x > 1")
-    assert read
 
 
 def test_what_cannot_be_counted_is_refused(backend: Backend) -> None:

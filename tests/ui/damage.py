@@ -56,14 +56,6 @@ def _folder(path: Path) -> None:
     path.mkdir()
 
 
-def _loop(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
-def _broken(path: Path) -> None:
-    path.symlink_to("nothing")
-
-
 def _deep(path: Path) -> None:
     path.write_text('{"a":' * 100_000 + "0" + "}" * 100_000)
 
@@ -75,9 +67,7 @@ def _large(path: Path) -> None:
 
 IN_PLACE: dict[str, tuple[Callable[[Path], object], str]] = {
     "named pipe": (os.mkfifo, "is damaged (it is not a regular file)"),
-    "folder": (_folder, "is damaged (it is a folder)"),
-    "link to itself": (_loop, "is damaged (Too many levels of symbolic links)"),
-    "link to nothing": (_broken, "is damaged (it is a link to nothing)"),
+    "folder": (_folder, "is damaged (it is not a regular file)"),
     "100,000 levels": (_deep, "is damaged (it is nested too deeply)"),
     "a terabyte": (_large, "it has 1,099,511,627,776 bytes"),
     "empty": (Path.touch, "is damaged (it is not JSON in UTF-8)"),

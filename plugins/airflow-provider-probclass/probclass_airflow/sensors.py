@@ -79,7 +79,7 @@ class LabelCheck:
 class ProbClassLabelsSensor(BaseSensorOperator):
     """Wait until enough rows of a table have a label, because labels come later than the rows.
 
-    A check reads footers, or only the label if they do not suffice; see `count_labels`. A partition
+    A check reads only the label; see `count_labels`. A partition
     that does not exist yet has no labels. A missing column fails the task at once.
 
     Args:

@@ -260,9 +260,6 @@ class AdaptedRowGroups(RowGroups):
     def remaining_rows(self) -> int:
         return self.rows - len(self.deleted)
 
-    def footer_counts(self, column: str) -> None:
-        """The footer does not say: columns may be renamed, and rows deleted."""
-
     def _matching_groups(self, fragment: ds.Fragment) -> Sequence[ds.Fragment]:
         """Return the row groups that may contain rows of the filter, by their statistics."""
         if self.row_filter is None or not all(column.same for column in self.stored.values()):

@@ -6,6 +6,7 @@ process then, or makes a filtered scan wait forever. So this module reads the fo
 
 from __future__ import annotations
 
+import io
 from collections.abc import Collection
 from typing import Any
 
@@ -27,7 +28,6 @@ _PHYSICAL_TYPES = (
 """Name of each physical type, and the bytes of a value."""
 
 _CODECS = range(8)
-_TAIL = 65_536
 _DEEPEST = 32
 
 # Fields of the structures of Parquet, by their numbers in parquet.thrift.
@@ -50,26 +50,29 @@ def check_columns(
         TableError: naming a column that is encrypted, or that the footer describes wrongly.
         pa.ArrowException, OSError: if the file cannot be read.
     """
-    footer = fragment.metadata
-    leaves = [footer.schema.column(leaf) for leaf in range(footer.num_columns)]
-    checked = [
-        number
-        for number, leaf in enumerate(leaves)
-        if columns is None or leaf.path in columns or leaf.path.partition(".")[0] in columns
-    ]
-    for group in _row_groups(fragment, location):
+    schema = fragment.metadata.schema
+    leaves = [schema.column(leaf) for leaf in range(fragment.metadata.num_columns)]
+    with fragment.open() as file:
+        size = file.size()
+        length = int.from_bytes(file.read_at(8, size - 8)[:4], "little")
+        footer = file.read_at(length, size - 8 - length)
+    try:
+        groups = _structures(_structure(io.BytesIO(footer)), _ROW_GROUPS)
+    except (LookupError, ValueError) as error:
+        raise _damaged(location, "it ends early") from error
+    for group in groups:
         chunks = _structures(group, _COLUMNS)
         if len(chunks) != len(leaves):
             raise _damaged(location, f"a row group has {len(chunks)} columns of {len(leaves)}")
-        for number in checked:
-            chunk, leaf = _structure(chunks[number], _CHUNK), leaves[number]
-            if _ENCRYPTION in chunks[number]:
+        for chunk, leaf in zip(chunks, leaves, strict=True):
+            if columns is not None and not {leaf.path, leaf.path.partition(".")[0]} & {*columns}:
+                continue
+            if _ENCRYPTION in chunk:
                 raise TableError(
                     f"column {leaf.path!r} of {location} is encrypted; write the file again "
                     "without encryption, or leave the column out."
                 )
-            problem = _problem(chunk, leaf)
-            if problem:
+            if problem := _problem(_part(chunk, _CHUNK), leaf):
                 raise _damaged(location, f"column {leaf.path!r} has {problem}")
 
 
@@ -81,116 +84,74 @@ def _problem(chunk: dict[int, Any], leaf: pq.ColumnSchema) -> str:
     if codec not in _CODECS:
         return f"the unknown compression {codec}"
     width = _PHYSICAL_TYPES[kind][1] or max(leaf.length, 0)
-    statistics = _structure(chunk, _STATISTICS)
-    bounds = [statistics.get(bound) for bound in _BOUNDS]
+    bounds = [_part(chunk, _STATISTICS).get(bound) for bound in _BOUNDS]
     if any(isinstance(bound, bytes) and 0 < len(bound) < width for bound in bounds):
         return "a bound that is too short"
     return ""
-
-
-def _row_groups(fragment: ds.ParquetFileFragment, location: str) -> list[dict[int, Any]]:
-    """The row groups of a footer, as values by the number of their field."""
-    with fragment.open() as file:
-        size = file.size()
-        tail = file.read_at(min(size, _TAIL), size - min(size, _TAIL))
-        length = int.from_bytes(tail[-8:-4], "little")
-        if length + 8 > len(tail):
-            tail = file.read_at(min(size, length + 8), size - min(size, length + 8))
-    try:
-        return _structures(_Compact(tail[-8 - length : -8]).structure(0), _ROW_GROUPS)
-    except (LookupError, ValueError) as error:
-        raise _damaged(location, "it ends early") from error
-
-
-# As Arrow does, these take a field of another type for one that is missing.
-
-
-def _structure(fields: dict[int, Any], number: int) -> dict[int, Any]:
-    value = fields.get(number)
-    return value if isinstance(value, dict) else {}
-
-
-def _structures(fields: dict[int, Any], number: int) -> list[dict[int, Any]]:
-    value = fields.get(number)
-    values = value if isinstance(value, list) else []
-    return [value if isinstance(value, dict) else {} for value in values]
 
 
 def _damaged(location: str, what: str) -> TableError:
     return TableError(f"cannot read {location}: its footer is damaged: {what}; write it again.")
 
 
-class _Compact:
-    """Reads structures in the compact protocol of Thrift, as values by the number of their field.
+# As Arrow does, these take a field of another type for one that is missing.
 
-    Args:
-        data: bytes that begin with a structure.
-    """
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+def _part(fields: Any, number: int) -> dict[int, Any]:
+    value = fields.get(number)
+    return value if isinstance(value, dict) else {}
 
-    def structure(self, depth: int) -> dict[int, Any]:
-        """Read a structure.
 
-        Args:
-            depth: number of structures and lists that it is in.
+def _structures(fields: dict[int, Any], number: int) -> list[dict[int, Any]]:
+    values = fields.get(number)
+    listed = values if isinstance(values, list) else []
+    return [value if isinstance(value, dict) else {} for value in listed]
 
-        Raises:
-            LookupError, ValueError: if the bytes are none.
-        """
-        if depth > _DEEPEST:
-            raise ValueError("too many structures in each other")
-        fields: dict[int, Any] = {}
-        number = 0
-        while header := self._byte():
-            delta, kind = header >> 4, header & 15
-            number = number + delta if delta else self._integer()
-            fields[number] = kind == 1 if kind <= 2 else self._value(kind, depth)
-        return fields
 
-    def _value(self, kind: int, depth: int) -> Any:
-        if kind in (4, 5, 6):
-            return self._integer()
-        if kind == 8:
-            return self._bytes(self._varint())
-        if kind == 12:
-            return self.structure(depth + 1)
-        if kind in (9, 10):
-            header = self._byte()
-            length, element = header >> 4, header & 15
-            if length == 15:
-                length = self._varint()
-            return [self._value(element, depth + 1) for _ in range(length)]
-        if kind in (1, 2, 3):
-            return self._byte()
-        if kind == 7:
-            return self._bytes(8)
+# The compact protocol of Thrift; each function raises LookupError or ValueError if it ends early.
+
+
+def _structure(data: io.BytesIO, depth: int = 0) -> dict[int, Any]:
+    """Read a structure, as values by the number of their field."""
+    fields: dict[int, Any] = {}
+    number = 0
+    while header := data.read(1)[0]:
+        number = number + (header >> 4) if header >> 4 else _integer(data)
+        kind = header & 15
+        fields[number] = kind == 1 if kind <= 2 else _value(data, kind, depth)
+    return fields
+
+
+def _value(data: io.BytesIO, kind: int, depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise ValueError("too many structures in each other")
+    if kind in (4, 5, 6):
+        return _integer(data)
+    if kind in (9, 10):
+        header = data.read(1)[0]
+        length = header >> 4 if header >> 4 < 15 else _varint(data)
+        return [_value(data, header & 15, depth + 1) for _ in range(length)]
+    if kind == 12:
+        return _structure(data, depth + 1)
+    if kind not in (1, 2, 3, 7, 8):
         raise ValueError(f"unknown type {kind}")
+    length = _varint(data) if kind == 8 else 8 if kind == 7 else 1
+    value = data.read(length)
+    if len(value) < length:
+        raise ValueError("it ends early")
+    return value
 
-    def _byte(self) -> int:
-        value = self._data[self._at]
-        self._at += 1
-        return value
 
-    def _bytes(self, length: int) -> bytes:
-        value = self._data[self._at : self._at + length]
-        if len(value) < length:
-            raise ValueError("it ends early")
-        self._at += length
-        return value
+def _varint(data: io.BytesIO) -> int:
+    value = 0
+    for shift in range(0, 64, 7):
+        byte = data.read(1)[0]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value
+    raise ValueError("an integer is too long")
 
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-            shift += 7
-            if shift > 63:
-                raise ValueError("an integer is too long")
 
-    def _integer(self) -> int:
-        value = self._varint()
-        return value >> 1 ^ -(value & 1)
+def _integer(data: io.BytesIO) -> int:
+    value = _varint(data)
+    return value >> 1 ^ -(value & 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from probclass_core.io.file_versions import FileVersion
 from probclass_core.io.footers import Footer
 from probclass_core.io.parquet.column_chunks import check_columns
 from probclass_core.io.parquet.partitions import partition_of
-from probclass_core.io.retry import read_again, retry, skip_rows
+from probclass_core.io.retry import read_again, skip_rows
 from probclass_core.io.table import Unit
 
 _CHUNK_ROWS = BATCH_ROWS
@@ -43,11 +42,6 @@ LOCAL_SCAN = ds.ParquetFragmentScanOptions(
     page_checksum_verification=True,
 )
 REMOTE_SCAN = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
-
-_MISCOUNTS_NULLS = re.compile(
-    r"parquet-cpp(-arrow)? version [0-5]\.|parquet-rs version [0-4]\.|arrow2", re.IGNORECASE
-)
-"""Writers that count the nulls in a column of dictionaries as none."""
 
 _NO_DICTIONARIES = "DictAccumulator for Delta"
 """Part of Arrow's error for text in the encodings that it cannot read as dictionaries."""
@@ -388,35 +382,6 @@ class RowGroups(Unit):
     def remaining_rows(self) -> int:
         """Number of rows that are not deleted."""
         return self.rows
-
-    def footer_counts(self, column: str) -> tuple[int, int] | None:
-        """Count the rows, before any row filter, and those in which a column is not null.
-
-        None if the footer does not say: it lacks the column or the statistics, or its writer is
-        known to count wrongly.
-
-        Raises:
-            TableError: if the footer cannot be read.
-        """
-        if not self.numbers:
-            return None
-        with translate_read_errors(self.location):
-            fragment = reopened(self.fragment)
-            footer = retry(lambda: fragment.metadata)
-            retry(lambda: check_columns(fragment, self.location, [column]))
-        if _MISCOUNTS_NULLS.match(footer.created_by or ""):
-            return None
-        names = [footer.schema.column(leaf).path for leaf in range(footer.num_columns)]
-        if column not in names or max(self.numbers) >= footer.num_row_groups:
-            return None
-        rows = nulls = 0
-        for number in self.numbers:
-            group = footer.row_group(number)
-            statistics = group.column(names.index(column)).statistics
-            if statistics is None or not statistics.has_null_count:
-                return None
-            rows, nulls = rows + group.num_rows, nulls + statistics.null_count
-        return rows, rows - nulls
 
     def _read_at_once(self) -> pa.RecordBatch | None:
         """Read one small row group of a local file, which has lower fixed costs than to scan it.

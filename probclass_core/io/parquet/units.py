@@ -118,12 +118,3 @@ class SmallFiles(Unit):
         """Read the rows; small files may be in one batch."""
         batches = chain.from_iterable(part.read() for part in self.parts)
         return joined(batches, self.parts[0].batch_rows)
-
-    def footer_counts(self, column: str) -> tuple[int, int] | None:
-        rows = values = 0
-        for part in self.parts:
-            counted = part.footer_counts(column)
-            if counted is None:
-                return None
-            rows, values = rows + counted[0], values + counted[1]
-        return rows, values
