@@ -10,7 +10,7 @@ from .errors import ProbClassError as ProbClassError
 from .estimation.contract import Estimator as Estimator
 from .estimation.density import Density as Density
 from .estimation.statistics import merge as merge
-from .io.cleaning import clean_table as clean_table
+from .io.inspection import clean_table as clean_table
 from .io.inspection import inspect_table as inspect_table
 from .io.open import open_table as open_table
 from .io.references import TableRef as TableRef

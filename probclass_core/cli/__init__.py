@@ -8,15 +8,15 @@ In reading order:
     - `init`: init, a project file for a table.
     - `train_and_score`: fit, calibrate, score.
     - `analysis`: evaluate, health, explain, importance, compare, drift, report.
-    - `models`: models ls, history, delete, prune; inspect; `promotions`: promote, rollback.
+    - `models`: models ls, history, delete, prune; inspect, promote, rollback.
     - `sql`: sql, the query that scores a table in a database.
     - `cache`: cache ls, cache gc.
     - `tables`: table inspect, table labels, table clean, table formats.
     - `plots`: plot, with one command per plot.
-    - `estimators`: estimators; `plugin`: plugin new, a project for an estimator of your own.
+    - `estimators`: estimators; plugin new, a project for an estimator of your own.
     - `demo`: train and score the bundled data.
-- `options`: options that several commands take, alone and in groups.
-- `parsing`: text such as ``month >= 2013-01`` to the values that the library takes.
+- `options`: options that several commands take, alone and in groups; from text such as
+  ``month >= 2013-01`` to their values.
 - `settings`: from the parameters of a function, and its docstring, to options and their help.
 - `command`: from a function to a command; `project`: the file probclass.toml.
 - `output`: results as tables and JSON.

@@ -28,8 +28,8 @@ COMMANDS: Tree = {
     "inspect": "models",
     "report": "analysis",
     "sql": "sql",
-    "promote": "promotions",
-    "rollback": "promotions",
+    "promote": "models",
+    "rollback": "models",
     "estimators": "estimators",
     "demo": "demo",
     "models": {
@@ -39,7 +39,7 @@ COMMANDS: Tree = {
         "delete": "models",
         "prune": "models",
     },
-    "plugin": {"": "Create your own estimator.", "new": "plugin"},
+    "plugin": {"": "Create your own estimator.", "new": "estimators"},
     "plot": {
         "": "Plot a model, its evaluation or a scored table.",
         "contours": "plots",

@@ -25,8 +25,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import typer
 
-from probclass_core.cli.options import FIELDS
-from probclass_core.cli.parsing import MadeOf, Parser
+from probclass_core.cli.options import FIELDS, MadeOf, Parser
 
 _PREFIX = re.compile(r"(--[\w-]+)?(?:/(-\w))?(?:(?:^| )([A-Z]+\b\S*|\S+\|\S+))?")
 """What an entry may begin with: the option, its short form, and what stands for its value."""

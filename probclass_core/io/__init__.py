@@ -8,19 +8,16 @@ filters      partition and row filters as Arrow expressions
 selection    the rows of a table that a caller asked for
 memory       tables, frames and readers in memory
 patterns     patterns of file names, such as trips/*.csv
-filesystem   Location: files at a path or URI, read and written atomically
+filesystem   Location: files at a path or URI, read and written atomically; FileVersion of a file
 storage_options  names of the options of object stores in each library
 conditional_writes  replace a file of an object store only if it has not changed since it was read
-file_versions  one version of a file, or an error
 local_files  durable changes of a local disk
 retry        retries of transient failures
 errors       errors of file systems as one line that names the location
-footers  cached footers of Parquet files
 built_in     registers the formats below
 labels       how many rows have a label
 missing_columns  columns of a model that files lack
-inspection   what a table contains, from its footers
-cleaning     remove files that killed writers left
+inspection   what a table contains, from its footers; remove what killed writers left
 parquet/ delta/ iceberg/ text/   one package per format
 commit/      what commits of all formats share
 """

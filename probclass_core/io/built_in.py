@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from probclass_core.errors import NotSupportedError, TableError, TableMismatchError
+from probclass_core.errors import NotSupportedError, TableMismatchError
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.plugins.descriptors import PROBCLASS_API, TableFormat
 from probclass_core.plugins.hookspecs import hookimpl
@@ -20,15 +20,28 @@ if TYPE_CHECKING:
 __all__ = ["PROBCLASS_API", "probclass_table_formats"]
 
 
-@contextmanager
-def _requires(library: str, extra: str) -> Iterator[None]:
-    """Raise NotSupportedError, with what to install, if an import in the block fails."""
+Result = TypeVar("Result")
+
+_LIBRARIES = {"delta": "deltalake", "iceberg": "pyiceberg"}
+"""What the formats of an extra need."""
+
+
+def _call(module: str, name: str, *arguments: Any) -> Result:  # type: ignore[type-var]
+    """Import what opens a format, and call it.
+
+    Raises:
+        NotSupportedError: if its library is not installed, with what to install.
+    """
+    extra = module.partition(".")[0]
     try:
-        yield
+        called: Callable[..., Result] = getattr(import_module(f"probclass_core.io.{module}"), name)
     except ImportError as error:
+        if extra not in _LIBRARIES:
+            raise
         raise NotSupportedError(
-            f"{extra.title()} tables need {library}: pip install 'probclass[{extra}]'."
+            f"{extra.title()} tables need {_LIBRARIES[extra]}: pip install 'probclass[{extra}]'."
         ) from error
+    return called(*arguments)
 
 
 class Delta(TableFormat):
@@ -44,22 +57,13 @@ class Delta(TableFormat):
             return False
 
     def open(self, ref: TableRef) -> Source:
-        with _requires("deltalake", "delta"):
-            from probclass_core.io.delta.table import delta_table
-
-        return delta_table(ref)
+        return _call("delta.table", "delta_table", ref)
 
     def sink(self, ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-        with _requires("deltalake", "delta"):
-            from probclass_core.io.delta.sink import DeltaSink
-
-        return DeltaSink(ref, partition)
+        return _call("delta.sink", "DeltaSink", ref, partition)
 
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
-        with _requires("deltalake", "delta"):
-            from probclass_core.io.delta.leftovers import delta_leftovers
-
-        return delta_leftovers(ref)
+        return _call("delta.table", "delta_leftovers", ref)
 
 
 class Iceberg(TableFormat):
@@ -72,22 +76,13 @@ class Iceberg(TableFormat):
         return ref.uri.startswith("iceberg://")
 
     def open(self, ref: TableRef) -> Source:
-        with _requires("pyiceberg", "iceberg"):
-            from probclass_core.io.iceberg.table import IcebergTable
-
-        return IcebergTable(ref)
+        return _call("iceberg.table", "IcebergTable", ref)
 
     def sink(self, ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-        with _requires("pyiceberg", "iceberg"):
-            from probclass_core.io.iceberg.sink import IcebergSink
-
-        return IcebergSink(ref, partition)
+        return _call("iceberg.sink", "IcebergSink", ref, partition)
 
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
-        with _requires("pyiceberg", "iceberg"):
-            from probclass_core.io.iceberg.leftovers import iceberg_leftovers
-
-        return iceberg_leftovers(ref)
+        return _call("iceberg.table", "iceberg_leftovers", ref)
 
 
 class Csv(TableFormat):
@@ -96,24 +91,16 @@ class Csv(TableFormat):
     name = "csv"
 
     def recognizes(self, ref: TableRef) -> bool:
-        from probclass_core.io.text.formats import CSV, names_files
-
-        return names_files(ref, CSV)
+        return _call("text.options", "names_files", ref, self.name)
 
     def open(self, ref: TableRef) -> Source:
-        from probclass_core.io.text.csv import CsvFormat
-        from probclass_core.io.text.formats import CSV
-        from probclass_core.io.text.table import text_table
-
-        return text_table(ref, CsvFormat, CSV)
+        return _call("text.table", "text_table", ref, self.name)
 
     def sink(self, ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-        from probclass_core.io.text.sink import CsvSink
-
-        return CsvSink(ref, partition)
+        return _call("text.sink", "CsvSink", ref, partition)
 
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
-        return () if "://" in ref.uri else _staged(ref)
+        return () if "://" in ref.uri else _call("commit.staging", "table_leftovers", ref)
 
 
 class JsonLines(TableFormat):
@@ -122,16 +109,10 @@ class JsonLines(TableFormat):
     name = "jsonl"
 
     def recognizes(self, ref: TableRef) -> bool:
-        from probclass_core.io.text.formats import JSON_LINES, names_files
-
-        return names_files(ref, JSON_LINES)
+        return _call("text.options", "names_files", ref, self.name)
 
     def open(self, ref: TableRef) -> Source:
-        from probclass_core.io.text.formats import JSON_LINES
-        from probclass_core.io.text.json_lines import JsonLinesFormat
-        from probclass_core.io.text.table import text_table
-
-        return text_table(ref, JsonLinesFormat, JSON_LINES)
+        return _call("text.table", "text_table", ref, self.name)
 
 
 class Parquet(TableFormat):
@@ -143,33 +124,22 @@ class Parquet(TableFormat):
     name = "parquet"
 
     def open(self, ref: TableRef) -> Source:
-        from probclass_core.io.parquet.discovery import parquet_table
-
-        return parquet_table(ref)
+        return _call("parquet.discovery", "parquet_table", ref)
 
     def sink(self, ref: TableRef, partition: Mapping[str, Any]) -> Sink:
         _check_is_directory(ref)
         if "://" in ref.uri:
-            from probclass_core.io.parquet.object_sink import ObjectSink
-
-            return ObjectSink(ref, partition)
+            return _call("parquet.object_sink", "ObjectSink", ref, partition)
         if ref.options:
             raise TableMismatchError(f"{ref.uri}: a local path takes no options; leave them out.")
-        path = Path(ref.uri)
-        if path.suffix == ".parquet" and not path.is_dir():
-            from probclass_core.io.parquet.file_sink import ParquetFileSink
-
-            return ParquetFileSink(ref, partition)
-        from probclass_core.io.parquet.directory_sink import DirectorySink
-
-        return DirectorySink(ref, partition)
+        is_file = Path(ref.uri).suffix == ".parquet" and not Path(ref.uri).is_dir()
+        kind = "ParquetFileSink" if is_file else "DirectorySink"
+        return _call("parquet.directory_sink", kind, ref, partition)
 
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
         if "://" in ref.uri:
-            from probclass_core.io.parquet.object_sink import object_leftovers
-
-            return object_leftovers(ref)
-        return _staged(ref)
+            return _call("parquet.object_sink", "object_leftovers", ref)
+        return _call("commit.staging", "table_leftovers", ref)
 
 
 _FILE_SUFFIXES = re.compile(
@@ -187,15 +157,6 @@ def _check_is_directory(ref: TableRef) -> None:
             f"{ref.uri}: a scored table is one '.parquet' file or a directory of them; name the "
             f"file {Path(ref.uri).stem + '.parquet'!r}, or leave {suffix!r} out."
         )
-
-
-def _staged(ref: TableRef) -> Sequence[Leftover]:
-    from probclass_core.io.commit.staging import staging_leftovers
-
-    leftovers = staging_leftovers(Path(ref.uri))
-    if not leftovers and not Path(ref.uri).exists():
-        raise TableError(f"{ref.uri} does not exist.")
-    return leftovers
 
 
 @hookimpl

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
-from probclass_core.errors import TableMismatchError
-from probclass_core.io.commit.records import commit_record_in
+from probclass_core.errors import TableError, TableMismatchError
+from probclass_core.io.commit.parquet_writer import commit_record_in
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filters import Where, partition_text
 from probclass_core.io.open import format_of, open_ref
-from probclass_core.io.references import TableRef
+from probclass_core.io.references import ABANDONED, Leftover, TableRef
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -315,3 +315,37 @@ def _row_groups_with_statistics(footer: pq.FileMetaData) -> dict[str, int]:
             )
         counts[name] = min(counts.get(name, count), count)
     return counts
+
+
+def clean_table(
+    table: str | Path | TableRef, *, older_than: timedelta = ABANDONED, dry_run: bool = False
+) -> list[Leftover]:
+    """Remove what killed writers left of a table, and nothing else.
+
+    No reader sees any of it, so no row of the table changes, in any version.
+
+    Args:
+        table: path, URI or `TableRef`.
+        older_than: least age of what is removed; younger files may belong to a live writer. By
+            default a day; zero is safe only while nobody writes to the table.
+        dry_run: whether to remove nothing.
+
+    Returns:
+        What was removed, or would be.
+
+    Raises:
+        TableError: if there is no such table, its format cannot list leftovers, or one cannot be
+            removed.
+        PluginError: if the format is unknown.
+    """
+    ref = TableRef.parse(table)
+    if not ref.newest:
+        raise TableError(
+            f"{ref.uri}: all versions of a table are cleaned at once; leave version and timestamp "
+            "out."
+        )
+    leftovers = [left for left in format_of(ref).leftovers(ref) if left.abandoned(older_than)]
+    if not dry_run:
+        for leftover in leftovers:
+            leftover.remove()
+    return leftovers

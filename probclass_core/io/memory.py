@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -103,26 +103,8 @@ class ReaderTable(Source):
     ) -> Plan:
         columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
         schema = pa.schema([self.schema.field(name) for name in columns])
-        return Plan(schema, [_Stream(self._reader, columns, row_filter)], None, None)
-
-
-@dataclass(frozen=True)
-class _Stream(Unit):
-    """The rows of a reader, as a unit."""
-
-    reader: pa.RecordBatchReader
-    columns: Sequence[str]
-    row_filter: pc.Expression | None
-    digest: None = None
-
-    def __str__(self) -> str:
-        return "a reader, which can be read once,"
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in map(in_safe_types, self.reader):
-            rows = batch if self.row_filter is None else batch.filter(self.row_filter)
-            rows = rows.select(list(self.columns))
-            yield from in_slices([rows], read_rows(rows.schema))
+        name = "a reader, which can be read once,"
+        return Plan(schema, [_Stream(name, self._reader, schema, row_filter)], None, None)
 
 
 class LazyTable(Source):
@@ -152,39 +134,51 @@ class LazyTable(Source):
         # Arrow filters the rows, so they are the same as for every other table.
         read = dict.fromkeys([*columns, *sorted(filtered_columns(self.schema, partition, where))])
         schema = pa.schema([self.schema.field(name) for name in columns])
-        rows = _Collected(self._frame.select([*read]), schema, row_filter)
+        rows = _Stream("a lazy frame", self._frame.select([*read]), schema, row_filter)
         return Plan(schema, [rows], None, None)
 
 
 @dataclass(frozen=True)
-class _Collected(Unit):
-    """The rows of a lazy frame, as a unit."""
+class _Stream(Unit):
+    """The rows of a reader or of a lazy frame, as a unit.
 
-    frame: Any
+    Attributes:
+        name: what it is, in messages.
+        batches: a reader of batches, or a lazy frame.
+        schema: columns of the batches.
+        row_filter: rows to read, or None for all.
+    """
+
+    name: str
+    batches: Any
     schema: pa.Schema
     row_filter: pc.Expression | None
     digest: None = None
 
     def __str__(self) -> str:
-        return "a lazy frame"
+        return self.name
 
     def read(self) -> Iterator[pa.RecordBatch]:
         rows = read_rows(self.schema)
-        with _translate_polars_errors():
-            for frame in _collected(self.frame, rows):
-                for batch in as_table(frame).combine_chunks().to_batches():
-                    kept = batch if self.row_filter is None else batch.filter(self.row_filter)
-                    yield from in_slices([kept.select(self.schema.names)], rows)
+        is_reader = isinstance(self.batches, pa.RecordBatchReader)
+        with nullcontext() if is_reader else _translate_polars_errors():
+            for batch in self.batches if is_reader else _collected(self.batches, rows):
+                batch = in_safe_types(batch)
+                kept = batch if self.row_filter is None else batch.filter(self.row_filter)
+                yield from in_slices([kept.select(self.schema.names)], rows)
 
 
-def _collected(frame: Any, rows: int) -> Iterable[Any]:
-    """Collect a lazy frame in frames of about some rows, or at once before polars 1.34."""
+def _collected(frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
+    """Collect a lazy frame in batches of about some rows, or at once before polars 1.34."""
+    frames: Iterable[Any]
     if hasattr(frame, "collect_batches"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # polars may change its arguments
-            batches: Iterable[Any] = frame.collect_batches(chunk_size=rows, maintain_order=True)
-        return batches
-    return [frame.collect()]
+            frames = frame.collect_batches(chunk_size=rows, maintain_order=True)
+    else:
+        frames = [frame.collect()]
+    for one in frames:
+        yield from as_table(one).combine_chunks().to_batches()
 
 
 @contextmanager

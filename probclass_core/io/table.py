@@ -32,7 +32,6 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.bundle import json_digest
 from probclass_core.execution.threads import prefetch
 from probclass_core.io.filters import Where, expression
-from probclass_core.io.footers import Footer
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -54,6 +53,25 @@ class Unit(ABC):
     @abstractmethod
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows in order, in batches of at most `arrays.read_rows` rows."""
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What a plan needs to know of the footer of a Parquet file, so that it need not open the file.
+
+    Footers are saved with the statistics of a unit, and a later plan of `Source.with_footer_cache`
+    finds them. Nothing shows that a cached footer is the file's, so it only finds statistics: to
+    read rows, remove it from the cache, and plan again.
+
+    Attributes:
+        file: digest of the location of the table, the name of the file and its state.
+        schema: schema of the columns as stored.
+        rows: number of rows of each row group.
+    """
+
+    file: str
+    schema: pa.Schema
+    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True)

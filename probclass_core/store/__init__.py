@@ -9,7 +9,6 @@ promotions        the ledger of promotions: what each alias named, when, by whom
 gate              whether a challenger is better than the champion
 evaluations       recorded evaluations of a version
 scorings          recorded scorings with a version
-trainings         which version a training made
 model_records     all records of a model
 packs             the statistics of many units in one Arrow IPC file
 statistics_cache  `StatisticsCache` finds, saves, lists and removes the statistics of units

@@ -79,7 +79,6 @@ from probclass_core.store.scorings import (
     new_partitions,
     record_partitions,
 )
-from probclass_core.store.trainings import record_training, version_of_training
 
 
 class Judged(Protocol):
@@ -97,6 +96,7 @@ class Bundled(Protocol):
         """Content, tables and provenance."""
 
 
+_TRAININGS = "trainings"
 _TO_PROMOTE_AGAIN = (
     "if that was a mistake, promote it with force and a reason (--force --reason TEXT)"
 )
@@ -162,7 +162,7 @@ class ModelStore:
         made = model if isinstance(model, Bundled) else as_model(model)
         inputs = made.inputs if isinstance(made, Model) else None
         if inputs is not None:
-            known = version_of_training(self._files, name, inputs)
+            known = self._version_of_training(name, inputs)
             if known is not None and self._files.is_file(f"{name}/{known}/{MANIFEST}"):
                 self._bundle(name, known)  # raises an error if it is damaged
                 return self._version(name, known)
@@ -178,8 +178,18 @@ class ModelStore:
             files = {**bundle.files(), MANIFEST: encode_record(manifest)}
             self._files.publish(folder, files)
         if inputs is not None:
-            record_training(self._files, name, inputs, bundle.content_id)
+            self._files.write(
+                f"{name}/{_TRAININGS}/{inputs}.json", encode_record({"id": bundle.content_id})
+            )
         return self._version(name, bundle.content_id)
+
+    def _version_of_training(self, name: str, inputs: str) -> str | None:
+        """The version of a model that a training made, on whichever processor; None if unknown."""
+        try:
+            version = read_record(self._files, f"{name}/{_TRAININGS}/{inputs}.json").get("id")
+        except (FileNotFoundError, ValueError):
+            return None  # a damaged record is written again
+        return version if isinstance(version, str) else None
 
     def load(self, ref: str) -> Model:
         """Load the model that a reference names.

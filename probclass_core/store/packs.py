@@ -25,7 +25,7 @@ import pyarrow as pa
 from probclass_core.arrow.bundle import Buffer, from_ipc, from_ipc_stream, to_ipc
 from probclass_core.errors import StoreError, one_line
 from probclass_core.estimation.statistics import PROFILE, Statistics
-from probclass_core.io.footers import Footer
+from probclass_core.io.table import Footer
 from probclass_core.spec.model_spec import ModelSpec
 
 _TYPES = {

@@ -37,7 +37,7 @@ from probclass_core.arguments import check_argument
 from probclass_core.errors import SpecError, StoreError
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.io.filesystem import Location
-from probclass_core.io.footers import Footer
+from probclass_core.io.table import Footer
 from probclass_core.plugins.manager import find_estimator, registry
 from probclass_core.release import VERSION
 from probclass_core.spec.model_spec import ModelSpec

@@ -185,7 +185,7 @@ class TrainingRows:
         return plan if self._shard is None else plan.slice(*self._shard)
 
     def _open_files_to_read(self) -> None:
-        """Plan without the cached footers of files that must be read; see `io.footers`."""
+        """Plan without the cached footers of files that must be read; see `io.table.Footer`."""
         while self.cached is not None and (
             files := {
                 file

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import probclass_core as pc
 from probclass_core.cli.commands.train_and_score import to_toml
-from probclass_core.cli.parsing import parse_names, parse_partition, parse_where
+from probclass_core.cli.options import parse_names, parse_partition, parse_where
 from probclass_core.errors import SpecError
 from probclass_core.io.filters import expression
 

@@ -38,7 +38,7 @@ from hostile_bundles import (
 
 import probclass_core as pc
 from probclass_core.errors import StoreError
-from probclass_core.io.footers import Footer
+from probclass_core.io.table import Footer
 from probclass_core.model.stored import model_from_bundle
 from probclass_core.store.packs import Entry, Pack, encode_pack, encode_tables, pack_name
 from probclass_core.store.statistics_cache import StatisticsCache

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from every_type import TABLE
 
-from probclass_core.io.footers import Footer
+from probclass_core.io.table import Footer
 from probclass_core.store.packs import Entry, Pack, encode_pack, encode_tables, pack_name
 
 FOOTER = Footer("a file", TABLE.schema, (3, 9))

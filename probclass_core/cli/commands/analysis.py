@@ -15,14 +15,15 @@ from probclass_core.cli.options import (
     ChecksOption,
     Count,
     EngineRows,
+    Parser,
     Ref,
     Rows,
     Source,
     Store,
     StoredModel,
+    parse_numbers,
 )
 from probclass_core.cli.output import key_values, report_parts, show
-from probclass_core.cli.parsing import Parser, parse_numbers
 from probclass_core.errors import HealthError, SpecError, one_of
 from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.model.decision import DecisionRule

@@ -16,9 +16,18 @@ from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.explanation import Units
 from probclass_core.arrow.parts import part_of
 from probclass_core.cli.messages import progress
-from probclass_core.cli.options import UNITS, Count, EngineRows, Names, Rows, Source, StoredModel
+from probclass_core.cli.options import (
+    UNITS,
+    Count,
+    EngineRows,
+    Names,
+    Parser,
+    Rows,
+    Source,
+    StoredModel,
+    parse_point,
+)
 from probclass_core.cli.output import show
-from probclass_core.cli.parsing import Parser, parse_point
 from probclass_core.errors import SpecError, TableError, one_of
 
 if TYPE_CHECKING:

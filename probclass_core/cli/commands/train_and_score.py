@@ -17,12 +17,13 @@ from probclass_core.cli.options import (
     EngineRows,
     Names,
     OptionalStore,
+    Parser,
     Source,
     StoredModel,
     WorkerRows,
+    parse_half_life,
 )
 from probclass_core.cli.output import Part, key_values, prose, show, table
-from probclass_core.cli.parsing import Parser, parse_half_life
 from probclass_core.errors import PartitionError, SpecError
 from probclass_core.pipeline.scoring import Deleted
 from probclass_core.scoring.reports import ScoreReport

@@ -1,11 +1,8 @@
 """What the commits of all formats share.
 
 schemas         portable types, and whether rows fit the columns of a table, which may gain some
-records         commit records in the footers of data files
-parquet_writer  write Parquet files
-staging         folders in which rows are staged, and their leftovers
+parquet_writer  write Parquet files, with commit records in their footers
+staging         folders in which rows are staged, put in place by a rename; their leftovers
 file_sink       FileSink: a table of one local file, staged and renamed
-swap            replace a directory in one step
 log_sink        write a partition of a table that has a log (Delta, Iceberg)
-leftovers       report data files that no commit names
 """

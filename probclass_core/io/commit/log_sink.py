@@ -24,8 +24,14 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import TableError, TableMismatchError, one_line
-from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, unique_names
-from probclass_core.io.commit.records import COMMIT_KEY, complete_commits, read_commit_record
+from probclass_core.io.commit.parquet_writer import (
+    COMMIT_KEY,
+    ParquetPart,
+    StagedParquet,
+    complete_commits,
+    read_commit_record,
+    unique_names,
+)
 from probclass_core.io.commit.schemas import EvolvingSink, cast_exactly
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import sync, sync_names

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import os
 import re
 import shutil
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from probclass_core.errors import TableError
-from probclass_core.io.commit.swap import retired_path
 from probclass_core.io.local_files import folder_leftover, remove_abandoned
-from probclass_core.io.references import Leftover
+from probclass_core.io.references import Leftover, TableRef
 
 STAGING_PREFIX = "_staging-"
 CONTENT = "content"
@@ -44,12 +47,18 @@ def staging_folder(root: Path, parent: Path | None = None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def staging_leftovers(root: Path) -> list[Leftover]:
-    """List what writers of a table have staged next to it or in it, live writers included."""
+def table_leftovers(ref: TableRef) -> list[Leftover]:
+    """List what writers of a table have staged next to it or in it, live writers included.
+
+    Raises:
+        TableError: if there is neither a table nor a leftover.
+    """
     leftovers = []
-    for folder in _staging_folders(root):
+    for folder in _staging_folders(Path(ref.uri)):
         with suppress(FileNotFoundError):  # its writer has just finished
             leftovers.append(folder_leftover(folder))
+    if not leftovers and not Path(ref.uri).exists():
+        raise TableError(f"{ref.uri} does not exist.")
     return leftovers
 
 
@@ -67,3 +76,54 @@ def _staging_folders(root: Path) -> Iterator[Path]:
             retired = content.exists() and retired_path(content).exists()
             if name.fullmatch(folder.name) and folder.is_dir() and not retired:
                 yield folder
+
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_RENAME_SWAP = 2
+_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)
+
+
+def put_in_place(staged: Path, target: Path) -> None:
+    """Move ``staged`` to ``target``, replacing it; both must be on the same file system.
+
+    The old content of ``target`` is at ``staged`` afterwards, or at `retired_path`; it is removed
+    with the directory that contains both.
+    """
+    while True:
+        try:
+            staged.rename(target)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        try:
+            _exchange(staged, target)
+            return
+        except FileNotFoundError:
+            continue  # the target was removed in between: rename again
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+        target.rename(retired_path(staged))
+        staged.rename(target)
+        return
+
+
+def retired_path(staged: Path) -> Path:
+    """Return where the old content goes if the system cannot exchange two names."""
+    return staged.with_name(f"{staged.name}.old")
+
+
+def _exchange(first: Path, second: Path) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(first), os.fsencode(second)
+    if sys.platform == "linux" and hasattr(library, "renameat2"):
+        code = library.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE)
+    elif sys.platform == "darwin" and hasattr(library, "renamex_np"):
+        code = library.renamex_np(names[0], names[1], _RENAME_SWAP)
+    else:
+        raise OSError(errno.ENOSYS, "this system cannot exchange two names in one step")
+    if code:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(first))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import repeat
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,13 +20,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.table import MAX_SUPPORTED_READER_VERSION, SUPPORTED_READER_FEATURES
-from pyarrow.fs import PyFileSystem
+from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from probclass_core.errors import TableError, TableMismatchError, one_line, one_of
-from probclass_core.io.filesystem import Location
+from probclass_core.io.commit.parquet_writer import DATA_FILE
+from probclass_core.io.filesystem import Location, is_file
 from probclass_core.io.parquet.adapted import AdaptedFiles, ColumnMatch, StoredColumn, field_id
 from probclass_core.io.parquet.partitions import partition_of
-from probclass_core.io.references import TableRef
+from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import deltalake_options
 
 READ_FEATURES = SUPPORTED_READER_FEATURES | (
@@ -281,3 +285,55 @@ def _newest_version(ref: TableRef) -> float:
         ).version()
     except (DeltaError, OSError, ValueError):
         return math.inf
+
+
+_LOG = "_delta_log"
+
+# On a local disk delta-rs appends '#' and a number to the name until the file is complete.
+_OURS = re.compile(rf"{DATA_FILE}(?:#\d+)?|{_LOG}/[^/]+#\d+")
+
+
+def delta_leftovers(ref: TableRef) -> list[Leftover]:
+    """List files that writers of ours created and did not commit, running writers included.
+
+    This includes unfinished entries of the log, which delta-rs writes under names that no reader
+    looks at. Files of any version that can still be read stay, and so do files that the log lists
+    as removed: ``VACUUM`` deletes those.
+
+    Raises:
+        TableError: if the table does not exist or cannot be read.
+    """
+    with translate_delta_errors(ref):
+        table = open_delta(ref)
+        check_writable(ref, table)
+        location = Location(_filesystem(ref), "", ref.uri.rstrip("/"), remote="://" in ref.uri)
+        # Files first and the log after them, or a commit in between would look like a leftover.
+        files = location.entries("", recursive=True)
+        table.update_incremental()
+        named = {*_current_files(table), *_files_in_log(location)}
+    ours = (info for info in files if is_file(info) and _OURS.fullmatch(info.path))
+    return location.leftovers(info for info in ours if info.path not in named)
+
+
+def _current_files(table: DeltaTable) -> Iterator[str]:
+    """Yield the files of the newest version, which may be older than any entry still in the log."""
+    for path in pa.table(table.get_add_actions())["path"].to_pylist():
+        yield unquote(path)
+
+
+def _files_in_log(location: Location) -> Iterator[str]:
+    """Yield the files that the entries of the log add or remove: those of all earlier versions."""
+    for info in location.entries(_LOG):
+        if is_file(info) and info.path.endswith(".json"):
+            for line in filter(None, bytes(location.read(info.path)).splitlines()):
+                action = json.loads(line)
+                for kind in ("add", "remove"):
+                    if kind in action:
+                        yield unquote(action[kind]["path"])
+
+
+def _filesystem(ref: TableRef) -> FileSystem:
+    """Return the table's storage; a local disk as it is, for delta-rs hides unfinished files."""
+    if "://" in ref.uri:
+        return delta_filesystem(ref)
+    return SubTreeFileSystem(str(Path(ref.uri).resolve()), LocalFileSystem())

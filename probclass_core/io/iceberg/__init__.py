@@ -1,7 +1,5 @@
 """Iceberg tables.
 
-table      read a snapshot
-files      read the data files of a scan
+table      read a snapshot; leftovers of killed writers
 sink       replace a partition or append to it by one snapshot
-leftovers  data files that killed writers left
 """

@@ -39,12 +39,13 @@ from pyiceberg.types import ListType, NestedField, StructType
 
 from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line
 from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile, partition_key
-from probclass_core.io.commit.records import COMMIT_KEY
+from probclass_core.io.commit.parquet_writer import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
-from probclass_core.io.iceberg.files import arrow_schema, locate
 from probclass_core.io.iceberg.table import (
     all_of,
+    arrow_schema,
     catalog_and_name,
+    locate,
     predicate,
     translate_iceberg_errors,
 )

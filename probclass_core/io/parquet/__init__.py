@@ -1,6 +1,6 @@
 """Parquet files and Hive-partitioned directories.
 
-discovery       find the files of a table by path or URI
+discovery       find the files of a table by path or URI, and open them
 dataset         plan the files of a pyarrow dataset
 adapted         files whose columns or rows differ from the table's
 files           what footers say, and how row groups are read
@@ -8,9 +8,7 @@ units           which files and row groups are read, summarized and cached toget
 column_chunks   check what a footer says about its columns, before Arrow uses it
 partitions      folder names and partition values
 digests         digests of units and files
-listing         the data files of a directory
 folder_sink     what sinks of partitions in folders share
-directory_sink  write a partition on a local disk, committed by a rename
-file_sink       write one file on a local disk
+directory_sink  write a partition or a file on a local disk, committed by a rename
 object_sink     write a partition on an object store, committed by one PUT
 """

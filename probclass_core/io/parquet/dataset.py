@@ -20,10 +20,8 @@ import pyarrow.dataset as ds
 from probclass_core.arrow.types import common_type, safe_types
 from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.io.errors import translate_read_errors
-from probclass_core.io.file_versions import FileVersion
-from probclass_core.io.filesystem import Location
+from probclass_core.io.filesystem import FileVersion, Location
 from probclass_core.io.filters import Where, expression, parse_where
-from probclass_core.io.footers import Footer
 from probclass_core.io.parquet.digests import FragmentDigests, absolute_location, file_digest
 from probclass_core.io.parquet.files import (
     LOCAL_SCAN,
@@ -42,7 +40,7 @@ from probclass_core.io.parquet.partitions import (
 )
 from probclass_core.io.parquet.units import FilePart, divide_into_units, unit_of
 from probclass_core.io.retry import retry
-from probclass_core.io.table import Plan, Source, columns_and_filter
+from probclass_core.io.table import Footer, Plan, Source, columns_and_filter
 
 _CONCURRENT_FOOTERS = 16
 """Footers of remote files that are read at the same time."""

@@ -23,15 +23,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from probclass_core.errors import TableMismatchError
-from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet
-from probclass_core.io.commit.records import (
+from probclass_core.io.commit.file_sink import FileSink
+from probclass_core.io.commit.parquet_writer import (
     COMMIT_KEY,
     SUMMARY_KEY,
+    ParquetPart,
+    StagedParquet,
     complete_commits,
     read_commit_record,
 )
-from probclass_core.io.commit.staging import CONTENT, staging_folder
-from probclass_core.io.commit.swap import put_in_place
+from probclass_core.io.commit.staging import CONTENT, put_in_place, staging_folder
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.filesystem import open_location
 from probclass_core.io.local_files import sync, sync_names
@@ -210,3 +211,31 @@ class StagedDirectory(StagedParquet):
                 path.rename(target / path.name)
                 sync(target)
                 return
+
+
+class ParquetFileSink(FileSink):
+    """A table of one Parquet file, whose footer has the commit record."""
+
+    def commits(self) -> Sequence[CommitRecord | None]:
+        return [read_commit_record(self.path)] if self.exists else []
+
+    def new_part(self, path: Path, schema: pa.Schema, commit: Mapping[str, Any]) -> ParquetPart:
+        return _FilePart(path, schema, commit, location=self.location)
+
+    def add_summary(self, path: Path, summary: Mapping[str, Any]) -> None:
+        """Write the rows again if there are verdicts, because a footer cannot be changed."""
+        if "verdicts" not in summary:
+            return
+        schema = pq.read_schema(path)
+        commit = json.loads(schema.metadata[COMMIT_KEY.encode()])
+        part = self.new_part(path.with_name(f"{path.name}.again"), schema, commit)
+        part.write_again(path, summary)
+        Path(part.path).replace(path)
+
+
+class _FilePart(ParquetPart):
+    """A file that exists also without rows."""
+
+    def finish(self, summary: Mapping[str, Any] | None = None) -> Any:
+        self._summary = summary
+        return self.finish_file()

@@ -17,12 +17,11 @@ from probclass_core.arrow.arrays import BATCH_ROWS, joined, read_rows
 from probclass_core.errors import TableError, one_line
 from probclass_core.execution.threads import prefetch
 from probclass_core.io.errors import translate_read_errors
-from probclass_core.io.file_versions import FileVersion
-from probclass_core.io.footers import Footer
+from probclass_core.io.filesystem import FileVersion
 from probclass_core.io.parquet.column_chunks import check_columns
 from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.retry import read_again, skip_rows
-from probclass_core.io.table import Unit
+from probclass_core.io.table import Footer, Unit
 
 _CHUNK_ROWS = BATCH_ROWS
 """Consecutive row groups of a file are read together up to this many rows."""

@@ -28,15 +28,11 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.errors import TableError, TableMismatchError
-from probclass_core.io.commit.leftovers import file_leftovers
-from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet
-from probclass_core.io.commit.records import read_commit_record
+from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, read_commit_record
 from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
-from probclass_core.io.file_versions import file_state
-from probclass_core.io.filesystem import Location, open_location, scratch_name
-from probclass_core.io.parquet.folder_sink import FolderSink
-from probclass_core.io.parquet.listing import (
+from probclass_core.io.filesystem import Location, file_state, open_location, scratch_name
+from probclass_core.io.parquet.discovery import (
     DELTA_LOG,
     MAIN,
     MANIFESTS,
@@ -45,6 +41,7 @@ from probclass_core.io.parquet.listing import (
     refuse_logs,
     without_replaced,
 )
+from probclass_core.io.parquet.folder_sink import FolderSink
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.retry import retry
 from probclass_core.io.sink import CommitRecord
@@ -276,7 +273,7 @@ def object_leftovers(ref: TableRef) -> list[Leftover]:
     files, left = list_files(table)
     if not files and not left and not _exists(table.info("")):
         raise TableError(f"{table.uri} does not exist.")
-    return file_leftovers(table, left)
+    return table.leftovers(left)
 
 
 def _exists(info: FileInfo) -> bool:

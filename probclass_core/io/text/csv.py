@@ -9,13 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from probclass_core.errors import DataError, TableError, one_line, one_of
+from probclass_core.arrow.types import value_type
+from probclass_core.errors import DataError, TableError, TableMismatchError, one_line, one_of
+from probclass_core.io.commit.file_sink import BatchWriter, FileSink
+from probclass_core.io.references import TableRef
+from probclass_core.io.sink import ColumnChanges
 from probclass_core.io.text.options import TextOptions
 
 BLOCK_BYTES = 1 << 23
@@ -287,3 +292,53 @@ def give_type(column: str, kind: str) -> str:
         "give a TableRef the type of the column, as in "
         f"options={{'types': {{{column!r}: {kind!r}}}}}"
     )
+
+
+class CsvSink(FileSink):
+    """A CSV file, compressed if its name says so.
+
+    Args:
+        ref: path of the file, with the option ``delimiter``.
+        partition: values of partition columns; a file has none.
+
+    Raises:
+        TableError: as `FileSink`, or if there are other options.
+    """
+
+    def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
+        super().__init__(ref, partition)
+        options, _ = TextOptions.separate(ref, frozenset({"delimiter"}))
+        self.delimiter = options.delimiter or default_delimiter(ref.uri)
+
+    def check_columns(
+        self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
+    ) -> ColumnChanges:
+        for column in schema:
+            if pa.types.is_nested(column.type):
+                raise TableMismatchError(
+                    f"{self.path}: column {column.name!r} is {column.type}, which CSV cannot "
+                    "store; leave it out of the columns, or write Parquet."
+                )
+        return ColumnChanges()
+
+    @contextmanager
+    def open_writer(
+        self, path: Path, schema: pa.Schema, commit: Mapping[str, Any]
+    ) -> Iterator[BatchWriter]:
+        plain = pa.schema([column.with_type(value_type(column.type)) for column in schema])
+        options = arrow_csv.WriteOptions(delimiter=self.delimiter)
+        with (
+            pa.output_stream(str(path)) as file,  # compressed as its name says
+            arrow_csv.CSVWriter(file, plain, write_options=options) as writer,
+        ):
+            yield _PlainBatches(writer, plain)
+
+
+class _PlainBatches:
+    """A writer of batches whose dictionaries become their values."""
+
+    def __init__(self, writer: arrow_csv.CSVWriter, schema: pa.Schema) -> None:
+        self._writer, self._schema = writer, schema
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch.cast(self._schema))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 
 from probclass_core.errors import TableMismatchError, suggest
+from probclass_core.io.patterns import split_pattern
 from probclass_core.io.references import TableRef
 
 
@@ -106,3 +112,53 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not text")
     return value
+
+
+_COMPRESSED = r"(\.(gz|bz2|zst|lz4|br))?"
+
+_FILES_LOOKED_AT = 100
+"""Files of a directory after which it is not recognized as one of text."""
+
+NAMES = {
+    "csv": re.compile(rf".*\.(csv|tsv|tab){_COMPRESSED}", re.IGNORECASE),
+    "jsonl": re.compile(rf".*\.(jsonl|ndjson|json){_COMPRESSED}", re.IGNORECASE),
+}
+"""Usual names of the files of each format."""
+
+
+def names_files(ref: TableRef, kind: str) -> bool:
+    """Whether a table consists of files with the usual names of a format.
+
+    A local directory is recognized by its first files. Directories of an object store are not
+    listed; a file or a pattern there is recognized by its own name.
+    """
+    is_named = NAMES[kind].fullmatch
+    if "://" in ref.uri:
+        return is_named(ref.uri.rstrip("/")) is not None
+    base, pattern = split_pattern(ref.uri)
+    path = Path(base)
+    if pattern is not None and is_named(pattern) is None:
+        found = (file for file in path.glob(pattern) if file.is_file())
+        return is_named(next(found, Path()).name) is not None
+    if pattern is not None or not path.is_dir():
+        return is_named(pattern or path.name) is not None
+    for file in islice(_visible_files(path), _FILES_LOOKED_AT):
+        if is_named(file) or file.endswith(".parquet"):
+            return is_named(file) is not None
+    return False
+
+
+def _visible_files(folder: Path) -> Iterator[str]:
+    """Yield the names of the files in a folder that are not hidden, at any depth.
+
+    In the order of the file system: sinks are recognized once for each partition, and to list a
+    folder of many partitions each time would take time quadratic in their number.
+    """
+    with suppress(OSError), os.scandir(folder) as entries:  # opening the table will report it
+        for entry in entries:
+            if entry.name.startswith(("_", ".")):
+                continue
+            if entry.is_dir():
+                yield from _visible_files(Path(entry.path))
+            else:
+                yield entry.name

@@ -19,8 +19,7 @@ from probclass_core.arrow.arrays import in_slices, read_rows
 from probclass_core.arrow.types import common_type
 from probclass_core.errors import DataError, TableError, one_line, suggest
 from probclass_core.io.errors import translate_read_errors
-from probclass_core.io.file_versions import FileVersion
-from probclass_core.io.filesystem import Location
+from probclass_core.io.filesystem import FileVersion, Location
 from probclass_core.io.filters import Where, filtered_columns, parse_where
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.digests import FragmentDigests
@@ -36,7 +35,7 @@ from probclass_core.io.retry import read_again, retry
 from probclass_core.io.table import Plan, Unit, columns_and_filter
 from probclass_core.io.text.csv import CsvFormat, give_type
 from probclass_core.io.text.json_lines import JsonLinesFormat
-from probclass_core.io.text.options import TextOptions
+from probclass_core.io.text.options import NAMES, TextOptions
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +45,10 @@ _DAMAGED = re.compile(r"compressed stream|inflate|(?i:zstd|bz2|lz4|brotli)")
 TextFormat = CsvFormat | JsonLinesFormat
 
 
-def text_table(ref: TableRef, kind: type[TextFormat], names: Pattern[str]) -> TextTable:
+_FORMATS: Mapping[str, type[TextFormat]] = {one.name: one for one in (CsvFormat, JsonLinesFormat)}
+
+
+def text_table(ref: TableRef, name: str) -> TextTable:
     """Open a text file, a directory of them with or without Hive partitions, or a pattern.
 
     The types of columns are decided here: those of the options, and for the others the common type
@@ -54,18 +56,18 @@ def text_table(ref: TableRef, kind: type[TextFormat], names: Pattern[str]) -> Te
 
     Args:
         ref: address of the table, with the options of the format and of the storage.
-        kind: format of the files.
-        names: usual names of such files; a directory that has such must have no others.
+        name: name of the format; a directory with files of its usual names must have no others.
 
     Raises:
         TableError: if no file exists, none has rows, or one that is read here is empty or
             malformed.
         DataError: if a column has no common type, or the table lacks a column of the options.
     """
+    kind = _FORMATS[name]
     options, storage = TextOptions.separate(ref, kind.supported)
     text_format = kind(options)
     found = find_files(replace(ref, options=storage), kind.title)
-    _check_files(found, names, kind.title)
+    _check_files(found, NAMES[name], kind.title)
     columns = _columns_of(found, text_format)
     partition_columns = pa.schema([])
     if found.files[0].path != found.location.path:
