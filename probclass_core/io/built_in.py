@@ -97,7 +97,7 @@ class Csv(TableFormat):
         return _call("text.table", "text_table", ref, self.name)
 
     def sink(self, ref: TableRef, partition: Mapping[str, Any]) -> Sink:
-        return _call("text.sink", "CsvSink", ref, partition)
+        return _call("text.csv", "CsvSink", ref, partition)
 
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
         return () if "://" in ref.uri else _call("commit.staging", "table_leftovers", ref)

@@ -15,9 +15,9 @@ from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, draws_progress
 from probclass_core.io.filters import Where
 from probclass_core.io.references import TableRef
-from probclass_core.scoring.recording import StoredModelOption, load_scorer, record_scored
 from probclass_core.scoring.options import ScoringOption, ScoringOptions
 from probclass_core.scoring.plan import ScoringPlanner
+from probclass_core.scoring.recording import StoredModelOption, load_scorer, record_scored
 from probclass_core.scoring.reports import ScoreReport
 from probclass_core.scoring.run import ScoringRun
 from probclass_core.scoring.selection import PartitionOption, Partitions, SelectedPartitions

@@ -31,7 +31,6 @@ from monthly_lake import model
 
 import probclass_core as pc
 from probclass_core import io
-from probclass_core.io import cleaning  # noqa: F401
 from probclass_core.io.commit import parquet_writer
 from probclass_core.io.delta import sink as delta_sink  # noqa: F401
 from probclass_core.io.iceberg import sink as iceberg_sink  # noqa: F401

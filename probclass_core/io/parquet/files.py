@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -99,7 +98,23 @@ def can_stream(fragment: ds.Fragment, schema: pa.Schema) -> bool:
     """Whether `streamed` can read columns: they are those of the file, or of its partition."""
     if not isinstance(fragment, ds.ParquetFileFragment):
         return False
-    return _has_columns(fragment.physical_schema, partition_of(fragment), schema)
+    stored, partition = fragment.physical_schema, partition_of(fragment)
+    names = stored.names
+    places = {name: place for place, name in enumerate(names)}
+    # Arrow would take the column a.b for a part of the column a.
+    dotted = [name for name in names if "." in name]
+
+    def is_as_stored(field: pa.Field) -> bool:
+        name = field.name
+        if name not in places:
+            return name in partition and not pa.types.is_dictionary(field.type)
+        has_parts = any(other.startswith(f"{name}.") for other in dotted)
+        is_same = stored.field(places[name]).type == field.type
+        return is_same and not has_parts and not _is_without_values(field.type)
+
+    is_unique = len(places) == len(names) or not any(names.count(name) > 1 for name in schema.names)
+    in_file = any(name in places for name in schema.names)
+    return is_unique and in_file and all(map(is_as_stored, schema))
 
 
 def streamed(
@@ -122,84 +137,18 @@ def streamed(
     Raises:
         pa.ArrowInvalid: at the end, if Arrow found another number of rows than the footer says.
     """
-    source = fragment.open()
-    file = _opened(
-        fragment,
-        source,
-        pre_buffer=options.pre_buffer,
-        buffer_size=options.buffer_size if options.use_buffered_stream else 0,
-        footer=fragment.metadata,
-    )
-    groups = [group.id for group in fragment.row_groups]
-    return _read(file, groups, schema, partition_of(fragment), rows)
-
-
-def _opened(
-    fragment: ds.ParquetFileFragment,
-    source: pa.NativeFile,
-    *,
-    pre_buffer: bool,
-    buffer_size: int,
-    footer: pq.FileMetaData | None = None,
-) -> pq.ParquetFile:
-    """The open file of a fragment, whose footer is read unless it is given."""
-    return pq.ParquetFile(
-        source,
-        metadata=footer,
+    file = pq.ParquetFile(
+        fragment.open(),
+        metadata=fragment.metadata,
         read_dictionary=fragment.format.read_options.dictionary_columns,
         coerce_int96_timestamp_unit=_unit_of_int96(fragment),
-        pre_buffer=pre_buffer,
-        buffer_size=buffer_size,
+        pre_buffer=options.pre_buffer,
+        buffer_size=options.buffer_size if options.use_buffered_stream else 0,
         page_checksum_verification=True,
     )
-
-
-def _has_columns(stored: pa.Schema, partition: Mapping[str, Any], schema: pa.Schema) -> bool:
-    """Whether columns are those of a file, of the same types, or of its partition."""
-    names = stored.names
-    places = {name: place for place, name in enumerate(names)}
-    # Arrow would take the column a.b for a part of the column a.
-    dotted = [name for name in names if "." in name]
-
-    def is_as_stored(field: pa.Field) -> bool:
-        name = field.name
-        if name not in places:
-            return name in partition and not pa.types.is_dictionary(field.type)
-        has_parts = any(other.startswith(f"{name}.") for other in dotted)
-        is_same = stored.field(places[name]).type == field.type
-        return is_same and not has_parts and not _is_without_values(field.type)
-
-    is_unique = len(places) == len(names) or not any(names.count(name) > 1 for name in schema.names)
-    in_file = any(name in places for name in schema.names)
-    return is_unique and in_file and all(map(is_as_stored, schema))
-
-
-def _is_without_values(kind: pa.DataType) -> bool:
-    """Whether a part of a nested type is a struct without fields, which an open file leaves out."""
-    if not pa.types.is_nested(kind):
-        return False
-    parts = [kind.field(number).type for number in range(kind.num_fields)]
-    return not parts or any(map(_is_without_values, parts))
-
-
-def _read(
-    file: pq.ParquetFile,
-    groups: Sequence[int],
-    schema: pa.Schema,
-    partition: Mapping[str, Any],
-    rows: int,
-) -> Iterator[pa.RecordBatch]:
-    """Read row groups of an open file; see `streamed`.
-
-    Args:
-        file: the file.
-        groups: numbers of its row groups.
-        schema: the columns.
-        partition: columns of the file's partition.
-        rows: maximum number of rows of a batch.
-    """
-    stored, wanted = file.schema_arrow.names, set(schema.names)
-    in_file = [name for name in stored if name in wanted]
+    partition, groups = partition_of(fragment), [group.id for group in fragment.row_groups]
+    wanted = {*schema.names}
+    in_file = [name for name in file.schema_arrow.names if name in wanted]
     of_file = set(in_file)
     size, found = sum(file.metadata.row_group(group).num_rows for group in groups), 0
     if size <= min(rows, _FEW_ROWS):
@@ -218,6 +167,14 @@ def _read(
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
     if found != size:
         raise pa.ArrowInvalid(f"its pages have {found} rows, but its footer says {size}")
+
+
+def _is_without_values(kind: pa.DataType) -> bool:
+    """Whether a part of a nested type is a struct without fields, which an open file leaves out."""
+    if not pa.types.is_nested(kind):
+        return False
+    parts = [kind.field(number).type for number in range(kind.num_fields)]
+    return not parts or any(map(_is_without_values, parts))
 
 
 def _check_indices(column: pa.DictionaryArray) -> None:
@@ -356,10 +313,6 @@ class RowGroups(Unit):
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows; after a transient error, continue behind the last batch."""
         if self.reopen:
-            batch = self._read_at_once()
-            if batch is not None:
-                yield batch
-                return
             fragment = reopened(self.fragment, self.numbers)
             yield from replace(self, fragment=fragment, reopen=False).read()
             return
@@ -381,30 +334,6 @@ class RowGroups(Unit):
     def remaining_rows(self) -> int:
         """Number of rows that are not deleted."""
         return self.rows
-
-    def _read_at_once(self) -> pa.RecordBatch | None:
-        """Read one small row group of a local file, which has lower fixed costs than to scan it.
-
-        Returns:
-            The rows, or None if they must be scanned, also because that tries again after an error,
-            or says what is wrong.
-        """
-        is_plain = type(self) is RowGroups and isinstance(self.fragment, ds.ParquetFileFragment)
-        is_one_batch = len(self.numbers) == 1 and self.rows <= self.batch_rows
-        if not (is_plain and is_one_batch) or self.row_filter is not None:
-            return None
-        partition, schema = partition_of(self.fragment), self._batch_schema
-        try:
-            with nullcontext() if self.version is None else self.version.unchanged():
-                # Arrow's fragment would make of the footer what the open file makes of it too.
-                source = self.fragment.open()
-                file = _opened(self.fragment, source, pre_buffer=False, buffer_size=0)
-                if not _has_columns(file.schema_arrow, partition, schema):
-                    return None
-                (batch,) = _read(file, self.numbers, schema, partition, self.batch_rows)
-            return self._checked(batch) if batch.num_rows == self.rows else None
-        except (pa.ArrowException, OSError, ValueError, IndexError, TableError):
-            return None
 
     @contextmanager
     def _named_column(self) -> Iterator[None]:
