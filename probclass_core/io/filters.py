@@ -67,20 +67,9 @@ def expression(
         TableError: if a column does not exist.
         SpecError: if a condition is malformed, or a value cannot be compared with its column.
     """
-    values = typed_partition(schema, partition)
-    conditions: list[Condition] = [(name, "==", value) for name, value in values.items()]
-    terms: list[pc.Expression] = []
-    where = parse_where(where)
+    terms = [_term(schema, *condition) for condition in _typed_scalars(schema, partition, where)]
     if isinstance(where, pc.Expression):
         terms.append(where)
-    else:
-        conditions += where or ()
-    if len(conditions) > _MOST_CONDITIONS:  # before each is cast, which takes time
-        raise SpecError(
-            f"where has {len(conditions):,} conditions, at most {_MOST_CONDITIONS:,} are allowed; "
-            "list the values of one column with in."
-        )
-    terms += [_condition(schema, condition) for condition in conditions]
     return functools.reduce(operator.and_, terms) if terms else None
 
 
@@ -250,22 +239,32 @@ def typed_conditions(
 
     Raises:
         TableError: if a column does not exist.
-        SpecError: if a value cannot be compared with its column.
+        SpecError: if there are too many conditions, one is malformed, or a value cannot be compared
+            with its column.
     """
-    conditions = [(name, "==", value) for name, value in typed_partition(schema, partition).items()]
+    return [
+        (name, op, [one.as_py() for one in value] if isinstance(value, list) else value.as_py())
+        for name, op, value in _typed_scalars(schema, partition, where)
+    ]
+
+
+def _typed_scalars(
+    schema: pa.Schema, partition: Mapping[str, Any] | None, where: Where
+) -> list[tuple[str, str, Any]]:
+    """The conditions with scalars of Arrow, or lists of them; see `typed_conditions`."""
+    typed = typed_partition(schema, partition)
+    conditions: list[Condition] = [(name, "==", value) for name, value in typed.items()]
     parsed = parse_where(where)
-    for condition in parsed if isinstance(parsed, Sequence) else ():
-        name, op, value = condition
-        kind = _column_type(schema, name)
-        if op in ("in", "not in"):
-            typed: Any = [_scalar(kind, item, condition).as_py() for item in value]
-        else:
-            typed = _scalar(kind, value, condition).as_py()
-        conditions.append((name, op, typed))
-    return conditions
+    conditions += parsed if isinstance(parsed, Sequence) else ()
+    if len(conditions) > _MOST_CONDITIONS:  # before each is cast, which takes time
+        raise SpecError(
+            f"where has {len(conditions):,} conditions, at most {_MOST_CONDITIONS:,} are allowed; "
+            "list the values of one column with in."
+        )
+    return [_typed(schema, condition) for condition in conditions]
 
 
-def _condition(schema: pa.Schema, condition: Condition) -> pc.Expression:
+def _typed(schema: pa.Schema, condition: Condition) -> tuple[str, str, Any]:
     well_formed = _is_list(condition) and len(condition) == 3 and isinstance(condition[1], str)
     if not well_formed or condition[1] not in _OPERATORS:
         raise SpecError(
@@ -274,20 +273,23 @@ def _condition(schema: pa.Schema, condition: Condition) -> pc.Expression:
         )
     name, op, value = condition
     kind = _column_type(schema, name)
-    column = pc.field(name)
     if op in ("in", "not in"):
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise SpecError(f"condition {condition!r}: {op!r} needs a list of values.")
-        values = pa.array([_scalar(kind, item, condition) for item in value], kind)
-        return _OPERATORS[op](column, values)
-    if value is None:
-        # In SQL null equals nothing, but the caller means the rows without a value.
-        if op in ("==", "="):
-            return column.is_null()
-        if op == "!=":
-            return column.is_valid()
+        return name, op, [_scalar(kind, item, condition) for item in value]
+    if value is None and op not in ("==", "=", "!="):
         raise SpecError(f"condition {condition!r}: null has no order; use '==' or '!='.")
-    return _OPERATORS[op](column, _scalar(kind, value, condition))
+    return name, op, _scalar(kind, value, condition)
+
+
+def _term(schema: pa.Schema, name: str, op: str, value: Any) -> pc.Expression:
+    """A condition with scalars as an Arrow expression."""
+    column = pc.field(name)
+    if isinstance(value, list):
+        value = pa.array(value, value_type(schema.field(name).type))
+    elif not value.is_valid:  # in SQL null equals nothing; the caller means rows without a value
+        return column.is_valid() if op == "!=" else column.is_null()
+    return _OPERATORS[op](column, value)
 
 
 def _column_type(schema: pa.Schema, name: object) -> pa.DataType:

@@ -325,19 +325,8 @@ class ModelStore:
                 )
             if current is not None and current_id == promoted.id:
                 return current
-            entry = Promotion(
-                model=name,
-                alias=alias,
-                action="promoted",
-                id=promoted.id,
-                previous=current_id,
-                time=timestamp(),
-                by=by or user(),
-                reason=reason,
-                metrics=metrics or {},
-                provenance=provenance or {},
-                before=None if current is None else current.promoted,
-            )
+            entry = _entry(promoted, alias, current, by, provenance)
+            entry = replace(entry, reason=reason, metrics=metrics or {})
             if not force and (rolled_back := self._rollback_of(current, promoted)):
                 why = f"{alias} was rolled back from {_short(promoted)}{rolled_back}"
                 self._refuse(replace(entry, action="refused", reason=why))
@@ -385,18 +374,8 @@ class ModelStore:
         version = challenger if isinstance(challenger, ModelVersion) else self.resolve(challenger)
         named = self._alias(version.model, alias)
         champion = None if named is None else self._version(version.model, named.id)
-        entry = Promotion(
-            model=version.model,
-            alias=alias,
-            action="refused",
-            id=version.id,
-            previous=None if champion is None else champion.id,
-            time=timestamp(),
-            by=by or user(),
-            metrics=gate.describe(),
-            provenance=plain_json(provenance or {}, "provenance"),
-            before=None if named is None else named.promoted,
-        )
+        entry = _entry(version, alias, named, by, plain_json(provenance or {}, "provenance"))
+        entry = replace(entry, action="refused", metrics=gate.describe())
         if champion is not None and champion.id == version.id:
             reason = f"{_short(version)} is the {alias} already"
             return replace(entry, action="unchanged", reason=reason)
@@ -486,20 +465,8 @@ class ModelStore:
                     f"{name}' lists them."
                 )
             target = stack[position]
-            self._version(name, target.id)
-            entry = Promotion(
-                model=name,
-                alias=alias,
-                action="rolled_back",
-                id=target.id,
-                previous=current.id,
-                time=timestamp(),
-                by=by or user(),
-                reason=reason,
-                provenance=provenance or {},
-                before=current.promoted,
-                restores=target.time,
-            )
+            entry = _entry(self._version(name, target.id), alias, current, by, provenance)
+            entry = replace(entry, action="rolled_back", reason=reason, restores=target.time)
             previous = stack[position - 1].id if position else None
             if self._move(seen, entry, previous):
                 return entry
@@ -976,6 +943,27 @@ class ModelStore:
     def _choices(self, name: str) -> str:
         versions = one_of(id_[:12] for id_ in self._ids(name))
         return f"aliases {one_of(self._alias_names(name))}; versions {versions}"
+
+
+def _entry(
+    version: ModelVersion,
+    alias: str,
+    named: Alias | None,
+    by: str | None,
+    provenance: Mapping[str, Any] | None,
+) -> Promotion:
+    """The entry of a promotion of a version to an alias, which names another version until now."""
+    return Promotion(
+        model=version.model,
+        alias=alias,
+        action="promoted",
+        id=version.id,
+        previous=None if named is None else named.id,
+        time=timestamp(),
+        by=by or user(),
+        provenance=provenance or {},
+        before=None if named is None else named.promoted,
+    )
 
 
 def _short(version: ModelVersion) -> str:

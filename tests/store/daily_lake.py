@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.io.table import Footer
 from probclass_core.io.open import open_table
-from probclass_core.io.table import Plan, Source, Unit
+from probclass_core.io.table import Footer, Plan, Source, Unit
 from probclass_core.store.statistics_cache import StatisticsCache
 
 SPEC = pc.ModelSpec(

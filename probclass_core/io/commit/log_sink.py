@@ -177,10 +177,14 @@ class LogSink(EvolvingSink, Generic[LogTable]):
         """The files of the partition in `_planned_table`."""
         if self._shared is None:
             return self.current_files(self.load())
-        if self._shared.table is None:
+        return self._files_among(self._shared.files, self._shared.table)
+
+    def _files_among(
+        self, files: Mapping[frozenset[Any], Sequence[str]], table: LogTable | None
+    ) -> Sequence[str]:
+        if table is None:
             return []
-        values = self.partition_values(self.columns(self._shared.table))
-        return self._shared.files.get(partition_key(values), [])
+        return files.get(partition_key(self.partition_values(self.columns(table))), [])
 
     def commit_records_in(self, table: LogTable | None) -> list[Mapping[str, Any]]:
         """Return the records of the commits that the partition's rows come from.
@@ -327,9 +331,10 @@ class LogSink(EvolvingSink, Generic[LogTable]):
     def partition_columns(self, table: LogTable) -> Sequence[str]:
         """Return the names of the partition columns, outermost first."""
 
-    @abstractmethod
     def current_files(self, table: LogTable | None) -> Sequence[str]:
         """Return the names of the partition's data and delete files, sorted."""
+        files = {} if table is None else self.files_by_partition(table)
+        return self._files_among(files, table)
 
     @abstractmethod
     def files_by_partition(self, table: LogTable) -> Mapping[frozenset[Any], Sequence[str]]:

@@ -117,27 +117,16 @@ class DeltaSink(LogSink[DeltaTable]):
     def partition_columns(self, table: DeltaTable) -> list[str]:
         return list(table.metadata().partition_columns)
 
-    def current_files(self, table: DeltaTable | None) -> list[str]:
-        if table is None:
-            return []
-        values = self.partition_values(self.columns(table))
-        actions = pa.table(table.get_add_actions(flatten=True))
-        if not actions.num_rows:
-            return []
-        columns = [actions[f"partition.{name}"].to_pylist() for name in values]
-        found = zip(actions["path"].to_pylist(), *columns, strict=True)
-        return sorted(unquote(path) for path, *row in found if row == [*values.values()])
-
     def files_by_partition(self, table: DeltaTable) -> dict[frozenset[Any], list[str]]:
         actions = pa.table(table.get_add_actions(flatten=True))
         if not actions.num_rows:
             return {}
-        names = {f"partition.{name}": name for name in self.partition_columns(table)}
+        names = self.partition_columns(table)
+        columns = [actions[f"partition.{name}"].to_pylist() for name in names]
         files: dict[frozenset[Any], list[str]] = {}
-        for action in actions.select(["path", *names]).to_pylist():
-            path = unquote(action.pop("path"))
-            values = {names[column]: value for column, value in action.items()}
-            files.setdefault(partition_key(values), []).append(path)
+        for path, *values in zip(actions["path"].to_pylist(), *columns, strict=True):
+            key = partition_key(dict(zip(names, values, strict=True)))
+            files.setdefault(key, []).append(unquote(path))
         return {key: sorted(paths) for key, paths in files.items()}
 
     def locate(self, table: DeltaTable | None, name: str) -> tuple[str, FileSystem]:
