@@ -83,44 +83,26 @@ def _slice_from_ipc(rows: bytes) -> _Slice:
     return _Slice(from_ipc(rows))
 
 
-class ReaderTable(Source):
-    """A stream of batches: one unit that can be read once."""
+class StreamTable(Source):
+    """A stream of batches: one unit, read once from a reader, or collected from a lazy frame.
 
-    def __init__(self, reader: pa.RecordBatchReader) -> None:
-        self._reader = reader
+    Of a lazy frame only the requested columns are collected, and polars reads ahead by a few
+    batches. Rows keep the order that polars gives them.
 
-    @property
-    def schema(self) -> pa.Schema:
-        return safe_types(self._reader.schema)
-
-    def plan(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        partition: Mapping[str, Any] | None = None,
-        where: Where = None,
-        allow_dictionaries: bool = False,
-    ) -> Plan:
-        columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        name = "a reader, which can be read once,"
-        return Plan(schema, [_Stream(name, self._reader, schema, row_filter)], None, None)
-
-
-class LazyTable(Source):
-    """A lazy frame of polars: one unit, collected in batches each time that it is read.
-
-    Only the requested columns are collected, and polars reads ahead by a few batches. Rows keep the
-    order that polars gives them.
+    Args:
+        batches: a reader of batches, or a lazy frame of polars.
     """
 
-    def __init__(self, frame: Any) -> None:
-        self._frame = frame
+    def __init__(self, batches: Any) -> None:
+        self._batches = batches
+        self.read_once = isinstance(batches, pa.RecordBatchReader)
 
     @cached_property
     def schema(self) -> pa.Schema:
+        if self.read_once:
+            return safe_types(self._batches.schema)
         with _translate_polars_errors():
-            return as_table(self._frame.clear()).schema
+            return as_table(self._batches.clear()).schema
 
     def plan(
         self,
@@ -131,11 +113,13 @@ class LazyTable(Source):
         allow_dictionaries: bool = False,
     ) -> Plan:
         columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
-        # Arrow filters the rows, so they are the same as for every other table.
-        read = dict.fromkeys([*columns, *sorted(filtered_columns(self.schema, partition, where))])
         schema = pa.schema([self.schema.field(name) for name in columns])
-        rows = _Stream("a lazy frame", self._frame.select([*read]), schema, row_filter)
-        return Plan(schema, [rows], None, None)
+        name, batches = "a reader, which can be read once,", self._batches
+        if not self.read_once:
+            # Arrow filters the rows, so they are the same as for every other table.
+            filtered = sorted(filtered_columns(self.schema, partition, where))
+            name, batches = "a lazy frame", batches.select([*dict.fromkeys([*columns, *filtered])])
+        return Plan(schema, [_Stream(name, batches, schema, row_filter)], None, None)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import is_lazy_frame
 from probclass_core.errors import TableMismatchError
-from probclass_core.io.memory import LazyTable, MemoryTable, ReaderTable
+from probclass_core.io.memory import MemoryTable, StreamTable
 from probclass_core.io.references import TableRef
 from probclass_core.io.sink import Sink
 from probclass_core.io.table import Source
@@ -36,13 +36,13 @@ def open_table(source: Any) -> Source:
         PluginError: if the format is unknown.
     """
     if is_lazy_frame(source):  # first, because looking at its attributes would resolve the query
-        return LazyTable(source)
+        return StreamTable(source)
     if isinstance(source, pa.Table):
         return MemoryTable(source)
     if isinstance(source, Source):
         return source
     if isinstance(source, pa.RecordBatchReader):
-        return ReaderTable(source)
+        return StreamTable(source)
     if isinstance(source, (str, Path, TableRef)):
         return open_ref(TableRef.parse(source))
     if _is_dataset(source):

@@ -175,9 +175,11 @@ class Source(ABC):
     Attributes:
         uri: path or URI, for provenance; None for a table in memory.
         partition_columns: names of the columns that the table is partitioned by, outermost first.
+        read_once: whether its rows can be read only once.
     """
 
     uri: str | None = None
+    read_once: bool = False
     partition_columns: Sequence[str] = ()
 
     @property

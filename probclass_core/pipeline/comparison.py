@@ -17,7 +17,6 @@ from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, draws_progress
 from probclass_core.io.filters import Where
-from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.model.model import ModelOption, as_model, is_model
 from probclass_core.pipeline.training import summarize
@@ -73,7 +72,7 @@ def compare(
     named = named_models(specs, ModelSpec, SPEC_HINT, _spec_of)
     check_same_columns(named)
     table = open_table(source)
-    if isinstance(table, ReaderTable):
+    if table.read_once:
         raise DataError(
             "each model reads the rows, and a reader can be read only once; pass a table or a path."
         )

@@ -38,7 +38,6 @@ from probclass_core.execution.engine import Engine, EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.io.filters import Where
-from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Plan, Source, Unit
@@ -348,7 +347,7 @@ def cross_validate(
     _check_whole("folds", folds, 2, _MOST_FOLDS)
     _check_whole("seed", seed, 0, 2**32 - 1)
     table = open_table(source)
-    if isinstance(table, ReaderTable):
+    if table.read_once:
         raise DataError(
             "cross-validation reads the rows twice, and a reader can be read only once; pass a "
             "table or a path."

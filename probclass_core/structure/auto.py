@@ -36,7 +36,6 @@ from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, draws_progress
 from probclass_core.io.filters import Where
-from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Source
@@ -232,7 +231,7 @@ def auto(
         return _spec_by_types(spec_of, columns, label, like)
     table = open_table(source)
     columns = _named_columns(table.schema, label, weight, exclude)
-    if isinstance(table, ReaderTable):  # its rows can be read once, by the training
+    if table.read_once:  # its rows can be read once, by the training
         return _spec_by_types(spec_of, columns, label, like)
     used = [*(column.name for column in columns.used), *columns.dates]
     keys = [name for name in table.partition_columns if name in used]

@@ -23,7 +23,6 @@ from probclass_core.estimation.statistics import (
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import ProgressOption, RowCounter
 from probclass_core.io.filters import Where
-from probclass_core.io.memory import ReaderTable
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import (
@@ -122,7 +121,7 @@ class TrainingRows:
             DataError: if this is a second pass over a reader, which can be read once.
         """
         if self.passes:
-            if isinstance(self._selection.table, ReaderTable):
+            if self._selection.table.read_once:
                 raise DataError(
                     "the model needs another pass over the rows, and a reader can be read only "
                     "once; pass a table or a path."

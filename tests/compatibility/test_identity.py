@@ -21,7 +21,7 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import to_ipc
-from probclass_core.io.parquet.digests import FragmentDigests, file_digest
+from probclass_core.io.parquet.units import FragmentDigests, file_digest
 
 HERE = Path(__file__).parent
 MODIFIED_NS = 1_388_534_400_000_000_000

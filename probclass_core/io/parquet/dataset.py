@@ -22,7 +22,6 @@ from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import FileVersion, Location
 from probclass_core.io.filters import Where, expression, parse_where
-from probclass_core.io.parquet.digests import FragmentDigests, absolute_location, file_digest
 from probclass_core.io.parquet.files import (
     LOCAL_SCAN,
     REMOTE_SCAN,
@@ -38,7 +37,14 @@ from probclass_core.io.parquet.partitions import (
     partition_of,
     partition_values,
 )
-from probclass_core.io.parquet.units import FilePart, divide_into_units, unit_of
+from probclass_core.io.parquet.units import (
+    FilePart,
+    FragmentDigests,
+    absolute_location,
+    divide_into_units,
+    file_digest,
+    unit_of,
+)
 from probclass_core.io.retry import retry
 from probclass_core.io.table import Footer, Plan, Source, columns_and_filter
 

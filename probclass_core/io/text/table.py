@@ -22,7 +22,6 @@ from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import FileVersion, Location
 from probclass_core.io.filters import Where, filtered_columns, parse_where
 from probclass_core.io.parquet.dataset import DatasetTable
-from probclass_core.io.parquet.digests import FragmentDigests
 from probclass_core.io.parquet.discovery import (
     FoundFiles,
     find_files,
@@ -30,6 +29,7 @@ from probclass_core.io.parquet.discovery import (
 )
 from probclass_core.io.parquet.files import PlannedFile, path_of
 from probclass_core.io.parquet.partitions import partition_of, partition_values
+from probclass_core.io.parquet.units import FragmentDigests
 from probclass_core.io.references import TableRef
 from probclass_core.io.retry import read_again, retry
 from probclass_core.io.table import Plan, Unit, columns_and_filter
