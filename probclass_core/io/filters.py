@@ -73,11 +73,14 @@ def expression(
     return functools.reduce(operator.and_, terms) if terms else None
 
 
-def filtered_columns(
-    schema: pa.Schema, partition: Mapping[str, Any] | None, where: Where
-) -> set[str]:
-    """The columns that conditions are about; all columns of the schema for an Arrow expression."""
-    where = parse_where(where)
+def filtered_columns(schema: pa.Schema, query: Mapping[str, Any]) -> set[str]:
+    """The columns that conditions are about; all columns of the schema for an Arrow expression.
+
+    Args:
+        schema: columns of the table.
+        query: ``partition`` and ``where`` of `Source.plan`.
+    """
+    partition, where = query.get("partition"), parse_where(query.get("where"))
     if isinstance(where, pc.Expression):  # it does not say which columns it is about
         return set(schema.names)
     return {*(partition or {}), *(condition[0] for condition in where or ())}

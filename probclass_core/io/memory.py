@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,8 +16,8 @@ from probclass_core.arrow.arrays import BATCH_ROWS, as_table, in_slices, read_ro
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.arrow.types import in_safe_types, safe_types
 from probclass_core.errors import TableError, one_line
-from probclass_core.io.filters import Where, filtered_columns
-from probclass_core.io.table import Plan, Source, Unit, columns_and_filter
+from probclass_core.io.filters import filtered_columns
+from probclass_core.io.table import Plan, Query, Source, Unit, columns_and_filter
 
 _UNIT_ROWS = BATCH_ROWS
 
@@ -36,20 +36,13 @@ class MemoryTable(Source):
     def schema(self) -> pa.Schema:
         return self._table.schema
 
-    def plan(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        partition: Mapping[str, Any] | None = None,
-        where: Where = None,
-        allow_dictionaries: bool = False,
-    ) -> Plan:
-        columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
+    def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
+        columns, row_filter = columns_and_filter(self.schema, columns, query)
         table = self._table if row_filter is None else self._table.filter(row_filter)
         if row_filter is not None and not table.num_rows:
             raise TableError(
-                f"no row matches partition {dict(partition or {})} and where {where}; "
-                f"the table has {self._table.num_rows} rows."
+                f"no row matches partition {dict(query.get('partition') or {})} and where "
+                f"{query.get('where')}; the table has {self._table.num_rows} rows."
             )
         table = table.select(columns)
         slices = [
@@ -104,20 +97,13 @@ class StreamTable(Source):
         with _translate_polars_errors():
             return as_table(self._batches.clear()).schema
 
-    def plan(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        partition: Mapping[str, Any] | None = None,
-        where: Where = None,
-        allow_dictionaries: bool = False,
-    ) -> Plan:
-        columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
+    def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
+        columns, row_filter = columns_and_filter(self.schema, columns, query)
         schema = pa.schema([self.schema.field(name) for name in columns])
         name, batches = "a reader, which can be read once,", self._batches
         if not self.read_once:
             # Arrow filters the rows, so they are the same as for every other table.
-            filtered = sorted(filtered_columns(self.schema, partition, where))
+            filtered = sorted(filtered_columns(self.schema, query))
             name, batches = "a lazy frame", batches.select([*dict.fromkeys([*columns, *filtered])])
         return Plan(schema, [_Stream(name, batches, schema, row_filter)], None, None)
 

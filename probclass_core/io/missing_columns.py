@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
 from probclass_core.arrow.parts import part_of, source_columns
 from probclass_core.errors import DataError, nearest, one_of
 from probclass_core.io.filters import Where
-from probclass_core.io.table import Plan, Source, Unit
+from probclass_core.io.table import Plan, Query, Source, Unit
 
 MissingColumns = Literal["error", "warn", "allow"]
 """What happens if no file that is read has a column of the model: an error, or it is read as null,
@@ -85,21 +85,9 @@ class TableWithNulls(Source):
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
         return self.table.partitions(where)
 
-    def plan(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        partition: Mapping[str, Any] | None = None,
-        where: Where = None,
-        allow_dictionaries: bool = False,
-    ) -> Plan:
+    def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
         names = self.schema.names if columns is None else list(columns)
-        plan = self.table.plan(
-            [name for name in names if name not in self.names],
-            partition=partition,
-            where=where,
-            allow_dictionaries=allow_dictionaries,
-        )
+        plan = self.table.plan([name for name in names if name not in self.names], **query)
         fields = [
             pa.field(name, pa.null()) if name in self.names else plan.schema.field(name)
             for name in names

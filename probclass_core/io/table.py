@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -236,11 +236,16 @@ class Source(ABC):
         return self
 
 
+class Query(TypedDict, total=False):
+    """The rows that `Source.plan` is asked for, and whether text may be dictionaries."""
+
+    partition: Mapping[str, Any] | None
+    where: Where
+    allow_dictionaries: bool
+
+
 def columns_and_filter(
-    schema: pa.Schema,
-    columns: Sequence[str] | None,
-    partition: Mapping[str, Any] | None,
-    where: Where,
+    schema: pa.Schema, columns: Sequence[str] | None, query: Query
 ) -> tuple[list[str], pc.Expression | None]:
     """Resolve the arguments of `Source.plan` to the columns to read and a filter of the rows.
 
@@ -250,4 +255,4 @@ def columns_and_filter(
     columns = [columns] if isinstance(columns, str) else columns
     names = schema.names if columns is None else list(columns)
     check_columns(schema, names)
-    return names, expression(schema, partition, where)
+    return names, expression(schema, query.get("partition"), query.get("where"))

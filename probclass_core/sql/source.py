@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +17,9 @@ from probclass_core.arrow.arrays import in_slices, read_rows
 from probclass_core.arrow.types import value_type
 from probclass_core.errors import NotSupportedError, TableMismatchError
 from probclass_core.estimation.statistics import Statistics
-from probclass_core.io.filters import Where, filtered_columns, typed_conditions
+from probclass_core.io.filters import filtered_columns, typed_conditions
 from probclass_core.io.references import TableRef
-from probclass_core.io.table import Plan, Source, Unit, columns_and_filter
+from probclass_core.io.table import Plan, Query, Source, Unit, columns_and_filter
 from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.sql.aggregation import Aggregation
 from probclass_core.sql.connections import (
@@ -119,16 +119,10 @@ class SqlSource(Source):
         """All columns, with their types as Arrow."""
         return pa.schema([(name, column.type) for name, column in self.columns.items()])
 
-    def plan(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        partition: Mapping[str, Any] | None = None,
-        where: Where = None,
-        allow_dictionaries: bool = False,
-    ) -> Plan:
+    def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
         """See `Source.plan`; the plan has one unit."""
-        names, row_filter = columns_and_filter(self.schema, columns, partition, where)
+        names, row_filter = columns_and_filter(self.schema, columns, query)
+        partition, where = query.get("partition"), query.get("where")
         with self._address.open() as database:
             dialect = database.dialect
         conditions = None
@@ -139,7 +133,7 @@ class SqlSource(Source):
         if conditions is not None:
             row_filter = None
         elif row_filter is not None:
-            others = filtered_columns(self.schema, partition, where)
+            others = filtered_columns(self.schema, query)
             needed = list(dict.fromkeys([*names, *sorted(others)]))
         kept = {name: self.columns[name] for name in needed}
         schema = pa.schema([self.schema.field(name) for name in names])

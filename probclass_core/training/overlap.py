@@ -79,7 +79,7 @@ def _any_row(table: Source, selection: Selection, conditions: Sequence[Condition
     if of_partitions and not table.partitions(of_partitions):
         return False
     plan = table.plan(table.schema.names[:1], where=where)
-    if plan.rows is not None and filtered_columns(table.schema, None, where) <= names:
+    if plan.rows is not None and filtered_columns(table.schema, {"where": where}) <= names:
         return plan.rows > 0
     return any(batch.num_rows for batch in plan.batches())
 

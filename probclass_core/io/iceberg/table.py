@@ -7,7 +7,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,7 +40,7 @@ from probclass_core.io.parquet.adapted import (
 )
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import pyiceberg_options
-from probclass_core.io.table import Footer, Plan, Source
+from probclass_core.io.table import Footer, Plan, Query, Source
 
 SCHEME = "iceberg://"
 
@@ -119,18 +119,9 @@ class IcebergTable(Source):
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
         return self._files(None, where).partitions(where)
 
-    def plan(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        partition: Mapping[str, Any] | None = None,
-        where: Where = None,
-        allow_dictionaries: bool = False,
-    ) -> Plan:
-        files = self._files(partition, where)
-        return files.plan(
-            columns, partition=partition, where=where, allow_dictionaries=allow_dictionaries
-        )
+    def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
+        files = self._files(query.get("partition"), query.get("where"))
+        return files.plan(columns, **query)
 
     def parquet_files(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None

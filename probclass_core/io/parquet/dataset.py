@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import groupby
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,7 +46,7 @@ from probclass_core.io.parquet.units import (
     unit_of,
 )
 from probclass_core.io.retry import retry
-from probclass_core.io.table import Footer, Plan, Source, columns_and_filter
+from probclass_core.io.table import Footer, Plan, Query, Source, columns_and_filter
 
 _CONCURRENT_FOOTERS = 16
 """Footers of remote files that are read at the same time."""
@@ -122,18 +122,15 @@ class DatasetTable(Source):
             partitions[tuple((name, values[name]) for name in names)] = None
         return [dict(items) for items in partitions]
 
-    def plan(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        partition: Mapping[str, Any] | None = None,
-        where: Where = None,
-        allow_dictionaries: bool = False,
-    ) -> Plan:
-        where = parse_where(where)
-        columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
+    def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
+        columns, row_filter = columns_and_filter(self.schema, columns, query)
+        partition, where = query.get("partition"), parse_where(query.get("where"))
         text_columns: list[str] = []
-        if allow_dictionaries and not isinstance(where, pc.Expression) and self.uri is not None:
+        if (
+            query.get("allow_dictionaries")
+            and not isinstance(where, pc.Expression)
+            and self.uri is not None
+        ):
             filtered = {condition[0] for condition in where or ()}
             text_columns = [n for n in columns if n not in filtered and self._is_text(n)]
         files, dictionary_columns = self._planned_files(partition, where, text_columns)

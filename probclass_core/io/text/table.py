@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from re import Pattern
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,7 +32,7 @@ from probclass_core.io.parquet.partitions import partition_of, partition_values
 from probclass_core.io.parquet.units import FragmentDigests
 from probclass_core.io.references import TableRef
 from probclass_core.io.retry import read_again, retry
-from probclass_core.io.table import Plan, Unit, columns_and_filter
+from probclass_core.io.table import Plan, Query, Unit, columns_and_filter
 from probclass_core.io.text.csv import CsvFormat, give_type
 from probclass_core.io.text.json_lines import JsonLinesFormat
 from probclass_core.io.text.options import NAMES, TextOptions
@@ -122,17 +122,10 @@ class TextTable(DatasetTable):
         self._format = text_format
         self._stored = [name for name in schema.names if name not in partition_columns.names]
 
-    def plan(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        partition: Mapping[str, Any] | None = None,
-        where: Where = None,
-        allow_dictionaries: bool = False,
-    ) -> Plan:
-        columns, row_filter = columns_and_filter(self.schema, columns, partition, where)
-        where = parse_where(where)
-        needed = {*columns, *filtered_columns(self.schema, partition, where)}
+    def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
+        columns, row_filter = columns_and_filter(self.schema, columns, query)
+        partition, where = query.get("partition"), parse_where(query.get("where"))
+        needed = {*columns, *filtered_columns(self.schema, query)}
         stored = [name for name in self._stored if name in needed] or self._stored[:1]
         file_schema = pa.schema([self.schema.field(name) for name in stored])
         schema = pa.schema([self.schema.field(name) for name in columns])
