@@ -61,26 +61,6 @@ class NewFile:
     schema: pa.Schema
 
 
-@dataclass(frozen=True)
-class FinishedFile:
-    """A data file that is ready to be committed.
-
-    Attributes:
-        file: name and location of the file.
-        footer: Parquet metadata of the file.
-        nan_columns: names of the float columns that contain a NaN, which Parquet statistics ignore.
-    """
-
-    file: NewFile
-    footer: pq.FileMetaData
-    nan_columns: frozenset[str]
-
-    @property
-    def bytes(self) -> int:
-        (info,) = self.file.filesystem.get_file_info([self.file.path])
-        return int(info.size)
-
-
 @dataclass
 class _Shared(Generic[LogTable]):
     """What the sinks of many partitions read once.
@@ -375,7 +355,7 @@ class LogSink(EvolvingSink, Generic[LogTable]):
     def try_commit(
         self,
         table: LogTable | None,
-        files: Sequence[FinishedFile],
+        files: Sequence[PartitionFile],
         properties: Mapping[str, str],
         *,
         append: bool,
@@ -384,7 +364,7 @@ class LogSink(EvolvingSink, Generic[LogTable]):
 
         Args:
             table: the version that the commit was prepared for.
-            files: files to add, all with the same schema.
+            files: finished files to add, all with the same schema.
             properties: texts to store with the commit in the log.
             append: whether the previous files of the partition stay.
 
@@ -431,6 +411,10 @@ class PartitionFile(ParquetPart):
         commit: record of plain values for the footer of the file.
         location: path or URI of the partition, for messages.
         part: number of the file among the files of the commit, and their count.
+
+    Attributes:
+        file: name and location of the file.
+        nan_columns: names of the float columns that contain a NaN, which Parquet statistics ignore.
     """
 
     def __init__(
@@ -447,7 +431,7 @@ class PartitionFile(ParquetPart):
         )
         self.file = file
         self._partition = dict(partition)
-        self._nan_columns: set[str] = set()
+        self.nan_columns: set[str] = set()
 
     def write(self, batch: pa.RecordBatch) -> None:
         schema = self.file.schema
@@ -462,20 +446,28 @@ class PartitionFile(ParquetPart):
         rows = pa.record_batch(columns, schema=schema)
         for name, column in zip(schema.names, rows.columns, strict=True):
             if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-                self._nan_columns.add(name)
+                self.nan_columns.add(name)
         super().write(rows)
 
     def finish(self, summary: Mapping[str, Any] | None = None) -> Any:
         footer = super().finish(summary)
-        return None if footer is None else (footer, self._nan_columns)
+        return None if footer is None else (footer, self.nan_columns)
 
     def adopt(self, finished: Any) -> None:
         if finished is not None:
-            footer, self._nan_columns = finished
+            footer, self.nan_columns = finished
             super().adopt(footer)
 
-    def finished_file(self) -> FinishedFile:
-        return FinishedFile(self.file, self.finish_file(), frozenset(self._nan_columns))
+    @property
+    def footer(self) -> pq.FileMetaData:
+        """Parquet metadata of the file, which is finished."""
+        return self.finish_file()
+
+    @property
+    def bytes(self) -> int:
+        """Size of the file, which is finished."""
+        (info,) = self.file.filesystem.get_file_info([self.file.path])
+        return int(info.size)
 
 
 class StagedFiles(StagedParquet, Generic[LogTable]):
@@ -516,7 +508,9 @@ class StagedFiles(StagedParquet, Generic[LogTable]):
 
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
         sink = self._sink
-        files = [part.finished_file() for part in self._parts if part.rows]
+        files = [part for part in self._parts if part.rows]
+        for file in files:
+            file.finish_file()
         record = {**self._commit, **(summary or {}), "rows": self.rows, "appended": self._append}
         if len(files) < len(self._parts):
             record["without_rows"] = [part.number for part in self._parts if not part.rows]

@@ -23,7 +23,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyarrow.fs import FileSystem, PyFileSystem
 
 from probclass_core.errors import TableError, TableMismatchError, one_line, one_of
-from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile, partition_key
+from probclass_core.io.commit.log_sink import LogSink, NewFile, PartitionFile, partition_key
 from probclass_core.io.commit.parquet_writer import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
 from probclass_core.io.delta.table import (
@@ -153,7 +153,7 @@ class DeltaSink(LogSink[DeltaTable]):
     def try_commit(
         self,
         table: DeltaTable | None,
-        files: Sequence[FinishedFile],
+        files: Sequence[PartitionFile],
         properties: Mapping[str, str],
         *,
         append: bool,
@@ -248,7 +248,7 @@ class DeltaSink(LogSink[DeltaTable]):
     def _partition_filters(self) -> list[tuple[str, str, str]]:
         return [(name, "=", value or "") for name, value in self._partition_texts.items()]
 
-    def _add_action(self, file: FinishedFile, indexed: Sequence[str]) -> AddAction:
+    def _add_action(self, file: PartitionFile, indexed: Sequence[str]) -> AddAction:
         return AddAction(
             file.file.name,
             file.bytes,
@@ -283,7 +283,7 @@ def indexed_columns(names: Sequence[str], configuration: Mapping[str, str]) -> S
     return names if limit < 0 else names[:limit]
 
 
-def file_statistics(file: FinishedFile, indexed: Container[str]) -> str:
+def file_statistics(file: PartitionFile, indexed: Container[str]) -> str:
     """Return the ``stats`` of an add action, as JSON.
 
     Null counts and bounds are of columns of plain types; binary columns have no bounds.

@@ -38,7 +38,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import ListType, NestedField, StructType
 
 from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line
-from probclass_core.io.commit.log_sink import FinishedFile, LogSink, NewFile, partition_key
+from probclass_core.io.commit.log_sink import LogSink, NewFile, PartitionFile, partition_key
 from probclass_core.io.commit.parquet_writer import COMMIT_KEY
 from probclass_core.io.commit.schemas import portable_schema
 from probclass_core.io.iceberg.table import (
@@ -147,7 +147,7 @@ class IcebergSink(LogSink[Table]):
     def try_commit(
         self,
         table: Table | None,
-        files: Sequence[FinishedFile],
+        files: Sequence[PartitionFile],
         properties: Mapping[str, str],
         *,
         append: bool,
@@ -240,7 +240,7 @@ class IcebergSink(LogSink[Table]):
         ]
         return PartitionKey(fields, spec, schema)
 
-    def _data_file(self, metadata: TableMetadata, file: FinishedFile) -> DataFile:
+    def _data_file(self, metadata: TableMetadata, file: PartitionFile) -> DataFile:
         """Return the manifest entry of a file, with sizes, counts and bounds of its columns."""
         schema, columns = metadata.schema(), file.file.schema
         ids = {name: schema.find_field(name).field_id for name in columns.names}
