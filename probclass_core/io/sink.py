@@ -84,10 +84,17 @@ class StagedPart(ABC):
 class StagedPartition(ABC):
     """A partition that is being written; no reader sees it until it is published."""
 
+    _parts: Sequence[StagedPart] = ()
+
     @property
-    @abstractmethod
     def rows(self) -> int:
         """Number of rows written so far, in all parts."""
+        return sum(part.rows for part in self._parts)
+
+    def close(self) -> None:
+        """Close the files, whether or not they are finished."""
+        for part in self._parts:
+            part.close()
 
     @abstractmethod
     def parts(self, count: int) -> Sequence[StagedPart]:

@@ -98,26 +98,18 @@ class StagedFile(StagedPartition):
     def __init__(self, sink: FileSink, path: Path, part: StagedPart) -> None:
         self._sink = sink
         self._path = path
-        self._part = part
-
-    @property
-    def rows(self) -> int:
-        return self._part.rows
+        self._parts = [part]
 
     def parts(self, count: int) -> Sequence[StagedPart]:
-        return [self._part]
+        return self._parts
 
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
-        self._part.finish(summary)
+        self._parts[0].finish(summary)
         with translate_write_errors(self._sink.location):
             self._sink.add_summary(self._path, summary or {})
             sync(self._path)
             put_in_place(self._path, self._sink.path)
             sync_names(self._sink.path)
-
-    def close(self) -> None:
-        """Close the file, whether or not it is finished."""
-        self._part.close()
 
 
 class FilePart(StagedPart):

@@ -27,7 +27,6 @@ from probclass_core.errors import TableError, TableMismatchError, one_line
 from probclass_core.io.commit.parquet_writer import (
     COMMIT_KEY,
     ParquetPart,
-    StagedParquet,
     complete_commits,
     read_commit_record,
     unique_names,
@@ -37,7 +36,7 @@ from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import sync, sync_names
 from probclass_core.io.references import TableRef
 from probclass_core.io.retry import CONTENDED_ATTEMPTS, contended_attempts
-from probclass_core.io.sink import ColumnChanges, CommitRecord, partition_schema
+from probclass_core.io.sink import ColumnChanges, CommitRecord, StagedPartition, partition_schema
 
 LogTable = TypeVar("LogTable")
 """The table object of a format's own library, at one version."""
@@ -470,7 +469,7 @@ class PartitionFile(ParquetPart):
         return int(info.size)
 
 
-class StagedFiles(StagedParquet, Generic[LogTable]):
+class StagedFiles(StagedPartition, Generic[LogTable]):
     """Staged rows of a partition, in Parquet files that the log does not name yet."""
 
     _parts: Sequence[PartitionFile] = ()

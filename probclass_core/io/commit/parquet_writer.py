@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
@@ -19,7 +19,13 @@ from probclass_core.arrow.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.retry import retry
-from probclass_core.io.sink import StagedPart, StagedPartition
+from probclass_core.io.sink import StagedPart
+
+COMMIT_KEY = "probclass.commit"
+"""Key of a commit record in footers and in logs."""
+
+SUMMARY_KEY = "probclass.summary"
+"""Key of those entries of a commit record in a footer that are known once the rows are written."""
 
 _ROW_GROUP = BATCH_ROWS
 
@@ -213,28 +219,6 @@ def _values_repeat(column: pa.Array) -> bool:
     once, twice = np.bincount(counts, minlength=3)[1:3].tolist()
     distinct: float = len(counts) + once * (once - 1) / (2 * (twice + 1))
     return distinct <= rows / 8
-
-
-class StagedParquet(StagedPartition):
-    """Staged rows in one or more Parquet files."""
-
-    _parts: Sequence[ParquetPart] = ()
-
-    @property
-    def rows(self) -> int:
-        return sum(part.rows for part in self._parts)
-
-    def close(self) -> None:
-        """Close the files, whether or not they are finished."""
-        for part in self._parts:
-            part.close()
-
-
-COMMIT_KEY = "probclass.commit"
-"""Key of a commit record in footers and in logs."""
-
-SUMMARY_KEY = "probclass.summary"
-"""Key of those entries of a commit record in a footer that are known once the rows are written."""
 
 
 def read_commit_record(

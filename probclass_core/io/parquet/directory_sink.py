@@ -28,7 +28,6 @@ from probclass_core.io.commit.parquet_writer import (
     COMMIT_KEY,
     SUMMARY_KEY,
     ParquetPart,
-    StagedParquet,
     complete_commits,
     read_commit_record,
 )
@@ -38,7 +37,7 @@ from probclass_core.io.filesystem import open_location
 from probclass_core.io.local_files import sync, sync_names
 from probclass_core.io.parquet.folder_sink import FolderSink
 from probclass_core.io.references import TableRef
-from probclass_core.io.sink import CommitRecord
+from probclass_core.io.sink import CommitRecord, StagedPartition
 
 SUCCESS_FILE = "_SUCCESS"
 _SUMMARIES = "_summary"
@@ -120,8 +119,10 @@ class DirectorySink(FolderSink):
         return parent
 
 
-class StagedDirectory(StagedParquet):
+class StagedDirectory(StagedPartition):
     """A staged partition, or rows to add to one: Parquet files in a folder of their own."""
+
+    _parts: Sequence[ParquetPart] = ()
 
     def __init__(
         self,

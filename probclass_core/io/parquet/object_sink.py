@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.errors import TableError, TableMismatchError
-from probclass_core.io.commit.parquet_writer import ParquetPart, StagedParquet, read_commit_record
+from probclass_core.io.commit.parquet_writer import ParquetPart, read_commit_record
 from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
 from probclass_core.io.filesystem import Location, file_state, open_location, scratch_name
@@ -44,7 +44,7 @@ from probclass_core.io.parquet.discovery import (
 from probclass_core.io.parquet.folder_sink import FolderSink
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.retry import retry
-from probclass_core.io.sink import CommitRecord
+from probclass_core.io.sink import CommitRecord, StagedPartition
 
 _CODECS = ("snappy", "zstd")
 
@@ -120,7 +120,7 @@ def _check_table(table: Location) -> None:
     refuse_logs(table, [name for name in (DELTA_LOG, MANIFESTS) if _exists(table.info(name))])
 
 
-class StagedObject(StagedParquet):
+class StagedObject(StagedPartition):
     """A staged partition, or rows to add to one: a local file until it is put in place."""
 
     _parts: Sequence[ObjectPart] = ()
