@@ -99,9 +99,8 @@ def test_fit_shows_the_log_loss_of_rows_that_the_blocks_did_not_see(
     shown = probclass.ok(f"fit {flowers} --spec weighted.json --name weighted").lines
     fitted = pc.ModelStore("models").load("weighted").training["block_weights"]
     line = (
-        f"log loss {fitted['log_loss']:.4f} on {fitted['rows']} different rows that the "
-        "blocks did not see; "
-        f"blocks without weights {fitted['product_log_loss']:.4f}, class prior 1.0986"
+        f"Log loss {fitted['log_loss']:.4f} on the {fitted['rows']} training rows of the block "
+        "weights; prior alone 1.0986."
     )
     assert line in shown
 

@@ -43,8 +43,8 @@ def test_fit_reports_the_saved_model_and_the_rows_left_out(
     (version,) = pc.ModelStore("models").versions("penguins")
     assert f"saved {version.ref}" in shown
     assert "as penguins@a, penguins@b" in shown
-    assert "rows 344, 4 of them left out: 'species' is null" in shown
-    assert "Gentoo 124 0.3647" in shown
+    assert "left out 4 rows whose label is null" in shown
+    assert "Gentoo 0.3647 124" in shown
     model = pc.ModelStore("models").load("penguins@b")
     assert model.spec.features == ("bill_length_mm", "bill_depth_mm", "flipper_length_mm")
 

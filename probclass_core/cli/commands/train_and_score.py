@@ -23,7 +23,7 @@ from probclass_core.cli.options import (
     WorkerRows,
     parse_half_life,
 )
-from probclass_core.cli.output import Part, key_values, prose, show, table
+from probclass_core.cli.output import Part, key_values, prose, report_parts, show, table
 from probclass_core.errors import PartitionError, SpecError
 from probclass_core.pipeline.scoring import Deleted
 from probclass_core.scoring.reports import ScoreReport
@@ -337,7 +337,6 @@ def _show_fit(
     model: pc.Model, version: ModelVersion, aliases: Sequence[str], store: str, unchanged: bool
 ) -> None:
     unlabeled, cache = model.training["null_labels"], model.training.get("cache")
-    left_out = f", {unlabeled:,} of them left out: {model.spec.label!r} is null"
     show(
         {
             "model": version.ref,
@@ -354,31 +353,13 @@ def _show_fit(
         key_values(
             {
                 **_saved(version, aliases, store),
-                "rows": f"{model.training['rows']:,}{left_out if unlabeled else ''}",
+                "left out": f"{unlabeled:,} rows whose label is null" if unlabeled else None,
                 "cached": cache and f"{cache['reused']:,} of {cache['units']:,} units",
-                "log loss": _log_loss(model),
                 "next": f"probclass evaluate {_short_ref(version, aliases)} SOURCE, on rows that "
                 "training did not see, compares the model with its class prior",
             }
         ),
-        table(model.priors, "Classes", limit=MOST_ROWS),
-        prose("\n".join(["Notes", *model.spec.notes])) if model.spec.notes else None,
-    )
-
-
-def _log_loss(model: pc.Model) -> str | None:
-    """Log loss of rows that the blocks did not see, if the fit measured it."""
-    fitted = model.training.get("block_weights")
-    if fitted is None:
-        return None
-    groups = fitted.get("groups")
-    unseen = (
-        f"did not see, nor the others of their group, one of {groups}" if groups else "did not see"
-    )
-    return (
-        f"{_nats(fitted['log_loss'])} on {fitted['rows']:,} different rows that the blocks "
-        f"{unseen}; blocks without weights {_nats(fitted['product_log_loss'])}, "
-        f"class prior {_nats(fitted['prior_log_loss'])}"
+        *report_parts(model),
     )
 
 
