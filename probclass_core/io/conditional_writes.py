@@ -78,33 +78,20 @@ class ConditionalWrites:
         """Whether obstore is installed."""
         return find_spec("obstore") is not None
 
-    def read(self, path: str) -> Revision:
-        """Read a file with its version.
+    def read(self, path: str, *, content: bool = True) -> Revision:
+        """Read a file with its version, or the version alone.
 
         Raises:
             OSError: if the store refuses.
         """
-        from obstore import get
+        from obstore import get, head
 
         try:
             with _translate_errors():
+                if not content:
+                    return Revision(b"", _version(head(self._store, self._key(path))))
                 found = get(self._store, self._key(path))
-                data = bytes(found.bytes())
-        except FileNotFoundError:
-            return Revision(None)
-        return Revision(data, _version(found.meta))
-
-    def version(self, path: str) -> Revision:
-        """Return the version of a file, without its content.
-
-        Raises:
-            OSError: if the store refuses.
-        """
-        from obstore import head
-
-        try:
-            with _translate_errors():
-                return Revision(b"", _version(head(self._store, self._key(path))))
+                return Revision(bytes(found.bytes()), _version(found.meta))
         except FileNotFoundError:
             return Revision(None)
 
@@ -114,7 +101,7 @@ class ConditionalWrites:
         Args:
             path: path of the file.
             data: new content.
-            seen: what `read` or `version` returned.
+            seen: what `read` returned.
 
         Returns:
             False if another process replaced, made or removed the file first.

@@ -193,7 +193,7 @@ class Location:
         """
         if self.conditional is None:
             return None
-        return self._conditionally(path, self.conditional.version)
+        return self._conditionally(path, partial(self.conditional.read, content=False))
 
     def _conditionally(self, path: str, read: Callable[[str], Revision]) -> Revision:
         if self.conditional is not None and not self.conditional.available:
@@ -288,12 +288,8 @@ class Location:
 
     def remove(self, path: str) -> None:
         """Remove a file, if it exists."""
-        try:
+        with self._removing(path):
             self.filesystem.delete_file(self.absolute(path))
-        except FileNotFoundError:
-            return
-        except OSError as cause:
-            raise self.error(f"cannot remove {self.uri_of(path)}: {one_line(cause)}.") from cause
 
     def leftovers(self, files: Iterable[FileInfo]) -> list[Leftover]:
         """Describe files of killed writers; each can be removed."""
@@ -305,13 +301,18 @@ class Location:
 
     def remove_folder(self, folder: str) -> None:
         """Remove a folder with its files, if it exists."""
-        try:
+        with self._removing(folder):
             if self.info(folder).type != FileType.NotFound:
                 self.filesystem.delete_dir(self.absolute(folder))
+
+    @contextmanager
+    def _removing(self, path: str) -> Iterator[None]:
+        try:
+            yield
         except FileNotFoundError:
             return
         except OSError as cause:
-            raise self.error(f"cannot remove {self.uri_of(folder)}: {one_line(cause)}.") from cause
+            raise self.error(f"cannot remove {self.uri_of(path)}: {one_line(cause)}.") from cause
 
     def lock(self, path: str) -> AbstractContextManager[None]:
         """Exclude other processes that lock the same path; only a local disk has locks."""
