@@ -10,7 +10,6 @@ gate              whether a challenger is better than the champion
 evaluations       recorded evaluations of a version
 scorings          recorded scorings with a version
 model_records     all records of a model
-packs             the statistics of many units in one Arrow IPC file
 statistics_cache  `StatisticsCache` finds, saves, lists and removes the statistics of units
 
 `probclass_core.arrow.bundle` defines the files of a model. On disk:

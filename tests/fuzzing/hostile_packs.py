@@ -40,8 +40,14 @@ import probclass_core as pc
 from probclass_core.errors import StoreError
 from probclass_core.io.table import Footer
 from probclass_core.model.stored import model_from_bundle
-from probclass_core.store.packs import Entry, Pack, encode_pack, encode_tables, pack_name
-from probclass_core.store.statistics_cache import StatisticsCache
+from probclass_core.store.statistics_cache import (
+    Entry,
+    Pack,
+    StatisticsCache,
+    encode_pack,
+    encode_tables,
+    pack_name,
+)
 
 CANNOT_BE_WRITTEN = (ValueError, TypeError, OverflowError, AttributeError)
 """Errors of Arrow, JSON and our own writers for values that no file can contain."""

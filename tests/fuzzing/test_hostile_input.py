@@ -26,7 +26,7 @@ from probclass_core.estimation.statistics import (
     merge,
     summarize_batches,
 )
-from probclass_core.store.packs import Entry, encode_pack, encode_tables, pack_name
+from probclass_core.store.statistics_cache import Entry, encode_pack, encode_tables, pack_name
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")
 

@@ -28,7 +28,7 @@ import probclass_core as pc
 from probclass_core.errors import TableError
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Footer
-from probclass_core.store.packs import Pack, encode_pack, pack_name
+from probclass_core.store.statistics_cache import Pack, encode_pack, pack_name
 from probclass_core.training.shards import plan_shards
 
 

@@ -9,7 +9,7 @@ import pytest
 from every_type import TABLE
 
 from probclass_core.io.table import Footer
-from probclass_core.store.packs import Entry, Pack, encode_pack, encode_tables, pack_name
+from probclass_core.store.statistics_cache import Entry, Pack, encode_pack, encode_tables, pack_name
 
 FOOTER = Footer("a file", TABLE.schema, (3, 9))
 TABLES: Mapping[str, pa.Table] = {

@@ -26,6 +26,8 @@ from probclass_core.plugins.manager import FoundPlugin, estimator_plugins, find_
 
 _LOADERS = tuple(str(Path(str(module.__file__)).parent) for module in (probclass_core, pluggy))
 
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
 
 def estimators(
     name: Annotated[str | None, "NAME: Describe this estimator and its options."] = None,
@@ -174,9 +176,6 @@ def plugin_traceback(failure: BaseException | None) -> str:
 def _is_loader(frame: traceback.FrameSummary) -> bool:
     """Whether a frame belongs to the code that loads plugins: probclass, pluggy or importlib."""
     return "importlib" in frame.filename or frame.filename.startswith(_LOADERS)
-
-
-_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 def new(

@@ -43,6 +43,11 @@ _MAX_BLOCKS = 12
 
 _BAR_WIDTH = 24
 
+NOT_PROMOTED = 1
+"""Exit code of ``promote --if-better`` if the champion stays."""
+
+Reason = Annotated[str | None, "TEXT: Why, for the ledger of promotions."]
+
 
 def ls(
     name: Annotated[str | None, "NAME: List the versions of this model."] = None, *, store: Store
@@ -348,12 +353,6 @@ def _postfit(values: Mapping[str, Any]) -> str:
 
 def _aliases_of(version: ModelVersion, aliases: Mapping[str, Alias]) -> list[str]:
     return [name for name, alias in aliases.items() if alias.id == version.id]
-
-
-NOT_PROMOTED = 1
-"""Exit code of ``promote --if-better`` if the champion stays."""
-
-Reason = Annotated[str | None, "TEXT: Why, for the ledger of promotions."]
 
 
 def promote(

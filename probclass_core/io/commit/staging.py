@@ -21,6 +21,14 @@ STAGING_PREFIX = "_staging-"
 CONTENT = "content"
 """Name of the staged rows in the folder, if they are a folder of files."""
 
+_AT_FDCWD = -100
+
+_RENAME_EXCHANGE = 2
+
+_RENAME_SWAP = 2
+
+_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)
+
 
 @contextmanager
 def staging_folder(root: Path, parent: Path | None = None) -> Iterator[Path]:
@@ -78,14 +86,12 @@ def _staging_folders(root: Path) -> Iterator[Path]:
                 yield folder
 
 
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
-_RENAME_SWAP = 2
-_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM)
-
-
 def put_in_place(staged: Path, target: Path) -> None:
     """Move ``staged`` to ``target``, replacing it; both must be on the same file system.
+
+    If the system can exchange two names in one step (Linux ``renameat2``, macOS ``renamex_np``), a
+    reader finds the old directory or the new one at every instant. Elsewhere the replacement takes
+    two renames, and a reader may find no directory between them.
 
     The old content of ``target`` is at ``staged`` afterwards, or at `retired_path`; it is removed
     with the directory that contains both.

@@ -43,6 +43,14 @@ _CONFIGURATION = {"delta.checkpointInterval": "10"}
 """Properties of a new table. Ten is the default of Spark, that of the library is 100: each commit
 reads the log since the last checkpoint, which took most of the time of many small commits."""
 
+_DEFAULT_COLUMNS = 32
+
+_LONGEST_TEXT = 32
+
+_LAST_CHARACTER = "\U0010ffff"
+
+_MILLISECOND = dt.timedelta(milliseconds=1)
+
 
 @dataclass
 class _Newest:
@@ -265,12 +273,6 @@ def _keeps_rows(entry: Mapping[str, Any]) -> bool:
     return appends or str(entry.get("operation")).startswith(("OPTIMIZE", "VACUUM", "ADD", "SET"))
 
 
-_DEFAULT_COLUMNS = 32
-_LONGEST_TEXT = 32
-_LAST_CHARACTER = "\U0010ffff"
-_MILLISECOND = dt.timedelta(milliseconds=1)
-
-
 def indexed_columns(names: Sequence[str], configuration: Mapping[str, str]) -> Sequence[str]:
     """Return the columns of a table that have statistics: by default the first 32.
 
@@ -284,7 +286,12 @@ def indexed_columns(names: Sequence[str], configuration: Mapping[str, str]) -> S
 
 
 def file_statistics(file: PartitionFile, indexed: Container[str]) -> str:
-    """Return the ``stats`` of an add action, as JSON.
+    """Return the ``stats`` of an add action, as JSON, by which readers skip files.
+
+    The bounds of a column enclose every value of the file, in every reader's order. Some readers
+    sort NaN after infinity and others never match it, so the maximum of a column with a NaN is
+    infinity. A file has bounds for all of its columns or for none: deltalake's own dataset would
+    skip a file that has bounds for some columns only, for any condition on the others.
 
     Null counts and bounds are of columns of plain types; binary columns have no bounds.
 

@@ -37,6 +37,16 @@ READ_FEATURES = SUPPORTED_READER_FEATURES | (
 )
 """Features of tables that can be read; those of `SUPPORTED_READER_FEATURES` can be written, too."""
 
+_NO_ROWS = pa.array([], pa.int64())
+
+_READ_OPTIONS = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
+"""Reads times that Spark wrote as the table has them; nanoseconds end in the year 2262."""
+
+_LOG = "_delta_log"
+
+# On a local disk delta-rs appends '#' and a number to the name until the file is complete.
+_OURS = re.compile(rf"{DATA_FILE}(?:#\d+)?|{_LOG}/[^/]+#\d+")
+
 
 def delta_table(ref: TableRef) -> DeltaFiles:
     """Open the table at the version that the reference names, or at its newest.
@@ -99,8 +109,6 @@ _MATCHES = {
     "id": ColumnMatch(_mapped_id, lambda field, path: field_id(field)),
 }
 """How columns are found in files, by the mode of column mapping."""
-
-_NO_ROWS = pa.array([], pa.int64())
 
 
 def _schema(table: DeltaTable) -> pa.Schema:
@@ -174,10 +182,6 @@ def _dataset(table: DeltaTable, ref: TableRef) -> ds.Dataset:
             fragment = dataset.format.make_fragment(fragment.path, fragment.filesystem, condition)
         fragments.append(fragment)
     return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
-
-
-_READ_OPTIONS = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
-"""Reads times that Spark wrote as the table has them; nanoseconds end in the year 2262."""
 
 
 def _dataset_by_partition(table: DeltaTable, ref: TableRef) -> ds.Dataset:
@@ -285,12 +289,6 @@ def _newest_version(ref: TableRef) -> float:
         ).version()
     except (DeltaError, OSError, ValueError):
         return math.inf
-
-
-_LOG = "_delta_log"
-
-# On a local disk delta-rs appends '#' and a number to the name until the file is complete.
-_OURS = re.compile(rf"{DATA_FILE}(?:#\d+)?|{_LOG}/[^/]+#\d+")
 
 
 def delta_leftovers(ref: TableRef) -> list[Leftover]:

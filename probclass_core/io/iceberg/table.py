@@ -55,6 +55,8 @@ _PREDICATES: Mapping[str, Callable[..., ice.BooleanExpression]] = {
     "is null": ice.IsNull,
 }
 
+_OURS = re.compile(DATA_FILE)
+
 
 class IcebergTable(Source):
     """An Iceberg table at the snapshot that a reference names, or at its newest.
@@ -249,9 +251,6 @@ def _snapshot(ref: TableRef, table: Table) -> Snapshot | None:
             raise TableError(f"{ref.uri} did not exist at {ref.timestamp}.")
         return snapshot
     return table.current_snapshot()
-
-
-_OURS = re.compile(DATA_FILE)
 
 
 def iceberg_leftovers(ref: TableRef) -> list[Leftover]:

@@ -7,7 +7,7 @@ files           what footers say, and how row groups are read
 units           which files and row groups are read, summarized and cached together
 column_chunks   check what a footer says about its columns, before Arrow uses it
 partitions      folder names and partition values
-folder_sink     what sinks of partitions in folders share
-directory_sink  write a partition or a file on a local disk, committed by a rename
+directory_sink  write a partition or a file on a local disk, committed by a rename; what sinks of
+                folders share
 object_sink     write a partition on an object store, committed by one PUT
 """

@@ -32,6 +32,17 @@ from probclass_core.io.retry import is_transient, retry
 _FILES_TRIED = 3
 """Files at each end of a table that are tried for one that can be read."""
 
+MAIN = "part-0.parquet"
+
+REPLACED_KEY = "probclass.replaced"
+"""Key in the footer of `MAIN`: the states of the files that it replaced; see `file_state`."""
+
+DELTA_LOG = "_delta_log"
+
+MANIFESTS = "_commits"
+
+_CONCURRENT_READS = 16
+
 
 def parquet_table(ref: TableRef, partition: Mapping[str, Any] | None = None) -> DatasetTable:
     """Open a Parquet file, or a directory of them with or without Hive partitions.
@@ -239,15 +250,6 @@ def _inferred_type(texts: set[str]) -> pa.DataType:
     return pa.int32() if texts and integers == texts else pa.string()
 
 
-MAIN = "part-0.parquet"
-REPLACED_KEY = "probclass.replaced"
-"""Key in the footer of `MAIN`: the states of the files that it replaced; see `file_state`."""
-
-DELTA_LOG = "_delta_log"
-MANIFESTS = "_commits"
-_CONCURRENT_READS = 16
-
-
 def data_files(location: Location, partition: Mapping[str, Any] | None = None) -> list[FileInfo]:
     """List the data files of a table, by path: those of the folder, or the file itself.
 
@@ -266,6 +268,10 @@ def list_files(
     location: Location, partition: Mapping[str, Any] | None = None
 ) -> tuple[list[FileInfo], list[FileInfo]]:
     """List the data files of a folder, and the files that writers of ours left; see `data_files`.
+
+    On an object store one object, `MAIN`, is a partition that was written here. Other objects of
+    its folder are rows that were added to it, and count, or what it replaced and is about to be
+    deleted: its footer names those, so that no reader of ours sees them.
 
     Raises:
         TableError: as `data_files`.

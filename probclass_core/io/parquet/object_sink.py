@@ -32,6 +32,7 @@ from probclass_core.io.commit.parquet_writer import ParquetPart, read_commit_rec
 from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
 from probclass_core.io.filesystem import Location, file_state, open_location, scratch_name
+from probclass_core.io.parquet.directory_sink import FolderSink
 from probclass_core.io.parquet.discovery import (
     DELTA_LOG,
     MAIN,
@@ -41,7 +42,6 @@ from probclass_core.io.parquet.discovery import (
     refuse_logs,
     without_replaced,
 )
-from probclass_core.io.parquet.folder_sink import FolderSink
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.retry import retry
 from probclass_core.io.sink import CommitRecord, StagedPartition

@@ -33,6 +33,12 @@ small files otherwise."""
 _UNIT_FILES = 16
 """Average number of files in a unit that is not all of a partition, if they have few rows."""
 
+_VERSION = 1
+"""Version of the digests; increase it when they cover something else."""
+
+_TEXT_IS_UNIQUE = (str, int, float, bool, date, datetime, Decimal, type(None))
+"""Types whose values are equal if their texts are."""
+
 
 @dataclass(frozen=True)
 class FilePart:
@@ -127,16 +133,14 @@ class SmallFiles(Unit):
         return joined(batches, self.parts[0].batch_rows)
 
 
-_VERSION = 1
-"""Version of the digests; increase it when they cover something else."""
-
-_TEXT_IS_UNIQUE = (str, int, float, bool, date, datetime, Decimal, type(None))
-"""Types whose values are equal if their texts are."""
-
-
 @dataclass(frozen=True)
 class FragmentDigests:
-    """Digests of the fragments of one plan.
+    """Digests of the fragments of one plan, under which their statistics are cached.
+
+    They cover everything that the batches of a part of a file depend on: the location of the table,
+    the file and its state, the row groups, the columns and the types they are read as, and the
+    conditions on rows. A condition that all rows of the file meet by its partition is left out, so
+    that a window that moves over partitions finds the statistics of the partitions it has seen.
 
     Attributes:
         uri: path or URI of the table, or None if its files have no identity.

@@ -297,6 +297,9 @@ def give_type(column: str, kind: str) -> str:
 class CsvSink(FileSink):
     """A CSV file, compressed if its name says so.
 
+    CSV has no place for a commit record, so nothing tells which model and input a file came from,
+    and scoring again writes it again.
+
     Args:
         ref: path of the file, with the option ``delimiter``.
         partition: values of partition columns; a file has none.

@@ -17,6 +17,17 @@ from probclass_core.errors import TableMismatchError, suggest
 from probclass_core.io.patterns import split_pattern
 from probclass_core.io.references import TableRef
 
+_COMPRESSED = r"(\.(gz|bz2|zst|lz4|br))?"
+
+_FILES_LOOKED_AT = 100
+"""Files of a directory after which it is not recognized as one of text."""
+
+NAMES = {
+    "csv": re.compile(rf".*\.(csv|tsv|tab){_COMPRESSED}", re.IGNORECASE),
+    "jsonl": re.compile(rf".*\.(jsonl|ndjson|json){_COMPRESSED}", re.IGNORECASE),
+}
+"""Usual names of the files of each format."""
+
 
 @dataclass(frozen=True)
 class TextOptions:
@@ -112,18 +123,6 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not text")
     return value
-
-
-_COMPRESSED = r"(\.(gz|bz2|zst|lz4|br))?"
-
-_FILES_LOOKED_AT = 100
-"""Files of a directory after which it is not recognized as one of text."""
-
-NAMES = {
-    "csv": re.compile(rf".*\.(csv|tsv|tab){_COMPRESSED}", re.IGNORECASE),
-    "jsonl": re.compile(rf".*\.(jsonl|ndjson|json){_COMPRESSED}", re.IGNORECASE),
-}
-"""Usual names of the files of each format."""
 
 
 def names_files(ref: TableRef, kind: str) -> bool:
