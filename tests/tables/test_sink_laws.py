@@ -106,7 +106,7 @@ class InPlace(ParquetFileSink):
 
 class Written(StagedFile):
     def publish(self, summary: Any = None) -> None:
-        self._part.finish(summary)
+        self._parts[0].finish(summary)
 
 
 class Broken(Parquet):
