@@ -1,10 +1,10 @@
 """Rows that weights are fitted on, and what blocks say of them that were not trained on them.
 
 A block that is asked about rows which it was trained on remembers them. Here each row is left out:
-alone, or with the rows that are like it. Rows of one day or one customer are alike, and a block
-that was trained on the others knows a row too well; the rows to score will be of new days and
-customers. So where a spec has `groups`, each group is left out as a whole, and what a block says of
-its rows is said by the merged statistics of the other groups. No row is read again.
+alone but for its copies, or with the rows that are like it. Rows of one day or one customer are
+alike, and a block that was trained on the others knows a row too well; the rows to score will be of
+new days and customers. So where a spec has `groups`, each group is left out as a whole, and what a
+block says of its rows is said by the merged statistics of the other groups. No row is read again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
 from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.contract import Estimator, LeaveOneOut
-from probclass_core.estimation.kinds.sample import COUNT, HASH
+from probclass_core.estimation.kinds.sample import COUNT, HASH, equal_rows_are_copies
 from probclass_core.estimation.statistics import Statistics, summarize_batches
 from probclass_core.model.block_weights import CAP, below_best
 from probclass_core.spec.model_spec import Block, ModelSpec
@@ -100,6 +100,7 @@ class LeftOutRows:
         classes: ``k`` labels.
         group: number of the group of each row, ``(n,)``; of its fold, if single rows are left out.
         groups: the groups that are left out; none if single rows are.
+        copies: whether equal rows are copies, which are left out together.
     """
 
     rows: Rows
@@ -108,6 +109,7 @@ class LeftOutRows:
     classes: pa.Array
     group: IntArray
     groups: Sequence[Group] = ()
+    copies: bool = False
 
     @classmethod
     def of(
@@ -154,7 +156,8 @@ class LeftOutRows:
             if unseen <= _MOST_UNSEEN * len(found.truth):
                 return found
         _, fold = np.unique(sample[HASH].to_numpy() % np.uint64(_FOLDS), return_inverse=True)
-        return replace(cls._of(statistics, classes, possible, [sample]), group=fold)
+        rows = cls._of(statistics, classes, possible, [sample])
+        return replace(rows, group=fold, copies=len(sample) > 0 and equal_rows_are_copies(sample))
 
     @classmethod
     def _of(
@@ -195,8 +198,8 @@ class LeftOutRows:
             DataError: if the rows of the other groups are too few for the estimator.
         """
         if not self.groups and isinstance(estimator, LeaveOneOut):
-            # A row of weight 2 is two rows, of which one is left out.
-            weights = np.minimum(self.counts, 1.0)
+            # A row of weight 2 is two rows, of which one is left out unless they are copies.
+            weights = self.counts if self.copies else np.minimum(self.counts, 1.0)
             return below_best(
                 estimator.leave_one_out(
                     statistics, parameters, self.classes, self.rows, self.truth, weights

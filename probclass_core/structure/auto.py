@@ -24,7 +24,12 @@ from probclass_core.arrow.arrays import IntArray, label_codes
 from probclass_core.arrow.parts import PARTS, part_of
 from probclass_core.errors import DataError, SpecError, nearest, one_of, shown
 from probclass_core.estimation.families.counted.strength import LEAVE_ONE_OUT
-from probclass_core.estimation.kinds.sample import COUNT, HASH, SAMPLE_ROWS
+from probclass_core.estimation.kinds.sample import (
+    COUNT,
+    HASH,
+    SAMPLE_ROWS,
+    equal_rows_are_copies,
+)
 from probclass_core.estimation.statistics import (
     MAX_CLASSES,
     Statistics,
@@ -519,7 +524,8 @@ class _Structure:
         counts = self.sample[COUNT].to_numpy() / self.statistics.row_weight
         size = self.statistics.classes.num_rows
         most = min(_MOST_FINE_PAIRS, _MOST_FINE_PAIR_CLASSES // size)
-        for pair in fine_pairs(values, codes, self._truth, counts, size, most):
+        own = counts if equal_rows_are_copies(self.sample) else None
+        for pair in fine_pairs(values, codes, self._truth, counts, size, most, own):
             for first_cuts, second_cuts in pair.cuts:
                 first = replace(numbers[pair.first], cuts=first_cuts)
                 second = replace(numbers[pair.second], cuts=second_cuts)
@@ -705,6 +711,13 @@ class _Structure:
         if self.sample.num_rows == SAMPLE_ROWS:
             rows = f"{self.statistics.rows:,}"
             yield f"The blocks were chosen on a sample of {SAMPLE_ROWS:,} of the {rows} rows."
+        total = int(self.sample[COUNT].to_numpy().sum())
+        copies = total - self.sample.num_rows
+        if self.statistics.spec.weight is None and equal_rows_are_copies(self.sample):
+            yield (
+                f"{copies:,} of {total:,} rows are exact copies of others: blocks were chosen, and "
+                "are weighed, by what they say of a row without its copies."
+            )
         if pairs:
             kept = sum(block in chosen for block in pairs)
             yield (

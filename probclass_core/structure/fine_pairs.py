@@ -56,6 +56,7 @@ def fine_pairs(
     counts: FloatArray,
     classes: int,
     most: int,
+    own: FloatArray | None = None,
 ) -> list[FinePair]:
     """The pairs of numbers that gain most by finer bins, the best first; none that loses.
 
@@ -66,13 +67,14 @@ def fine_pairs(
         counts: weight of each row, ``(n,)``.
         classes: number of classes.
         most: largest number of pairs.
+        own: weight that is left out of the cells of each row, ``(n,)``; by default that of one row.
     """
     of_class = np.bincount(truth, counts, classes).astype(np.float64)
     contrasted = np.minimum(of_class, of_class.sum() - of_class).sum()
     tried = [bins for bins in BINS if contrasted >= _ROWS_OF_CELL * bins**2]
     if not tried:
         return []
-    labels = _Labels(truth, counts, of_class)
+    labels = _Labels(truth, counts, np.minimum(counts, 1.0) if own is None else own, of_class)
     alone = [labels.loss(code) for code in codes]
     columns = sorted(range(len(values)), key=lambda place: (round(alone[place], 9), place))
     columns = sorted(columns[:_MOST_COLUMNS])
@@ -109,16 +111,18 @@ class _Labels:
     Attributes:
         truth: class of each row as a code, ``(n,)``.
         counts: weight of each row, ``(n,)``.
+        own: weight that is left out of its cells, ``(n,)``.
         of_class: Σ w of each class, ``(k,)``.
     """
 
     truth: IntArray
     counts: FloatArray
+    own: FloatArray
     of_class: FloatArray
 
     def loss(self, cells: IntArray) -> float:
         """Mean log loss of the class of each row by the other rows of its cell, in nats."""
-        total, own = self.of_class.sum(), np.minimum(self.counts, 1.0)
+        total, own = self.of_class.sum(), self.own
         both = cells * len(self.of_class) + self.truth
         with_class = np.bincount(both, self.counts)[both] - own
         in_cell = np.bincount(cells, self.counts)[cells] - own

@@ -225,6 +225,22 @@ def test_a_small_table_has_neighbors_where_they_help_and_sql_does_not_score_it()
     assert "knn_density" not in {block.estimator for block in spec.blocks}
 
 
+def test_a_row_is_not_predicted_from_its_own_copies() -> None:
+    random = np.random.default_rng(3)
+    numbers = random.normal(size=(2400, 4))
+    columns = {f"x{place}": column for place, column in enumerate(numbers.T)}
+    table = pa.table({**columns, "label": random.integers(0, 2, 2400).astype(str)})
+    train, test = table.slice(0, 400), table.slice(400)
+    copied = pa.concat_tables([train, train.slice(0, 300)])
+    model = pc.fit(copied, label="label")
+    assert any("300 of 700 rows are exact copies" in note for note in model.spec.notes)
+    assert "knn_density" not in {block.estimator for block in model.spec.blocks}  # it is noise
+    assert loss(model, test) < 1.05 * prior_loss(train, test)
+    # Rows of a few categories are equal without being copies.
+    levels = pa.table({"a": random.integers(0, 3, 400).astype(str), "label": train["label"]})
+    assert not any("copies" in note for note in pc.ModelSpec.auto(levels, "label").notes)
+
+
 def test_of_two_thousand_columns_the_two_that_matter_are_found() -> None:
     random = np.random.default_rng(0)
     label = random.integers(0, 2, 1200)

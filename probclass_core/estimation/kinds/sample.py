@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.row_hashes import HashArray, row_hashes
 from probclass_core.arrow.rows import Rows
-from probclass_core.arrow.types import common_type
+from probclass_core.arrow.types import common_type, is_number_type
 from probclass_core.errors import StoreError
 
 SAMPLE_ROWS = 32_768
@@ -27,6 +28,19 @@ SAMPLE_ROWS = 32_768
 
 HASH, COUNT = "__hash__", "__count__"
 """Columns of a sample besides those of the rows: hash, and Σ w of the rows with these values."""
+
+
+def equal_rows_are_copies(sample: pa.Table) -> bool:
+    """Whether rows with the same values are copies of one, as no two rows agree by chance.
+
+    They are if there are such rows, and a number that differs in most rows of the sample.
+    """
+    return pc.max(sample[COUNT]).as_py() > 1.0 and any(
+        is_number_type(field.type)
+        and 2 * pc.count_distinct(sample[field.name]).as_py() > len(sample)
+        for field in sample.schema
+        if field.name not in (HASH, COUNT)
+    )
 
 
 @dataclass(frozen=True)
