@@ -8,6 +8,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
@@ -15,6 +17,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 import probclass_core as pc
 from probclass_airflow import ProbClassTrainOperator
+from probclass_core.errors import SpecError
 
 TOML = """
 label = "air"
@@ -146,3 +149,23 @@ def test_a_spec_that_cannot_be_read_is_an_import_error(
 def test_an_absolute_path_may_exist_on_workers_only(lake: str, tmp_path: Path) -> None:
     task = task_of(write_dag(tmp_path, lake, "/no/such/air.toml"))
     assert task.spec == "/no/such/air.toml"
+
+
+def test_groups_and_a_half_life_are_those_of_a_derived_spec(tmp_path: Path) -> None:
+    for week in range(3):
+        folder = tmp_path / "lake" / f"week={week}"
+        folder.mkdir(parents=True)
+        rows = pa.table({"x": [0.0, 1.0, 5.0, 6.0], "shop": [*"abab"], "late": [0, 0, 1, 1]})
+        pq.write_table(rows, folder / "rows.parquet")
+    task: dict[str, Any] = {
+        "task_id": "train",
+        "source": str(tmp_path / "lake"),
+        "store": str(tmp_path / "models"),
+        "model": "late",
+    }
+    derived = ProbClassTrainOperator(**task, label_column="late", groups="week", half_life=2)
+    spec = derived._spec(task["source"], None)
+    assert (spec.groups, spec.half_life) == (("week",), 2)
+    given = ProbClassTrainOperator(**task, spec=VALUES, half_life=2)
+    with pytest.raises(SpecError, match="set them in the spec"):
+        given._spec(task["source"], None)

@@ -122,7 +122,8 @@ class ProbClassTrainOperator(ProbClassOperator):
         """The spec that is given, or that is derived from the rows.
 
         Raises:
-            SpecError: if neither or both of spec and label_column are given, or it is invalid.
+            SpecError: if neither or both of spec and label_column are given, or a spec and groups
+                or half_life, or it is invalid.
         """
         import probclass_core as pc
         from probclass_core.errors import SpecError
@@ -130,6 +131,10 @@ class ProbClassTrainOperator(ProbClassOperator):
         if (self.spec is None) == (self.label_column is None):
             raise SpecError("expected either a spec or a label_column, for a derived spec.")
         if self.spec is not None:
+            if self.half_life is not None or self.groups != "partitions":
+                raise SpecError(
+                    "groups and half_life are for a derived spec; set them in the spec."
+                )
             return model_spec(self, self.spec)
         return pc.ModelSpec.auto(
             source,
