@@ -54,17 +54,17 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
     )
     yield EstimatorPlugin(
         "bernoulli",
-        _address("counts.bernoulli:Bernoulli"),
+        _address("counts.estimators:Bernoulli"),
         "features present or absent, such as the words of a text",
     )
     yield EstimatorPlugin(
         "multinomial",
-        _address("counts.multinomial:Multinomial"),
+        _address("counts.estimators:Multinomial"),
         "counts that share a total, such as the words of a text",
     )
     yield EstimatorPlugin(
         "poisson",
-        _address("counts.poisson:Poisson"),
+        _address("counts.estimators:Poisson"),
         "independent counts of events: a rate per class and column",
     )
     yield EstimatorPlugin(

@@ -1,11 +1,21 @@
-"""Likelihoods of counts: what they share, whatever the distribution."""
+"""The likelihoods of counts: of independent ones, and of those that share a total.
+
+The log probability of a count x of a feature is a constant, plus a term that is linear in the count
+or in its presence, plus the log of a rising factorial if a parameter is integrated out:
+
+    Bernoulli            log (1 − p) + [x > 0] (log p − log (1 − p))
+    Poisson              −λ + x log λ − log x!
+    negative binomial    −a log (1 + 1 / b) − x log (1 + b) + log Γ(a + x) / Γ(a) − log x!
+    multinomial          x log p,            and of a row  log N! − Σ log x!
+    Dirichlet            log Γ(α + x) / Γ(α),  of a row  log N! − Σ log x! − log Γ(Σα + N) / Γ(Σα)
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import functools
+import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Self
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,31 +24,100 @@ from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.errors import NotSupportedError
-from probclass_core.estimation.formulas import Column, Expression, Formula
+from probclass_core.estimation import formulas
+from probclass_core.estimation.evidence import log_rising
+from probclass_core.estimation.formulas import (
+    IMPOSSIBLE,
+    Case,
+    Column,
+    Expression,
+    Formula,
+    Named,
+    as_expression,
+    if_known,
+)
 from probclass_core.estimation.kinds.count_sums import refused_counts
-from probclass_core.estimation.marginals import Levels, Marginal
+from probclass_core.estimation.marginals import Levels, Marginal, derive, presence
+
+_COEFFICIENT = "(coefficient)"
 
 
-class CountLikelihood(ABC):
-    """Parameters compiled for counts.
+@dataclass(frozen=True)
+class CountFactors:
+    """log p(x | class) of each feature, as the module describes it, in arrays ``(m, k)``.
+
+    Attributes:
+        absence: log p(0 | class).
+        weights: added for each count, or for a presence; −∞ if the class rules a count out.
+        shapes: a, or α; None for no rising factorial.
+        presences: whether a count above 0 is all that matters.
+        factorials: whether log x! is subtracted.
+        moments: mean and variance of each count, if they are known.
+    """
+
+    absence: FloatArray
+    weights: FloatArray
+    shapes: FloatArray | None = None
+    presences: bool = False
+    factorials: bool = False
+    moments: tuple[FloatArray, FloatArray] | None = None
+
+    def of(self, feature: int) -> CountFactors:
+        """Those of one feature alone."""
+        return replace(
+            self,
+            absence=self.absence[[feature]],
+            weights=self.weights[[feature]],
+            shapes=None if self.shapes is None else self.shapes[[feature]],
+        )
+
+
+class CountLikelihood:
+    """Counts that are independent given the class.
 
     Args:
         reader: reads the counts of a batch, features in the order of the parameters.
         features: ``m`` names.
+        factors: their log probabilities.
     """
 
     normalized = True
 
-    def __init__(self, reader: CountReader, features: pa.Array) -> None:
-        self.reader = reader
-        self.features = features
+    def __init__(self, reader: CountReader, features: pa.Array, factors: CountFactors) -> None:
+        self.reader, self.features, self.factors = reader, features, factors
+        # A feature that every row of a class has would give −∞ + ∞ for its presence. It adds 0 to
+        # the sums instead, and rows that lack it are found by counting.
+        certain = np.isneginf(factors.absence)
+        self.absence = np.where(certain, 0.0, factors.absence)
+        self.certain = certain.astype(np.float64) if certain.any() else None
+        if reader.of_terms:  # columns are reported as factors
+            self.itemize = self._itemize
+        if factors.shapes is None:
+            self.linear_form = self._linear_form
 
     def log_likelihood(self, rows: Rows) -> FloatArray:
-        return np.concatenate([self.of_counts(counts) for _, counts in self.reader.parts(rows)])
+        return np.concatenate([self._of_counts(counts) for _, counts in self.reader.parts(rows)])
 
-    @abstractmethod
-    def of_counts(self, counts: Counts) -> FloatArray:
-        """log p(x | class) of counts, ``(n, k)``."""
+    def _of_counts(self, counts: Counts) -> FloatArray:
+        factors, codes = self.factors, counts.matrix.indices
+        counted = counts.presence if factors.presences else counts.matrix
+        result: FloatArray = counted @ factors.weights
+        if factors.shapes is not None:
+            shapes = factors.shapes.T
+            rises = [counts.row_sums(log_rising(a[codes], counts.matrix.data)) for a in shapes]
+            result += np.stack(rises, axis=1)
+        result += counts.over_known(self.absence)
+        if self.certain is not None:
+            lacking = counts.over_known(self.certain) - counts.presence @ self.certain
+            result[lacking > 0.5] = -np.inf
+        result += self.of_rows(counts)
+        return result
+
+    def of_rows(self, counts: Counts) -> FloatArray:
+        """What depends on a row as a whole, ``(n, 1)`` or ``(n, k)``."""
+        if not self.factors.factorials:
+            return np.zeros((1, 1))
+        return -log_factorials(counts)[:, None]
 
     def formula(self) -> Formula:
         if self.reader.of_terms:
@@ -47,62 +126,150 @@ class CountLikelihood(ABC):
                 "fixed; make a column of numbers for each term that matters."
             )
         columns = [Column(name) for name in self.reader.columns]
-        return Formula(self.terms(columns), refused_counts(columns, whole=self.reader.whole))
+        terms = [*map(self._term, range(len(columns)), columns), *self.terms_of_rows(columns)]
+        return Formula(terms, refused_counts(columns, whole=self.reader.whole))
 
-    @abstractmethod
-    def terms(self, columns: Sequence[Column]) -> list[Expression]:
-        """The terms of the formula of columns of counts, each 0 if its column is null."""
+    def _term(self, place: int, x: Column) -> Expression:
+        """The log probability of a column, 0 if it is null."""
+        factors, absence, weights = self.factors, self.absence[place], self.factors.weights[place]
+        cases = [(x.equals(0.0), as_expression(factors.absence[place]))]
+        if factors.presences:
+            return if_known([x], Case(cases, as_expression(absence + weights)))
+        value = x * weights + absence
+        if factors.shapes is not None:
+            shapes = factors.shapes[place]
+            cases.append((as_expression(shapes).equals(0.0), IMPOSSIBLE))
+            value = formulas.log_rising(shapes, x) + value
+        if factors.factorials:
+            value = value - formulas.log_gamma(x + 1.0)
+        return if_known([x], Case(cases, value))
 
-    def stored(self, counts: Counts) -> Iterator[tuple[str, int, float]]:
-        """Name, position and value of the counts above 0 of a single row."""
-        codes = counts.matrix.indices
-        names = self.features.take(pa.array(codes)).to_pylist()
-        return zip(names, codes.tolist(), counts.matrix.data.tolist(), strict=True)
-
-
-class IndependentCounts(CountLikelihood):
-    """A likelihood of counts that are independent given the class.
-
-    Args:
-        reader: reads the counts of a batch.
-        features: ``m`` names.
-        log_absence: log p(0 | class) of each feature, ``(m, k)``.
-    """
-
-    def __init__(self, reader: CountReader, features: pa.Array, log_absence: FloatArray) -> None:
-        super().__init__(reader, features)
-        self.log_absence = np.ascontiguousarray(log_absence)
-        if reader.of_terms:  # columns are reported as factors
-            self.itemize = self._itemize
-
-    @abstractmethod
-    def of_feature(self, code: int, count: float) -> FloatArray:
-        """log p(count | class) of one feature, ``(k,)``, for a count above 0."""
+    def terms_of_rows(self, columns: Sequence[Column]) -> list[Expression]:
+        """`of_rows` as terms of a formula; factorials are in the terms of the columns."""
+        return []
 
     def _itemize(self, row: Rows) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
-        items = {name: self.of_feature(code, x) for name, code, x in self.stored(counts)}
-        rest = np.delete(self.log_absence, counts.matrix.indices, axis=0).sum(axis=0)
+        items = dict(self.items(counts, self.factors.weights))
+        rest = np.delete(self.factors.absence, counts.matrix.indices, axis=0).sum(axis=0)
         # In a null row no term is absent; −∞ · 0 would be NaN.
         return {**items, "(absent terms)": np.where(counts.known_rows[0] > 0.0, rest, 0.0)}
+
+    def items(self, counts: Counts, weights: FloatArray) -> Iterator[tuple[str, FloatArray]]:
+        """The name and the log probability ``(k,)`` of each count above 0 of a single row."""
+        from scipy.special import gammaln
+
+        codes, data = counts.matrix.indices, counts.matrix.data
+        names = self.features.take(pa.array(codes)).to_pylist()
+        for name, code, x in zip(names, codes.tolist(), data.tolist(), strict=True):
+            item = self.absence[code] + (1.0 if self.factors.presences else x) * weights[code]
+            if self.factors.shapes is not None:
+                item += log_rising(self.factors.shapes[code], np.array(x))
+            yield name, item - gammaln(x + 1.0) if self.factors.factorials else item
 
     def marginal(self, column: str) -> Marginal | None:
         """The distribution of a column; of terms, the probability that each occurs."""
         if self.reader.of_terms:
-            present = -np.expm1(self.log_absence)
+            present = -np.expm1(self.factors.absence)
             return Levels(self.features.to_pylist(), present, of="presence")
         if column not in self.reader.columns:
             return None
-        return self.marginal_of_counts(column, list(self.reader.columns).index(column))
-
-    @abstractmethod
-    def marginal_of_counts(self, column: str, place: int) -> Marginal | None:
-        """The distribution of a column of counts, which is feature number ``place``."""
-
-    def of_column(self, column: str, *parameters: FloatArray) -> Self:
-        """The likelihood of one column alone, from its parameters, ``(k, 1)`` each."""
+        place = list(self.reader.columns).index(column)
+        if self.factors.presences:
+            return presence(np.exp(self.absence[place] + self.factors.weights[place]))
         reader = replace(self.reader, columns=[column])
-        return type(self)(reader, pa.array([column]), *parameters)
+        alone = CountLikelihood(reader, pa.array([column]), self.factors.of(place))
+        mean, variance = self.factors.moments or (None, None)
+        return derive(
+            alone,
+            column,
+            mean=None if mean is None else mean[place],
+            variance=None if variance is None else variance[place],
+        )
+
+    def _linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
+        """What is left out, log x! and the like, is common to all classes.
+
+        Raises:
+            NotSupportedError: if a weight is infinite.
+        """
+        if self.certain is not None or not np.isfinite(self.factors.weights).all():
+            raise NotSupportedError(
+                "no linear form: a feature that a class never showed, or always, has an infinite "
+                "weight; set pseudo_count above 0."
+            )
+        return self.features.to_pylist(), self.factors.weights.T, self.absence.sum(axis=0)
+
+
+class SharesLikelihood(CountLikelihood):
+    """Counts given their total: each of them is of one feature, with a probability.
+
+    If a column is null, it is the probability of the other counts given their total: each p is
+    divided by the sum of p over the known columns.
+
+    Args:
+        reader: reads the counts of a batch.
+        features: ``m`` names.
+        factors: log probabilities without those of the total.
+        masses: p, or α with ``factors.shapes``, ``(m, k)``.
+    """
+
+    def __init__(
+        self, reader: CountReader, features: pa.Array, factors: CountFactors, masses: FloatArray
+    ) -> None:
+        super().__init__(reader, features, factors)
+        self.masses = np.ascontiguousarray(masses)
+        self.itemize = self._itemize
+
+    def of_rows(self, counts: Counts) -> FloatArray:
+        lengths = counts.lengths[:, None]
+        if self.factors.shapes is None:
+            return log_coefficient(counts) - lengths * self._log_mass(counts)
+        total = counts.over_known(self.masses)
+        # If all α are 0, every count is impossible already, and the total must not make it NaN.
+        rise = log_rising(total, np.where(total > 0.0, lengths, 0.0))
+        rest: FloatArray = log_coefficient(counts) - rise
+        return rest
+
+    def _log_mass(self, counts: Counts) -> FloatArray:
+        """log Σ p over the known columns, ``(n, k)``; 0 if all are known, or p is 0 in all."""
+        if self.reader.of_terms or counts.known is None:
+            return np.zeros((1, 1))
+        mass = counts.over_known(self.masses)
+        complete = counts.known.all(axis=1, keepdims=True)
+        return np.log(np.where(complete | (mass == 0.0), 1.0, mass))
+
+    def terms_of_rows(self, columns: Sequence[Column]) -> list[Expression]:
+        length = Named(_sum(if_known([x], x) for x in columns))
+        factorials = _sum(if_known([x], formulas.log_gamma(x + 1.0)) for x in columns)
+        masses = zip(columns, self.masses, strict=True)
+        mass = Named(_sum(if_known([x], as_expression(of_x)) for x, of_x in masses))
+        usual = Case([(mass > 0.0, mass)], as_expression(1.0))
+        if self.factors.shapes is None:
+            some = functools.reduce(operator.or_, [x.is_null for x in columns])
+            rest = Case([(some, -1.0 * length * formulas.ln(usual))], as_expression(0.0))
+        else:
+            rise = formulas.log_rising(usual, length)
+            rest = Case([(mass > 0.0, -1.0 * rise)], as_expression(0.0))
+        return [formulas.log_gamma(length + 1.0) - factorials, rest]
+
+    def _itemize(self, row: Rows) -> Mapping[str, FloatArray]:
+        counts, weights = self.reader.read(row), self.factors.weights
+        rest = self.of_rows(counts)
+        if self.factors.shapes is None:
+            weights, rest = weights - self._log_mass(counts)[0], log_coefficient(counts)
+        rest = np.broadcast_to(rest[0], weights.shape[1]).copy()
+        return {**dict(self.items(counts, weights)), _COEFFICIENT: rest}
+
+    def marginal(self, column: str) -> Marginal | None:
+        """Probabilities of the terms; of a column of counts, that one is of it, or of another."""
+        share = self.masses / self.masses.sum(axis=0)
+        if self.reader.of_terms:
+            return Levels(self.features.to_pylist(), share, of="item")
+        if column not in self.reader.columns:
+            return None
+        own = share[list(self.reader.columns).index(column)]
+        return Levels([column, "another column"], np.stack([own, 1.0 - own]), of="item")
 
 
 def log_factorials(counts: Counts) -> FloatArray:
@@ -112,14 +279,13 @@ def log_factorials(counts: Counts) -> FloatArray:
     return counts.row_sums(gammaln(counts.matrix.data + 1.0))
 
 
-def refuse_infinite_weights(weights: FloatArray) -> None:
-    """Refuse a linear form with infinite weights.
+def log_coefficient(counts: Counts) -> FloatArray:
+    """log (N! / Π x_t!) of each row: ``(n, 1)``."""
+    from scipy.special import gammaln
 
-    Raises:
-        NotSupportedError: if a weight is infinite.
-    """
-    if not np.isfinite(weights).all():
-        raise NotSupportedError(
-            "no linear form: a feature that a class never showed, or always, has an infinite "
-            "weight; set pseudo_count above 0."
-        )
+    coefficient: FloatArray = gammaln(counts.lengths + 1.0) - log_factorials(counts)
+    return coefficient[:, None]
+
+
+def _sum(expressions: Iterator[Expression]) -> Expression:
+    return functools.reduce(operator.add, expressions)

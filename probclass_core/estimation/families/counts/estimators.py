@@ -1,0 +1,450 @@
+"""Counts of columns or of terms: presences, events, and shares of a total.
+
+`Bernoulli`: McCallum and Nigam, "A comparison of event models for naive Bayes text classification"
+(1998), with p_cj = (n_cj + α) / (n_c + 2α), of which α = 1 is Laplace's rule. The absence of a word
+is evidence as well as its presence.
+
+`Poisson`, with a gamma prior of each rate: Gelman et al., *Bayesian Data Analysis*, section 2.6.
+The rate is the posterior mean (Σ x + α) / (n + β): the prior counts as β more rows with α events in
+total.
+
+`Multinomial`: McCallum and Nigam (1998), with p_ct = (N_ct + α) / (N_c + αV) over a vocabulary of V
+terms, of which α = 1 is Laplace's rule and α < 1 Lidstone's.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from probclass_core.arrow.arrays import FloatArray, is_numeric_type, label_codes, sorted_classes
+from probclass_core.arrow.sparse_counts import CountReader
+from probclass_core.arrow.types import is_terms_type
+from probclass_core.errors import DataError, NotSupportedError, SpecError
+from probclass_core.estimation.contract import Estimator
+from probclass_core.estimation.evidence import (
+    beta_bernoulli,
+    dirichlet_categorical,
+    gamma_poisson,
+)
+from probclass_core.estimation.families.counts.likelihood import (
+    CountFactors,
+    CountLikelihood,
+    SharesLikelihood,
+)
+from probclass_core.estimation.families.scarce import NoLikelihood, pooled_unless, without_values
+from probclass_core.estimation.kinds.count_sums import ClassCounts, CountSums
+from probclass_core.estimation.options import (
+    EstimatorOptions,
+    OptionPath,
+    choice,
+    flag,
+    number,
+    option,
+)
+from probclass_core.estimation.parameters import (
+    COUNT,
+    LOG_PROBABILITY,
+    NOT_NEGATIVE,
+    Range,
+    check_notes,
+    check_parameters,
+)
+from probclass_core.estimation.tidy import dense_arrays, notes_of, tidy_table
+
+
+def _parse_vocabulary(path: OptionPath, value: Any) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise path.error("a list of text", value)
+    for term in value:
+        if not isinstance(term, str):
+            raise SpecError(
+                f"{path.estimator}: vocabulary must be a list of text, not of {term!r}."
+            )
+    for term, times in Counter(value).items():
+        if times > 1:
+            raise SpecError(
+                f"{path.estimator}: vocabulary has {term!r} twice; list each term once."
+            )
+    return list(value)
+
+
+class CountOptions(EstimatorOptions):
+    """Options of every estimator of counts."""
+
+    pseudo_count: float = number(1.0, doc="α, added to the count of every feature.")
+    vocabulary: list[str] = option(
+        [],
+        _parse_vocabulary,
+        expected="a list of text",
+        doc="Terms of a column of lists or maps; by default all terms that training saw.",
+    )
+    unseen: str = choice(
+        "ignore",
+        ("ignore", "error"),
+        doc="A term outside the vocabulary: 'ignore' skips it, 'error' refuses.",
+    )
+
+
+class CountEstimator(Estimator):
+    """Counts of columns or terms, from their sums by class.
+
+    Statistics: those of `CountSums`.
+    Parameters: class, feature, count, and `field`.
+
+    Attributes:
+        field: column of parameters that `estimate` returns.
+        allowed: numbers that it may contain.
+        adds_up: whether its probabilities add up to 1 in a class.
+        priors: options that are the prior, above 0 if it is proper; the last one is in rows.
+        presences: whether presences are counted.
+        of_whole_counts: whether counts must be whole.
+    """
+
+    Options: ClassVar[type[CountOptions]]
+    options: CountOptions
+    field: ClassVar[str] = "log_probability"
+    allowed: ClassVar[Range] = LOG_PROBABILITY
+    adds_up: ClassVar[bool] = False
+    priors: ClassVar[Sequence[str]] = ("pseudo_count",)
+    presences: ClassVar[bool] = False
+    of_whole_counts: ClassVar[bool] = False
+
+    def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
+        super().__init__(features, options)
+        vocabulary = self.options.vocabulary
+        self.of_terms = self._check_types()
+        if not self.of_terms:
+            self._refuse_term_options()
+        self.reader = CountReader(
+            columns=self.features.names,
+            of_terms=self.of_terms,
+            vocabulary=pa.array(vocabulary, pa.string()) if vocabulary else None,
+            refuse_others=self.options.unseen == "error",
+            whole=self.of_whole_counts,
+        )
+
+    def _check_types(self) -> bool:
+        """Whether the block is one column of terms.
+
+        Raises:
+            SpecError: if it is neither that nor columns of numbers.
+        """
+        terms = [column for column in self.features if is_terms_type(column.type)]
+        if terms:
+            if len(self.features) > 1:
+                raise SpecError(
+                    f"{self.name}: column {terms[0].name!r} is {terms[0].type}, whose features are "
+                    "its terms, but the block has other columns too; give it its own block."
+                )
+            return True
+        other = [column for column in self.features if not is_numeric_type(column.type)]
+        if other:
+            fix = "choose another estimator for it, or cast it"
+            if pa.types.is_struct(other[0].type):
+                fix = "give its dicts the type pa.map_(pa.string(), pa.float64())"
+            raise SpecError(
+                f"{self.name}: column {other[0].name!r} is {other[0].type}, but it models counts: "
+                f"numbers, or one column of lists of text or of maps from text to numbers; {fix}."
+            )
+        # A column of nulls could have any type; only a column of terms has a vocabulary.
+        return bool(self.options.vocabulary) and self.features.types == [pa.null()]
+
+    def _refuse_term_options(self) -> None:
+        options = self.options
+        for name in ("vocabulary", "unseen"):
+            if options.plain()[name] != options.declared()[name].default:
+                raise SpecError(
+                    f"{self.name}: {name} is for a column of lists or maps, not for columns of "
+                    "numbers; leave it out."
+                )
+
+    @property
+    def kind(self) -> CountSums:
+        return CountSums(self.reader, self.presences)
+
+    @abstractmethod
+    def estimate(self, count: FloatArray, rows: FloatArray) -> FloatArray:
+        """The parameter of each class and feature, ``(k, m)``.
+
+        Args:
+            count: of each feature, ``(k, m)``.
+            rows: see `possible_rows`.
+        """
+
+    @abstractmethod
+    def factors(self, values: FloatArray, count: FloatArray, rows: FloatArray) -> CountFactors:
+        """The log probabilities of counts.
+
+        Args:
+            values: of `field`, ``(m, k)``.
+            count: of each feature, ``(m, k)``.
+            rows: see `possible_rows`, ``(1, k)`` or ``(m, k)``; empty if they are not recorded.
+        """
+
+    @abstractmethod
+    def evidence(self, counts: ClassCounts) -> FloatArray:
+        """Log evidence of each class and feature, or of each class."""
+
+    def possible_rows(self, counts: ClassCounts) -> FloatArray:
+        """Rows that could show a feature: ``(k, 1)`` for terms, ``(k, m)`` for columns."""
+        return counts.totals["rows"][:, None] if self.of_terms else counts.sums["rows"]
+
+    def notes_on_rows(self, rows: FloatArray) -> Mapping[str, Any]:
+        """What parameters record of `possible_rows`."""
+        return {"rows": rows.tolist()}
+
+    def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
+        counts = self.kind.read(statistics, classes)
+        names, modeled = self.features.names, counts.features.to_pylist()
+        empty = [name for name in names if name not in modeled]
+        if self.of_terms:
+            empty, modeled = [] if modeled else names, names if modeled else []
+        count, rows = counts.sums["count"], self.possible_rows(counts)
+        none, prior = rows == 0.0, self.options.plain()[self.priors[-1]]
+        scarce = [
+            *without_values(empty),
+            *pooled_unless(
+                prior, modeled, classes, np.broadcast_to(none, (len(classes), len(modeled)))
+            ),
+        ]
+        if not prior:
+            count = np.where(none, count.sum(axis=0), count)
+            rows = np.where(none, rows.sum(axis=0), rows)
+        fields = {"count": count, self.field: self.estimate(count, rows)}
+        table = tidy_table(classes, {"feature": counts.features}, fields)
+        return self.annotate(table, scarce=scarce, **self.notes_on_rows(rows))
+
+    def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        numbers = {"count": COUNT, self.field: self.allowed}
+        cells = {"feature": pa.string()}
+        check_parameters(parameters, classes, cells, numbers, within=[] if self.adds_up else None)
+        check_notes(notes_of(parameters).get("rows"), "rows", COUNT)
+
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CountLikelihood | NoLikelihood:
+        if not parameters.num_rows:
+            return NoLikelihood(len(classes))
+        features = pc.unique(parameters["feature"])
+        fields = ["count", self.field]
+        count, values = dense_arrays(parameters, classes, "feature", features, fields)
+        known = {"vocabulary": features} if self.of_terms else {"columns": features.to_pylist()}
+        # Rows are recorded in the order of the table.
+        position = label_codes(classes, pc.unique(parameters["class"]))
+        rows = np.array(notes_of(parameters).get("rows", np.zeros((len(classes), 0))))[position]
+        reader = replace(self.reader, **known)
+        with np.errstate(divide="ignore"):
+            factors = self.factors(
+                *(np.ascontiguousarray(each.T) for each in (values, count, rows))
+            )
+        return self.compiled(reader, features, factors)
+
+    def compiled(
+        self, reader: CountReader, features: pa.Array, factors: CountFactors
+    ) -> CountLikelihood:
+        """The likelihood of the features from their factors."""
+        return CountLikelihood(reader, features, factors)
+
+    def log_evidence(self, statistics: pa.Table) -> float:
+        """Log evidence under the pseudo-counts as prior.
+
+        Raises:
+            NotSupportedError: if one of them is 0.
+        """
+        for name in self.priors:
+            if self.options.plain()[name] == 0:
+                raise NotSupportedError(
+                    f"{self.name} has no log evidence with {name}=0, which is not a proper prior; "
+                    f"set {name} above 0."
+                )
+        classes = sorted_classes(statistics["class"])
+        return float(self.evidence(self.kind.read(statistics, classes)).sum())
+
+
+class Bernoulli(CountEstimator):
+    """Independent presences given the class: a feature is present if its count is above 0.
+
+    Statistics: class, feature, count (Σ w of presences), rows; see `CountSums`.
+    Parameters: class, feature, count, log_probability (log p); the rows of each class are in the
+    notes.
+
+    Raises:
+        SpecError: if the columns are neither numbers nor one column of terms, or an option is
+            unknown or out of bounds.
+    """
+
+    name: ClassVar[str] = "bernoulli"
+    factorizes = True
+    presences = True
+
+    class Options(CountOptions):
+        """Options of `Bernoulli`."""
+
+        pseudo_count: float = number(
+            1.0, doc="α, added to the rows that have a feature and to those that lack it."
+        )
+
+    options: Options
+
+    def estimate(self, count: FloatArray, rows: FloatArray) -> FloatArray:
+        alpha = self.options.pseudo_count
+        with np.errstate(divide="ignore"):
+            log_probability: FloatArray = np.log(count + alpha) - np.log(rows + 2.0 * alpha)
+        return log_probability
+
+    def factors(self, values: FloatArray, count: FloatArray, rows: FloatArray) -> CountFactors:
+        alpha = self.options.pseudo_count
+        # From the counts, because 1 − p would lose digits if absence is rare.
+        absent = np.maximum(rows - count, 0.0) + alpha
+        absence = np.log(absent) - np.log(rows + 2.0 * alpha)
+        weights = values - np.where(np.isneginf(absence), 0.0, absence)
+        return CountFactors(absence, weights, presences=True)
+
+    def evidence(self, counts: ClassCounts) -> FloatArray:
+        present, alpha = counts.sums["count"], self.options.pseudo_count
+        absent = np.maximum(self.possible_rows(counts) - present, 0.0)
+        return beta_bernoulli(present, absent, alpha, alpha)
+
+
+class Poisson(CountEstimator):
+    """Independent Poisson counts given the class: a rate per class and column or term.
+
+    Statistics: class, feature, count, rows, log_factorials; see `CountSums`.
+    Parameters: class, feature, count, rate (events per row); rows are in the notes.
+
+    Raises:
+        SpecError: if the columns are neither numbers nor one column of terms, or an option is
+            unknown or out of bounds.
+    """
+
+    name: ClassVar[str] = "poisson"
+    factorizes = True
+
+    class Options(CountOptions):
+        """Options of `Poisson`."""
+
+        pseudo_count: float = number(1.0, doc="α, events of the prior: the shape of its gamma.")
+        pseudo_rows: float = number(
+            1.0,
+            doc="β, rows of the prior: the rate of its gamma. With α and β both 0 the rate is the "
+            "mean of the rows, the maximum likelihood.",
+        )
+        predictive: bool = flag(
+            False,
+            doc="Score by the negative binomial: the rate is integrated over its posterior, in "
+            "place of its mean.",
+        )
+
+    options: Options
+    field = "rate"
+    allowed = NOT_NEGATIVE
+    priors = ("pseudo_count", "pseudo_rows")
+    of_whole_counts = True
+
+    def estimate(self, count: FloatArray, rows: FloatArray) -> FloatArray:
+        return (count + self.options.pseudo_count) / (rows + self.options.pseudo_rows)
+
+    def factors(self, values: FloatArray, count: FloatArray, rows: FloatArray) -> CountFactors:
+        if not self.options.predictive:
+            moments = values, values
+            return CountFactors(-values, np.log(values), factorials=True, moments=moments)
+        shape = count + self.options.pseudo_count
+        rate = np.broadcast_to(rows + self.options.pseudo_rows, shape.shape)
+        absence, mean = -shape * np.log1p(1.0 / rate), shape / rate
+        moments = mean, mean * (1.0 + 1.0 / rate)
+        return CountFactors(absence, -np.log1p(rate), shape, factorials=True, moments=moments)
+
+    def evidence(self, counts: ClassCounts) -> FloatArray:
+        return gamma_poisson(
+            total=counts.sums["count"],
+            rows=self.possible_rows(counts),
+            log_factorials=counts.sums["log_factorials"],
+            shape=self.options.pseudo_count,
+            rate=self.options.pseudo_rows,
+        )
+
+
+class Multinomial(CountEstimator):
+    """Counts given their total and the class.
+
+    log p(x | c) = log N! − Σ log x_t! + Σ x_t log p_ct, the probability of the counts of a row of
+    total N: over all rows of one length it sums to 1. Counts need not be whole: x! is Γ(x + 1).
+
+    Statistics: class, feature, count, rows, log_factorials; see `CountSums`.
+    Parameters: class, feature, count, log_probability.
+
+    Raises:
+        SpecError: if the columns are neither numbers nor one column of terms, or an option is
+            unknown or out of bounds.
+    """
+
+    name: ClassVar[str] = "multinomial"
+
+    class Options(CountOptions):
+        """Options of `Multinomial`."""
+
+        predictive: bool = flag(
+            False,
+            doc="Score by the Dirichlet–multinomial: p is integrated over its posterior, in place "
+            "of its mean.",
+        )
+
+    options: Options
+
+    adds_up = True
+
+    def possible_rows(self, counts: ClassCounts) -> FloatArray:
+        """The total of all counts of a class, ``(k, 1)``: each could be of any feature."""
+        total: FloatArray = counts.sums["count"].sum(axis=1, keepdims=True)
+        return total
+
+    def notes_on_rows(self, rows: FloatArray) -> Mapping[str, Any]:
+        return {}
+
+    def estimate(self, count: FloatArray, rows: FloatArray) -> FloatArray:
+        smoothed = count + self.options.pseudo_count
+        if not smoothed.any():  # no class has a count above 0
+            smoothed[:] = 1.0
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.log(smoothed) - np.log(smoothed.sum(axis=1, keepdims=True))
+        return logs
+
+    def factors(self, values: FloatArray, count: FloatArray, rows: FloatArray) -> CountFactors:
+        nothing = np.zeros(values.shape)
+        if not self.options.predictive:
+            return CountFactors(nothing, values)
+        return CountFactors(nothing, nothing, count + self.options.pseudo_count)
+
+    def compiled(
+        self, reader: CountReader, features: pa.Array, factors: CountFactors
+    ) -> CountLikelihood:
+        masses = np.exp(factors.weights) if factors.shapes is None else factors.shapes
+        return SharesLikelihood(reader, features, factors, masses)
+
+    def evidence(self, counts: ClassCounts) -> FloatArray:
+        sums, totals = counts.sums, counts.totals
+        if not self.of_terms:
+            self._refuse_gaps(sums["rows"], totals["rows"])
+        coefficients = totals["log_factorials"] - sums["log_factorials"].sum(axis=1)
+        in_order = dirichlet_categorical(sums["count"], self.options.pseudo_count)
+        return np.asarray(in_order + coefficients)
+
+    def _refuse_gaps(self, rows: FloatArray, any_value: FloatArray) -> None:
+        """Refuse rows that lack a column: their integral has no closed form.
+
+        Args:
+            rows: rows with a value, by class and column, ``(k, m)``.
+            any_value: rows with any value, by class, ``(k,)``.
+        """
+        gap = any_value[:, None] - rows
+        for _, column in np.argwhere(gap > 1e-9 * any_value[:, None])[:1]:
+            raise DataError(
+                f"multinomial has no closed-form evidence: column {self.features.names[column]!r} "
+                "is null in rows that have other counts; drop these rows, or fill in 0."
+            )
