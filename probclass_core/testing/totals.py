@@ -2,8 +2,9 @@
 
 A density of one column is integrated by adaptive quadrature between the values of training, in the
 logarithm of the distance from the nearest one, so that neither narrow peaks, poles nor long tails
-are missed. A joint density of several columns is integrated along rays from the mode of the class:
-by quadrature along a ray, over quasi-random directions, whose standard error is part of the result.
+are missed. A joint density of several columns is integrated over one column after another, at
+values of the columns before it: if p(x, y) integrates to p(x) over y, and p(x) to 1, so does
+p(x, y).
 """
 
 from __future__ import annotations
@@ -12,20 +13,19 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import integrate, stats
+from scipy import integrate
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.types import is_category_type
 from probclass_core.errors import DataError
 from probclass_core.model.model import Model
-from probclass_core.testing.trial import COUNTS, LABEL, Interval, Trial, rows_of_class
+from probclass_core.testing.trial import COUNTS, LABEL, Interval, Trial
 
 LogDensity = Callable[[FloatArray], FloatArray]
 """From points ``(n, d)`` to log densities in each class, ``(n, k)``."""
@@ -43,12 +43,6 @@ _ZOOMS = 24
 _POINT_MASS = 1e-4
 """Probability of the numbers that rounding does not tell from a value: from here on, the class is a
 point mass, and has no density to integrate."""
-
-_REPLICATES = 8
-_DIRECTIONS = 8
-"""Directions of one replicate; the opposite ones are added."""
-
-_NEWTON_STEPS = 8
 
 _EXACT_COUNTS = 4096
 _STEPS = 2048
@@ -75,7 +69,7 @@ class Total(NamedTuple):
 
 
 def densities(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
-    """Integrals over the columns: over each one if the likelihood factorizes, else over all.
+    """Integrals over each column; if the likelihood does not factorize, given those before it.
 
     Columns of which the trial does not say that they are intervals are left out.
     """
@@ -92,7 +86,9 @@ def densities(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
             for name in known:
                 yield one.integrate_column(name)
         elif len(known) == len(trial.columns):
-            yield one.integrate_jointly()
+            for place, name in enumerate(known):
+                for given in one.values_of(known[:place]):
+                    yield one.integrate_column(name, given)
 
 
 def masses(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
@@ -119,11 +115,18 @@ def _conditions(trial: Trial, model: Model, table: pa.Table) -> Iterator[_Condit
     if not trial.given:
         yield _Condition(trial, model, table, {}, "")
         return
-    rows = table.select(list(trial.given)).to_pylist()
-    distinct = {repr(row): row for row in rows}
-    for row in list(distinct.values())[:_MOST_GIVEN]:
-        text = " given " + ", ".join(f"{name}={value!r}" for name, value in row.items())
-        yield _Condition(trial, model, table, row, text)
+    for row in _few_rows(table.select(list(trial.given))):
+        yield _Condition(trial, model, table, row, _given(row))
+
+
+def _few_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """The first distinct rows of a table."""
+    distinct = {repr(row): row for row in table.to_pylist()}
+    return list(distinct.values())[:_MOST_GIVEN]
+
+
+def _given(row: Mapping[str, Any]) -> str:
+    return " given " + ", ".join(f"{name}={value!r}" for name, value in row.items())
 
 
 @dataclass(frozen=True)
@@ -173,38 +176,32 @@ class _Condition:
         of = f"the values of {', '.join(map(repr, columns))} in training{self.text}"
         return Total(of, total, total + rest, np.zeros_like(total))
 
-    def integrate_column(self, name: str) -> Total:
-        """Integral over a column."""
+    def values_of(self, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Values of some columns in a few rows of training that have all of them."""
+        return _few_rows(self.table.select(list(columns)).drop_null()) if columns else [{}]
+
+    def integrate_column(self, name: str, before: Mapping[str, Any] = {}) -> Total:
+        """Integral over a column, given values of other columns of the block."""
         space = self.trial.spaces[name]
         assert isinstance(space, Interval)
+        one, log_before = self, np.zeros(len(self.model.classes))
+        if before:
+            one = replace(self, given={**self.given, **before}, text=self.text + _given(before))
+            log_before = one._log_density([], np.empty((1, 0)))[0]
+        possible = np.isfinite(log_before)
+
+        def log_density(x: FloatArray) -> FloatArray:
+            logs = one._log_density([name], x[:, None])
+            return np.where(possible, logs - np.where(possible, log_before, 0.0), -np.inf)
+
         values = self._complete(self.table, [name])[0]
-        if not self._log_density([name], np.append(values, [0.0, 0.5, 1e9])[:, None]).any():
+        if not log_density(np.append(values, [0.0, 0.5, 1e9])).any():
             none = np.full(len(self.model.classes), math.nan)  # the model leaves the column out
             return Total(name, none, none, none)
-        total, error = integrate_line(
-            lambda x: self._log_density([name], x[:, None]), values, space
-        )
-        of = f"column {name!r} from {space.low} to {space.high}{self.text}"
+        total, error = integrate_line(log_density, values, space)
+        total = np.where(possible, total, math.nan)
+        of = f"column {name!r} from {space.low} to {space.high}{one.text}"
         return Total(of, total, total, error)
-
-    def integrate_jointly(self) -> Total:
-        """Integral over all columns."""
-        columns = self.trial.columns
-        spread = _spread(self._complete(self.table, columns))
-        results = []
-        for position, label in enumerate(self.model.classes.to_pylist()):
-            rows = self._complete(rows_of_class(self.table, label), columns)
-            result = (math.nan, 0.0)
-            if rows.shape[1]:
-                of_class = partial(self._of_class, position)
-                result = integrate_space(of_class, rows.mean(axis=1), spread)
-            results.append(result)
-        total, error = np.array(results).T
-        return Total(f"columns {', '.join(map(repr, columns))}{self.text}", total, total, error)
-
-    def _of_class(self, position: int, points: FloatArray) -> FloatArray:
-        """The log density of one class, ``(n,)``."""
-        return self._log_density(self.trial.columns, points)[:, position]
 
     def _log_density(self, columns: Sequence[str], points: FloatArray) -> FloatArray:
         """Log density of points ``(n, d)`` of some columns, the others null: ``(n, k)``."""
@@ -323,87 +320,6 @@ def _panels(anchors: FloatArray, space: Interval) -> FloatArray:
             edges = np.linspace(*ends, 2 + int((ends[1] - ends[0]) / _PANEL))
             panels += [(anchor, sign, *edge) for edge in itertools.pairwise(edges)]
     return np.array(panels)
-
-
-def _spread(values: FloatArray) -> FloatArray:
-    """A width of each column, above 0: from ``(d, n)`` to ``(d,)``."""
-    spread: FloatArray = values.std(axis=1)
-    return np.where(spread > 0.0, spread, np.maximum(np.abs(values).max(axis=1), 1.0))
-
-
-def integrate_space(
-    log_density: Callable[[FloatArray], FloatArray], center: FloatArray, spread: FloatArray
-) -> tuple[float, float]:
-    """Integral of a joint density of ``d`` ≥ 2 columns, and four standard errors of it.
-
-    Args:
-        log_density: from points ``(n, d)`` to ``(n,)``.
-        center: a point ``(d,)`` from which rays meet most of the probability.
-        spread: widths of the columns, ``(d,)``.
-
-    Returns:
-        Integral and error; the integral is NaN if no direction has a finite scale.
-    """
-    size = len(center)
-    center, axes = _axes(log_density, center, np.diag(spread))
-    determinant = abs(np.linalg.det(axes / spread[:, None]))
-    if not determinant > 0.0:
-        return math.nan, 0.0
-    log_volume = math.log(determinant) + float(np.log(spread).sum())
-    log_sphere = math.log(2.0) + 0.5 * size * math.log(math.pi) - math.lgamma(0.5 * size)
-    half = [
-        stats.qmc.MultivariateNormalQMC(np.zeros(size), seed=seed).random(_DIRECTIONS)
-        for seed in range(_REPLICATES)
-    ]
-    directions = np.concatenate([half, np.negative(half)], axis=1)
-    directions /= np.linalg.norm(directions, axis=2, keepdims=True)
-    rays = (directions @ axes.T).reshape(-1, size)
-    panels = np.arange(-12.0, 66.0, _PANEL)
-
-    def integrand(place: float) -> FloatArray:
-        """Sum over the panels of the logarithm of the radius, for each replicate."""
-        u = panels + place * _PANEL
-        with np.errstate(over="ignore"):
-            points = center + np.exp(u)[:, None, None] * rays
-        points = np.clip(points, -_LARGEST_DISTANCE, _LARGEST_DISTANCE).reshape(-1, size)
-        logs = log_density(points).reshape(len(u), _REPLICATES, -1)
-        by_panel = _exp(logs + (size * u + log_volume + log_sphere)[:, None, None])
-        sums: FloatArray = _PANEL * by_panel.sum(axis=0).mean(axis=1)
-        return sums
-
-    totals, error = _quadrature(integrand)
-    error += 4.0 * float(totals.std(ddof=1)) / math.sqrt(_REPLICATES)
-    return float(totals.mean()), error
-
-
-def _axes(
-    log_density: Callable[[FloatArray], FloatArray], center: FloatArray, axes: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """A mode ``(d,)`` near a point, and axes ``(d, d)`` along which the density has unit width.
-
-    Newton's method with differences. Where the density is not concave, the axes are shortened.
-    """
-    size, step = len(center), 0.1
-    unit = np.eye(size)
-    pairs = list(itertools.product(range(size), repeat=2))
-    signs = list(itertools.product((1.0, -1.0), repeat=2))
-    offsets = np.array([step * (a * unit[i] + b * unit[j]) for i, j in pairs for a, b in signs])
-    for _ in range(_NEWTON_STEPS):
-        logs = log_density(center + offsets @ axes.T).reshape(size, size, 4)
-        with np.errstate(invalid="ignore"):
-            second = logs @ [1.0, -1.0, -1.0, 1.0] / (4.0 * step**2)
-            diagonal = np.einsum("iis->is", logs)
-            slope = (diagonal[:, 0] - diagonal[:, 3]) / (4.0 * step)
-        curvature = -0.5 * (second + second.T)
-        if np.isfinite(curvature).all() and np.linalg.eigvalsh(curvature).min() > 0.0:
-            inverse = np.linalg.inv(curvature)
-            moved = center + axes @ (inverse @ slope)
-            before, after = log_density(np.array([center, moved]))
-            center = moved if after > before else center
-            axes = axes @ np.linalg.cholesky(0.5 * (inverse + inverse.T))
-        else:
-            axes = 0.1 * axes
-    return center, axes
 
 
 def _exp(logs: FloatArray) -> FloatArray:

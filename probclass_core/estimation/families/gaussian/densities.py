@@ -12,18 +12,13 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 
-from probclass_core.arrow.arrays import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    missing_patterns,
-)
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, missing_patterns
 from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.contract import POINT_MASS_WIDTH
@@ -56,9 +51,6 @@ _MOST_PATTERNS = 4
 _MOST_WHITENING = 2**26
 """Bytes of the factors that are kept: each set of observed columns has one."""
 
-_FAR = 1e8
-"""For larger r, 1 + r² equals r² in float64."""
-
 _BLOCK_ROWS = 2304
 """Rows of a block: two copies of a block with 20 features fit the processor's cache."""
 
@@ -70,7 +62,7 @@ up to half of the buffer (8192 by default) into it, which takes as long as the a
 @contextmanager
 def _block_arithmetic() -> Iterator[None]:
     """Speed up arithmetic on blocks; overflow gives ∞ or NaN, which the caller must check."""
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         before = np.setbufsize(_BUFFER)
         try:
             yield
@@ -78,26 +70,38 @@ def _block_arithmetic() -> Iterator[None]:
             np.setbufsize(before)
 
 
-class GaussianDiagonalLikelihood:
-    """log f(x | c) = −½ Σ_j [log 2πσ²_cj + ((x_j − μ_cj) / σ_cj)²], over the observed features.
+class DiagonalLikelihood:
+    """log f(x | c) = Σ_j log f(x_j | c) over the observed features, each normal or Student's t.
+
+    Of r = (x_j − μ_cj) / σ_cj, a normal density drops below its peak by r² / 2, Student's t by
+    (ν + 1) / 2 · log (1 + r² / ν).
 
     Args:
         features: names of the columns, ``d`` of them.
-        mean: ``(k, d)``.
-        variance: ``(k, d)``; 0 is a point mass: −inf off its point.
+        mean: μ, ``(k, d)``.
+        variance: σ², ``(k, d)``; 0 is a point mass: −inf off its point.
+        freedom: ν, the degrees of freedom, ``(k, d)``; None for normal densities.
     """
 
     normalized = True
 
-    def __init__(self, features: Sequence[str], mean: FloatArray, variance: FloatArray) -> None:
+    def __init__(
+        self,
+        features: Sequence[str],
+        mean: FloatArray,
+        variance: FloatArray,
+        freedom: FloatArray | None = None,
+    ) -> None:
         self.features = list(features)
         self.mean = np.ascontiguousarray(mean)
         self.variance = variance
+        self.freedom = freedom
         point_mass: BoolArray = variance == 0.0
         self.point_masses = [np.flatnonzero(row) for row in point_mass]
         width = np.sqrt(np.where(point_mass, 1.0, variance))
         self.precision = np.ascontiguousarray(np.where(point_mass, 0.0, 1.0 / width))
-        self.log_peak = -0.5 * _LOG_2PI - np.log(np.where(point_mass, POINT_MASS_WIDTH, width))
+        peak = np.array(-0.5 * _LOG_2PI) if freedom is None else _log_student_peak(freedom, 1)
+        self.log_peak = peak - np.log(np.where(point_mass, POINT_MASS_WIDTH, width))
 
     # A square beyond float64 means a likelihood of 0, and so does ∞ · 0 away from a point mass.
     @_block_arithmetic()
@@ -110,18 +114,15 @@ class GaussianDiagonalLikelihood:
     def marginal(self, column: str) -> Curve | None:
         if column not in self.features:
             return None
-        at = self.features.index(column)
-        mean, variance = self._moments(at)
-        alone = self._of([column], np.array([at]))
-        return derive(alone, column, mean=mean, variance=variance)
-
-    def _moments(self, place: int) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance of one column, ``(k,)``."""
-        return self.mean[:, place], self.variance[:, place]
-
-    def _of(self, features: Sequence[str], places: IntArray) -> GaussianDiagonalLikelihood:
-        """The likelihood of some of the columns."""
-        return GaussianDiagonalLikelihood(features, self.mean[:, places], self.variance[:, places])
+        at = [self.features.index(column)]
+        mean, variance = self.mean[:, at], self.variance[:, at]
+        freedom = None if self.freedom is None else self.freedom[:, at]
+        alone = DiagonalLikelihood([column], mean, variance, freedom)
+        if freedom is not None:
+            finite = freedom > 2.0  # else the variance is infinite
+            scaled = variance * freedom / np.where(finite, freedom - 2.0, 1.0)
+            variance = np.where(finite, scaled, np.inf)
+        return derive(alone, column, mean=mean[:, 0], variance=variance[:, 0])
 
     def formula(self) -> Formula:
         return Formula([self._factor(place, name) for place, name in enumerate(self.features)])
@@ -129,22 +130,19 @@ class GaussianDiagonalLikelihood:
     def _factor(self, place: int, name: str) -> Expression:
         """log f(x_j | c) of one column, 0 if it is null."""
         column, mean, precision = Column(name), self.mean[:, place], self.precision[:, place]
-        is_mass = precision == 0.0
+        peak, is_mass = self.log_peak[:, place], precision == 0.0
         precision = np.where(is_mass, 1.0, precision)
-        density = self._density(column, place, mean, precision)
+        if self.freedom is None:
+            density = peak - Square(Distance(column, mean, precision * math.sqrt(0.5)))
+        else:
+            freedom = self.freedom[:, place]
+            kernel = log_one_plus_square(column, mean, np.sqrt(freedom) / precision)
+            density = peak - 0.5 * (freedom + 1.0) * kernel
         if is_mass.any():
             at_mass = as_expression(is_mass).equals(1.0)
-            point = as_expression(self.log_peak[:, place])
             off_point = at_mass & column.differs(mean)
-            density = Case([(off_point, IMPOSSIBLE), (at_mass, point)], density)
+            density = Case([(off_point, IMPOSSIBLE), (at_mass, as_expression(peak))], density)
         return if_known([column], density)
-
-    def _density(
-        self, column: Column, place: int, mean: FloatArray, precision: FloatArray
-    ) -> Expression:
-        """log f(x_j | c) of a column that is not null and not a point mass."""
-        half = Square(Distance(column, mean, precision * math.sqrt(0.5)))
-        return self.log_peak[:, place] - half
 
     def _fill(self, block: FloatArray, result: FloatArray) -> None:
         """Write the log-likelihoods ``(k, m)`` of features ``(d, m)`` into ``result``."""
@@ -153,107 +151,66 @@ class GaussianDiagonalLikelihood:
             result[:] = self.log_peak @ (~missing).astype(np.float64)
         else:
             result[:] = self.log_peak.sum(axis=1)[:, None]
-        self._subtract_drops(block, missing, result)
+        if self.freedom is not None:
+            self._subtract_student(block, missing, self.freedom, result)
+        elif (compiled := kernels(block.shape[1])) is not None:
+            compiled.subtract_half_squares(block, self.mean, self.precision, result)
+        else:
+            self._subtract_half_squares(block, missing, result)
         for masses, mean, of_class in zip(self.point_masses, self.mean, result, strict=True):
             if len(masses):
                 off = (block[masses] != mean[masses, None]) & ~missing[masses]
                 of_class[off.any(axis=0)] = -np.inf
 
-    def _subtract_drops(self, block: FloatArray, missing: BoolArray, result: FloatArray) -> None:
-        """Subtract from each ``(k, m)`` the drop of the log density below its peak."""
-        if (compiled := kernels(block.shape[1])) is not None:
-            compiled.subtract_half_squares(block, self.mean, self.precision, result)
-            return
-        for of_class, deviation in zip(result, self._deviations(block, missing), strict=True):
-            of_class -= 0.5 * np.einsum("dn,dn->n", deviation, deviation)
-
-    def _deviations(self, block: FloatArray, missing: BoolArray) -> Iterator[FloatArray]:
-        """Features standardized by each class, 0 for a null: ``(d, m)``, in the same memory."""
+    def _subtract_half_squares(
+        self, block: FloatArray, missing: BoolArray, result: FloatArray
+    ) -> None:
         deviation, any_missing = np.empty_like(block), bool(missing.any())
-        for mean, precision in zip(self.mean[..., None], self.precision[..., None], strict=True):
+        by_class = zip(self.mean[..., None], self.precision[..., None], result, strict=True)
+        for mean, precision, of_class in by_class:
             np.subtract(block, mean, out=deviation)
             deviation *= precision
             if any_missing:
                 deviation[missing] = 0.0
-            yield deviation
+            of_class -= 0.5 * np.einsum("dn,dn->n", deviation, deviation)
+
+    def _subtract_student(
+        self, block: FloatArray, missing: BoolArray, freedom: FloatArray, result: FloatArray
+    ) -> None:
+        # The logarithm of a distance is within float64 even if the distance is not.
+        log_width = np.log(0.5 * np.sqrt(freedom) / self.precision)
+        for mean, log_unit, share, of_class in zip(
+            self.mean[..., None], log_width[..., None], 0.5 * (freedom + 1.0), result, strict=True
+        ):
+            log_distance = np.log(np.abs(0.5 * block - 0.5 * mean)) - log_unit
+            kernel = np.logaddexp(0.0, 2.0 * log_distance)
+            of_class -= share @ np.where(missing, 0.0, kernel)
 
 
-class StudentDiagonalLikelihood(GaussianDiagonalLikelihood):
-    """The product of Student's t densities over the observed features.
+class FullLikelihood:
+    """log f(x | c) of a multivariate normal or Student's t; if features are null, of the others.
 
     Args:
         features: names of the columns, ``d`` of them.
-        mean: locations, ``(k, d)``.
-        variance: squared scales, ``(k, d)``, positive.
-        degrees_of_freedom: ``(k, d)``.
+        mean: μ, ``(k, d)``.
+        covariance: Σ, or the squared scales of Student's t, ``(k, d, d)``, positive definite.
+        freedom: ν, the degrees of freedom, ``(k,)``, also those over fewer features; None for
+            normal densities.
     """
+
+    normalized = True
 
     def __init__(
         self,
         features: Sequence[str],
         mean: FloatArray,
-        variance: FloatArray,
-        degrees_of_freedom: FloatArray,
+        covariance: FloatArray,
+        freedom: FloatArray | None = None,
     ) -> None:
-        super().__init__(features, mean, variance)
-        self.degrees_of_freedom = degrees_of_freedom
-        self.log_peak += 0.5 * _LOG_2PI + _log_student_peak(degrees_of_freedom, 1)
-
-    def _moments(self, place: int) -> tuple[FloatArray, FloatArray]:
-        freedom = self.degrees_of_freedom[:, place]
-        return self.mean[:, place], _student_variance(self.variance[:, place], freedom)
-
-    def _of(self, features: Sequence[str], places: IntArray) -> StudentDiagonalLikelihood:
-        mean, variance = self.mean[:, places], self.variance[:, places]
-        freedom = self.degrees_of_freedom[:, places]
-        return StudentDiagonalLikelihood(features, mean, variance, freedom)
-
-    def _fill(self, block: FloatArray, result: FloatArray) -> None:
-        super()._fill(block, result)
-        far = np.isneginf(result).any(axis=0)  # a distance is beyond float64, its logarithm is not
-        if far.any():
-            result[:, far] = self._far(block[:, far])
-
-    def _far(self, block: FloatArray) -> FloatArray:
-        """The log-likelihoods ``(k, m)`` of features ``(d, m)``, from logarithms of distances."""
-        log_width = np.log(0.5 * np.sqrt(self.degrees_of_freedom) / self.precision)
-        with np.errstate(divide="ignore"):
-            log_half = np.log(np.abs(0.5 * block - 0.5 * self.mean[:, :, None]))
-        kernel = np.logaddexp(0.0, 2.0 * (log_half - log_width[:, :, None]))
-        drop = 0.5 * (self.degrees_of_freedom + 1.0)[:, :, None] * kernel
-        total: FloatArray = np.nansum(self.log_peak[:, :, None] - drop, axis=1)
-        return total
-
-    def _subtract_drops(self, block: FloatArray, missing: BoolArray, result: FloatArray) -> None:
-        deviations = self._deviations(block, missing)
-        by_class = zip(result, self.degrees_of_freedom, deviations, strict=True)
-        for of_class, freedom, deviation in by_class:
-            kernel = _log_one_plus_square(np.abs(deviation) / np.sqrt(freedom)[:, None])
-            of_class -= 0.5 * (freedom + 1.0) @ kernel
-
-    def _density(
-        self, column: Column, place: int, mean: FloatArray, precision: FloatArray
-    ) -> Expression:
-        freedom = self.degrees_of_freedom[:, place]
-        kernel = log_one_plus_square(column, mean, np.sqrt(freedom) / precision)
-        return self.log_peak[:, place] - 0.5 * (freedom + 1.0) * kernel
-
-
-class GaussianFullLikelihood:
-    """log N(x; μ_c, Σ_c); if features are null, the marginal density of the others.
-
-    Args:
-        features: names of the columns, ``d`` of them.
-        mean: ``(k, d)``.
-        covariance: ``(k, d, d)``, positive definite.
-    """
-
-    normalized = True
-
-    def __init__(self, features: Sequence[str], mean: FloatArray, covariance: FloatArray) -> None:
         self.features = list(features)
         self.mean = mean
         self.covariance = covariance
+        self.freedom = freedom
         self._whitening: dict[bytes, tuple[FloatArray, FloatArray]] = {}
 
     @_block_arithmetic()
@@ -267,14 +224,14 @@ class GaussianFullLikelihood:
                 gap = missing.any(axis=0)
                 gaps.append(part.start + np.flatnonzero(gap))
                 incomplete.append(block[:, gap])
-                result[:, part][:, ~gap] = self._marginal(block[:, ~gap], every)
+                result[:, part][:, ~gap] = self._density(block[:, ~gap], every)
             else:
-                result[:, part] = self._marginal(block, every)
+                result[:, part] = self._density(block, every)
         if gaps:  # all at once: a pattern costs as much as many rows
             places, values = np.concatenate(gaps), np.concatenate(incomplete, axis=1)
             for mask, columns in missing_patterns(values):
                 observed = np.flatnonzero(mask)
-                density = self._marginal(values[:, columns][observed], observed)
+                density = self._density(values[:, columns][observed], observed)
                 result[:, places[columns]] = density
         return result.T
 
@@ -282,29 +239,19 @@ class GaussianFullLikelihood:
         if column not in self.features:
             return None
         at = self.features.index(column)
-        own = self.covariance[:, [at]][..., [at]]
-        alone = self._of([column], self.mean[:, [at]], own)
-        curve = derive(alone, column, mean=self.mean[:, at])
+        variance = np.diagonal(self.covariance, axis1=1, axis2=2)
+        freedom = None if self.freedom is None else self.freedom[:, None]
+        alone = DiagonalLikelihood([column], self.mean[:, [at]], variance[:, [at]], freedom)
+        curve = alone.marginal(column)
         if curve is None:
             return None
-        deviation = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
-        correlation = self.covariance[:, at] / (deviation[:, [at]] * deviation)
+        correlation = self.covariance[:, at] / np.sqrt(variance[:, [at]] * variance)
         others = {
             name: correlation[:, other]
             for other, name in enumerate(self.features)
             if name != column
         }
-        return replace(curve, variance=self._variance(own[:, 0, 0]), correlation=others)
-
-    def _variance(self, scale: FloatArray) -> FloatArray:
-        """Variance of a column from its entry of Σ, ``(k,)``."""
-        return scale
-
-    def _of(
-        self, features: Sequence[str], mean: FloatArray, covariance: FloatArray
-    ) -> GaussianFullLikelihood:
-        """The likelihood of some of the columns."""
-        return GaussianFullLikelihood(features, mean, covariance)
+        return replace(curve, correlation=others)
 
     def formula(self, missing: Sequence[str] = ()) -> Formula:
         """See `FormulaLikelihood`.
@@ -334,9 +281,8 @@ class GaussianFullLikelihood:
         if not len(observed):
             return as_expression(0.0)
         whiten, log_peak = self._whitened(observed)
-        variance = np.diagonal(self.covariance, axis1=1, axis2=2)[:, observed]
-        width = np.sqrt(variance)
-        scaled = whiten * width[:, None, :]  # of columns in units of their width
+        width = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2)[:, observed])
+        factor = whiten * width[:, None, :]  # of columns in units of their width
 
         def distances(unit: float) -> list[Expression]:
             """Distances from the means in units of so many widths."""
@@ -346,43 +292,48 @@ class GaussianFullLikelihood:
                 for place, at in enumerate(observed.tolist())
             ]
 
-        return self._formula_drop(distances, scaled, log_peak)
+        units, freedom = distances(1.0), self.freedom
+        if freedom is None:
+            # Products of larger distances would exceed float64, and their differences be NaN.
+            far = _beyond(units, 1e300 / (np.abs(factor).max() * len(units)))
+            return Case([(far, IMPOSSIBLE)], log_peak - 0.5 * _squared_length(factor, units))
+        near = _squared_length(factor, [Named(within(unit, -1e100, 1e100)) for unit in units])
+        small = _squared_length(factor, distances(1e200))
+        log_square = ln(positive(small)) + (400.0 * math.log(10.0) - np.log(freedom))
+        kernel = Case([(_beyond(units, 1e100), log_square)], log_one_plus(near * (1.0 / freedom)))
+        return log_peak - 0.5 * (freedom + float(len(units))) * kernel
 
-    def _formula_drop(
-        self,
-        distances: Callable[[float], list[Expression]],
-        factor: FloatArray,
-        log_peak: FloatArray,
-    ) -> Expression:
-        """Log density from distances in units of widths, whitened by ``(k, d, d)``."""
-        units = distances(1.0)
-        # Products of larger distances would exceed float64, and their differences be NaN.
-        far = _beyond(units, 1e300 / (np.abs(factor).max() * len(units)))
-        squares = [square(entry) for entry in _products(factor, units)]
-        total = functools.reduce(operator.add, squares)
-        return Case([(far, IMPOSSIBLE)], log_peak - 0.5 * total)
-
-    def _marginal(self, values: FloatArray, observed: IntArray) -> FloatArray:
+    def _density(self, values: FloatArray, observed: IntArray) -> FloatArray:
         """Log densities ``(k, m')`` of the observed features ``(d', m')`` alone."""
         whiten, log_peak = self._whitened(observed)
+        if self.freedom is not None:
+            log_square = self._log_squared_radius(values, observed, whiten)
+            freedom = self.freedom[:, None]
+            kernel = np.logaddexp(0.0, log_square - np.log(freedom))
+            density: FloatArray = log_peak[:, None] - 0.5 * (freedom + len(values)) * kernel
+            return density
         drop = np.empty((len(self.mean), values.shape[1]))
         deviation, distance = np.empty((2, *values.shape))
         for number, mean in enumerate(self.mean[:, observed]):
             np.subtract(values, mean[:, None], out=deviation)
             np.matmul(whiten[number], deviation, out=distance)
-            drop[number] = self._drop(number, distance)
+            drop[number] = 0.5 * np.einsum("dn,dn->n", distance, distance)
         # A distance beyond float64, either ∞ or ∞ − ∞, means a likelihood of 0.
         drop[np.isnan(drop)] = np.inf
         return log_peak[:, None] - drop
 
-    def _drop(self, number: int, distance: FloatArray) -> FloatArray:
-        """Drop of a class's log density below its peak: whitened ``(d', m')`` to ``(m',)``."""
-        drop: FloatArray = 0.5 * np.einsum("dn,dn->n", distance, distance)
-        return drop
-
-    def _standard_peak(self, size: int) -> FloatArray:
-        """Log density at the center of ``size`` features of unit scale, ``(k,)``."""
-        return np.full(len(self.mean), -0.5 * size * _LOG_2PI)
+    def _log_squared_radius(
+        self, values: FloatArray, observed: IntArray, whiten: FloatArray
+    ) -> FloatArray:
+        """log |L⁻¹ (x − μ)|², ``(k, m')``, which is within float64 even if the length is not."""
+        half = 0.5 * values - 0.5 * self.mean[:, observed, None]
+        largest = np.abs(half).max(axis=1, initial=5e-324)
+        distance = whiten @ (half / largest[:, None, :])
+        longest = np.abs(distance).max(axis=1, initial=5e-324)
+        shares = distance / longest[:, None, :]
+        log_radius = math.log(2.0) + np.log(largest) + np.log(longest)
+        squares: FloatArray = 2.0 * log_radius + np.log(np.einsum("kin,kin->kn", shares, shares))
+        return squares
 
     def _whitened(self, observed: IntArray) -> tuple[FloatArray, FloatArray]:
         """L⁻¹ ``(k, d', d')`` and log density at the mean ``(k,)`` of the observed features."""
@@ -395,15 +346,17 @@ class GaussianFullLikelihood:
             factor = np.linalg.cholesky(covariance / (width[:, :, None] * width[:, None, :]))
             whiten = np.linalg.inv(factor) / width[:, None, :]
             log_width = np.log(np.diagonal(factor, axis1=1, axis2=2)) + np.log(width)
-            log_peak = self._standard_peak(len(observed)) - log_width.sum(axis=1)
-            whitened = whiten, log_peak
+            peak = np.array(-0.5 * len(observed) * _LOG_2PI)
+            if self.freedom is not None:
+                peak = _log_student_peak(self.freedom, len(observed))
+            whitened = whiten, peak - log_width.sum(axis=1)
             if len(self._whitening) * self.covariance.nbytes > _MOST_WHITENING:
                 self._whitening.clear()
             self._whitening[key] = whitened
         return whitened
 
 
-class GaussianSharedLikelihood(GaussianFullLikelihood):
+class SharedLikelihood(FullLikelihood):
     """log N(x; μ_c, Σ): a quadratic form common to all classes, and a linear form for each."""
 
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
@@ -414,93 +367,17 @@ class GaussianSharedLikelihood(GaussianFullLikelihood):
         return self.features, weights, -0.5 * np.einsum("ki,ki->k", centers, centers)
 
 
-class StudentFullLikelihood(GaussianFullLikelihood):
-    """log t(x; μ_c, Σ_c, ν_c), multivariate; the marginal over fewer features keeps ν_c.
-
-    Args:
-        features: names of the columns, ``d`` of them.
-        mean: locations, ``(k, d)``.
-        covariance: squared scales Σ, ``(k, d, d)``, positive definite.
-        degrees_of_freedom: ``(k,)``.
-    """
-
-    def __init__(
-        self,
-        features: Sequence[str],
-        mean: FloatArray,
-        covariance: FloatArray,
-        degrees_of_freedom: FloatArray,
-    ) -> None:
-        super().__init__(features, mean, covariance)
-        self.degrees_of_freedom = degrees_of_freedom
-
-    def _variance(self, scale: FloatArray) -> FloatArray:
-        return _student_variance(scale, self.degrees_of_freedom)
-
-    def _of(
-        self, features: Sequence[str], mean: FloatArray, covariance: FloatArray
-    ) -> StudentFullLikelihood:
-        return StudentFullLikelihood(features, mean, covariance, self.degrees_of_freedom)
-
-    def _drop(self, number: int, distance: FloatArray) -> FloatArray:
-        freedom = self.degrees_of_freedom[number]
-        # Divide by the largest entry, so that the squares of a far row are within float64.
-        largest = np.abs(distance).max(axis=0, initial=0.0)
-        shares = distance / np.where(largest > 0.0, largest, 1.0)
-        radius = largest * np.sqrt(np.einsum("dn,dn->n", shares, shares))
-        kernel = _log_one_plus_square(radius / np.sqrt(freedom))
-        return 0.5 * float(freedom + len(distance)) * kernel
-
-    def _marginal(self, values: FloatArray, observed: IntArray) -> FloatArray:
-        result = super()._marginal(values, observed)
-        far = np.isneginf(result).any(axis=0)  # a distance is beyond float64, its logarithm is not
-        if far.any():
-            result[:, far] = self._far(values[:, far], observed)
-        return result
-
-    def _far(self, values: FloatArray, observed: IntArray) -> FloatArray:
-        """Log densities ``(k, m)`` of features ``(d', m)``, from logarithms of distances."""
-        whiten, log_peak = self._whitened(observed)
-        half = 0.5 * values - 0.5 * self.mean[:, observed, None]
-        largest = np.abs(half).max(axis=1, initial=5e-324)
-        distance = np.einsum("kij,kjn->kin", whiten, half / largest[:, None, :])
-        longest = np.abs(distance).max(axis=1, initial=5e-324)
-        shares = distance / longest[:, None, :]
-        log_radius = math.log(2.0) + np.log(largest) + np.log(longest)
-        log_radius += 0.5 * np.log(np.einsum("kin,kin->kn", shares, shares))
-        freedom = self.degrees_of_freedom[:, None]
-        kernel = np.logaddexp(0.0, 2.0 * log_radius - np.log(freedom))
-        density: FloatArray = log_peak[:, None] - 0.5 * (freedom + len(values)) * kernel
-        return density
-
-    def _standard_peak(self, size: int) -> FloatArray:
-        return _log_student_peak(self.degrees_of_freedom, size)
-
-    def _formula_drop(
-        self,
-        distances: Callable[[float], list[Expression]],
-        factor: FloatArray,
-        log_peak: FloatArray,
-    ) -> Expression:
-        freedom, units = self.degrees_of_freedom, distances(1.0)
-        clipped = [Named(within(unit, -1e100, 1e100)) for unit in units]
-        near = functools.reduce(operator.add, map(square, _products(factor, clipped)))
-        small = functools.reduce(operator.add, map(square, _products(factor, distances(1e200))))
-        log_square = ln(positive(small)) + (400.0 * math.log(10.0) - np.log(freedom))
-        kernel = Case([(_beyond(units, 1e100), log_square)], log_one_plus(near * (1.0 / freedom)))
-        return log_peak - 0.5 * (freedom + float(len(units))) * kernel
-
-
-def _products(factor: FloatArray, distances: Sequence[Expression]) -> list[Expression]:
-    """The products of lower triangular matrices ``(k, d, d)`` and ``d`` distances."""
+def _squared_length(factor: FloatArray, distances: Sequence[Expression]) -> Expression:
+    """The squared length of a product of lower triangular ``(k, d, d)`` and ``d`` distances."""
     factor = np.where(np.abs(factor) < 1e-150, 0.0, factor)
-    return [
+    products = (
         functools.reduce(
             operator.add,
             [factor[:, row, column] * distances[column] for column in range(row + 1)],
         )
         for row in range(len(distances))
-    ]
+    )
+    return functools.reduce(operator.add, map(square, products))
 
 
 def _beyond(distances: Sequence[Expression], limit: float) -> Condition:
@@ -509,13 +386,7 @@ def _beyond(distances: Sequence[Expression], limit: float) -> Condition:
     return functools.reduce(operator.or_, sides)
 
 
-def _student_variance(scale: FloatArray, freedom: FloatArray) -> FloatArray:
-    """σ² ν / (ν − 2) of squared scales; infinite for ν up to 2."""
-    finite = freedom > 2.0
-    return np.where(finite, scale * freedom / np.where(finite, freedom - 2.0, 1.0), np.inf)
-
-
-def _log_student_peak(degrees_of_freedom: FloatArray, size: int) -> FloatArray:
+def _log_student_peak(freedom: FloatArray, size: int) -> FloatArray:
     """Log density at the center of Student's t of ``size`` features of unit scale.
 
     log Γ((ν + d) / 2) − log Γ(ν / 2) − d/2 log νπ, with the ratio of Γ as a beta function, which
@@ -524,19 +395,10 @@ def _log_student_peak(degrees_of_freedom: FloatArray, size: int) -> FloatArray:
     from scipy.special import betaln, gammaln
 
     if not size:
-        return np.zeros(degrees_of_freedom.shape)
-    ratio = gammaln(0.5 * size) - betaln(0.5 * degrees_of_freedom, 0.5 * size)
-    peak: FloatArray = ratio - 0.5 * size * np.log(degrees_of_freedom * math.pi)
+        return np.zeros(freedom.shape)
+    ratio = gammaln(0.5 * size) - betaln(0.5 * freedom, 0.5 * size)
+    peak: FloatArray = ratio - 0.5 * size * np.log(freedom * math.pi)
     return peak
-
-
-def _log_one_plus_square(radius: FloatArray) -> FloatArray:
-    """log(1 + r²), also where r² is beyond float64."""
-    near = np.minimum(radius, _FAR)
-    result: FloatArray = np.log1p(near * near)
-    far = radius > _FAR
-    result[far] = 2.0 * np.log(radius[far])
-    return result
 
 
 def _numeric_blocks(rows: Rows, columns: Sequence[str]) -> Iterator[tuple[slice, FloatArray]]:

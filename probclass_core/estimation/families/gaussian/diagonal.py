@@ -23,10 +23,7 @@ from probclass_core.estimation.families.gaussian.checks import (
     modeled_columns,
     notes_on_classes,
 )
-from probclass_core.estimation.families.gaussian.densities import (
-    GaussianDiagonalLikelihood,
-    StudentDiagonalLikelihood,
-)
+from probclass_core.estimation.families.gaussian.densities import DiagonalLikelihood
 from probclass_core.estimation.families.gaussian.options import (
     ConjugatePrior,
     NormalOptions,
@@ -167,16 +164,14 @@ class GaussianDiagonal(Estimator):
             numbers["degrees_of_freedom"] = NOT_NEGATIVE
         check_parameters(parameters, classes, {"feature": pa.string()}, numbers)
 
-    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> GaussianDiagonalLikelihood:
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DiagonalLikelihood:
         modeled = set(parameters["feature"].to_pylist())
         features = [name for name in notes_of(parameters)["features"] if name in modeled]
         fields = ["mean", "variance", "degrees_of_freedom"][: 3 if self.options.predictive else 2]
         arrays = dense_arrays(
             parameters, classes, "feature", pa.array(features, pa.string()), fields
         )
-        if self.options.predictive:
-            return StudentDiagonalLikelihood(features, *arrays)
-        return GaussianDiagonalLikelihood(features, *arrays)
+        return DiagonalLikelihood(features, *arrays)
 
     def log_evidence(self, statistics: pa.Table) -> float:
         if not statistics.num_rows:

@@ -38,11 +38,7 @@ from probclass_core.estimation.families.gaussian.checks import (
     modeled_columns,
     notes_on_classes,
 )
-from probclass_core.estimation.families.gaussian.densities import (
-    GaussianFullLikelihood,
-    GaussianSharedLikelihood,
-    StudentFullLikelihood,
-)
+from probclass_core.estimation.families.gaussian.densities import FullLikelihood, SharedLikelihood
 from probclass_core.estimation.families.gaussian.options import (
     ConjugatePrior,
     NormalOptions,
@@ -101,7 +97,7 @@ class GaussianFull(Estimator):
 
     name: ClassVar[str] = "gaussian_full"
     models = NUMBERS
-    density: ClassVar[type[GaussianFullLikelihood]] = GaussianFullLikelihood
+    density: ClassVar[type[FullLikelihood]] = FullLikelihood
 
     class Options(NormalOptions):
         """Options of `GaussianFull`, and but for ``shrinkage_target`` of `GaussianShared`."""
@@ -292,9 +288,7 @@ class GaussianFull(Estimator):
         except np.linalg.LinAlgError as error:
             raise StoreError("a covariance is not positive definite.") from error
 
-    def likelihood(
-        self, parameters: pa.Table, classes: pa.Array
-    ) -> GaussianFullLikelihood | NoLikelihood:
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> FullLikelihood | NoLikelihood:
         rows = pa.array(label_codes(classes, parameters["class"].combine_chunks()))
         ordered = parameters.take(rows)
         features, mean, covariance = self._modeled(ordered)
@@ -302,7 +296,7 @@ class GaussianFull(Estimator):
             return NoLikelihood(len(classes))
         if self.options.predictive:
             freedom = ordered["degrees_of_freedom"].to_numpy()
-            return StudentFullLikelihood(features, mean, covariance, freedom)
+            return FullLikelihood(features, mean, covariance, freedom)
         return self.density(features, mean, covariance)
 
     def _modeled(self, parameters: pa.Table) -> tuple[list[str], FloatArray, FloatArray]:
@@ -424,7 +418,7 @@ class GaussianShared(GaussianFull):
     """
 
     name: ClassVar[str] = "gaussian_shared"
-    density: ClassVar[type[GaussianFullLikelihood]] = GaussianSharedLikelihood
+    density: ClassVar[type[FullLikelihood]] = SharedLikelihood
 
     def _by_covariance(self, values: FloatArray) -> FloatArray:
         return values[None]
