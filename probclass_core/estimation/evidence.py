@@ -12,7 +12,7 @@ limit: data that it rules out have log evidence −inf.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -56,14 +56,9 @@ def normal_posterior(
         mean: mean of the rows, same shape; any number if the count is 0.
         scatter: Σ w (x − mean)², same shape.
     """
-    total = prior.count + count
-    deviation = mean - prior.mean
-    return NormalPrior(
-        count=total,
-        degrees_of_freedom=prior.degrees_of_freedom + count,
-        mean=prior.mean + count / total * deviation,
-        scatter=prior.scatter + scatter + prior.count * count / total * deviation * deviation,
-    )
+    of_one = multivariate_normal_posterior(*_as_blocks(prior, count, mean, scatter))
+    shapes = of_one.count[..., 0], of_one.degrees_of_freedom, of_one.mean[..., 0, 0]
+    return NormalPrior(*shapes, of_one.scatter[..., 0, 0])
 
 
 def normal_evidence(
@@ -80,18 +75,17 @@ def normal_evidence(
     Returns:
         Log evidence in the shape of the statistics.
     """
-    from scipy.special import gammaln
+    return multivariate_normal_evidence(*_as_blocks(prior, count, mean, scatter))
 
-    after = normal_posterior(prior, count, mean, scatter)
-    evidence: FloatArray = (
-        gammaln(0.5 * after.degrees_of_freedom)
-        - gammaln(0.5 * prior.degrees_of_freedom)
-        + 0.5 * (np.log(prior.count) - np.log(after.count))
-        + 0.5 * prior.degrees_of_freedom * np.log(prior.scatter)
-        - 0.5 * after.degrees_of_freedom * np.log(after.scatter)
-        - 0.5 * count * _LOG_PI
+
+def _as_blocks(
+    prior: NormalPrior, count: FloatArray, mean: FloatArray, scatter: FloatArray
+) -> tuple[NormalPrior, FloatArray, FloatArray, FloatArray]:
+    """Single features as blocks of one feature and one group."""
+    of_block = replace(
+        prior, mean=prior.mean[..., None, None], scatter=prior.scatter[..., None, None]
     )
-    return evidence
+    return of_block, count[..., None], mean[..., None, None], scatter[..., None, None, None]
 
 
 def multivariate_normal_posterior(
