@@ -274,7 +274,7 @@ def test_more_combinations_than_memory_has_room_for_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cells, "MAX_CELLS", 2)
-    message = "columns 'x' given 'z' have more than 2 combinations of values; leave out given"
+    message = "columns 'x', 'z' have more than 2 combinations of values; leave out columns"
     with pytest.raises(DataError, match=message):
         fit({"x": PQ, "z": ST}, GIVEN)
 

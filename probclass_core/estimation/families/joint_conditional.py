@@ -89,6 +89,7 @@ class ConditionalJoint(JointConditional):
     """Categories given others, from the joint distribution of all of them."""
 
     of, Options = CategoricalJoint, CategoricalJoint.Options
+    statistics_version = CategoricalJoint.statistics_version
 
 
 class ConditionalLikelihood:

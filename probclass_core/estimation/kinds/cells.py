@@ -22,7 +22,6 @@ from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, StoreError, one_of
-from probclass_core.estimation.aggregates import DistinctRows
 from probclass_core.estimation.parameters import check_row_counts, check_same_when_merged
 from probclass_core.estimation.tidy import sum_counts
 
@@ -121,9 +120,8 @@ class Cells:
         merged = sum_counts(tables, self.keys, ["count"])
         if self.given and len(merged) > MAX_CELLS:
             raise DataError(
-                f"columns {one_of(self.columns)} given {one_of(self.given)} have more than "
-                f"{MAX_CELLS:,} combinations of values; leave out given columns, or declare fewer "
-                "cuts."
+                f"columns {one_of([*self.columns, *self.given])} have more than {MAX_CELLS:,} "
+                "combinations of values; leave out columns, or declare fewer cuts."
             )
         return merged
 
@@ -138,57 +136,6 @@ class Cells:
                 labels = table.filter(pc.equal(table["feature"], name))["value"]
             if set(pc.unique(labels).to_pylist()) - {None, *bin_names(self.cuts[name])}:
                 raise StoreError(f"the bins of column {name!r} are not those of its cuts.")
-
-
-@dataclass(frozen=True)
-class JointCells:
-    """Counts of the combinations of the values of some columns of categories.
-
-    The table has one row per class and combination: class, one column for each column (text, null
-    if missing), count (Σ w). A row without any value is in none.
-
-    Attributes:
-        columns: ``d`` names.
-    """
-
-    columns: Sequence[str]
-
-    sums: ClassVar = ("count",)
-
-    @property
-    def keys(self) -> list[str]:
-        """What identifies a combination."""
-        return ["class", *self.columns]
-
-    def summarize(
-        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
-    ) -> pa.Table:
-        """Combinations of one batch; arguments as for `Estimator.summarize`."""
-        encoded = [rows.categories(name) for name in self.columns]
-        codes = np.stack([code for code, _ in encoded], dtype=np.intp) - MISSING  # 0 for null
-        known = np.flatnonzero(codes.any(axis=0))
-        group = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        values = [classes.dictionary]
-        values += [pa.array([None, *texts], pa.string()) for _, texts in encoded]
-        cells, counts = count_cells(
-            np.concatenate([group[None], codes])[:, known],
-            list(map(len, values)),
-            None if weights is None else weights[known],
-        )
-        arrays = [texts.take(pa.array(code)) for texts, code in zip(values, cells, strict=True)]
-        return pa.table([*arrays, counts], [*self.keys, "count"])
-
-    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return sum_counts(tables, self.keys, ["count"])
-
-    def check(self, table: pa.Table, classes: pa.Table) -> None:
-        """Refuse a table that no rows have; see `Estimator.check_statistics`."""
-        check_same_when_merged(table, self.merge([table]))
-        check_row_counts(table, classes)
-
-    def aggregates(self) -> DistinctRows:
-        """What a database computes."""
-        return DistinctRows([self.columns])
 
 
 def count_cells(

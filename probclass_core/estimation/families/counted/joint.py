@@ -34,7 +34,9 @@ from probclass_core.estimation.families.scarce import (
     without_values,
 )
 from probclass_core.estimation.formulas import MOST_LOOKUPS, Formula, Lookup
-from probclass_core.estimation.kinds.cells import CellIndex, JointCells
+from probclass_core.estimation.kinds.cells import CellIndex, Cells
+from probclass_core.estimation.kinds.column_counts import ColumnCounts
+from probclass_core.estimation.kinds.grids import Grids
 from probclass_core.estimation.marginals import Levels
 from probclass_core.estimation.options import CATEGORIES
 from probclass_core.estimation.parameters import (
@@ -58,7 +60,7 @@ class CategoricalJoint(Estimator):
     features. In scoring, nulls are summed out exactly, over seen and unseen cells; with
     ``smooth="zeros"`` the rule applies to the marginal cell.
 
-    Statistics: class, one column per feature (text, null if missing), count (Σ w).
+    Statistics: those of `Cells`, of the first column given the others; nulls count.
     Parameters: class, one column per feature, count, log_probability; for every class each cell
     that any class showed. The values of each column are in the notes.
 
@@ -69,6 +71,7 @@ class CategoricalJoint(Estimator):
 
     name: ClassVar[str] = "categorical_joint"
     models = CATEGORIES
+    statistics_version = 2
     Options = CategoricalOptions
     options: CategoricalOptions
 
@@ -82,8 +85,14 @@ class CategoricalJoint(Estimator):
                 )
 
     @property
-    def kind(self) -> JointCells:
-        return JointCells(self.features.names)
+    def kind(self) -> ColumnCounts:
+        first, *others = self.features.names
+        return ColumnCounts(Cells([first], others, counts_nulls=True), Grids([], 0))
+
+    @property
+    def _titles(self) -> dict[str, str]:
+        """Columns of statistics that contain the values, by the names of the features."""
+        return dict(zip(self.features.names, self.kind.cells.keys[2:], strict=True))
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         joint, _ = self._joint(statistics, classes)
@@ -176,14 +185,14 @@ class CategoricalJoint(Estimator):
         self, statistics: pa.Table, classes: pa.Array
     ) -> tuple[CategoricalJointLikelihood, float]:
         """The counts of complete rows, and Σ w of the rows that lack some of the features."""
-        encoders = []
-        for name in self.features.names:
-            seen = seen_values(statistics[name], statistics["count"])
+        encoders, titles = [], self._titles
+        for name, title in titles.items():
+            seen = seen_values(statistics[title], statistics["count"])
             if values := self.options.domain_of(name, seen):  # else training saw none
                 encoders.append(_encoder(name, values))
         counts = statistics["count"].to_numpy()
         labels = label_codes(statistics["class"], classes)
-        codes = np.array([encoder.of_labels(statistics[encoder.name]) for encoder in encoders])
+        codes = np.array([of.of_labels(statistics[titles[of.name]]) for of in encoders])
         codes = codes.reshape(len(encoders), len(counts)).astype(np.intp)
         missing = codes == _nulls(encoders)
         complete = ~missing.any(axis=0)
