@@ -22,13 +22,8 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError
-from probclass_core.estimation.histogram import (
-    Histogram,
-    histogram,
-    lower_edges,
-)
-from probclass_core.estimation.parameters import COUNT, Range, check_row_counts, label_rows
-from probclass_core.estimation.tidy import by_feature
+from probclass_core.estimation.histogram import Histogram, histogram
+from probclass_core.estimation.parameters import COUNT, Range, check_row_counts
 
 
 class Grids:
@@ -74,8 +69,9 @@ class Grids:
         return _table(self.columns, labels, cells, nulls)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        if len(tables) == 1 and tables[0].num_rows:
-            return tables[0]
+        return tables[0] if len(tables) == 1 and len(tables[0]) else self._merged(tables)
+
+    def _merged(self, tables: Sequence[pa.Table]) -> pa.Table:
         classes = sorted_classes(pa.concat_tables(tables)["class"])
         names, cells, nulls = zip(*self.read(tables, classes), strict=True)
         return _table(names, classes, cells, np.stack(nulls))
@@ -126,16 +122,15 @@ class Grids:
             ["feature"],
             features=self.columns,
         )
-        labels = classes["class"].combine_chunks()
-        for feature, of in by_feature(statistics, self.columns):
-            label = label_rows(of, labels)
-            if len(np.unique(label)) < len(label):
-                raise StoreError(f"column {feature!r} has a class twice.")
-            if feature not in self.null_columns and of["nulls"].to_numpy().any():
-                raise StoreError(
-                    f"nulls of column {feature!r} are counted, which the model ignores."
-                )
-            self._check_cells(feature, of)
+        counted = statistics.filter(pc.greater(statistics["nulls"], 0.0))["feature"]
+        ignored = sorted({*counted.to_pylist()} - {*self.null_columns})
+        if ignored:
+            raise StoreError(
+                f"nulls of column {ignored[0]!r} are counted, which the model ignores."
+            )
+        # Merging is exact: cells of a grid are those of the same grid again.
+        if not self._merged([statistics]).equals(statistics.replace_schema_metadata()):
+            raise StoreError("its cells are not those of a grid, each once and in order.")
 
     def _observed(self, rows: Rows, feature: str) -> tuple[FloatArray, float, BoolArray | None]:
         """Numbers, their width, and the mask of the nulls ``(n,)`` if there are any."""
@@ -147,23 +142,6 @@ class Grids:
             null = np.isnan(values)
             return values[~null], width, null
         return values, width, None
-
-    def _check_cells(self, feature: str, table: pa.Table) -> None:
-        """Check that each class has a cell once, on a grid of one or more widths."""
-        sizes, values = _sizes(table), _flat(table["values"])
-        width = np.repeat(table["width"].to_numpy(), sizes)
-        row = np.repeat(np.arange(len(sizes)), sizes)
-        if ((values[1:] <= values[:-1]) & (row[1:] == row[:-1])).any():
-            raise StoreError(f"column {feature!r} has a cell of a class twice, or not in order.")
-        on_grid = np.isfinite(values).all() and sizes.max(initial=0) <= self.cells
-        for of in np.unique(width[width != 0.0]):
-            mantissa, exponent = np.frexp(of)
-            edges = values[width == of]
-            on_grid &= mantissa == 0.5 and np.array_equal(
-                edges, lower_edges(edges, int(exponent) - 1)
-            )
-        if not on_grid:
-            raise StoreError(f"the cells of column {feature!r} are not those of a grid.")
 
 
 def _table(
