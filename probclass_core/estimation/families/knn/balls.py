@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -31,21 +31,16 @@ _MANY_DIMENSIONS = 9
 """From this dimension on a tree visits most of its leaves, and matrix products are faster."""
 
 
-@dataclass(frozen=True)
-class Search:
-    """Which points are in a ball.
+class Search(Protocol):
+    """The options of `KnnDensity` that say which points are in a ball, and what they count."""
 
-    Attributes:
-        k: number of neighbors in a ball.
-        norm: exponent of the Minkowski norm, or None for another ``metric``.
-        metric: name of a metric of scipy.
-        pseudo_count: α, added to the number of neighbors of every class.
-    """
-
-    k: float
-    norm: float | None
+    k: int
     metric: str
-    pseudo_count: float = 0.0
+    pseudo_count: float
+
+    @property
+    def norm(self) -> float | None:
+        """Exponent of the Minkowski norm; None for another metric."""
 
 
 class Balls:
@@ -55,8 +50,8 @@ class Balls:
         points: ``(m, d)``.
         counts: ``(m,)`` number of rows (weight) at each point.
         classes: ``(m,)`` class of each point, as codes of any integer type.
-        per_class: ``(k,)`` counts by class.
-        search: which points are in a ball.
+        k_classes: number of classes.
+        options: options of the block.
     """
 
     def __init__(
@@ -64,32 +59,28 @@ class Balls:
         points: FloatArray,
         counts: FloatArray,
         classes: IntArray,
-        per_class: FloatArray,
-        search: Search,
+        k_classes: int,
+        options: Search,
     ) -> None:
-        self.points = points
-        self.counts = counts
+        self.points, self.counts, self.classes = points, counts, classes
         self.unweighted = bool((counts == 1.0).all())
-        self.classes = classes
-        self.k_classes = len(per_class)
-        self.per_class = per_class
-        self.pseudo_count = search.pseudo_count
-        self.log_total = self._log_total(per_class)
-        self.k = search.k
+        self.per_class = np.bincount(classes, counts, k_classes).astype(np.float64, copy=False)
+        self.k_classes, self.k = k_classes, options.k
+        self.pseudo_count, self.norm = options.pseudo_count, options.norm
+        self.log_total = self._log_total(self.per_class)
         self.total = float(counts.sum())
-        self.norm = search.norm
         self.exponent = 0
         if not len(points):
             return
-        self._choose_units(search.norm)
-        scaled = self._in_units(self.points)
+        self._choose_units(self.norm)
+        scaled = self._in_units(points)
         index: NearestByForce | NearestByProducts | NearestByTree
-        if search.norm is None:
-            index = NearestByForce(scaled, search.metric)
-        elif search.norm == 2.0 and scaled.shape[1] >= _MANY_DIMENSIONS:
+        if self.norm is None:
+            index = NearestByForce(scaled, options.metric)
+        elif self.norm == 2.0 and scaled.shape[1] >= _MANY_DIMENSIONS:
             index = NearestByProducts(scaled)
         else:
-            index = NearestByTree(scaled, search.norm)
+            index = NearestByTree(scaled, self.norm)
         self.nearest = index.query
 
     def _choose_units(self, norm: float | None) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -28,7 +27,7 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import NotSupportedError, SpecError, nearest
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.families.knn.balls import Balls, Search
+from probclass_core.estimation.families.knn.balls import Balls
 from probclass_core.estimation.families.scarce import NoLikelihood, pooled_unless, without_values
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.kinds.points import Points, check_points, coordinates
@@ -207,31 +206,8 @@ class KnnDensity(Estimator):
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array
     ) -> KnnDensityLikelihood | NoLikelihood:
-        compiled = self._compiled(parameters, classes)
+        compiled = KnnDensityLikelihood(parameters, classes, self.options)
         return compiled if compiled.features else NoLikelihood(len(classes))
-
-    def _compiled(self, parameters: pa.Table, classes: pa.Array) -> KnnDensityLikelihood:
-        codes, chosen = label_codes(parameters["class"], classes), self.options
-        notes = notes_of(parameters)
-        features, points = notes["features"], coordinates(parameters)
-        if "modeled" in notes:
-            points = points[:, [features.index(name) for name in notes["modeled"]]]
-            features = notes["modeled"]
-        center = scale = None
-        if chosen.missing == "mean":
-            center = np.array([notes["mean"][feature] for feature in features])
-        if chosen.standardize:
-            scale = np.array([notes["deviation"][feature] for feature in features])
-        return KnnDensityLikelihood(
-            features,
-            points,
-            parameters["count"].to_numpy(),
-            codes.astype(np.min_scalar_type(len(classes))),  # a byte for each point
-            len(classes),
-            Search(chosen.k, chosen.norm, chosen.metric, chosen.pseudo_count),
-            center,
-            scale,
-        )
 
     def leave_one_out(
         self,
@@ -246,7 +222,7 @@ class KnnDensity(Estimator):
 
         Means and standard deviations remain those of all rows.
         """
-        likelihood = self._compiled(parameters, classes)
+        likelihood = KnnDensityLikelihood(parameters, classes, self.options)
         if not likelihood.features:
             return np.zeros((len(rows), len(classes)))
         labels = classes.take(pa.array(truth))
@@ -258,38 +234,42 @@ class KnnDensityLikelihood:
     """log K_c − log n_c − log V, for the ball around each row.
 
     Args:
-        features: names of the columns, ``d`` of them.
+        parameters: of `KnnDensity`.
+        classes: ``k`` labels.
+        options: options of the block.
+
+    Attributes:
+        features: names of the columns that have values, ``d`` of them.
         points: ``(m, d)`` distinct training points, NaN for a null feature.
         counts: ``(m,)`` number of rows (weight) at each point.
         classes: ``(m,)`` class of each point, as codes.
-        k_classes: number of classes.
-        search: which points are in a ball.
         center: ``(d,)`` values that replace nulls, or None to search among the other features.
         scale: ``(d,)`` units of the features for distances, or None for 1; 0 counts as 1.
     """
 
     def __init__(
-        self,
-        features: Sequence[str],
-        points: FloatArray,
-        counts: FloatArray,
-        classes: IntArray,
-        k_classes: int,
-        search: Search,
-        center: FloatArray | None = None,
-        scale: FloatArray | None = None,
+        self, parameters: pa.Table, classes: pa.Array, options: KnnDensity.Options
     ) -> None:
-        self.features = list(features)
-        self.points = points
-        self.counts = counts
-        self.classes = classes
-        self.k_classes = k_classes
-        self.search = search
-        self.center = center
-        self.scale = None if scale is None else np.where(scale > 0.0, scale, 1.0)
-        self.normalized = search.norm is not None
-        without_points = np.bincount(classes, minlength=k_classes) == 0
-        self.pooled = without_points & (search.pseudo_count == 0.0)
+        notes = notes_of(parameters)
+        names = notes["features"]
+        self.features: list[str] = notes.get("modeled", names)
+        self.points = coordinates(parameters)
+        if self.features != names:
+            self.points = self.points[:, [names.index(name) for name in self.features]]
+        self.counts = parameters["count"].to_numpy()
+        codes = label_codes(parameters["class"], classes)
+        self.classes = codes.astype(np.min_scalar_type(len(classes)))  # a byte for each point
+        self.k_classes = len(classes)
+        self.options = options
+        self.center = self.scale = None
+        if options.missing == "mean":
+            self.center = np.array([notes["mean"][name] for name in self.features])
+        if options.standardize:
+            scale = np.array([notes["deviation"][name] for name in self.features])
+            self.scale = np.where(scale > 0.0, scale, 1.0)
+        self.normalized = options.norm is not None
+        without_points = np.bincount(self.classes, minlength=self.k_classes) == 0
+        self.pooled = without_points & (options.pseudo_count == 0.0)
         self._references = functools.cache(self._reference)
 
     def marginal(self, column: str) -> Curve | None:
@@ -380,5 +360,4 @@ class KnnDensityLikelihood:
             complete &= ~np.isnan(column)
         if not complete.all():
             points, counts, classes = points[complete], counts[complete], classes[complete]
-        per_class = np.bincount(classes, counts, self.k_classes).astype(np.float64, copy=False)
-        return Balls(points, counts, classes, per_class, self.search)
+        return Balls(points, counts, classes, self.k_classes, self.options)
