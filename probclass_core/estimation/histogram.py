@@ -14,13 +14,12 @@ the exponent and the counts of the whole.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import BATCH_ROWS, FloatArray, IntArray
+from probclass_core.arrow.arrays import FloatArray, IntArray
 
 FEWEST_CELLS = 4
 """The coarsest grid, of width 2^1023, the largest power of two that is a double, has four cells."""
@@ -35,11 +34,6 @@ _CELLS_PER_VALUE = 4
 
 _ALIGNED = 4.0
 """A table begins at a multiple of so many cells, so that they can be joined twice as they are."""
-
-_BLOCK = 65_536
-"""Values that are counted together: with fewer, threads wait for each other after each step."""
-
-_this_thread = threading.local()
 
 
 @dataclass(frozen=True)
@@ -76,14 +70,10 @@ def histogram(
         groups: number of classes, ``k``.
         cells: largest number of occupied cells, at least `FEWEST_CELLS`; infinity for no bound.
     """
-    rows = group, weights, groups, cells
-    if width and (counted := _on_grid(values, _exponent(width), *rows)) is not None:
-        return counted
-    # A grid that is too fine for some of the values is too fine for all of them.
-    before = width
-    if len(values) > cells:
-        width = _width(_some(values, cells), width, cells)
-    if width > before and (counted := _on_grid(values, _exponent(width), *rows)) is not None:
+    if len(values) > cells:  # a grid that is too fine for some values is too fine for all of them
+        width = _width(values[:: -(-len(values) // int(2 * cells))], width, cells)
+    counted = _on_grid(values, _exponent(width), group, weights, groups, cells) if width else None
+    if counted is not None:
         return counted
     too_fine = _exponent(width) if width else _LEAST
     if width:
@@ -122,12 +112,8 @@ def _on_grid(
         is_small = size * groups <= _CELLS_PER_VALUE * len(values)
     if not is_small:
         return None
-    code = _memory(len(values))
-    for start in range(0, len(values), _BLOCK):
-        cell = _cell_numbers(values[start : start + _BLOCK], exponent)
-        cell -= low
-        block = group[start : start + _BLOCK] * int(size)
-        np.add(block, cell.astype(np.intp), out=code[start : start + _BLOCK])
+    code = group * int(size)
+    code += (_cell_numbers(values, exponent) - low).astype(np.intp)
     counts = np.bincount(code, weights, minlength=groups * int(size)).reshape(groups, -1)
     return _joined(counts, low, exponent, cells)
 
@@ -151,11 +137,6 @@ def _joined(counts: np.ndarray, low: float, exponent: int, cells: float) -> Hist
     place = np.flatnonzero(occupied)
     width = float(np.ldexp(1.0, exponent))
     return Histogram(_edges(low, place, exponent), width, counts[:, place].astype(np.float64))
-
-
-def _some(values: FloatArray, cells: float) -> FloatArray:
-    """Up to twice as many values as cells, from all of them."""
-    return values[:: max(-(-len(values) // (2 * cells)), 1)]
 
 
 def _width(values: FloatArray, width: float, cells: float) -> float:
@@ -187,16 +168,6 @@ def _cell_numbers(values: FloatArray, exponent: int) -> FloatArray:
     # An integer, unlike a small fraction, is not 0 after scaling.
     scaled = _scaled(np.floor(values) if exponent > 0 else values, -exponent)
     return np.floor(scaled, out=scaled)
-
-
-def _memory(size: int) -> IntArray:
-    """Memory of this thread; new memory would take longer than what is done with it."""
-    if size > BATCH_ROWS:
-        return np.empty(size, dtype=np.intp)
-    if not hasattr(_this_thread, "memory"):
-        _this_thread.memory = np.empty(BATCH_ROWS, dtype=np.intp)
-    memory: IntArray = _this_thread.memory[:size]
-    return memory
 
 
 def _distinct(values: FloatArray) -> tuple[FloatArray, IntArray]:
