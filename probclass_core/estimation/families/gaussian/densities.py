@@ -245,7 +245,8 @@ class FullLikelihood:
         curve = alone.marginal(column)
         if curve is None:
             return None
-        correlation = self.covariance[:, at] / np.sqrt(variance[:, [at]] * variance)
+        deviation = np.sqrt(variance)
+        correlation = self.covariance[:, at] / (deviation[:, [at]] * deviation)
         others = {
             name: correlation[:, other]
             for other, name in enumerate(self.features)
