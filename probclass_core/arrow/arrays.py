@@ -20,12 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from probclass_core.arrow.types import (
-    has_fixed_size,
-    in_safe_types,
-    is_category_type,
-    value_type,
-)
+from probclass_core.arrow.types import has_fixed_size, in_safe_types, is_category_type, value_type
 from probclass_core.arrow.unreadable import CONVERSION_ERRORS, unreadable
 from probclass_core.errors import DataError, nearest, one_of
 

@@ -22,12 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import check_columns
-from probclass_core.arrow.types import (
-    canonical_schema,
-    is_number_type,
-    is_text_type,
-    value_type,
-)
+from probclass_core.arrow.types import canonical_schema, is_number_type, is_text_type, value_type
 from probclass_core.errors import DataError, SpecError, nearest, one_of, suggest
 
 _DATE_PARTS: Mapping[str, Callable[[pa.Array], pa.Array]] = {

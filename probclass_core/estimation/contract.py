@@ -56,11 +56,7 @@ from probclass_core.estimation.aggregates import DistinctRows, Sums
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.kinds.kind import Kind
 from probclass_core.estimation.marginals import Marginal
-from probclass_core.estimation.options import (
-    ColumnTypes,
-    EstimatorOptions,
-    require_types,
-)
+from probclass_core.estimation.options import ColumnTypes, EstimatorOptions, require_types
 from probclass_core.estimation.parameters import check_same_when_merged, label_rows
 from probclass_core.estimation.tidy import scaled, with_notes
 

@@ -14,12 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probclass_core.arrow.arrays import (
-    SHORT,
-    ByClass,
-    FloatArray,
-    IntArray,
-)
+from probclass_core.arrow.arrays import SHORT, ByClass, FloatArray, IntArray
 from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.rows import Rows
 

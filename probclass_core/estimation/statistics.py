@@ -42,20 +42,8 @@ from probclass_core.arrow.parts import (
     with_time_zones,
 )
 from probclass_core.arrow.rows import Rows
-from probclass_core.arrow.types import (
-    common_type,
-    schema_from_names,
-    type_names,
-    value_type,
-)
-from probclass_core.errors import (
-    DataError,
-    ProbClassError,
-    SpecError,
-    StoreError,
-    expect,
-    one_of,
-)
+from probclass_core.arrow.types import common_type, schema_from_names, type_names, value_type
+from probclass_core.errors import DataError, ProbClassError, SpecError, StoreError, expect, one_of
 from probclass_core.estimation.column_profile import (
     check_profile,
     empty_profile,

@@ -54,14 +54,7 @@ from probclass_core.testing.law import Law, law
 from probclass_core.testing.retyped import nan_for_null, retyped
 from probclass_core.testing.sqlite import on_sqlite, run_on_sqlite
 from probclass_core.testing.totals import Total, densities, masses
-from probclass_core.testing.trial import (
-    LABEL,
-    WEIGHT,
-    InParts,
-    Trial,
-    labeled_rows,
-    rows_of_class,
-)
+from probclass_core.testing.trial import LABEL, WEIGHT, InParts, Trial, labeled_rows, rows_of_class
 
 _DOUBLINGS = 6
 """How often statistics are merged with themselves before their size is measured."""

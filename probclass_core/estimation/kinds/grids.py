@@ -13,13 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    label_codes,
-    sorted_classes,
-)
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes, sorted_classes
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError
 from probclass_core.estimation.histogram import Histogram, histogram

@@ -14,11 +14,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import (
-    FloatArray,
-    label_codes,
-    sorted_classes,
-)
+from probclass_core.arrow.arrays import FloatArray, label_codes, sorted_classes
 from probclass_core.arrow.row_hashes import HashArray, row_hashes
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError

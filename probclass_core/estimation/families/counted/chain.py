@@ -23,11 +23,7 @@ import numpy as np
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.estimation.families.counted.encoder import Encoder
-from probclass_core.estimation.families.counted.strength import (
-    best_strength,
-    log_share,
-    smoothed,
-)
+from probclass_core.estimation.families.counted.strength import best_strength, log_share, smoothed
 from probclass_core.estimation.formulas import Lookup
 from probclass_core.estimation.kinds.cells import CellIndex, count_cells, without_row
 

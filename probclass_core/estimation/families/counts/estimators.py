@@ -29,11 +29,7 @@ from probclass_core.arrow.sparse_counts import CountReader
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.evidence import (
-    beta_bernoulli,
-    dirichlet_categorical,
-    gamma_poisson,
-)
+from probclass_core.estimation.evidence import beta_bernoulli, dirichlet_categorical, gamma_poisson
 from probclass_core.estimation.families.counts.likelihood import (
     CountFactors,
     CountLikelihood,

@@ -12,10 +12,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import (
-    FloatArray,
-    sorted_classes,
-)
+from probclass_core.arrow.arrays import FloatArray, sorted_classes
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import normal_evidence, normal_posterior
 from probclass_core.estimation.families.gaussian.checks import (
@@ -39,12 +36,7 @@ from probclass_core.estimation.moments import (
 )
 from probclass_core.estimation.moments import pooled as moments_of_all
 from probclass_core.estimation.options import NUMBERS, number
-from probclass_core.estimation.parameters import (
-    COUNT,
-    FINITE,
-    NOT_NEGATIVE,
-    check_parameters,
-)
+from probclass_core.estimation.parameters import COUNT, FINITE, NOT_NEGATIVE, check_parameters
 from probclass_core.estimation.tidy import dense_arrays, notes_of, tidy_table
 
 _FRACTION_WITHIN = 0.005

@@ -18,12 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import (
-    BoolArray,
-    FloatArray,
-    label_codes,
-    sorted_classes,
-)
+from probclass_core.arrow.arrays import BoolArray, FloatArray, label_codes, sorted_classes
 from probclass_core.errors import DataError, SpecError, StoreError
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import (
@@ -45,25 +40,11 @@ from probclass_core.estimation.families.gaussian.options import (
     conjugate_prior,
     prior_notes,
 )
-from probclass_core.estimation.families.gaussian.shrinkage import (
-    OAS,
-    Target,
-    oas,
-    shrunk,
-)
+from probclass_core.estimation.families.gaussian.shrinkage import OAS, Target, oas, shrunk
 from probclass_core.estimation.families.scarce import NoLikelihood
 from probclass_core.estimation.families.scarce import pooled as pooled_estimates
-from probclass_core.estimation.kinds.joint_moments import (
-    JointMoments,
-    single_moments,
-    tensor_of,
-)
-from probclass_core.estimation.moments import (
-    Moments,
-    merge_moments,
-    pooled,
-    without_rounding,
-)
+from probclass_core.estimation.kinds.joint_moments import JointMoments, single_moments, tensor_of
+from probclass_core.estimation.moments import Moments, merge_moments, pooled, without_rounding
 from probclass_core.estimation.options import NUMBERS, choice, number, number_or
 from probclass_core.estimation.parameters import (
     COUNT,
