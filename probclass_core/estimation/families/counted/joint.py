@@ -60,8 +60,8 @@ class CategoricalJoint(Estimator):
     features. In scoring, nulls are summed out exactly, over seen and unseen cells; with
     ``smooth="zeros"`` the rule applies to the marginal cell.
 
-    Statistics: class, feature (the first column), value, "given …" (the other columns; text, null
-    if missing), count (Σ w).
+    Statistics: class, feature (the first column), value (text, null if missing), "given …" (the
+    same of the other columns), count (Σ w).
     Parameters: class, one column per feature, count, log_probability; for every class each cell
     that any class showed. The values of each column are in the notes.
 
