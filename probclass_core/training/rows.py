@@ -14,21 +14,13 @@ import pyarrow as pa
 
 from probclass_core.arrow.parts import feature_schema
 from probclass_core.errors import DataError, ProbClassError, SpecError, one_of
-from probclass_core.estimation.statistics import (
-    Statistics,
-    accumulator,
-    merge,
-    summarize_batches,
-)
+from probclass_core.estimation.statistics import Statistics, accumulator, merge, summarize_batches
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import ProgressOption, RowCounter
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
-from probclass_core.io.table import (
-    Plan,
-    Unit,
-)
+from probclass_core.io.table import Plan, Unit
 from probclass_core.model.half_life import ordered_groups
 from probclass_core.spec.model_spec import PARTITIONS, ModelSpec
 
