@@ -208,7 +208,7 @@ def explain(
         classes[classes[:, 0] != rival, 1] = rival
     log_posterior = np.take_along_axis(log_posterior, classes, 1)
     log_odds = [_difference(*pair) for pair in log_posterior.tolist()]
-    blocks = [list(_block_entries(model, block, batch, classes)) for block in model.spec.blocks]
+    blocks = [list(_block_entries(model, block, batch, classes)) for block in model.spec.pool]
     cells = _texts(select(batch, model.spec.features, model.time_zones))
     ledgers: list[dict[str, Any]] = []
     for index, number in enumerate(numbers):
@@ -291,7 +291,7 @@ def _by_column(
         entries: entries of all blocks.
         cells: the value of each feature as text.
     """
-    columns = {str(block.name): block.columns for block in model.spec.blocks}
+    columns = {str(block.name): block.columns for block in model.spec.pool}
     groups: dict[tuple[str, ...], list[_Entry]] = {}
     terms = []
     for entry in entries:
@@ -372,7 +372,7 @@ def _block_entries(
         yield from ([] for _ in classes)
         return
     relative = below_best(likelihood.log_likelihood(rows))
-    base = base_blocks(model.spec.blocks).get(name)
+    base = base_blocks(model.spec.pool).get(name)
     if base is not None:
         relative -= below_best(model.likelihoods[base].log_likelihood(rows))
     of_block = np.take_along_axis(relative, classes, axis=1).tolist()

@@ -162,6 +162,19 @@ class CellLikelihood(Likelihood, Protocol):
 
 
 @runtime_checkable
+class BinnedLikelihood(Likelihood, Protocol):
+    """A likelihood that knows numbers by their bins, and so is one of bins, not of numbers.
+
+    It is optional: the density of the numbers within their bins is estimated for it.
+    """
+
+    @property
+    def cuts(self) -> Mapping[str, Sequence[float]]:
+        """The cuts between the bins of each modeled column of numbers, ascending."""
+        ...
+
+
+@runtime_checkable
 class LeaveOneOut(Protocol):
     """An estimator that can leave single rows out of its parameters, exactly and cheaply.
 

@@ -17,7 +17,7 @@ Weights are stored as a table: term (``"block"`` or ``"class"``), name, value (w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -52,12 +52,12 @@ class BlockWeights:
 
     @classmethod
     def from_table(cls, table: pa.Table, spec: ModelSpec) -> BlockWeights:
-        """Read weights from their table: one row per block of the spec, then one per class."""
+        """Read weights from their table: one row per block of the pool, then one per class."""
         values = table["value"].to_pylist()
-        names = [str(block.name) for block in spec.blocks]
+        names = [str(block.name) for block in spec.pool]
         by_block = dict(zip(names, values, strict=False))
         factors = dict(by_block)
-        for name, base in base_blocks(spec.blocks).items():
+        for name, base in base_blocks(spec.pool).items():
             factors[base] -= by_block[name]
         return cls(by_block, factors, np.array(values[len(names) :]))
 
@@ -69,6 +69,7 @@ class WeightedBlocks:
         weights: weights and biases.
         blocks: all blocks of the model.
         likelihoods: their likelihoods, by name.
+        density_blocks: names of those whose product is the density.
     """
 
     def __init__(
@@ -76,19 +77,20 @@ class WeightedBlocks:
         weights: BlockWeights,
         blocks: Sequence[Block],
         likelihoods: Mapping[str, Likelihood],
+        density_blocks: Collection[str],
     ) -> None:
         self._bias = weights.bias[:, None]
         self._lookups: list[_Lookup] = []
-        self._others: list[tuple[Likelihood, float]] = []
+        self._others: list[tuple[Likelihood, float, bool]] = []
         for block in blocks:
             name = str(block.name)
-            likelihood, factor = likelihoods[name], weights.factors[name]
+            likelihood, factor = likelihoods[name], weights.factors.get(name, 0.0)
             lookup = likelihood if isinstance(likelihood, CellLikelihood) else None
             table = None if lookup is None else lookup.cell_log_likelihood
             if lookup is None or table is None:
-                self._others.append((likelihood, factor))
+                self._others.append((likelihood, factor, name in density_blocks))
             else:
-                self._lookups.append(_Lookup(lookup, factor, table))
+                self._lookups.append(_Lookup(lookup, factor, table, name in density_blocks))
 
     def log_likelihood(self, rows: Rows) -> FloatArray:
         """b_c + Σ_B w_B s_B,c of ``n`` rows, ``(n, k)``."""
@@ -96,23 +98,29 @@ class WeightedBlocks:
         for lookup in self._lookups:
             if lookup.factor:
                 total += lookup.weighted.take(lookup.likelihood.cells(rows), axis=1)
-        for likelihood, factor in self._others:
+        for likelihood, factor, _ in self._others:
             if factor:
                 log = likelihood.log_likelihood(rows)
                 total += factor * below_best(log).T
         return total.T
 
     def log_likelihoods(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        """`log_likelihood`, and Σ_B log p(x_B | c), in one pass: each ``(n, k)``."""
+        """`log_likelihood`, and Σ log p(x_B | c) of the density, in one pass: each ``(n, k)``."""
         classes = len(self._bias)
         total = np.zeros((2 * classes, len(rows)))
         weighted, product = total[:classes], total[classes:]
         weighted += self._bias
         for lookup in self._lookups:
-            total += lookup.both.take(lookup.likelihood.cells(rows), axis=1)
-        for likelihood, factor in self._others:
+            if lookup.in_density:
+                total += lookup.both.take(lookup.likelihood.cells(rows), axis=1)
+            elif lookup.factor:
+                weighted += lookup.weighted.take(lookup.likelihood.cells(rows), axis=1)
+        for likelihood, factor, in_density in self._others:
+            if not (factor or in_density):
+                continue
             log = likelihood.log_likelihood(rows)
-            product += log.T
+            if in_density:
+                product += log.T
             if factor:
                 weighted += factor * below_best(log).T
         return weighted.T, product.T
@@ -126,11 +134,13 @@ class _Lookup:
         likelihood: gives the column of each row.
         factor: what s of the block is multiplied by.
         table: log p(x | c) of each cell, ``(k, cells)``.
+        in_density: whether the block is a factor of the density.
     """
 
     likelihood: CellLikelihood
     factor: float
     table: FloatArray
+    in_density: bool
 
     @cached_property
     def weighted(self) -> FloatArray:

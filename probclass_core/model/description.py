@@ -32,7 +32,7 @@ def describe(
     rows = f", fitted on {counted(training['rows'], 'row')}" if "rows" in training else ""
     title = (
         f"Model of {spec.label!r}: {counted(len(names), 'class', 'classes')}, "
-        f"{counted(len(spec.blocks), 'block')} of {counted(len(spec.features), 'column')}{rows}; "
+        f"{counted(len(spec.pool), 'block')} of {counted(len(spec.features), 'column')}{rows}; "
         f"id {model_id[:12]}"
     )
     classes = {
@@ -79,7 +79,7 @@ def half_life_text(values: Mapping[str, Any]) -> str:
 
 def _blocks(spec: ModelSpec, block_weights: pa.Table | None) -> TablePart:
     """The blocks, those that matter most first if their weights are known."""
-    blocks = {str(block.name): block for block in spec.blocks}
+    blocks = {str(block.name): block for block in spec.pool}
     weighed: dict[str, list[Any]] = {}
     if block_weights is not None:
         ranked = ranked_blocks(block_weights)

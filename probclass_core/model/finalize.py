@@ -19,6 +19,7 @@ from probclass_core.estimation.statistics import (
     refine,
 )
 from probclass_core.estimation.tidy import notes_of
+from probclass_core.model.bin_densities import estimate_bin_densities
 from probclass_core.model.block_weights import given_weights
 from probclass_core.model.half_life import aged, best_half_life
 from probclass_core.model.model import Model
@@ -112,7 +113,15 @@ def _estimated(statistics: Statistics, groups: Sequence[Statistics]) -> Model:
             **({"notes": notes} if notes else {}),
         },
     )
-    return _weigh_blocks(model, statistics, groups)
+    return _weigh_blocks(_with_density(model, statistics), statistics, groups)
+
+
+def _with_density(model: Model, statistics: Statistics) -> Model:
+    """The model with densities of numbers within their bins, if there is a sample of the rows."""
+    if statistics.sample is None or not model.cuts:
+        return model
+    table = estimate_bin_densities(statistics.sample, model.cuts, statistics.row_weight)
+    return dataclasses.replace(model, bin_densities=table)
 
 
 def _weigh_blocks(model: Model, statistics: Statistics, groups: Sequence[Statistics]) -> Model:
@@ -121,7 +130,7 @@ def _weigh_blocks(model: Model, statistics: Statistics, groups: Sequence[Statist
     if option is None:
         return model
     if isinstance(option, Mapping):
-        names = [str(block.name) for block in model.spec.blocks]
+        names = [str(block.name) for block in model.spec.pool]
         return dataclasses.replace(model, block_weights=given_weights(option, names, model.classes))
     table, fitted = fit_block_weights(
         statistics, model.parameters, model.classes, model.log_prior, groups

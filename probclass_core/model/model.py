@@ -19,7 +19,7 @@ SQL are attached to `ModelMethods` by the public face.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeGuard
@@ -49,10 +49,11 @@ from probclass_core.errors import (
     SpecError,
     expect,
 )
-from probclass_core.estimation.contract import Likelihood
+from probclass_core.estimation.contract import BinnedLikelihood, Likelihood
 from probclass_core.estimation.statistics import (
     bind,
 )
+from probclass_core.model.bin_densities import BinDensity, bin_densities
 from probclass_core.model.block_weights import (
     BlockWeights,
     WeightedBlocks,
@@ -81,17 +82,17 @@ from probclass_core.spec.model_spec import ModelSpec, Prior, category_text
 _POSTFIT_TABLES = ("calibration", "density_quantiles")
 """Optional tables of a model, measured after it was fitted."""
 
-OPTIONAL_TABLES = ("block_weights", *_POSTFIT_TABLES)
+OPTIONAL_TABLES = ("block_weights", "bin_densities", *_POSTFIT_TABLES)
 """Tables that a model may have besides its prior and its parameters."""
 
 SPEC_NOTES = "spec_notes"
 """Key of the notes of the spec in the provenance of a bundle."""
 
-SEVERAL_BLOCKS = (
-    "log p(x) is not known: a column is in several blocks, so their product is not a density; use "
-    "a model in which every column is in one block."
+NO_DENSITY = (
+    "log p(x) is not known: no blocks of the pool have each column once, so no product of them is "
+    "a density; add a block of each column alone."
 )
-"""Why a model has no density, unless its spec `factorizes`."""
+"""Why a model has no density if its spec has no `density_blocks`."""
 
 LOAD_HINT = "load one by load(path) or ModelStore(…).load, or pass a fitted ProbClassifier"
 """How to fix a call that was given the name of a model instead of a model."""
@@ -110,6 +111,8 @@ class Model(Report, ModelMethods):
             feature; see `column_profile`), notes (sentences about estimates that the rows did not
             suffice for); not part of the model's identity.
         block_weights: weights of blocks, or None; see the module `block_weights`.
+        bin_densities: densities of numbers within their bins, or None; see the module
+            `bin_densities`.
         calibration: calibration table, or None; see the module `calibration`.
         density_quantiles: quantiles of log p(x), or None; see the module `density_quantiles`.
         inputs: digest of what the model was made from, by which a `ModelStore` knows a training
@@ -123,6 +126,7 @@ class Model(Report, ModelMethods):
     parameters: Mapping[str, pa.Table]
     training: Mapping[str, Any] = field(default_factory=dict, compare=False)
     block_weights: pa.Table | None = None
+    bin_densities: pa.Table | None = None
     calibration: pa.Table | None = None
     density_quantiles: pa.Table | None = None
     inputs: str | None = field(default=None, init=False, compare=False)
@@ -188,8 +192,31 @@ class Model(Report, ModelMethods):
         return Rows(select(batch, self.spec.features, self.time_zones))
 
     def log_likelihood(self, batch: pa.RecordBatch | Rows) -> FloatArray:
-        """log p(x | c) of one batch, ``(n, k)``; the caller must not change the array."""
-        return _product(self._by_block(batch))
+        """log p(x | c) of one batch, ``(n, k)``; the caller must not change the array.
+
+        It is the product of the blocks that are the density, or of all if there is none.
+        """
+        rows = self.rows(batch)
+        names = self.spec.density_blocks or self.likelihoods
+        logs = (self.likelihoods[name].log_likelihood(rows) for name in names)
+        return self._within_bins(rows, _product(logs))
+
+    def _within_bins(self, rows: Rows, log_likelihood: FloatArray) -> FloatArray:
+        """Log densities ``(n, k)`` of numbers, from those of their bins."""
+        for density in self._bin_densities:
+            log_likelihood = log_likelihood + density.log(rows)[:, None]
+        return log_likelihood
+
+    @cached_property
+    def _bin_densities(self) -> Sequence[BinDensity]:
+        return [] if self.bin_densities is None else bin_densities(self.bin_densities)
+
+    @cached_property
+    def cuts(self) -> dict[str, Sequence[float]]:
+        """The cuts of the columns of numbers of which the density's blocks know the bins only."""
+        likelihoods = (self.likelihoods[name] for name in self.spec.density_blocks)
+        binned = (one.cuts for one in likelihoods if isinstance(one, BinnedLikelihood))
+        return {name: cuts for of_block in binned for name, cuts in of_block.items()}
 
     def _by_block(self, batch: pa.RecordBatch | Rows) -> Iterator[FloatArray]:
         """log p(x_block | c) of one batch: ``(n, k)`` for each block."""
@@ -245,7 +272,9 @@ class Model(Report, ModelMethods):
         """Weighted log-likelihoods, and those of the product if it is another and a density."""
         if self._weighted_blocks is None or not self.normalized:
             return self.weighted_log_likelihood(batch), None
-        return self._weighted_blocks.log_likelihoods(self.rows(batch))
+        rows = self.rows(batch)
+        weighted, product = self._weighted_blocks.log_likelihoods(rows)
+        return weighted, self._within_bins(rows, product)
 
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
         """Posteriors from log-likelihoods ``(n, k)``, as `_log_likelihoods` returns them."""
@@ -270,7 +299,8 @@ class Model(Report, ModelMethods):
     def _weighted_blocks(self) -> WeightedBlocks | None:
         if self.weights is None:
             return None
-        return WeightedBlocks(self.weights, self.spec.blocks, self.likelihoods)
+        density_blocks = self.spec.density_blocks
+        return WeightedBlocks(self.weights, self.spec.blocks, self.likelihoods, density_blocks)
 
     @cached_property
     def calibrator(self) -> Calibrator | None:
@@ -305,12 +335,11 @@ class Model(Report, ModelMethods):
     def normalized(self) -> bool:
         """Whether log p(x) is a density.
 
-        It is not if a block's density is known only up to a common term, a column is in several
-        blocks, or blocks are given each other's columns in a cycle.
+        It is not if a block's density is known only up to a common term, or some column is only
+        in blocks with others or in a cycle; see `ModelSpec.density_blocks`.
         """
-        return self.spec.factorizes and all(
-            likelihood.normalized for likelihood in self.likelihoods.values()
-        )
+        names = self.spec.density_blocks
+        return bool(names) and all(self.likelihoods[name].normalized for name in names)
 
     def check_normalized(self) -> None:
         """Check that log p(x) is a density.
@@ -318,15 +347,16 @@ class Model(Report, ModelMethods):
         Raises:
             NotSupportedError: if the densities of a block are known only up to a common term.
         """
-        relative = [name for name, of in self.likelihoods.items() if not of.normalized]
+        names = self.spec.density_blocks
+        relative = [name for name in names if not self.likelihoods[name].normalized]
         if relative:
             raise NotSupportedError(
                 f"log p(x) is not known: the likelihoods of block {relative[0]!r} lack a term that "
                 "all classes share, as those of neighbors do whose metric gives a ball of unknown "
                 "volume (use a Minkowski metric)."
             )
-        if not self.normalized:
-            raise NotSupportedError(SEVERAL_BLOCKS)
+        if not names:
+            raise NotSupportedError(NO_DENSITY)
 
     # The same for whole tables.
 
@@ -418,7 +448,7 @@ class Model(Report, ModelMethods):
         to fall back to while the other one does harm. It keeps the blocks and their log p(x), so
         that rows can still be compared with those of the training; a calibration is left out.
         """
-        weights = {str(block.name): 0.0 for block in self.spec.blocks}
+        weights = {str(block.name): 0.0 for block in self.spec.pool}
         training = {
             name: value
             for name, value in self.training.items()
@@ -466,7 +496,7 @@ class Model(Report, ModelMethods):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything except the compiled likelihoods, which are derived; some do not pickle."""
-        derived = ("likelihoods", "_weighted_blocks")
+        derived = ("likelihoods", "_weighted_blocks", "_bin_densities")
         return {name: value for name, value in vars(self).items() if name not in derived}
 
 

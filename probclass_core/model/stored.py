@@ -31,6 +31,7 @@ from probclass_core.estimation.parameters import (
 )
 from probclass_core.estimation.statistics import bind
 from probclass_core.estimation.tidy import notes_of
+from probclass_core.model.bin_densities import check_bin_densities
 from probclass_core.model.density_quantiles import QUANTILES
 from probclass_core.model.model import OPTIONAL_TABLES, SPEC_NOTES, Model
 from probclass_core.plugins.manager import check_reader
@@ -78,7 +79,7 @@ def _checked_model(bundle: Bundle) -> Model:
         parameters=tables,
         training=training,
     )
-    vars(model)["likelihoods"] = _check_model(model)
+    _check_model(model)
     # The id under which it was stored: another Arrow release might write other bytes.
     vars(model)["id"] = bundle.content_id
     return model
@@ -108,11 +109,8 @@ def _recorded_blocks(bundle: Bundle, where: str) -> dict[str, Mapping[str, Any]]
     return recorded
 
 
-def _check_model(model: Model) -> dict[str, Likelihood]:
-    """Check the tables of a model that was read from a store.
-
-    Returns:
-        The compiled likelihood of each block, by block name.
+def _check_model(model: Model) -> None:
+    """Check the tables of a model that was read from a store, and compile its likelihoods.
 
     Raises:
         StoreError: naming the table, the column and what is wrong.
@@ -120,7 +118,7 @@ def _check_model(model: Model) -> dict[str, Likelihood]:
     _check_priors(model.priors)
     if set(model.parameters) != {str(block.name) for block in model.spec.blocks}:
         raise StoreError("the tables of parameters are not those of the blocks.")
-    likelihoods = {}
+    likelihoods: dict[str, Likelihood] = {}
     blocks = {str(block.name): block for block in model.spec.blocks}
     for name, estimator in bind(model.spec, model.features).items():
         try:
@@ -133,13 +131,15 @@ def _check_model(model: Model) -> dict[str, Likelihood]:
             likelihoods[name] = estimator.likelihood(parameters, model.classes)
         except StoreError as error:
             raise StoreError(f"block {name!r}: {error}") from error
+    vars(model)["likelihoods"] = likelihoods
     if model.block_weights is not None:
         _check_block_weights(model.block_weights, model)
+    if model.bin_densities is not None:
+        check_bin_densities(model.bin_densities, model.cuts)
     if model.calibration is not None:
         _check_calibration(model.calibration, model.classes)
     if model.density_quantiles is not None:
         _check_quantiles(model.density_quantiles)
-    return likelihoods
 
 
 def _check_priors(priors: pa.Table) -> None:
@@ -156,7 +156,7 @@ def _check_priors(priors: pa.Table) -> None:
 
 
 def _check_block_weights(table: pa.Table, model: Model) -> None:
-    names = [str(block.name) for block in model.spec.blocks]
+    names = [str(block.name) for block in model.spec.pool]
     classes = [category_text(value) for value in model.classes.to_pylist()]
     check_column(table, "value", pa.float64())
     FINITE.check("block weight", table["value"])

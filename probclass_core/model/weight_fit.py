@@ -68,10 +68,11 @@ def fit_block_weights(
         number of groups, and the penalty that was chosen among them; the blocks that the rows
         without a group are too few for, with the reason.
     """
-    names = [str(block.name) for block in statistics.spec.blocks]
+    pool = statistics.spec.pool
+    names = [str(block.name) for block in pool]
     problem, left_out = weight_problem(statistics, parameters, classes, log_prior, groups)
     product = np.ones(len(names))
-    for base in base_blocks(statistics.spec.blocks).values():
+    for base in base_blocks(pool).values():
         product[names.index(base)] += 1.0
     problem = problem.with_best_penalty()
     weights, bias = problem.solve()
@@ -108,23 +109,25 @@ def weight_problem(
         The problem, and the blocks that the rows without a group are too few for, with the reason.
     """
     spec = statistics.spec
-    most = max(_MIN_ROWS, _MAX_CELLS // (len(classes) * len(spec.blocks)))
+    most = max(_MIN_ROWS, _MAX_CELLS // (len(classes) * len(spec.pool)))
     rows = LeftOutRows.of(statistics, classes, np.isfinite(log_prior), most, groups, most_groups)
     asked = ignoring_unseen(spec) if rows.groups else spec
     estimators = bind(asked, statistics.features, statistics.row_weight)
     reference = int(np.argmax(log_prior))
     others = np.delete(np.arange(len(classes)), reference)
-    factors = np.zeros((len(estimators), len(others), len(rows.truth)))
+    names = [str(block.name) for block in spec.pool]
+    factors = np.zeros((len(names), len(others), len(rows.truth)))
     left_out: dict[str, str] = {}
-    for factor, (name, estimator) in zip(factors, estimators.items(), strict=True):
+    for factor, name in zip(factors, names, strict=True):
         try:
-            said = rows.log_likelihood(name, estimator, statistics.blocks[name], parameters[name]).T
+            said = rows.log_likelihood(
+                name, estimators[name], statistics.blocks[name], parameters[name]
+            ).T
         except DataError as error:
             left_out[name] = str(error)
         else:
             np.subtract(said[others], said[reference], out=factor)
-    names = [str(block.name) for block in spec.blocks]
-    for name, base in base_blocks(spec.blocks).items():
+    for name, base in base_blocks(spec.pool).items():
         factors[names.index(name)] -= factors[names.index(base)]
     group = rows.group if rows.groups else np.empty(0, np.intp)
     problem = WeightProblem(factors, log_prior, reference, rows.truth, rows.counts, group)

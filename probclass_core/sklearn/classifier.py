@@ -37,7 +37,7 @@ from probclass_core.errors import (
 )
 from probclass_core.estimation.statistics import Statistics, merge
 from probclass_core.model.finalize import finalize
-from probclass_core.model.model import SEVERAL_BLOCKS, Model
+from probclass_core.model.model import NO_DENSITY, Model
 from probclass_core.pipeline.training import summarize, train
 from probclass_core.sklearn.conversion import (
     array_columns,
@@ -76,8 +76,8 @@ def _has_density(classifier: ProbClassifier) -> bool:
         NotSupportedError: if it is not.
     """
     statistics = getattr(classifier, "statistics_", None)
-    if statistics is not None and not statistics.spec.factorizes:
-        raise NotSupportedError(SEVERAL_BLOCKS)
+    if statistics is not None and not statistics.spec.density_blocks:
+        raise NotSupportedError(NO_DENSITY)
     return True
 
 

@@ -65,6 +65,7 @@ TABLE_NAMES = (
     "classes",
     "sample",
     "block_weights",
+    "bin_densities",
     "calibration",
     "density_quantiles",
 )
@@ -236,6 +237,8 @@ class ModelSpec(Report, ModelSpecMethods):
         max_classes: largest number of classes. A label with more values is refused, because it is a
             measurement or an id. By default it is 10,000; but more than 100 classes need 5 rows
             each, on average, and more than 1,000 that are integers need 50.
+        density: names of blocks that log p(x) is made of, and no posterior: each column is in one
+            of them. By default log p(x) is the product of all blocks, if each column is in one.
         notes: decisions of `auto`, as sentences; they are not part of the spec's identity, and
             `to_dict` leaves them out. A stored model has them.
 
@@ -256,6 +259,7 @@ class ModelSpec(Report, ModelSpecMethods):
     half_life: HalfLifeOption = None
     on_scarce: OnScarce = "pool"
     max_classes: int | None = None
+    density: tuple[str, ...] = ()
     notes: Sequence[str] = field(default=(), compare=False)
 
     @checks_arguments
@@ -270,6 +274,7 @@ class ModelSpec(Report, ModelSpecMethods):
         half_life: HalfLifeOption = None,
         on_scarce: OnScarce = "pool",
         max_classes: int | None = None,
+        density: Sequence[str] = (),
         notes: Sequence[str] = (),
     ) -> None:
         if max_classes is not None and max_classes < 1:
@@ -287,11 +292,37 @@ class ModelSpec(Report, ModelSpecMethods):
             "half_life": _check_half_life(half_life),
             "on_scarce": on_scarce,
             "max_classes": max_classes,
+            "density": tuple(density),
             "notes": notes,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
         self._check_columns()
+        self._check_density()
+
+    def _check_density(self) -> None:
+        if not self.density:
+            return
+        names = [str(block.name) for block in self.blocks]
+        for name in self.density:
+            if name not in names:
+                raise SpecError(
+                    f"density names block {name!r}, which the spec lacks; it has "
+                    f"{suggest(name, names)}"
+                )
+        if not self.pool or self.block_weights is None:
+            raise SpecError(
+                "the blocks of density are in no posterior: name some of the blocks only, and fit "
+                "block_weights, or leave density out."
+            )
+        network = [block for block in self.blocks if block.name in self.density]
+        modeled = [column for block in network for column in block.columns]
+        lacking = [name for name in self.features if modeled.count(name) != 1]
+        if lacking or _cycle(network):
+            raise SpecError(
+                f"the blocks of density model {one_of(lacking or _cycle(network))} not at all, "
+                "several times or in a cycle; each column must be in one of them."
+            )
 
     def _check_columns(self) -> None:
         roles: dict[str, str] = {self.label: "the label"}
@@ -324,10 +355,19 @@ class ModelSpec(Report, ModelSpecMethods):
             )
 
     @property
-    def factorizes(self) -> bool:
-        """Whether the blocks multiply to a density: each column is in one block, without cycles."""
+    def pool(self) -> tuple[Block, ...]:
+        """The blocks that the posterior is made of."""
+        return tuple(block for block in self.blocks if block.name not in self.density)
+
+    @property
+    def density_blocks(self) -> tuple[str, ...]:
+        """Names of the blocks whose product is p(x | class); none if there are no such blocks."""
+        if self.density:
+            return self.density
         modeled = [column for block in self.blocks for column in block.columns]
-        return len(modeled) == len(set(modeled)) and not _cycle(self.blocks)
+        if len(modeled) > len(set(modeled)) or _cycle(self.blocks):
+            return ()
+        return tuple(str(block.name) for block in self.blocks)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -380,7 +420,8 @@ class ModelSpec(Report, ModelSpecMethods):
         A block that models other columns too keeps those, unless they are the columns of another
         block. A block that is given one of the columns is left out, because its density would be
         another one. Without a column, the parts of its dates, such as ``hour(pickup)``, are left
-        out as well. The notes are kept.
+        out as well. If columns of the density are given a column that is left out, the density is
+        left out too. The notes are kept.
 
         Args:
             columns: features of the spec, or columns that its features are parts of.
@@ -418,7 +459,14 @@ class ModelSpec(Report, ModelSpecMethods):
         if isinstance(weights, Mapping):
             names = {block.name for block in blocks}
             weights = {name: value for name, value in weights.items() if name in names}
-        return dataclasses.replace(self, blocks=tuple(blocks), block_weights=weights)
+        network = [block for block in blocks if block.name in self.density]
+        modeled = {column for block in network for column in block.columns}
+        if not modeled.issuperset(column for block in blocks for column in block.inputs):
+            blocks, network = [block for block in blocks if block not in network], []
+        density = tuple(str(block.name) for block in network)
+        return dataclasses.replace(
+            self, blocks=tuple(blocks), block_weights=weights, density=density
+        )
 
     def _features_of(self, column: str) -> list[str]:
         """The feature of this name, or the features that are parts of the column of this name."""
@@ -434,26 +482,27 @@ class ModelSpec(Report, ModelSpecMethods):
         weights = self.block_weights
         prior = self.prior if isinstance(self.prior, str) else "given"
         title = (
-            f"Spec of a model of {self.label!r}: {counted(len(self.blocks), 'block')} of "
+            f"Spec of a model of {self.label!r}: {counted(len(self.pool), 'block')} of "
             f"{counted(len(self.features), 'column')}; prior {prior}"
         )
         if self.weight is not None:
             title += f"; rows weighted by {self.weight!r}"
         title += "; weights of blocks fitted" if self.fits_weights else ""
+        title += f"; density of {counted(len(self.density), 'block')} more" if self.density else ""
         columns: dict[str, list[Any]] = {
-            "block": [block.name for block in self.blocks],
-            "estimator": [block.estimator for block in self.blocks],
-            "columns": [", ".join(block.columns) for block in self.blocks],
+            "block": [block.name for block in self.pool],
+            "estimator": [block.estimator for block in self.pool],
+            "columns": [", ".join(block.columns) for block in self.pool],
         }
         optional: dict[str, list[Any]] = {
-            "given": [", ".join(block.given) for block in self.blocks],
+            "given": [", ".join(block.given) for block in self.pool],
             "options": [
                 ", ".join(f"{name}={json.dumps(value)}" for name, value in block.options.items())
-                for block in self.blocks
+                for block in self.pool
             ],
         }
         if isinstance(weights, Mapping):
-            optional["weight"] = [weights.get(str(block.name), 1.0) for block in self.blocks]
+            optional["weight"] = [weights.get(str(block.name), 1.0) for block in self.pool]
         columns |= {name: values for name, values in optional.items() if any(values)}
         return [title, TablePart(columns, most=_MOST_BLOCKS), self.notes]
 
@@ -466,9 +515,10 @@ class ModelSpec(Report, ModelSpecMethods):
     def to_dict(self) -> dict[str, Any]:
         """The spec as plain values, ready for TOML, YAML or JSON."""
         values: dict[str, Any] = {"label": self.label, "prior": self.prior}
-        for name in ("weight", "block_weights", "groups", "half_life", "on_scarce", "max_classes"):
-            if (value := getattr(self, name)) != getattr(ModelSpec, name):
-                values[name] = value
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if each.name not in (*values, "blocks", "notes") and value != each.default:
+                values[each.name] = list(value) if isinstance(value, tuple) else value
         if "groups" in values:
             values["groups"] = list(self.group_columns)  # TOML has no null
         plain = {

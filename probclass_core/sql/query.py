@@ -24,6 +24,7 @@ from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.contract import FormulaLikelihood
 from probclass_core.estimation.formulas import FORMULA_VERSION, Expression, Formula
+from probclass_core.model.bin_densities import bin_densities
 from probclass_core.model.block_weights import CAP
 from probclass_core.model.calibration import IsotonicMaps, Softmax
 from probclass_core.model.decision import DecisionOption
@@ -213,6 +214,10 @@ class _Query:
                 of_block = "" if model.weights is None else name
                 terms = [term for term in terms if not self.long.take(of_block, term)]
             blocks[name] = [self._sum_of(terms, at) for at in range(size)]
+        within = []
+        if model.bin_densities is not None:
+            of_columns = bin_densities(model.bin_densities)
+            within = [self._sum_of([term for one in of_columns for term in one.terms], 0)]
         refused = self.renderer.refused.values()
         self._inputs(refused)
         if self.long is not None and not self.long.is_empty:
@@ -247,7 +252,7 @@ class _Query:
         for at in range(size):
             parts = [prior[at], self.dialect.literal(float(weights.bias[at]))]
             for number, (block, columns) in enumerate(names.items(), 1):
-                factor = weights.factors[block]
+                factor = weights.factors.get(block, 0.0)
                 if factor:
                     below = f"COALESCE({columns[at]} - b{number}, {zero})"
                     capped = self.dialect.function("GREATEST", below, cap)
@@ -255,8 +260,12 @@ class _Query:
             joints[f"j{at + 1}"] = _plus(parts)
         densities = None
         if model.normalized:
+            if within:
+                self._stage("within_bins", {"g": within[0]})
+                within = ["g"]
+            factors = [names[name] for name in model.spec.density_blocks]
             densities = {
-                f"d{at + 1}": _plus([prior[at], *(columns[at] for columns in names.values())])
+                f"d{at + 1}": _plus([prior[at], *within, *(columns[at] for columns in factors)])
                 for at in range(size)
             }
         self._stage("joint", {**joints, **(densities or {})})

@@ -78,8 +78,9 @@ from probclass_core.structure.dates import (
     parts_by_values,
     possible_parts,
 )
-from probclass_core.structure.fine_pairs import fine_pairs
+from probclass_core.structure.fine_pairs import equal_cuts, fine_pairs
 from probclass_core.structure.groups import GroupSearch
+from probclass_core.structure.network import tree
 from probclass_core.structure.numbers import (
     numbers_at_a_glance,
     numbers_by_values,
@@ -116,6 +117,9 @@ _RIDGE = 1e-3
 
 _NEIGHBORS = (5, 20, 60)
 """Numbers of neighbors of the KNN densities."""
+
+_DENSITY_BINS = 8
+"""Bins of a number in the density, where they say how columns depend on each other."""
 
 _FEW_NUMBERS, _MANY_ROWS = 8, 10_000
 """For more numbers and rows, the search for the most neighbors takes minutes; "best" alone has it.
@@ -341,7 +345,8 @@ def _spec_by_types(
     _require_columns(columns, label)
     notes = [*_notes_on_columns(columns), "The values of the columns were not looked at."]
     if like is not None and not (lost := _not_used(like, columns)):
-        return spec_of(blocks=like.blocks, notes=(*notes, "The blocks are those of like."))
+        notes = [*notes, "The blocks are those of like."]
+        return spec_of(blocks=like.blocks, density=like.density, notes=tuple(notes))
     if like is not None:
         notes.append(f"The blocks are not those of like, which reads {listed(lost)}.")
     names = _Names()
@@ -403,7 +408,7 @@ class _Structure:
         as_good, note = compared._compare(like, log_loss)
         if as_good:
             notes = [*_notes_on_columns(self.columns), *self._notes_on_giveaways()]
-            return spec_of(blocks=like.blocks, notes=(*notes, note))
+            return spec_of(blocks=like.blocks, density=like.density, notes=(*notes, note))
         if compared is not self:
             found, _ = self._search(spec_of)
         return replace(found, notes=(*found.notes, note))
@@ -455,7 +460,36 @@ class _Structure:
         if not chosen:
             chosen = singles[:1]
             notes.append("No column tells the classes apart on rows that a model did not see.")
-        return spec_of(blocks=chosen, notes=tuple(notes)), log_loss
+        density = self._density(chosen, names)
+        names_of_density = [block.name for block in density]
+        blocks = [*chosen, *density]
+        return spec_of(blocks=blocks, density=names_of_density, notes=tuple(notes)), log_loss
+
+    def _density(self, pool: Sequence[Block], names: _Names) -> list[Block]:
+        """The blocks of log p(x): each column that the pool reads, given one other; see `tree`."""
+        read = {column for block in pool for column in block.inputs}
+        used = [column for column in self.columns.used if column.name in read]
+        columns = [self._in_equal_bins(column) for column in used if column.kind != "terms"]
+        encoded = [level_codes(column, self.sample) for column in columns]
+        codes, levels = [code for code, _ in encoded], [size for _, size in encoded]
+        counts = self.sample[COUNT].to_numpy() / self.statistics.row_weight
+        size = self.statistics.classes.num_rows
+        most = 0 if self.effort == "fast" else len(columns) ** 2
+        pairs = dependent_pairs(codes, levels, self._truth, counts, size, most)
+        blocks = []
+        for column, parent in zip(columns, tree(pairs, len(columns)), strict=True):
+            parents = [] if parent is None else [columns[parent]]
+            blocks.append(self._conditional(column, parents, names, ", density"))
+        terms = [column for column in used if column.kind == "terms"]
+        return [*blocks, *(column.block(names.of(f"{column.name}, density")) for column in terms)]
+
+    def _in_equal_bins(self, column: Column) -> Column:
+        """A column with bins for the density: a number of many values has a few of equal weight."""
+        if column.kind != "number" or column.few_values:
+            return column
+        values = self.sample[column.name].cast(pa.float64(), safe=False).to_numpy()
+        counts = self.sample[COUNT].to_numpy()
+        return replace(column, cuts=equal_cuts(values, counts, _DENSITY_BINS))
 
     def _conditionals(self, names: _Names) -> tuple[list[Block], list[Block]]:
         """Blocks of columns given one other, and of columns given more.
@@ -541,20 +575,21 @@ class _Structure:
         how: str = "",
         **options: Any,
     ) -> Block:
-        """The block of a column given others, with more in its name and among its options."""
+        """The block of a column, given others if any, with more in its name and options."""
         every = [child, *parents]
         cuts = {one.name: list(one.cuts) for one in parents if one.is_number}
         if child.kind == "number":
             cuts[child.name] = list(child.cuts)
         options = {**child.block().options, **options}
-        if child.kind == "category":
+        if child.kind == "category" and parents:
             options["strength"] = LEAVE_ONE_OUT
         if cuts:
             options["cuts"] = cuts
         if any(one.null_level for one in every):
             options["missing"] = "level"
         given = [parent.name for parent in parents]
-        name = names.of(f"{child.name} given {', '.join(given)}{how}")
+        name = " given ".join([child.name, ", ".join(given)]) if given else child.name
+        name = names.of(name + how)
         return Block(child.block().estimator, child.name, name, given=given, **options)
 
     def _normals(self, names: _Names) -> Iterator[Block]:
@@ -660,7 +695,7 @@ class _Structure:
         if lost:
             return False, f"The blocks are not those of like, which reads {listed(lost)}."
         try:
-            fitted = finalize(self._summarize(like.blocks), early=True).training["block_weights"]
+            fitted = finalize(self._summarize(like.pool), early=True).training["block_weights"]
         except (DataError, SpecError) as error:
             return False, f"The blocks are not those of like: {error}"
         before = float(fitted["log_loss"])

@@ -79,7 +79,7 @@ def fine_pairs(
     columns = sorted(range(len(values)), key=lambda place: (round(alone[place], 9), place))
     columns = sorted(columns[:_MOST_COLUMNS])
     cuts = {
-        (place, bins): _equal_cuts(values[place], counts, bins)
+        (place, bins): equal_cuts(values[place], counts, bins)
         for place in columns
         for bins in tried
     }
@@ -157,7 +157,7 @@ def _cells(first: IntArray, second: IntArray) -> IntArray:
     return first * (int(second.max(initial=0)) + 1) + second
 
 
-def _equal_cuts(values: FloatArray, counts: FloatArray, bins: int) -> Cuts:
+def equal_cuts(values: FloatArray, counts: FloatArray, bins: int) -> Cuts:
     """Cut points between bins of about the same weight; fewer where values repeat."""
     known = ~np.isnan(values)
     order = np.argsort(values[known], kind="stable")

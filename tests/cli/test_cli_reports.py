@@ -63,8 +63,10 @@ def test_fit_takes_a_partition_conditions_and_a_weight(probclass: Any) -> None:
     shown = probclass.ok("models air").out
     assert "lake, month=2014-02" in shown
     assert "lake, month > 2014-01, x in (1, 3)" in shown
-    (block,) = probclass(f"{auto} --dry-run").json["spec"]["blocks"]
-    assert block["columns"] == ["x"], "the partition column is left out"
+    blocks = probclass(f"{auto} --dry-run").json["spec"]["blocks"]
+    assert {name for block in blocks for name in block["columns"]} == {"x"}, (
+        "the partition column is left out"
+    )
 
 
 def test_auto_says_once_what_it_decided(probclass: Any, penguins: pa.Table) -> None:

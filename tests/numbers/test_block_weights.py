@@ -160,7 +160,7 @@ def test_a_column_in_two_blocks_has_no_density() -> None:
     again = pc.Block("discretized", ["a"], "bins")
     model = pc.fit(flowers(), weighted(A, again))
     assert not model.normalized
-    with pytest.raises(NotSupportedError, match="a column is in several blocks"):
+    with pytest.raises(NotSupportedError, match="no blocks of the pool have each column once"):
         model.score_samples(flowers())
     assert np.isfinite(model.predict_log_proba(flowers())).all()
 

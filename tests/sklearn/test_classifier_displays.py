@@ -62,7 +62,7 @@ def test_log_densities_are_refused_with_the_reason_where_blocks_overlap() -> Non
     assert not hasattr(fitted, "score_samples")
     with pytest.raises(AttributeError, match="score_samples") as refused:
         fitted.score_samples(X)
-    assert "a column is in several blocks" in str(refused.value.__cause__)
+    assert "no blocks of the pool have each column once" in str(refused.value.__cause__)
 
 
 def test_rows_that_do_not_suffice_yet_are_named_when_predicting() -> None:

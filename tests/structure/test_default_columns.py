@@ -98,7 +98,7 @@ def test_a_joint_normal_takes_the_numbers_that_say_most(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("effort", ["fast", "default", "best"])
 def test_titanic_has_at_most_sixteen_blocks(effort: pc.Effort) -> None:
     spec = pc.ModelSpec.auto(pq.read_table(TITANIC), "label", effort=effort)
-    assert len(spec.blocks) <= 16
+    assert len(spec.pool) <= 16
 
 
 def test_fewer_blocks_are_as_good_as_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_fewer_blocks_are_as_good_as_all(monkeypatch: pytest.MonkeyPatch) -> Non
     fewer = pc.fit(rows, label="label")
     monkeypatch.setattr("probclass_core.model.fewest_blocks._TOLERANCE", 0.0)
     every = pc.fit(rows, label="label")
-    assert len(fewer.spec.blocks) < len(every.spec.blocks)
+    assert len(fewer.spec.pool) < len(every.spec.pool)
     losses = [model.training["block_weights"]["log_loss"] for model in (fewer, every)]
     assert losses[0] <= 1.006 * losses[1]
 

@@ -190,7 +190,7 @@ def test_more_effort_gives_more_kinds_of_blocks() -> None:
     kinds = {
         effort: {
             (block.estimator, bool(block.given))
-            for block in pc.ModelSpec.auto(table, "label", effort=effort).blocks
+            for block in pc.ModelSpec.auto(table, "label", effort=effort).pool
         }
         for effort in EFFORTS
     }

@@ -121,6 +121,11 @@ class CountedLikelihood:
         return Formula(terms, refused)
 
     @property
+    def cuts(self) -> dict[str, Sequence[float]]:
+        encoders = {name: chain.encoders[0] for name, chain in self.chains.items() if chain}
+        return {name: of.cuts for name, of in encoders.items() if of.cuts is not None}
+
+    @property
     def cell_log_likelihood(self) -> FloatArray | None:
         chains = list(filter(None, self.chains.values()))
         return chains[0].table if len(chains) == 1 else None
