@@ -40,7 +40,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return set_time
 
 
-def losses(values: Mapping[str, float], *, error: float = 0.01) -> Judge:
+def losses(values: Mapping[str, float | None], *, error: float = 0.01) -> Judge:
     """A judgment of 100 rows with a log loss for the id of each version."""
 
     def evaluation(version: ModelVersion) -> dict[str, Any]:
@@ -320,6 +320,9 @@ def test_the_first_champion_must_reach_the_floors(
     assert (entry.action, entry.previous) == ("refused", None)
     assert "champion" not in store.aliases("air")
     assert store.history("air") == [entry], "an alias without a promotion has a history"
+    infinite = losses({versions[1].id: None})  # as JSON says it
+    entry = store.promote_if_better(versions[1], "champion", infinite)
+    assert "log_loss inf on 100 rows is worse than" in str(entry.reason)
     entry = store.promote_if_better(first, "champion", judge, gate=Gate(floor=None))
     assert (entry.action, entry.reason) == ("promoted", "there is no champion yet")
 
