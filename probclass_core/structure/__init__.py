@@ -6,5 +6,6 @@ dates       parts of dates and times, such as the hour and the weekday
 numbers     text that is numbers but for markers of missing values
 pairs       pairs of columns that depend on each other within the classes
 fine_pairs  pairs of numbers in finer bins than each of them has alone
+network     the tree of columns that log p(x) is made of
 groups      groups of columns that predict the class only together
 """
