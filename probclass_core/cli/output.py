@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -22,9 +23,13 @@ from probclass_core.arrow.display import MOST_ROWS, Report, TablePart, cell_text
 from probclass_core.arrow.display import number_format as format_of
 from probclass_core.cli.messages import console_of, prints_json
 from probclass_core.errors import hide_credentials
+from probclass_core.store.display import minute
+from probclass_core.store.references import is_id
 
 _MAX_MATRIX_SIZE = 8
 """Number of rows and columns of a matrix that a report shows; JSON has all of them."""
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 
 Part = RenderableType
 """A part of a report; text is printed as it is."""
@@ -77,7 +82,7 @@ def key_values(values: Mapping[str, Any], title: str | None = None) -> Part:
 
 
 def table(
-    columns: pa.Table | Mapping[str, Sequence[Any]],
+    columns: pa.Table | Mapping[str, Sequence[Any]] | list[dict[str, Any]],
     title: str | None = None,
     *,
     limit: int | None = None,
@@ -85,10 +90,15 @@ def table(
     """A table with numbers aligned to the right; a cell may contain a matrix.
 
     Args:
-        columns: Arrow table, or values by column name.
+        columns: Arrow table, values by column name, or records as in JSON.
         title: line above the table, or None.
         limit: largest number of rows to show; a last line then counts the others.
     """
+    if isinstance(columns, list):
+        columns = {
+            name.replace("_", " "): [_brief(one.get(name)) for one in columns]
+            for name in columns[0]
+        }
     if isinstance(columns, pa.Table):
         total, columns = columns.num_rows, column_values(columns, limit)
     else:
@@ -144,6 +154,15 @@ def column_values(table: pa.Table, limit: int | None = None) -> dict[str, list[A
     """The first rows of a table as values by column; vectors and tensors as NumPy arrays."""
     table = table if limit is None else table.slice(0, limit)
     return {name: _values(table[name]) for name in table.column_names}
+
+
+def _brief(value: Any) -> Any:
+    """A value of a record: a list with commas, the start of an id, a time to the minute."""
+    if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
+    if isinstance(value, datetime) or (isinstance(value, str) and _TIME.match(value)):
+        return minute(value)
+    return value[:12] if isinstance(value, str) and is_id(value) else value
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:

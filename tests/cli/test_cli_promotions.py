@@ -76,7 +76,7 @@ def test_a_promotion_can_be_rolled_back_and_listed(probclass: Any, store: pc.Mod
     shown = probclass.ok("models history iris --alias champion").lines
     assert [" ".join(line.split()[:3]) for line in shown[3:]] == [
         *[f"champion refused {good[:12]}"] * 2,
-        "champion rolled back",
+        f"champion rolled_back {poor[:12]}",
         f"champion promoted {good[:12]}",
         f"champion promoted {poor[:12]}",
     ]

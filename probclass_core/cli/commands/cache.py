@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from probclass_core.cli.options import DryRun, Store
 from probclass_core.cli.output import show, table
-from probclass_core.store.display import minute
 from probclass_core.store.statistics_cache import CacheEntry, StatisticsCache
 
 
@@ -23,20 +22,9 @@ def ls(*, store: Store) -> None:
     for entry in StatisticsCache(store).entries():
         entries.setdefault(entry.summary, []).append(entry)
     records = [_summary(group) for group in entries.values()]
-    columns = {
-        "summary": [record["summary"][:12] for record in records],
-        "label": [record["label"] for record in records],
-        "estimators": [", ".join(record["estimators"]) for record in records],
-        "units": [record["entries"] for record in records],
-        "rows": [record["rows"] for record in records],
-        "bytes": [record["bytes"] for record in records],
-        "oldest": [minute(record["oldest"]) for record in records],
-        "newest": [minute(record["newest"]) for record in records],
-        "stale": [record["stale"] for record in records],
-    }
     show(
         {"store": store, "summaries": records},
-        table(columns, f"Statistics cached in {store}")
+        table(records, f"Statistics cached in {store}")
         if records
         else f"The store at {store} contains no cached statistics.",
     )

@@ -12,13 +12,7 @@ from probclass_core.cli.output import Part, show, table
 from probclass_core.demo.lake import lay_out
 
 _MONTHS = [f"{month:02}" for month in range(1, 7)]
-_METRICS = {
-    "accuracy": "accuracy",
-    "baseline_accuracy": "prior alone",
-    "log_loss": "log loss",
-    "baseline_log_loss": "prior's",
-}
-"""Keys of a month's result, and their headers in the report."""
+_METRICS = ("accuracy", "baseline_accuracy", "log_loss", "baseline_log_loss")
 
 
 def demo(
@@ -88,25 +82,14 @@ def _summary(results: list[dict[str, Any]]) -> Part:
         {
             "month": "mean",
             "name": name,
-            **{metric: _mean(results, name, metric) for metric in _METRICS},
+            **{one: fmean(row[one] for row in results if row["name"] == name) for one in _METRICS},
         }
         for name in _specs()
     ]
-    rows = [*results, *means]
-    return table(
-        {
-            "month": [row["month"] for row in rows],
-            "model": [row["name"] for row in rows],
-            "rows": [row.get("rows") for row in rows],
-            **{header: [row[metric] for row in rows] for metric, header in _METRICS.items()},
-            "model id": [row.get("model_id", "")[:8] for row in rows],
-        },
-        "Air quality in Beijing: each month of 2014, scored by models of the twelve months before",
+    title = (
+        "Air quality in Beijing: each month of 2014, scored by models of the twelve months before"
     )
-
-
-def _mean(results: list[dict[str, Any]], name: str, metric: str) -> float:
-    return fmean(result[metric] for result in results if result["name"] == name)
+    return table([*results, *means], title)
 
 
 def _next_commands(directory: Path, lake: Path) -> str:

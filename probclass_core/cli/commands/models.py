@@ -108,18 +108,11 @@ def history(
         limit: number of entries to show.
     """
     entries = ModelStore(store).history(model, alias)[::-1]
-    columns = {
-        "alias": [entry.alias for entry in entries],
-        "what": [entry.action.replace("_", " ") for entry in entries],
-        "version": [entry.id[:12] for entry in entries],
-        "before": [entry.previous and entry.previous[:12] for entry in entries],
-        "when": [minute(entry.time) for entry in entries],
-        "by": [entry.by for entry in entries],
-        "why": [entry.reason for entry in entries],
-    }
+    names = ("alias", "action", "id", "previous", "time", "by", "reason")
+    records = [{name: getattr(entry, name) for name in names} for entry in entries]
     show(
         {"model": model, "promotions": [document(entry) for entry in entries]},
-        table(columns, f"Promotions of {model}, newest first", limit=limit)
+        table(records, f"Promotions of {model}, newest first", limit=limit)
         if entries
         else f"No version of {model} was promoted.",
     )

@@ -11,7 +11,6 @@ from probclass_core.cli.output import report_parts, show, table
 from probclass_core.io.labels import count_labels
 from probclass_core.io.references import ABANDONED
 from probclass_core.plugins.manager import registry
-from probclass_core.store.display import minute
 
 Uri = Annotated[str, "URI: Path or URI of a table, such as delta+s3://bucket/table."]
 Format = Annotated[str | None, "--format NAME: Format of the table, if it cannot be recognized."]
@@ -72,16 +71,11 @@ def clean(
     """
     ref = pc.TableRef(uri, format=format_name)
     removed = pc.clean_table(ref, older_than=timedelta(hours=older_than), dry_run=dry_run)
-    columns = {
-        "path": [leftover.path for leftover in removed],
-        "bytes": [leftover.bytes for leftover in removed],
-        "modified": [minute(leftover.touched) for leftover in removed],
-    }
     fields = ("path", "bytes", "touched")
     records = [{name: getattr(leftover, name) for name in fields} for leftover in removed]
     show(
         {"uri": ref.uri, "dry_run": dry_run, "removed": records},
-        table(columns, "Would be removed" if dry_run else "Removed")
+        table(records, "Would be removed" if dry_run else "Removed")
         if removed
         else f"Found no leftover files older than {older_than:g} hours in {ref.uri}.",
     )
@@ -101,12 +95,4 @@ def formats() -> None:
         }
         for table_format in registry().table_formats.values()
     ]
-    columns = {
-        "format": [record["name"] for record in records],
-        "tables": [record["summary"] for record in records],
-        "can be": [
-            ", ".join(["read", *(verb for verb in ("written", "cleaned") if record[verb])])
-            for record in records
-        ],
-    }
-    show({"formats": records}, table(columns, "Table formats"))
+    show({"formats": records}, table(records, "Table formats"))
