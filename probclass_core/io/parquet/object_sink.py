@@ -10,7 +10,7 @@ Two successive objects are therefore compressed by different codecs, neither of 
 what the other made: such a reader gets an error, never rows of both.
 
 Added rows are an object of their own, named by its commit. A partition of several objects is
-replaced by one that says which ones it replaces (`listing`); those are deleted afterwards.
+replaced by one that says which ones it replaces (`discovery`); those are deleted afterwards.
 """
 
 from __future__ import annotations
