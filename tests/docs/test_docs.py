@@ -112,7 +112,7 @@ def test_the_tables_of_an_estimator_are_correct(name: str) -> None:
     defaults = {row[0]: ast.literal_eval(row[1]) for row in table(text, "option")}
     assert defaults == estimator.options.plain()
     columns = {
-        row[0]: re.findall(r"(?:^|; )`?(\w+)` ([^,;]+)", row[1]) for row in table(text, "table")
+        row[0]: re.findall(r"(?:^|; )`?([\w ]+)` ([^,;]+)", row[1]) for row in table(text, "table")
     }
     for heading, actual in (("statistics", statistics.blocks[name]), ("parameters", parameters)):
         label, *others = actual.schema
