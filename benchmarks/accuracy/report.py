@@ -162,7 +162,8 @@ def matrix(results: Sequence[Result], metric: str, kind: str) -> str:
         scores = result.scores(name)
         if scores is None:
             return "refused" if name in result.outcomes else ""
-        figure, prior = format(getattr(scores, metric), FORMATS[metric]), result.scores(PRIOR)
+        figure = format(getattr(scores, metric), FORMATS[metric]).replace("0.0000", "")
+        prior = result.scores(PRIOR)
         if kind == "lakes" and prior:
             figure += f" ({np.greater(scores.log_losses, prior.log_losses).sum()})"
         return figure
