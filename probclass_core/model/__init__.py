@@ -13,7 +13,6 @@ left_out           rows to fit weights on, and what blocks say that did not see 
 fewest_blocks      the fewest blocks that predict as well as all candidates
 decision           decision rules: maximum posterior, maximum likelihood, costs, rejection
 calibration        posteriors corrected on held-out rows
-bin_densities      densities of numbers within their bins, so that log p(x) is a log density
 density_quantiles  quantiles of log p(x)
 stored             a model from its stored tables, which are checked
 """
