@@ -35,11 +35,12 @@ def describe(
         f"{counted(len(spec.pool), 'block')} of {counted(len(spec.features), 'column')}{rows}; "
         f"id {model_id[:12]}"
     )
+    counts = priors["count"].to_pylist()  # not whole with a half-life
     classes = {
         "class": names,
         "prior": priors["prior"].to_pylist(),
-        "rows" if spec.weight is None else "weight": [
-            int(count) if count.is_integer() else count for count in priors["count"].to_pylist()
+        "rows" if spec.weight is None and all(map(float.is_integer, counts)) else "weight": [
+            int(count) if count.is_integer() else count for count in counts
         ],
     }
     return [
