@@ -103,7 +103,7 @@ def test_a_model_shows_label_rows_classes_blocks_and_log_loss(
         "'label'",
         f"{rows.num_rows:,} rows",
         "2 classes",
-        f"{len(model.spec.blocks)} blocks",
+        f"{len(model.spec.pool)} blocks",
         f"{known['log_loss']:.4f}",
         f"{known['prior_log_loss']:.4f}",
         model.id[:12],
@@ -118,9 +118,9 @@ def test_a_spec_shows_a_row_for_each_block_and_its_notes_in_print_and_notebooks(
 ) -> None:
     spec = model.spec
     text, html = str(spec), spec._repr_html_()
-    assert html.count("<tr>") == 1 + len(spec.blocks)
+    assert html.count("<tr>") == 1 + len(spec.pool)
     assert html.count("<li>") == len(spec.notes)
-    for block in spec.blocks:
+    for block in spec.pool:
         row = next(line for line in text.splitlines() if line.startswith(f"{block.name} "))
         for words in (block.estimator, ", ".join(block.columns), ", ".join(block.given)):
             assert words in row

@@ -71,7 +71,8 @@ def test_a_model_prints_its_classes_blocks_and_notes(model: pc.Model) -> None:
     assert "fitted on 344 rows" in text
     assert model.block_weights is not None
     assert max(len(line) for line in text.splitlines() if line.startswith(("-", " "))) <= 100
-    for words in (*model.class_names, *model.parameters, *model.spec.notes):
+    blocks = [str(block.name) for block in model.spec.pool]
+    for words in (*model.class_names, *blocks, *model.spec.notes):
         assert words in " ".join(text.split()), "notes are wrapped"
     adelie = next(line.split() for line in text.splitlines() if line.startswith("Adelie"))
     assert adelie == ["Adelie", f"{152 / 344:.4f}", "152"]
