@@ -152,9 +152,11 @@ def _spec_that_counts(model: Model) -> ModelSpec | None:
         return None
     factors, by_block = model.weights.factors, model.weights.by_block
     spec = ignoring_unseen(model.spec)
-    blocks = tuple(block for block in spec.blocks if factors[str(block.name)])
+    blocks = tuple(block for block in spec.pool if factors[str(block.name)])
     weights = {str(block.name): by_block[str(block.name)] for block in blocks}
-    return dataclasses.replace(spec, blocks=blocks, block_weights=weights) if blocks else None
+    if not blocks:
+        return None
+    return dataclasses.replace(spec, blocks=blocks, block_weights=weights, density=())
 
 
 def _of_spec(statistics: Statistics, spec: ModelSpec) -> Statistics:

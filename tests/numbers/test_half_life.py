@@ -98,6 +98,13 @@ def test_a_half_life_is_chosen_where_the_past_misleads(tmp_path: Path) -> None:
     np.testing.assert_array_equal(given.predict_proba(coming), chosen.predict_proba(coming))
 
 
+def test_the_default_chooses_one_too(tmp_path: Path) -> None:
+    lake = lake_of(rows_of_weeks(12, drift=1.5), tmp_path / "lake")
+    model = pc.fit(lake, label="state", half_life="auto")
+    assert model.training["half_life"]["partitions"] == 3
+    assert model.normalized
+
+
 def test_none_is_chosen_where_weeks_are_alike(tmp_path: Path) -> None:
     lake = lake_of(rows_of_weeks(12), tmp_path / "lake")
     spec = pc.ModelSpec("state", {"gaussian_diagonal": "x"}, block_weights="fit")
