@@ -232,7 +232,7 @@ def test_integers_that_are_all_the_same_to_float64_are_refused_or_are_categories
     with pytest.raises(DataError, match=r"'x' has integers beyond .* all of them to the same"):
         fitted(table, "y", pc.Block("discretized", "x"))
     spec = pc.ModelSpec.auto(table, "y")
-    assert [block.estimator for block in spec.blocks] == ["categorical"]
+    assert [block.estimator for block in spec.pool] == ["categorical"]
     assert pc.fit(table, spec).predict(table).to_pylist() == table["y"].to_pylist()
     z = np.random.default_rng(0).normal(size=180)
     many = {"x": [2**62 + number for number in range(60)] * 3, "y": ["a", "b"] * 90, "z": z}

@@ -171,7 +171,7 @@ def test_the_page_says_what_the_model_is(model: pc.Model, page: ReadPage) -> Non
         line = f" {row['class']} {row['count']:.0f} {percent(row['prior'])}"
         assert line in page.sections["classes"]
     assert model.weights is not None
-    for block in model.spec.blocks:
+    for block in model.spec.pool:
         weight = model.weights.by_block[str(block.name)]
         shown = re.search(rf" {re.escape(str(block.name))} ([\d.e−-]+) ", page.sections["blocks"])
         assert shown is not None
