@@ -73,7 +73,7 @@ def test_a_cron_job_fits_gates_scores_and_rolls_back(
     wide = {"COLUMNS": "200"}
     shown = run("bash", HERE / "monthly.sh", cwd=tmp_path, PATH=path, PYTHONSAFEPATH="", **wide)
     assert "unchanged: already scored" in shown
-    assert "champion   rolled back" in shown
+    assert "champion   rolled_back" in shown
     march = pq.read_table(tmp_path / "scored")
     assert len(set(march["model_id"].to_pylist())) == 1  # scored again by the first champion
 
