@@ -191,7 +191,8 @@ def _ends(values: FloatArray, counts: FloatArray) -> FloatArray:
         return np.zeros(1)
     order = np.argsort(values)
     distinct, starts = np.unique(values[order], return_index=True)
-    above = np.nextafter(distinct[-1], np.inf)
+    largest = np.finfo(np.float64).max
+    above = largest if distinct[-1] == largest else np.nextafter(distinct[-1], np.inf)
     # Rows up to each distinct value, and what the cells divide evenly.
     sums = np.append(0.0, np.cumsum(counts[order]))[np.append(starts, len(values))]
     cells = max(int(2.0 * np.cbrt(sums[-1])), 1)
@@ -210,4 +211,4 @@ def _scale(values: FloatArray, counts: FloatArray) -> float:
     relative = values / largest
     mean = np.average(relative, weights=counts)
     deviation = float(np.sqrt(np.average((relative - mean) ** 2, weights=counts)))
-    return min(deviation or 1.0, 1.0) * largest or largest
+    return min(deviation, 1.0) * largest or largest

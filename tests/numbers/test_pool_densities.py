@@ -107,6 +107,18 @@ def test_it_falls_beyond_the_rows_and_for_values_never_seen() -> None:
     assert never < seen
 
 
+def test_the_largest_number_is_a_value_like_others(tmp_path: Path) -> None:
+    largest = np.finfo(np.float64).max
+    random = np.random.default_rng(5)
+    label = random.integers(0, 2, 400)
+    x = np.where(random.random(400) < 0.1, largest, random.normal(label))
+    table = pa.table({"label": label, "x": x})
+    model = pc.fit(table, label="label")
+    store = pc.ModelStore(str(tmp_path))
+    loaded = store.load(store.save(model, "model").ref)
+    assert np.isfinite(loaded.score_samples(pa.table({"x": [-largest, 0.0, largest]}))).all()
+
+
 def test_an_unusual_combination_is_rarer_than_its_values() -> None:
     random = np.random.default_rng(3)
     label = random.integers(0, 2, 4000)
