@@ -286,6 +286,11 @@ class Estimator(ABC):
         if self.models is not None:
             require_types(self.name, features, self.models.accepts, self.models.description)
 
+    @classmethod
+    def grows(cls, options: Mapping[str, Any]) -> bool:
+        """Whether statistics under some options grow with the rows; by default `state_grows`."""
+        return cls.state_grows
+
     @property
     def kind(self) -> Kind:
         """The kind of its statistics; one without has its own ``summarize`` and ``merge``."""

@@ -366,7 +366,7 @@ def summarize_batches(
     estimators = bind(spec, features)
     label_type = class_type(value_type(schema.field(spec.label).type))
     merges = _merges(spec, estimators, label_type)
-    growing = {block.name for block in spec.blocks if block.estimator_class.state_grows}
+    growing = {block.name for block in spec.blocks if block.state_grows}
     parts = {
         name: Accumulator(merged, _never if name in growing else _is_many_or_large)
         for name, merged in merges.items()

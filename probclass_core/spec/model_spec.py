@@ -165,6 +165,12 @@ class Block(ShortRepr):
             return find_conditional(self.estimator)
         return find_estimator(self.estimator).estimator
 
+    @property
+    def state_grows(self) -> bool:
+        """Whether its statistics grow with the rows; raises like `estimator_class`."""
+        grows: bool = self.estimator_class.grows(self.options)
+        return grows
+
     def _of(self, columns: tuple[str, ...]) -> Block:
         """The same block of fewer columns; options by column keep those of the others."""
         gone = set(self.columns) - set(columns)

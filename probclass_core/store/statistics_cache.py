@@ -332,7 +332,7 @@ class StatisticsCache:
         Raises:
             PluginError: if an estimator is unknown.
         """
-        if any(block.estimator_class.state_grows for block in spec.blocks):
+        if any(block.state_grows for block in spec.blocks):
             return None
         return CachedStatistics(self._files, spec)
 

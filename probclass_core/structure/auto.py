@@ -622,7 +622,7 @@ class _Structure:
                     names.of(f"knn_density of {k}"),
                     k=k,
                     pseudo_count=1.0,
-                    standardize=True,
+                    scale="standard",
                     missing="mean",
                     points=_MOST_POINTS,
                 )

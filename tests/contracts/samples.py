@@ -115,7 +115,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"k": 2, "metric": "minkowski", "p": 3},
         {"k": 2, "metric": "canberra"},
         {"k": 2, "metric": "cosine"},
-        {"k": 2, "pseudo_count": 1, "standardize": True},
+        {"k": 2, "pseudo_count": 1, "scale": "standard"},
         {"k": 2, "pseudo_count": 0.5, "points": 4},
     ],
 }

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from model_values import table_of_matrix
 from scipy.spatial.distance import cdist
+from scipy.special import gamma
+from scipy.stats import norm
 
 import probclass_core as pc
 
@@ -45,7 +47,7 @@ def test_pseudo_count_smooths_the_shares_of_the_classes() -> None:
 def test_standardized_columns_do_not_depend_on_their_units() -> None:
     table = sample(3)
     grams = table.set_column(0, "x0", pa.array(table["x0"].to_numpy() * 1024.0))
-    kilos, other = (pc.fit(t, spec_of(t, k=5, standardize=True)) for t in (table, grams))
+    kilos, other = (pc.fit(t, spec_of(t, k=5, scale="standard")) for t in (table, grams))
     assert other.predict_proba(grams) == pytest.approx(kilos.predict_proba(table), abs=1e-12)
     # A density is per unit: in units that are 1024 times finer it is as many times smaller.
     assert kilos.score_samples(table) == pytest.approx(
@@ -57,6 +59,25 @@ def test_standardized_columns_do_not_depend_on_their_units() -> None:
         scaled = scaled.set_column(place, name, pa.array(table[name].to_numpy() / deviation[name]))
     by_hand = pc.fit(scaled, spec_of(scaled, k=5))
     assert kilos.predict_proba(table) == pytest.approx(by_hand.predict_proba(scaled), abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", ["standard", "robust"])
+def test_scaled_distances_are_those_of_scikit_learn(scale: str) -> None:
+    from sklearn.neighbors import NearestNeighbors
+
+    random = np.random.default_rng(7)
+    points = random.lognormal(size=(200, 3)) * [1.0, 1e3, 1e-3]
+    points = np.column_stack([points, np.full(200, 5.0), random.random(200) < 0.1])
+    quartiles = np.quantile(points, (0.25, 0.75), axis=0, method="inverted_cdf")
+    spread = np.ptp(quartiles, axis=0) / np.ptp(norm.ppf((0.25, 0.75)))
+    units = spread if scale == "robust" else np.zeros(5)
+    units = np.where(units > 0.0, units, points.std(axis=0))
+    units = np.where(units > 0.0, units, 1.0)  # a constant
+    radius = NearestNeighbors(n_neighbors=7).fit(points / units).kneighbors(points / units)[0][:, 6]
+    volume = np.log(np.pi**2.5 / gamma(3.5)) + 5.0 * np.log(radius) + np.log(units).sum()
+    table = table_of_matrix(points, c=np.zeros(200, np.int64))
+    model = pc.fit(table, spec_of(table, k=7, scale=scale))
+    assert model.score_samples(table) == pytest.approx(np.log(7 / 200) - volume, abs=1e-9)
 
 
 def test_a_null_can_be_replaced_by_the_mean() -> None:

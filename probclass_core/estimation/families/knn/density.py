@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -37,7 +38,6 @@ from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,
     choice,
-    flag,
     number,
     option,
     whole,
@@ -91,6 +91,10 @@ _FARTHEST = 1e150
 float64."""
 
 
+_QUARTILES = 1.3489795003921634
+"""Distance of the quartiles of a normal density, in standard deviations: 2 Φ⁻¹(3/4)."""
+
+
 class KnnDensity(Estimator):
     """Density from the K nearest training points.
 
@@ -98,8 +102,8 @@ class KnnDensity(Estimator):
     point that lacks a feature is used for rows whose observed features it has.
 
     Statistics and parameters: class, point (fixed-size list, NaN for null), count (Σ w there). With
-    ``standardize`` or ``missing="mean"``, mean and standard deviation of each feature are in the
-    notes of the parameters.
+    a ``scale`` or ``missing="mean"``, mean and scale of each feature are in the notes of the
+    parameters.
 
     Raises:
         SpecError: if a column is not numeric, or an option is unknown or out of bounds.
@@ -134,10 +138,13 @@ class KnnDensity(Estimator):
             doc="α, added to the neighbors of every class: the density is (K_c + α) / (n_c + α k) "
             "per volume, for k classes. A class without neighbors then has no density of 0.",
         )
-        standardize: bool = flag(
-            False,
-            doc="Measure distances with every column divided by the standard deviation of its "
-            "values, classes pooled.",
+        scale: str = choice(
+            "none",
+            ("none", "standard", "robust"),
+            doc="Unit of each column in distances, classes pooled: 'none' is that of its values; "
+            "'standard' their standard deviation; 'robust' the distance of their quartiles in "
+            "standard deviations of a normal density, as far as it is not 0. Densities are per "
+            "unit of the columns all the same.",
         )
         missing: str = choice(
             "marginalize",
@@ -156,6 +163,10 @@ class KnnDensity(Estimator):
     @property
     def kind(self) -> Points:
         return Points(self.features.names, self.options.points)
+
+    @classmethod
+    def grows(cls, options: Mapping[str, Any]) -> bool:
+        return not options.get("points")
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         names = self.features.names
@@ -176,27 +187,39 @@ class KnnDensity(Estimator):
         return self.annotate(statistics.combine_chunks(), scarce=notes, **about)
 
     def _scales(self, statistics: pa.Table) -> dict[str, Any]:
-        """Mean and standard deviation by feature, if an option needs them."""
-        if not self.options.standardize and self.options.missing == "marginalize":
+        """Mean and scale by feature, if an option needs them."""
+        if self.options.scale == "none" and self.options.missing == "marginalize":
             return {}
         points, counts = coordinates(statistics), statistics["count"].to_numpy()
-        moments: dict[str, dict[str, float]] = {"mean": {}, "deviation": {}}
+        found: dict[str, dict[str, float]] = {"mean": {}, "scale": {}}
         for feature, values in zip(self.features.names, points.T, strict=True):
             observed = ~np.isnan(values)
             if not observed.any():
                 continue
             values, weight = values[observed], counts[observed] / counts[observed].sum()
-            largest = np.abs(values).max()  # squares of the shares are within float64
-            shares = values / largest if largest > 0.0 else values
+            largest = float(np.abs(values).max()) or 1.0
+            shares = values / largest  # their squares are within float64
             mean = float(shares @ weight)
-            deviation = float(np.sqrt(((shares - mean) ** 2) @ weight))
-            moments["mean"][feature] = mean * float(largest)
-            moments["deviation"][feature] = deviation * float(largest)
-        return moments
+            found["mean"][feature] = mean * largest
+            found["scale"][feature] = self._spread(shares, weight, mean) * largest
+        return found
+
+    def _spread(self, values: FloatArray, weights: FloatArray, mean: float) -> float:
+        """The scale of numbers; 0 if they are all the same, which rounding of the mean would hide.
+
+        Args:
+            values: ``n`` numbers.
+            weights: their shares, ``(n,)``.
+            mean: their mean.
+        """
+        if not np.ptp(values):
+            return 0.0
+        between = _quartile_distance(values, weights) if self.options.scale == "robust" else 0.0
+        return between / _QUARTILES or float(np.sqrt(((values - mean) ** 2) @ weights))
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         notes = notes_of(parameters)
-        for name in ("mean", "deviation"):
+        for name in ("mean", "scale"):
             check_notes(notes.get(name), name, FINITE if name == "mean" else NOT_NEGATIVE)
         label_rows(parameters, classes)
         check_column(parameters, "count", pa.float64())
@@ -220,7 +243,7 @@ class KnnDensity(Estimator):
     ) -> FloatArray:
         """See `LeaveOneOut`: each ball has K points besides the row, wherever it is among them.
 
-        Means and standard deviations remain those of all rows.
+        Means and scales remain those of all rows.
         """
         likelihood = KnnDensityLikelihood(parameters, classes, self.options)
         if not likelihood.features:
@@ -228,6 +251,14 @@ class KnnDensity(Estimator):
         labels = classes.take(pa.array(truth))
         own = self.kind.own_counts(parameters, rows, labels, weights)
         return likelihood.log_likelihood(rows, truth, own)
+
+
+def _quartile_distance(values: FloatArray, weights: FloatArray) -> float:
+    """Third quartile less the first, for weights that sum to 1."""
+    order = np.argsort(values)
+    places = np.searchsorted(np.cumsum(weights[order]), (0.25, 0.75))
+    low, high = values[order][np.minimum(places, len(values) - 1)]
+    return float(high - low)
 
 
 class KnnDensityLikelihood:
@@ -264,8 +295,8 @@ class KnnDensityLikelihood:
         self.center = self.scale = None
         if options.missing == "mean":
             self.center = np.array([notes["mean"][name] for name in self.features])
-        if options.standardize:
-            scale = np.array([notes["deviation"][name] for name in self.features])
+        if options.scale != "none":
+            scale = np.array([notes["scale"][name] for name in self.features])
             self.scale = np.where(scale > 0.0, scale, 1.0)
         self.normalized = options.norm is not None
         without_points = np.bincount(self.classes, minlength=self.k_classes) == 0
