@@ -185,12 +185,14 @@ def explain(
             entry. None lists all.
 
     Raises:
-        SpecError: if a class, unit or `by` is unknown, or a limit or row number is invalid.
+        SpecError: if a class, unit or `by` is unknown, a limit or row number is invalid, or the
+            model has no label.
         DataError: if there are too many rows, a row does not exist, or the features do not fit the
             model.
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
+    model.spec.label_for("explain")
     scale = UNITS[units]
     if by not in ("column", "block"):
         raise SpecError(f"by must be 'column' or 'block', got {by!r}.")

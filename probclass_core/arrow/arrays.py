@@ -52,6 +52,9 @@ Extremes = tuple[float, float, int]
 MISSING = -1
 """Code of a null among category codes."""
 
+ONE_CLASS = "all"
+"""The class of every row if there is no label."""
+
 
 def batch_rows(columns: int) -> int:
     """Number of rows to process at once, a power of 2 that is smaller for many columns.
@@ -481,12 +484,17 @@ def whole_numbers(column: pa.Array | pa.ChunkedArray, where: str) -> pa.Array | 
         ) from error
 
 
-def class_labels(batch: pa.RecordBatch, label: str) -> pa.DictionaryArray:
+def class_labels(batch: pa.RecordBatch, label: str | None) -> pa.DictionaryArray:
     """The label column as a dictionary array of string, bool or int64 classes; nulls stay null.
+
+    Without a label, all rows are of `ONE_CLASS`.
 
     Raises:
         DataError: if the column is missing, or its type does not fit classes.
     """
+    if label is None:
+        codes = pa.array(np.zeros(batch.num_rows, np.int32))
+        return pa.DictionaryArray.from_arrays(codes, [ONE_CLASS])
     column = batch.column(label)
     kind = value_type(column.type)
     if pa.types.is_floating(kind):
@@ -515,6 +523,11 @@ def class_labels(batch: pa.RecordBatch, label: str) -> pa.DictionaryArray:
         raise DataError(
             f"label {label!r} is {column.type} with a value beyond int64; cast it to text."
         ) from error
+
+
+def type_of_classes(schema: pa.Schema, label: str | None) -> pa.DataType:
+    """The type of `class_labels` of a table with this schema."""
+    return pa.string() if label is None else class_type(value_type(schema.field(label).type))
 
 
 def class_type(kind: pa.DataType) -> pa.DataType:

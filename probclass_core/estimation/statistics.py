@@ -30,6 +30,7 @@ from probclass_core.arrow.arrays import (
     class_type,
     label_codes,
     sorted_classes,
+    type_of_classes,
     weight_vector,
 )
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
@@ -42,7 +43,7 @@ from probclass_core.arrow.parts import (
     with_time_zones,
 )
 from probclass_core.arrow.rows import Rows
-from probclass_core.arrow.types import common_type, schema_from_names, type_names, value_type
+from probclass_core.arrow.types import common_type, schema_from_names, type_names
 from probclass_core.errors import DataError, ProbClassError, SpecError, StoreError, expect, one_of
 from probclass_core.estimation.column_profile import (
     check_profile,
@@ -102,7 +103,7 @@ class Statistics(Report):
         null_labels: number of rows left out because their label is null.
         columns: what these rows have in each feature column, see `column_profile`; not part of the
             content id.
-        sample: sample of the labeled rows, see `kinds.sample`, if the spec fits block weights; its
+        sample: sample of the labeled rows, see `kinds.sample`, if the spec `takes_sample`; its
             columns are the spec's `sampled_columns`.
     """
 
@@ -142,7 +143,7 @@ class Statistics(Report):
         if self.spec.weight is None:
             del classes["count"]
         title = (
-            f"Statistics of {counted(self.rows, 'row')} for a model of {self.spec.label!r}: "
+            f"Statistics of {counted(self.rows, 'row')}  for a model{self.spec.of_label}: "
             f"{counted(self.classes.num_rows, 'class', 'classes')}, "
             f"{counted(len(blocks), 'block')} of {counted(len(self.spec.features), 'column')}; "
             f"{counted(self.null_labels, 'row')} without a label"
@@ -219,10 +220,10 @@ class Statistics(Report):
         is_complete = labeled == self.rows - self.null_labels
         if spec.weight is None and not (is_complete and np.array_equal(counts, rows)):
             raise StoreError("the counts of the classes are not those of the rows.")
-        if (self.sample is not None) != (spec.fits_weights and len(labels) > 0):
-            raise StoreError("the sample of rows is missing, or the spec fits no weights.")
+        if (self.sample is not None) != (spec.takes_sample and len(labels) > 0):
+            raise StoreError("the sample of rows is missing, or the spec takes none.")
         if self.sample is not None:
-            known = {spec.label: labels.type}
+            known = {} if spec.label is None else {spec.label: labels.type}
             known |= {field.name: field.type for field in self.features}
             fields = map(self.sample.schema.field, spec.sampled_columns)
             sampled = [(field.name, known.get(field.name, field.type)) for field in fields]
@@ -359,12 +360,12 @@ def summarize_batches(
         PluginError: if an estimator is unknown.
     """
     check_columns(schema, spec.label_and_weight)
-    sampled = spec.sampled_columns if spec.fits_weights else ()
+    sampled = spec.sampled_columns if spec.takes_sample else ()
     kind_of_sample = Sample(feature_schema(schema, sampled))
     _check_groups(spec, kind_of_sample.schema)
     features = feature_schema(schema, spec.features)
     estimators = bind(spec, features)
-    label_type = class_type(value_type(schema.field(spec.label).type))
+    label_type = type_of_classes(schema, spec.label)
     merges = _merges(spec, estimators, label_type)
     growing = {block.name for block in spec.blocks if block.state_grows}
     parts = {
@@ -387,7 +388,7 @@ def summarize_batches(
             classes = parts["classes"]
             classes.add(_class_counts(labels, weights))
             check_classes(classes.parts[-1], spec, most_rows)  # before any work on the features
-            view = Rows(select(batch, sampled or (spec.label, *spec.features)))
+            view = Rows(select(batch, sampled or (*spec.label_columns, *spec.features)))
             for name, estimator in estimators.items():
                 parts[name].add(estimator.summarize(view, labels, weights))
             if sampled:
@@ -406,7 +407,7 @@ def _merges(
     return {
         "classes": partial(_merge_classes, spec, label_type),
         **{name: estimator.merge for name, estimator in estimators.items()},
-        **({"sample": Sample.merge} if spec.fits_weights else {}),
+        **({"sample": Sample.merge} if spec.takes_sample else {}),
         PROFILE: merge_profiles,
     }
 

@@ -31,7 +31,8 @@ def describe(
     names = [category_text(value) for value in priors["class"].to_pylist()]
     rows = f", fitted on {counted(training['rows'], 'row')}" if "rows" in training else ""
     title = (
-        f"Model of {spec.label!r}: {counted(len(names), 'class', 'classes')}, "
+        f"Model{spec.of_label}: "
+        f"{'' if spec.label is None else counted(len(names), 'class', 'classes') + ', '}"
         f"{counted(len(spec.pool), 'block')} of {counted(len(spec.features), 'column')}{rows}; "
         f"id {model_id[:12]}"
     )
@@ -47,7 +48,7 @@ def describe(
         title,
         *_log_loss(training),
         *([f"Half-life: {half_life_text(aging)}."] if (aging := training.get("half_life")) else []),
-        TablePart(classes),
+        *([] if spec.label is None else [TablePart(classes)]),
         _blocks(spec, postfit.get("block_weights")),
         [*spec.notes, *training.get("notes", ()), *_notes(training, postfit)],
     ]

@@ -145,7 +145,7 @@ def _notes_on_rows(statistics: Statistics, classes: pa.Array) -> list[str]:
         DataError: if there is only one class, and the spec's ``on_scarce`` is ``"error"``.
     """
     notes, spec = [], statistics.spec
-    if len(classes) == 1:
+    if len(classes) == 1 and spec.label is not None:
         found = f"label {spec.label!r} has one class only, {classes[0].as_py()!r}"
         without_weight = statistics.rows - statistics.null_labels - statistics.labeled_rows
         if without_weight:

@@ -313,12 +313,14 @@ class Model(Report, ModelMethods):
         """Compile a decision rule for `decide`.
 
         Raises:
-            SpecError: if the rule is invalid, names unknown classes, or needs density quantiles
-                that the model does not have.
+            SpecError: if the rule is invalid, names unknown classes, needs density quantiles that
+                the model does not have, or is another than the default and there is no label.
             NotSupportedError: if the rule needs density quantiles and log p(x) is not a density;
                 see `normalized`.
         """
         rule = DecisionRule.parse(decision)
+        if rule != DecisionRule():
+            self.spec.label_for("a decision rule")
         quantile = rule.min_density_quantile
         if quantile is None:
             return CompiledRule(rule, self.class_names, None)
@@ -370,18 +372,21 @@ class Model(Report, ModelMethods):
 
         Raises:
             DataError: if a feature column is missing, has an unsuitable type, or is infinite.
-            SpecError: if the rule does not fit the model.
+            SpecError: if the rule does not fit the model, or the model has no label.
         """
+        self.spec.label_for("predict")
         rule = self.compile_rule(decision)
         positions = self._by_batch(data, lambda batch: self.decide(batch, rule)[1].prediction)
         return take_classes(self.classes, positions)
 
     def predict_proba(self, data: Any) -> FloatArray:
         """P(c | x), ``(n, k)``; raises like `predict`."""
+        self.spec.label_for("predict_proba")
         return self._by_batch(data, lambda batch: self._classified(batch).probability)
 
     def predict_log_proba(self, data: Any) -> FloatArray:
         """log P(c | x), ``(n, k)``; raises like `predict`."""
+        self.spec.label_for("predict_log_proba")
         return self._by_batch(data, lambda batch: self._classified(batch).log_probability)
 
     def joint_log_likelihood(self, data: Any) -> FloatArray:
@@ -426,9 +431,10 @@ class Model(Report, ModelMethods):
         """The same likelihoods with another prior; ``"uniform"`` predicts by maximum likelihood.
 
         Raises:
-            SpecError: if the prior is not a distribution over the model's classes, or the model has
-                a calibration or density quantiles, which depend on its prior.
+            SpecError: if the prior is not a distribution over the model's classes, the model has
+                no label, or it has a calibration or density quantiles, which depend on its prior.
         """
+        self.spec.label_for("with_prior")
         for name in _POSTFIT_TABLES:
             if getattr(self, name) is not None:
                 raise SpecError(
@@ -447,7 +453,11 @@ class Model(Report, ModelMethods):
         It is what a model is compared with (`Evaluation.baseline_log_loss`), as a model of its own,
         to fall back to while the other one does harm. It keeps the blocks and their log p(x), so
         that rows can still be compared with those of the training; a calibration is left out.
+
+        Raises:
+            SpecError: if the model has no label.
         """
+        self.spec.label_for("prior_only")
         weights = {str(block.name): 0.0 for block in self.spec.pool}
         training = {
             name: value

@@ -121,11 +121,11 @@ def _plan(selection: Selection, challenger: Model, champion: Model | None) -> An
         )
     features = list(dict.fromkeys(name for model in models for name in model.spec.features))
     try:
-        return selection.plan(labels, features)
+        return selection.plan(models[0].spec.label_columns, features)
     except DataError:
         for model, role in zip(models, ("challenger", "champion"), strict=False):
             try:
-                selection.plan(labels, model.spec.features)
+                selection.plan(model.spec.label_columns, model.spec.features)
             except DataError as error:
                 raise type(error)(f"the {role}: {error}") from error
         raise

@@ -415,7 +415,7 @@ def _common_label(specs: Mapping[str, ModelSpec]) -> str:
                 f"model {name!r} predicts {other!r} and {first!r} predicts {label!r}; only models "
                 "of the same label can be compared."
             )
-    return label
+    return specs[first].label_for("cross_validate")
 
 
 def _union(names: Iterable[Sequence[str]]) -> tuple[str, ...]:

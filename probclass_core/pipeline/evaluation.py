@@ -58,7 +58,7 @@ def evaluate(
     """
     model = as_model(model)
     evaluator = Evaluator(model, decision)
-    columns = (model.spec.label,), model.spec.features, missing_columns
+    columns = model.spec.label_columns, model.spec.features, missing_columns
     plan = Selection.plan_alone(source, partition, where, *columns)
     counter = RowCounter(progress, plan.rows)
     with open_engine(engine, workers) as opened:

@@ -329,8 +329,8 @@ def _finish(
 ) -> None:
     from matplotlib.lines import Line2D
 
-    name, label = short(column), short(model.spec.label)
+    name, label = short(column), short(model.spec.label or "class")
     plain_axes(of_values, f"In each class: {symbol}({name} | {label}){note}")
     plain_axes(of_classes, f"For each value: P({label} | {name})")
     prior = Line2D([], [], color=INK, ls=":", lw=1.2, label="prior")
-    legend_beside(figure, of_values, short(axis_label(model.spec.label)), prior)
+    legend_beside(figure, of_values, axis_label(label), prior)

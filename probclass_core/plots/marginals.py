@@ -230,7 +230,7 @@ def rows_by_class(
     values = [_numbers(features.combine_chunks(), name) for name in columns]
     label = model.spec.label
     codes = np.full(table.num_rows, MISSING, dtype=np.intp)
-    if label in table.schema.names:
+    if label is not None and label in table.schema.names:
         check_columns(table.schema, [label])
         label_index, labels = category_codes(table[label])
         positions = label_codes(pa.array(labels, pa.string()), pa.array(model.class_names))

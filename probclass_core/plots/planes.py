@@ -102,7 +102,7 @@ def class_contours(
     axes.set_ylabel(axis_label(y))
     if note:
         axes.plot([], [], " ", label=note)
-    legend_beside(figure, axes, short(axis_label(model.spec.label)))
+    legend_beside(figure, axes, short(axis_label(model.spec.label or "class")))
     _frame(axes, np.concatenate(shown or [np.zeros((2, 1))], axis=1))
     return figure
 

@@ -67,7 +67,7 @@ def report(
         if measured is None:
             measured = Measured(evaluate(model, table, **rows, progress=progress).to_dict())
         if not measured.on:
-            on = selection.provenance(selection.plan([model.spec.label]))
+            on = selection.provenance(selection.plan(model.spec.label_columns))
             measured = Measured(measured.result, {"source": "a table in memory", **on})
         important = importance(model, table, **rows)
     elif partition is not None or where is not None:
@@ -119,7 +119,7 @@ def _page(
         measured=measured,
         importance=importance,
     )
-    name = title or f"Model of {model.spec.label}"
+    name = title or f"Model{model.spec.of_label}"
     return page(name, model.id, headline(bundle, measured), found)
 
 

@@ -64,7 +64,7 @@ class BatchScorer:
     reject, ``rejected``, the reason or null; with a rule that has costs, ``expected_cost`` of the
     choice; the posterior, as one ``p_<class>`` per class or as ``posterior`` (list<double> in class
     order); ``log_density``, log p(x) in nats, null if a block knows it only up to a term;
-    ``model_id``.
+    ``model_id``. Without a label: the passthrough columns, ``log_density`` and ``model_id``.
 
     Args:
         schema: schema of the batches, passthrough columns and features.
@@ -80,13 +80,18 @@ class BatchScorer:
 
     Raises:
         SpecError: if a passthrough column has the name of a scored one or is named twice, or the
-            decision rule does not fit the model.
+            decision rule does not fit the model, or the model has no label and an option is about
+            classes.
         NotSupportedError: if the rule needs a density that a block knows only up to a term.
     """
 
     def __init__(self, model: Model, schema: pa.Schema, options: BatchOptions) -> None:
         columns, posterior = list(options.columns), options.posterior
         check_argument("posterior", posterior, PosteriorFormat)
+        if posterior != "columns":
+            model.spec.label_for(f"posterior={posterior!r}")
+        if options.prior is not None:
+            model.spec.label_for("prior")
         for name in columns:
             if columns.count(name) > 1:
                 raise SpecError(f"column {name!r} is listed twice in columns; list it once.")
@@ -114,6 +119,9 @@ class BatchScorer:
 
     def _scored_fields(self) -> list[pa.Field]:
         model, rule = self._model, self.rule
+        of_density = [pa.field("log_density", pa.float64()), pa.field("model_id", pa.string())]
+        if model.spec.label is None:
+            return of_density
         if self._as_list:
             posterior = [pa.field("posterior", pa.list_(pa.float64()))]
         else:
@@ -124,8 +132,7 @@ class BatchScorer:
             *([pa.field("rejected", pa.string())] if rule.rejects else []),
             *([pa.field("expected_cost", pa.float64())] if rule.costs is not None else []),
             *posterior,
-            pa.field("log_density", pa.float64()),
-            pa.field("model_id", pa.string()),
+            *of_density,
         ]
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -148,9 +155,20 @@ class BatchScorer:
     def _scored(
         self, batch: pa.RecordBatch, posterior: Posterior, decisions: Decisions
     ) -> pa.RecordBatch:
-        probability = posterior.probability
-        _check_distributions(probability)
+        _check_distributions(posterior.probability)
         columns: list[pa.Array] = [batch.column(name) for name in self._columns]
+        if self._model.spec.label is not None:
+            columns += self._of_classes(posterior, decisions)
+        if self._model.normalized:
+            columns.append(pa.array(posterior.log_density))
+        else:
+            columns.append(pa.nulls(batch.num_rows, pa.float64()))
+        columns.append(pa.repeat(self._model.id, batch.num_rows))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _of_classes(self, posterior: Posterior, decisions: Decisions) -> list[pa.Array]:
+        """The columns that say which class a row is of."""
+        probability, columns = posterior.probability, []
         columns.append(take_classes(self._model.classes, decisions.prediction))
         columns.append(pa.array(posterior.probability_of(decisions.choice)))
         if self.rule.rejects:
@@ -162,12 +180,7 @@ class BatchScorer:
             columns.append(pa.ListArray.from_arrays(offsets, probability.ravel()))
         else:
             columns.extend(pa.array(column) for column in probability.T)
-        if self._model.normalized:
-            columns.append(pa.array(posterior.log_density))
-        else:
-            columns.append(pa.nulls(batch.num_rows, pa.float64()))
-        columns.append(pa.repeat(self._model.id, batch.num_rows))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return columns
 
 
 def _check_distributions(probability: FloatArray) -> None:

@@ -189,7 +189,9 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         else:
             spec = self._spec(table.schema, y, sparse=issparse(X))
         table = _model_columns(table, spec)
-        rows, weight = _labeled(table, spec.label, labels, classes, sample_weight)
+        rows, weight = _labeled(
+            table, spec.label_for("ProbClassifier"), labels, classes, sample_weight
+        )
         model, statistics = train(rows, dataclasses.replace(spec, weight=weight), workers=1)
         model = dataclasses.replace(model, spec=spec)
         statistics = _without_weight(statistics)
@@ -222,7 +224,9 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         sparse = issparse(X) if first else self._sparse
         spec = self._spec(table.schema, y, sparse=sparse) if first else self.statistics_.spec
         table = _model_columns(table, spec)
-        rows, weight = _labeled(table, spec.label, labels, known, sample_weight)
+        rows, weight = _labeled(
+            table, spec.label_for("ProbClassifier"), labels, known, sample_weight
+        )
         weighted = dataclasses.replace(spec, weight=weight)
         statistics = _without_weight(summarize(rows, weighted, workers=1))
         if not first:

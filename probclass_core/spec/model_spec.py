@@ -218,7 +218,7 @@ class ModelSpec(Report, ModelSpecMethods):
     of other blocks (`Block.given`). So a spec can be any Bayesian network whose root is the class.
 
     Attributes:
-        label: the class column.
+        label: the class column; None for a density of all rows, whose model has one class.
         blocks: factors of the likelihood, all of them named. They can be given as blocks, as tables
             such as `Block.from_dict` takes, or as columns by estimator, such as
             ``{"gaussian_diagonal": ["x", "y"], "categorical": "color"}``.
@@ -253,10 +253,12 @@ class ModelSpec(Report, ModelSpecMethods):
             blocks are given each other's columns in a cycle without block weights, the prior is not
             a probability distribution, a block weight is not a number of at least 0 or names no
             block, `groups` are not names of columns or are the label, `half_life` is not a number
-            above 0, or `max_classes` is not a whole number of at least 1.
+            above 0, `max_classes` is not a whole number of at least 1, or there is no label and a
+            prior, weights, groups, a half-life ``"auto"`` or `max_classes`, which are about
+            classes.
     """
 
-    label: str
+    label: str | None
     blocks: tuple[Block, ...]
     prior: Prior = "empirical"
     weight: str | None = None
@@ -271,7 +273,7 @@ class ModelSpec(Report, ModelSpecMethods):
     @checks_arguments
     def __init__(
         self,
-        label: ColumnName,
+        label: ColumnName | None,
         blocks: Blocks,
         prior: Prior = "empirical",
         weight: ColumnName | None = None,
@@ -303,8 +305,26 @@ class ModelSpec(Report, ModelSpecMethods):
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        self._check_label()
         self._check_columns()
         self._check_density()
+
+    def _check_label(self) -> None:
+        """Refuse what means nothing without a label."""
+        if self.label is not None:
+            return
+        defaults = {each.name: each.default for each in dataclasses.fields(self)}
+        for name in ("prior", "block_weights", "groups", "max_classes"):
+            if getattr(self, name) != defaults[name]:
+                raise SpecError(
+                    f"{name} is about classes, and a spec without a label has none: leave it out, "
+                    "or name the label."
+                )
+        if self.half_life == "auto":
+            raise SpecError(
+                "half_life='auto' compares log losses of a label, and the spec has none: give a "
+                "number of partitions."
+            )
 
     def _check_density(self) -> None:
         if not self.density:
@@ -331,7 +351,7 @@ class ModelSpec(Report, ModelSpecMethods):
             )
 
     def _check_columns(self) -> None:
-        roles: dict[str, str] = {self.label: "the label"}
+        roles = {} if self.label is None else {self.label: "the label"}
         fixed = {self.label, self.weight}
         if self.weight is not None:
             if self.weight == self.label:
@@ -382,8 +402,39 @@ class ModelSpec(Report, ModelSpecMethods):
 
     @property
     def fits_weights(self) -> bool:
-        """Whether block weights are fitted, for which training takes a sample of the rows."""
+        """Whether block weights are fitted."""
         return self.block_weights == "fit"
+
+    @property
+    def takes_sample(self) -> bool:
+        """Whether training takes a sample of the rows: for weights, or for a density alone."""
+        return self.fits_weights or self.label is None
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """The label, or nothing."""
+        return () if self.label is None else (self.label,)
+
+    def label_for(self, purpose: str) -> str:
+        """The label, for something that needs one.
+
+        Args:
+            purpose: what needs it, as the beginning of a sentence: ``"calibrate"``.
+
+        Raises:
+            SpecError: if there is none.
+        """
+        if self.label is None:
+            raise SpecError(
+                f"{purpose} needs a model with a label, and this one is a density of all rows: it "
+                "has log p(x), which score_samples and pc.score give, but no classes to predict."
+            )
+        return self.label
+
+    @property
+    def of_label(self) -> str:
+        """What follows the word "model" in a title."""
+        return " without a label" if self.label is None else f" of {self.label!r}"
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -400,12 +451,12 @@ class ModelSpec(Report, ModelSpecMethods):
     @property
     def sampled_columns(self) -> tuple[str, ...]:
         """Label, features and `group_columns`, each once: the columns of the training's sample."""
-        return tuple(dict.fromkeys((self.label, *self.features, *self.group_columns)))
+        return tuple(dict.fromkeys((*self.label_columns, *self.features, *self.group_columns)))
 
     @property
     def label_and_weight(self) -> tuple[str, ...]:
         """The columns of a training besides the features: label, and weight if any."""
-        return (self.label,) if self.weight is None else (self.label, self.weight)
+        return tuple(name for name in (self.label, self.weight) if name is not None)
 
     def source_columns(self, available: Collection[str]) -> tuple[str, ...]:
         """The columns that the features are made of, each once: ``pickup`` for ``hour(pickup)``.
@@ -488,9 +539,10 @@ class ModelSpec(Report, ModelSpecMethods):
         weights = self.block_weights
         prior = self.prior if isinstance(self.prior, str) else "given"
         title = (
-            f"Spec of a model of {self.label!r}: {counted(len(self.pool), 'block')} of "
-            f"{counted(len(self.features), 'column')}; prior {prior}"
+            f"Spec of a model{self.of_label}: {counted(len(self.pool), 'block')} of "
+            f"{counted(len(self.features), 'column')}"
         )
+        title += "" if self.label is None else f"; prior {prior}"
         if self.weight is not None:
             title += f"; rows weighted by {self.weight!r}"
         title += "; weights of blocks fitted" if self.fits_weights else ""
@@ -521,9 +573,11 @@ class ModelSpec(Report, ModelSpecMethods):
     def to_dict(self) -> dict[str, Any]:
         """The spec as plain values, ready for TOML, YAML or JSON."""
         values: dict[str, Any] = {"label": self.label, "prior": self.prior}
+        if self.label is None:
+            values = {}  # without a key, since TOML has no null
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
-            if each.name not in (*values, "blocks", "notes") and value != each.default:
+            if each.name not in (*values, "label", "blocks", "notes") and value != each.default:
                 values[each.name] = list(value) if isinstance(value, tuple) else value
         if "groups" in values:
             values["groups"] = list(self.group_columns)  # TOML has no null
@@ -548,9 +602,12 @@ class ModelSpec(Report, ModelSpecMethods):
                 raise SpecError(
                     f"unknown key {key!r} in the model spec; known: {suggest(key, known)}"
                 )
-        if "label" not in values or "blocks" not in values:
-            raise SpecError("a model spec needs the keys 'label' and 'blocks'.")
-        return cls(**values)
+        if "blocks" not in values:
+            raise SpecError(
+                "a model spec needs the key 'blocks', and 'label' unless it is a density of all "
+                "rows."
+            )
+        return cls(**{"label": None, **values})
 
     @classmethod
     @checks_arguments
@@ -651,7 +708,7 @@ def _check_prior(prior: object) -> Prior:
     return checked
 
 
-def check_groups(groups: GroupsOption, label: str) -> GroupsOption:
+def check_groups(groups: GroupsOption, label: str | None) -> GroupsOption:
     """The groups of a spec as they are recorded: `PARTITIONS`, a tuple of columns, or None.
 
     Raises:

@@ -107,8 +107,8 @@ class Aggregation:
     def _statistics(self) -> Statistics:
         spec = self._spec
         check_columns(self._schema, spec.label_and_weight)
-        if spec.fits_weights:
-            raise _NeedsRows("block weights are fitted on a sample of them")
+        if spec.takes_sample:
+            raise _NeedsRows("the model needs a sample of them")
         features = feature_schema(self._schema, spec.features)
         estimators = bind(spec, features)
         aggregates = {
@@ -157,6 +157,7 @@ class Aggregation:
 
     def _label_and_weight(self) -> list[str]:
         spec, dialect = self._spec, self._dialect
+        assert spec.label is not None  # without one, a sample of the rows is needed
         kind = self._schema.field(spec.label).type
         if pa.types.is_floating(kind):
             label = _RowRenderer(dialect, self._schema).raw_number(spec.label)

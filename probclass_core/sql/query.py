@@ -226,7 +226,7 @@ class _Query:
         weights = model.weights
         if weights is None:
             joint = {
-                f"j{at + 1}": _plus([prior[at], *(texts[at] for texts in blocks.values())])
+                f"j{at + 1}": _plus([prior[at], *within, *(text[at] for text in blocks.values())])
                 for at in range(size)
             }
             self._stage("joint", joint)
@@ -476,6 +476,9 @@ class _Query:
     def _decide(self, posterior: list[str], log_density: str) -> list[str]:
         """SQL of the scored columns, in their order."""
         rule, dialect, size = self.rule, self.dialect, self.size
+        if self.model.spec.label is None:
+            self._stage("density", {"density": log_density})
+            return self._checked({"log_density": "density"})
         criterion = posterior
         if rule.rule.by == "ml":
             prior = self.model.log_prior
@@ -565,6 +568,10 @@ class _Query:
         else:
             scored |= {f"p{at}": name for at, name in enumerate(p)}
         scored["log_density"] = "density"
+        return self._checked(scored)
+
+    def _checked(self, scored: Mapping[str, str]) -> list[str]:
+        """SQL of scored columns, null for rows that `score` refuses, between those of all rows."""
         texts = list(scored.values())
         conditions = ["refused = 0"] if self.refused else []
         conditions += ["incomplete = 0"] if self.incomplete else []
@@ -572,7 +579,7 @@ class _Query:
             when = " AND ".join(conditions)
             texts = [f"CASE WHEN {when} THEN {text} END" for text in texts]
         kept = [f"k{number}" for number in range(1, len(self.scorer.options.columns) + 1)]
-        return [*kept, *texts, dialect.string_literal(self.model.id)]
+        return [*kept, *texts, self.dialect.string_literal(self.model.id)]
 
     def _class(self, value: Any) -> str:
         if isinstance(value, bool):

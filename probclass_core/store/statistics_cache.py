@@ -499,7 +499,7 @@ def _summary_of(spec: ModelSpec) -> dict[str, Any]:
     }
     blocks = spec.to_dict()["blocks"]
     everything = {**reported, "weight": spec.weight, "blocks": blocks}
-    if spec.fits_weights:
+    if spec.takes_sample:
         everything["sample"] = [True, *spec.group_columns]
     digest = hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
     return {**reported, "digest": digest}

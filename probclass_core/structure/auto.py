@@ -331,10 +331,11 @@ def _one_block_each(spec_of: SpecOf, columns: Columns, label: str) -> ModelSpec:
     return replace(spec_of(blocks=blocks), on_scarce="pool", half_life=None)
 
 
-def _require_columns(columns: Columns, label: str) -> None:
+def _require_columns(columns: Columns, label: str | None) -> None:
     if not columns.used:
         reasons = "".join(f" {note}" for note in _notes_on_columns(columns))
-        raise SpecError(f"no column is left to model besides the label {label!r}.{reasons}")
+        besides = "" if label is None else f" besides the label {label!r}"
+        raise SpecError(f"no column is left to model{besides}.{reasons}")
 
 
 def _spec_by_types(

@@ -133,13 +133,14 @@ def calibrate(
         The calibrated model.
 
     Raises:
-        SpecError: if the method is unknown.
+        SpecError: if the method is unknown, or the model has no label.
         DataError: if a column is missing, or no row has a label of one of the model's classes.
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
     if method not in METHODS:
         raise SpecError(f"calibration method {method!r} is unknown; use {one_of(METHODS)}.")
+    label = model.spec.label_for("calibrate")
     raw = dataclasses.replace(model, calibration=None)
 
     def measure(batch: pa.RecordBatch) -> HeldOut:
@@ -151,7 +152,7 @@ def calibrate(
         parts = posterior.log_probability, explained, truth, _weights(raw, batch)
         return HeldOut(*(part[known] for part in parts))
 
-    columns = (raw.spec.label, *_weight_columns(raw))
+    columns = (label, *_weight_columns(raw))
     mapped, read, inputs = _map_batches(
         raw, measure, source, columns, partition, where, workers, progress
     )
@@ -159,7 +160,7 @@ def calibrate(
     rows = sum(len(batch.truth) for batch in batches)
     if not any((batch.weights > 0.0).any() for batch in batches):
         raise DataError(
-            f"nothing to calibrate on: no row has a label {raw.spec.label!r} that the model knows"
+            f"nothing to calibrate on: no row has a label {label!r} that the model knows"
             + (f" and a weight above 0 ({rows} have the label)." if rows else ".")
         )
     fitted = fit_calibration(batches, raw.classes, method)

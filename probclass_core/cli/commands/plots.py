@@ -50,7 +50,7 @@ class DataRows(Rows):
     def read(self, model: pc.Model, columns: Sequence[str]) -> pa.Table | None:
         """The given columns of the rows, and the label if the table has it; None without --data."""
         if self.data is not None:
-            return _read(self.data, [*columns, model.spec.label], self)
+            return _read(self.data, [*columns, *model.spec.label_columns], self)
         if self.partition or self.where:
             raise SpecError("--partition and --where select rows of --data; add --data SOURCE.")
         return None

@@ -1,0 +1,159 @@
+"""A model without a label is a density of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+from probclass_core.arrow.arrays import ONE_CLASS
+from probclass_core.model.bin_densities import bin_densities
+
+duckdb = pytest.importorskip("duckdb")
+
+NEIGHBORS = [
+    pc.Block("knn_density", ["x", "y"], scale="robust", points=300),
+    pc.Block("categorical", ["kind"]),
+]
+CLOSED = [
+    pc.Block("discretized", ["x"], name="x"),
+    pc.Block("discretized", ["y"], name="y", given=["x"], cuts={"x": [0.0], "y": [1.0, 2.0]}),
+    pc.Block("categorical", ["kind"], name="kind", given=["x"], cuts={"x": [0.0]}),
+]
+both = pytest.mark.parametrize("blocks", [NEIGHBORS, CLOSED], ids=["neighbors", "closed"])
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    random = np.random.default_rng(0)
+    x = random.normal(size=2000)
+    return pa.table(
+        {
+            "x": x,
+            "y": random.gamma(1.0 + (x > 0.0)),
+            "kind": random.choice(list("abc"), 2000),
+            "part": np.repeat(["a", "b", "c", "d"], 500),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def lake(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = tmp_path_factory.mktemp("lake")
+    pq.write_to_dataset(table, root, partition_cols=["part"])
+    return str(root)
+
+
+@both
+def test_the_model_does_not_depend_on_how_its_rows_are_read(
+    table: pa.Table, lake: str, blocks: list[pc.Block], tmp_path: Path
+) -> None:
+    spec = pc.ModelSpec(None, blocks)
+    assert pc.ModelSpec.from_dict(spec.to_dict()) == spec
+    model = pc.fit(lake, spec)
+    shards = [pc.summarize(lake, spec, shard=f"{n}:{n + 1}") for n in range(4)]
+    kept = [pc.fit(lake, spec, cache=str(tmp_path)) for _ in range(2)]
+    others = [pc.finalize(pc.merge(shards)), pc.fit(lake, spec, engine="processes", workers=2)]
+    assert {other.id for other in (*others, *kept)} == {model.id}
+    assert kept[1].training["cache"]["reused"] == 4
+    model.save(tmp_path / "model")
+    assert pc.load(tmp_path / "model") == model
+    assert "Model without a label: " in str(model)
+
+
+@both
+def test_a_scored_table_has_the_log_density_and_no_classes(
+    table: pa.Table, lake: str, blocks: list[pc.Block], tmp_path: Path
+) -> None:
+    model = pc.fit(lake, pc.ModelSpec(None, blocks))
+    expected = model.score_samples(table)
+    assert pc.score(model, lake, str(tmp_path / "scored"), options={"columns": ["x"]}).rows == 2000
+    scored = pc.open_table(str(tmp_path / "scored")).plan(["x", "log_density"])
+    assert pq.read_table(tmp_path / "scored").column_names == [
+        "x",
+        "log_density",
+        "model_id",
+        "part",
+    ]
+    found = pa.Table.from_batches(scored.batches())
+    order, own = np.argsort(found["x"]), np.argsort(table["x"])
+    assert found["log_density"].to_numpy()[order] == pytest.approx(expected[own], abs=1e-12)
+    in_memory = model.predict_table(table, columns=["kind"])
+    assert in_memory.column_names == ["kind", "log_density", "model_id"]
+    assert pc.health(model, table).rows == 2000
+
+
+def test_a_closed_form_integrates_to_one_and_is_the_same_in_sql(table: pa.Table) -> None:
+    model = pc.fit(table, pc.ModelSpec(None, CLOSED))
+    query = model.to_sql(dialect="duckdb", source="table", columns=["x"])
+    scored = duckdb.sql(query).to_arrow_table()
+    assert scored.column_names == ["x", "log_density", "model_id"]
+    assert scored["log_density"].to_numpy() == pytest.approx(model.score_samples(table), abs=1e-9)
+    (x, widths_x), (y, widths_y) = (cells(model, name) for name in ("x", "y"))
+    rows = pa.table(
+        {
+            "x": np.tile(np.repeat(x, len(y)), 3),
+            "y": np.tile(y, 3 * len(x)),
+            "kind": np.repeat(list("abc"), len(x) * len(y)),
+        }
+    )
+    volume = np.tile(np.outer(widths_x, widths_y).ravel(), 3)
+    known = float(np.exp(model.score_samples(rows)) @ volume)
+    unseen = rows.set_column(2, "kind", pa.array(["never seen"] * len(rows)))
+    other = float(np.exp(model.score_samples(unseen)) @ volume) / 3.0
+    assert 0.0 < other < 0.01
+    assert known + other == pytest.approx(1.0, abs=1e-9)
+
+
+def cells(model: pc.Model, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """Points at which a column has the densities of its cells, and widths; 1 / decay of a tail."""
+    (density,) = (one for one in bin_densities(model.bin_densities) if one.feature == column)
+    ends = np.union1d(density.ends, 0.0)  # where x is cut for the others
+    inner = (ends[1:] + ends[:-1]) / 2.0
+    points = [np.nextafter(ends[0], -np.inf), *inner, ends[-1]]
+    return np.array(points), np.array(
+        [1.0 / density.decay[0], *np.diff(ends), 1.0 / density.decay[-1]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"prior": "uniform"}, "prior is about classes"),
+        ({"block_weights": "fit"}, "block_weights is about classes"),
+        ({"groups": "part"}, "groups is about classes"),
+        ({"max_classes": 3}, "max_classes is about classes"),
+        ({"half_life": "auto"}, "half_life='auto' compares log losses of a label"),
+    ],
+)
+def test_a_spec_refuses_what_is_about_classes(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(pc.errors.SpecError, match=message):
+        pc.ModelSpec(None, CLOSED, **values)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model, table: model.predict(table),
+        lambda model, table: model.predict_proba(table),
+        lambda model, table: model.predict_log_proba(table),
+        lambda model, table: model.with_prior("uniform"),
+        lambda model, table: model.prior_only(),
+        lambda model, table: pc.calibrate(model, table),
+        lambda model, table: pc.explain(model, table[:1]),
+        lambda model, table: pc.cross_validate(table, model.spec),
+        lambda model, table: model.predict_table(table, posterior="list"),
+        lambda model, table: model.predict_table(table, decision="ml"),
+        lambda model, table: model.to_sql(dialect="duckdb", source="t", prior={ONE_CLASS: 1.0}),
+    ],
+)
+def test_what_needs_a_label_says_so(table: pa.Table, use: Callable[..., Any]) -> None:
+    model = pc.fit(table, pc.ModelSpec(None, CLOSED))
+    with pytest.raises(pc.errors.SpecError, match="needs a model with a label"):
+        use(model, table)
