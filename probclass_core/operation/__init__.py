@@ -1,5 +1,6 @@
 """A model that is used for years: versions judged and replaced.
 
+order      how far a model was judged, and how far partitions are apart
 promotion  promote a challenger that beats the champion
 runs       windows of a scheduled run, judgment of the version that scored, fallback
 """

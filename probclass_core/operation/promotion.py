@@ -18,6 +18,7 @@ from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.model.decision import DecisionOption, DecisionRule
 from probclass_core.model.model import Model, ModelOption, as_model
+from probclass_core.operation.order import judged_beyond
 from probclass_core.store.gate import Gate, TrainedOn
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion
@@ -154,7 +155,9 @@ def promote_if_better(
 
     Both versions are evaluated on the same rows in one pass, and both evaluations are recorded in
     the store. The decision is recorded in the ledger of promotions, refusals too. Nothing is
-    decided between equal models: a gain within its standard error is refused.
+    decided between equal models: a gain within its standard error is refused. So is a challenger
+    judged on older partitions than those before it: a backfill or a repeated run of the past does
+    not replace a newer champion.
 
     Args:
         store: store of the versions.
@@ -203,6 +206,10 @@ def promote_if_better(
     recorded = {**rows, **({"windows": windows} if windows else {}), **(provenance or {})}
 
     def judge(version: ModelVersion, champion: ModelVersion | None) -> Mapping[str, Any]:
+        if champion is not None and (
+            until := judged_beyond(store, version.model, alias, table, partition, where)
+        ):
+            return {"judged_until": until}
         versions = [version] if champion is None else [version, champion]
         models = [store.load(each.ref) for each in versions]
         seen = dict(zip(("challenger", "champion"), map(overlap, models), strict=False))

@@ -5,12 +5,14 @@ before it that have labels, in this order, without overlap::
 
     train …………………………………………… | judge | (labels not there yet) | score
 
-`plan_run` gives these windows. `judge_served` evaluates the version that scored the newest labeled
-partition, and falls back to the class prior while a model predicts worse than it.
+`plan_run` gives these windows; runs go forward in time, see `order`. `judge_served` evaluates the
+version that scored the newest labeled partition, and falls back to the class prior while a model
+predicts worse than it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,19 +20,30 @@ from pathlib import Path
 from typing import Any, Literal
 
 from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import as_json, plain_json
 from probclass_core.arrow.display import ShortRepr
-from probclass_core.errors import DataError, MissingLabelsError, SpecError, StoreError, one_of
+from probclass_core.errors import (
+    DataError,
+    MissingLabelsError,
+    SpecError,
+    StoreError,
+    TableError,
+    hide_credentials,
+    one_of,
+)
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption
 from probclass_core.io.filters import Condition, partition_text, typed_partition
+from probclass_core.io.labels import count_labels
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Source
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
+from probclass_core.operation.order import judged_beyond, steps_between
 from probclass_core.pipeline.evaluation import evaluate
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion
@@ -44,6 +57,10 @@ the prior alone, or ``"rollback"``, the version before if that is better than it
 
 Conditions = Sequence[Condition]
 
+_UP_TO_DATE = "class prior of the last training"
+_ROUNDING = 1e-9
+"""Relative difference below which two log losses are equal."""
+
 
 @dataclass(frozen=True, repr=False)
 class RunPlan(ShortRepr):
@@ -54,12 +71,14 @@ class RunPlan(ShortRepr):
         labeled: newest partition with labels: the last one to judge on.
         train: conditions of the rows to train on.
         judge: conditions of the rows to judge on.
+        missing: newer partitions that should have labels, with how many they have; None if all do.
     """
 
     scored: Mapping[str, Any]
     labeled: Mapping[str, Any]
     train: Conditions
     judge: Conditions
+    missing: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; the partitions as text, as in the names of their folders."""
@@ -77,11 +96,14 @@ def plan_run(
     train: int = 12,
     judge: int = 1,
     label_delay: int = 1,
+    label: str | None = None,
+    label_share: float = 0.5,
+    max_gap: int = 7,
 ) -> RunPlan:
     """Divide the partitions before the one to score into windows to train and judge on.
 
     Partitions are counted as they exist, in the order of their values: a month without a partition
-    does not count.
+    does not count. If the newest ones have no labels yet, the windows end before them.
 
     Args:
         source: table with one partition column, as for `fit`.
@@ -90,16 +112,25 @@ def plan_run(
         judge: number of partitions to judge on.
         label_delay: by how many partitions labels are later than rows; 1 if the partition before
             the one to score is the newest with labels.
+        label: the class column, to look for labels; None to assume that they are there.
+        label_share: least share of the rows of the newest labeled partition that have a label. Some
+            rows may never get one: of the 60 months of the demo, the least has 65 %.
+        max_gap: largest number of partitions that may be missing between the newest labeled one and
+            the one to score, besides the delay. It keeps a run long after the last rows, or long
+            before the next ones, from making a model of another time.
 
     Raises:
         SpecError: if a number is too small, or the table does not have one partition column.
-        DataError: if there are too few partitions before.
+        DataError: if there are too few labeled partitions before, or they are too far away.
         TableError: if the table does not exist or cannot be read.
     """
     counts = {"train": train, "judge": judge, "label_delay": label_delay}
-    for name, count in counts.items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise SpecError(f"{name} must be a number of partitions of at least 1, got {count!r}.")
+    for name, count in {**counts, "max_gap": max_gap}.items():
+        least = int(name in counts)
+        if isinstance(count, bool) or not isinstance(count, int) or count < least:
+            raise SpecError(
+                f"{name} must be a number of partitions of at least {least}, got {count!r}."
+            )
     table = open_table(source)
     if len(table.partition_columns) != 1 or set(partition) != set(table.partition_columns):
         found = one_of(table.partition_columns) if table.partition_columns else "none"
@@ -111,13 +142,26 @@ def plan_run(
     ((column, newest),) = scored.items()
     before = [each[column] for each in table.partitions() if each[column] is not None]
     values = sorted(value for value in before if value < newest)
-    labeled = values[: len(values) - (label_delay - 1)]
-    needed = train + judge
+    expected = values[: len(values) - (label_delay - 1)]
+    looked_at = [] if label is None else expected[: -max_gap - 2 : -1]
+    missing = _without_labels(table, str(label), label_share, column, looked_at)
+    labeled = expected[: len(expected) - len(missing)]
+    why = f" Labels are missing: {'; '.join(missing)}." if missing else ""
+    needed, where = train + judge, table.uri or "the source"
     if len(labeled) < needed:
         raise DataError(
-            f"{table.uri or 'the source'} has {len(labeled)} labeled partitions before "
-            f"{column}={newest}, and a run needs {needed}: {train} to train "
-            f"and {judge} to judge on; start the schedule later, or take fewer."
+            f"{where} has {len(labeled)} labeled partitions before {partition_text(scored)}, and a "
+            f"run needs {needed}: {train} to train and {judge} to judge on; start the schedule "
+            f"later, or take fewer.{why}"
+        )
+    steps = steps_between(labeled, labeled[-1], newest)
+    gap = max(steps or 0, label_delay + len(missing))
+    if gap - label_delay > max_gap:
+        raise DataError(
+            f"the newest labeled partition of {where}, {column}={labeled[-1]}, is {gap} partitions "
+            f"before {partition_text(scored)}, and labels may be {label_delay} late and {max_gap} "
+            "partitions missing (max_gap): a model of rows so far away is neither trained nor "
+            f"judged.{why}"
         )
     trained, judged = labeled[-needed:-judge], labeled[-judge:]
 
@@ -129,7 +173,25 @@ def plan_run(
         labeled={column: judged[-1]},
         train=conditions(trained),
         judge=conditions(judged),
+        missing=why.strip() or None,
     )
+
+
+def _without_labels(
+    table: Source, label: str, share: float, column: str, values: Sequence[Any]
+) -> list[str]:
+    """The first of some partitions that lack labels, each with how many it has."""
+    found: list[str] = []
+    for value in values:
+        try:
+            counts = count_labels(table, label, partition={column: value})
+        except (DataError, TableError) as error:
+            found.append(f"{column}={value}: {str(error).rstrip('.')}")
+            continue
+        if counts.labeled and counts.share >= share:
+            break
+        found.append(f"{column}={value} has {counts.labeled:,} in {counts.rows:,} rows")
+    return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,6 +202,8 @@ class Judgment(ShortRepr):
         partition: the partition.
         served: version that scored it, or None if no scoring of it is recorded.
         evaluation: its evaluation on the partition; None if `served` is None.
+        prior_log_loss: log loss of the class prior on it: of the version that scored, or of the
+            last training if that is better.
         champion: version that the alias names now.
         promotion: the entry of the ledger if the alias was moved; None if it was not.
         late: judgments of partitions before it whose labels came late.
@@ -148,22 +212,37 @@ class Judgment(ShortRepr):
     partition: Mapping[str, Any]
     served: ModelVersion | None
     evaluation: Evaluation | None
+    prior_log_loss: float | None
     champion: ModelVersion
     promotion: Promotion | None
     late: Sequence[Judgment] = ()
 
     @property
     def below_prior(self) -> bool:
-        """Whether the log loss of the served version is worse than that of its class prior."""
-        return self.evaluation is not None and _is_below_prior(self.evaluation)
+        """Whether the log loss of the served version is worse than that of a class prior."""
+        return self._compared == "worse than"
+
+    @property
+    def fell_back(self) -> bool:
+        """Whether the alias was moved to a class prior or back, other than from prior to prior."""
+        return self.promotion is not None and self.promotion.reason != _UP_TO_DATE
+
+    @property
+    def _compared(self) -> str:
+        if self.evaluation is None or self.prior_log_loss is None:
+            return ""
+        worse_by = self.evaluation.log_loss - self.prior_log_loss
+        if abs(worse_by) <= _ROUNDING * self.prior_log_loss:
+            return "as good as"
+        return "worse than" if worse_by > 0 else "better than"
 
     def __str__(self) -> str:
         name = partition_text(self.partition)
         if self.evaluation is None:
             sentence = f"{name}: no scoring is recorded"
         else:
-            worse = "worse" if self.below_prior else "better"
-            sentence = f"{name}: {worse} than the class prior, {_figures(self.evaluation)}"
+            figures = _figures(self.evaluation, self.prior_log_loss)
+            sentence = f"{name}: {self._compared} the class prior, {figures}"
         if self.promotion is not None:
             sentence += f"; {self.promotion.reason}"
         return sentence
@@ -172,8 +251,10 @@ class Judgment(ShortRepr):
         """Plain JSON values; the evaluation without its tables."""
         values: dict[str, Any] = {
             "partition": as_json(self.partition),
+            "sentence": str(self),
             "served": None if self.served is None else self.served.ref,
             "below_prior": self.below_prior,
+            "fell_back": self.fell_back,
             "model": self.champion.ref,
             "action": "none" if self.promotion is None else self.promotion.action,
             "reason": None if self.promotion is None else self.promotion.reason,
@@ -182,6 +263,7 @@ class Judgment(ShortRepr):
             plain = self.evaluation.to_dict()
             names = ("rows", "accuracy", "baseline_accuracy", "log_loss", "baseline_log_loss")
             values |= {name: plain[name] for name in names}
+            values |= json_values({"prior_log_loss": self.prior_log_loss})
         if self.late:
             values["late"] = [one.to_dict() for one in self.late]
         return values
@@ -211,8 +293,9 @@ def judge_served(
     The version that scored is that of the newest scoring of the partition in the store. Its
     evaluation is recorded. The champion, the version that the alias names, is then measured on the
     same rows: if its log loss is worse than that of its class prior, the alias is moved, and the
-    ledger of promotions has the reason. A champion that was trained on these rows stays. While the
-    alias names a prior, each call brings it up to date with `prior_of`.
+    ledger of promotions has the reason. A champion that was trained on these rows stays, and so
+    does one that was judged on newer partitions. While the alias names a prior, each call brings it
+    up to date with `prior_of`.
 
     Args:
         store: store of the model.
@@ -241,7 +324,8 @@ def judge_served(
         TableError: if the table or partition does not exist or cannot be read.
     """
     table = open_table(source)
-    on = plain_json({"source": table.uri, "partition": as_json(partition)}, "on")
+    uri = None if table.uri is None else hide_credentials(table.uri)
+    on = plain_json({"source": uri, "partition": as_json(partition)}, "on")
     evaluations: dict[str, Evaluation] = {}
 
     def measure(version: ModelVersion, model: Model) -> Evaluation:
@@ -278,15 +362,22 @@ def judge_served(
             by=by,
             reason=reason,
             metrics=metrics,
-            provenance=provenance,
+            provenance={**on, **(provenance or {})},
         )
-        return store.history(name, alias)[-1]
+        return next(store.ledger(name, alias))
 
-    uri = TableRef.parse(sink).uri
-    scorings = [record for record in store.scorings(name) if record.sink == uri]
+    scored = TableRef.parse(sink).uri
+    scorings = [record for record in store.scorings(name) if record.sink == scored]
     served = _version_that_scored(store, scorings, partition)
-    evaluation = None if served is None else measure(served, store.load(served.ref))
+    evaluation, best_prior = None, None
+    if served is not None:
+        evaluation = measure(served, store.load(served.ref))
+        best_prior = evaluation.baseline_log_loss
+        if prior_of is not None:
+            best_prior = min(best_prior, _prior_log_loss(evaluation, prior(prior_of)))
     named = store.aliases(name).get(alias)
+    if named is not None and judged_beyond(store, name, alias, table, partition):
+        fallback = None
     moved: Promotion | None = None
     if named is None:
         if prior_of is None or fallback is None:
@@ -299,7 +390,7 @@ def judge_served(
         model = store.load(champion.ref)
         if fallback is not None and model.is_prior_only:
             if prior_of is not None:
-                moved = promote(prior(prior_of), champion, "class prior of the last training")
+                moved = promote(prior(prior_of), champion, _UP_TO_DATE)
         elif (
             fallback is not None
             # A repeated judgment of an old partition says nothing of a version trained on it.
@@ -314,7 +405,7 @@ def judge_served(
             if moved is None:
                 moved = promote(prior(prior_of or champion), champion, f"class prior: {reason}")
     late: list[Judgment] = []
-    for unjudged in _unjudged(store, scorings, table, partition, catch_up):
+    for unjudged in _unjudged(store, scorings, table, on, catch_up):
         with suppress(MissingLabelsError):  # a later call judges it
             late.append(
                 judge_served(
@@ -335,6 +426,7 @@ def judge_served(
         partition=dict(partition),
         served=served,
         evaluation=evaluation,
+        prior_log_loss=best_prior,
         champion=store.resolve(f"{name}@{alias}"),
         promotion=moved,
         late=late,
@@ -345,19 +437,19 @@ def _unjudged(
     store: ModelStore,
     scorings: Sequence[ScoringRecord],
     table: Source,
-    partition: Mapping[str, Any],
+    on: Mapping[str, Any],
     count: int,
 ) -> list[Mapping[str, Any]]:
     """Those of the partitions before one that were scored, and not evaluated since, in order."""
     if not count or len(table.partition_columns) != 1:
         return []
-    ((column, last),) = typed_partition(table.schema, partition).items()
+    ((column, last),) = typed_partition(table.schema, on["partition"]).items()
     values = [one[column] for one in table.partitions() if one[column] is not None]
     found: list[Mapping[str, Any]] = []
     for value in sorted(value for value in values if value < last)[-count:]:
         served = _version_that_scored(store, scorings, {column: value})
         if served is not None and not any(
-            record.on.get("source") == table.uri
+            record.on.get("source") == on["source"]
             and _is_of(record.on.get("partition"), {column: value})
             for record in store.evaluations(served)
         ):
@@ -387,11 +479,21 @@ def _is_below_prior(evaluation: Evaluation) -> bool:
     return "log_loss" in evaluation.worse_than_prior
 
 
-def _figures(evaluation: Evaluation) -> str:
-    return (
-        f"log loss {evaluation.log_loss:.4f} against {evaluation.baseline_log_loss:.4f} on "
-        f"{evaluation.rows:,} rows"
-    )
+def _prior_log_loss(evaluation: Evaluation, model: Model) -> float:
+    """Log loss of the class prior of a model on evaluated rows; infinite if it is not known."""
+    classes = dict(zip(model.class_names, model.log_prior, strict=True))
+    names = evaluation.per_class["class"].to_pylist()
+    if evaluation.decided < evaluation.rows or not classes.keys() >= set(names):
+        return math.inf
+    rows = evaluation.per_class["support"].to_numpy()
+    return float(-sum(rows * [classes[name] for name in names]) / evaluation.rows)
+
+
+def _figures(evaluation: Evaluation, prior: float | None = None) -> str:
+    prior = evaluation.baseline_log_loss if prior is None else prior
+    digits = 4 if f"{evaluation.log_loss:.4f}" != f"{prior:.4f}" else 6
+    figures = f"log loss {evaluation.log_loss:.{digits}f} against {prior:.{digits}f}"
+    return f"{figures} on {evaluation.rows:,} rows"
 
 
 def _short(version: ModelVersion) -> str:

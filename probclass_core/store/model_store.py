@@ -53,6 +53,7 @@ from probclass_core.store.promotions import FOLDER as PROMOTIONS
 from probclass_core.store.promotions import (
     Promotion,
     is_recorded,
+    newest_first,
     promotions_in_force,
     record_promotion,
     refusals,
@@ -519,6 +520,15 @@ class ModelStore:
             )
         ]
         return sorted(entries, key=lambda entry: (entry.time, entry.alias))
+
+    def ledger(self, name: str, alias: str = DEFAULT_ALIAS) -> Iterator[Promotion]:
+        """Yield the entries of an alias, the newest first, reading each when it is needed.
+
+        Unlike in `history`, an entry of a promotion that was stopped before the alias moved is
+        among them, and damaged entries are left out.
+        """
+        check_model_name(name)
+        return newest_first(self._files, name, check_alias(alias))
 
     def delete(self, ref: str, *, dry_run: bool = False) -> ModelVersion:
         """Delete a version with its evaluations; its promotions stay in the ledger.

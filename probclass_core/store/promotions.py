@@ -9,7 +9,8 @@ Refused promotions are entries that no alias names.
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -131,6 +132,18 @@ def refusals(files: Location, model: str, alias: str, id_: str = "") -> list[Pro
     """
     entries = (_read(files, path) for path in _paths(files, model, alias, id_))
     return [entry for entry in entries if entry is not None and entry.action == "refused"]
+
+
+def newest_first(files: Location, model: str, alias: str) -> Iterator[Promotion]:
+    """The entries of an alias, the newest first, each read when it is needed.
+
+    They include refusals, and what a killed writer left behind; damaged entries are left out.
+    """
+    for path in sorted(_paths(files, model, alias, ""), reverse=True):
+        with suppress(StoreError):
+            entry = _read(files, path)
+            if entry is not None:
+                yield entry
 
 
 def is_recorded(files: Location, model: str, alias: str, id_: str) -> bool:

@@ -16,7 +16,7 @@ from probclass_core.operation.promotion import evaluate_paired
 
 ROOT = Path(__file__).parents[2]
 MODELS = ("air_full", "air_naive", "air_pool")
-OPERATION = ("plan", "labels", "train", "promote", "judge", "score", "done")
+OPERATION = ("plan", "train", "promote", "judge", "score", "done")
 TRAINING = ("plan", "summarize", "merge", "promote")
 
 

@@ -139,6 +139,7 @@ def test_a_timeout_says_how_many_labels_there_were(tmp_path: Path) -> None:
         sensor(tmp_path, timeout=0.2).resume_execution("resume", {"event": event}, {})
     with pytest.raises(AirflowSkipException):
         sensor(tmp_path, soft_fail=True).resume_execution("resume", {"event": event}, {})
+    assert sensor(tmp_path, poke_interval=None, timeout=3600).poke_interval == 300.0
     absent = sensor(tmp_path, partition={"month": "2015-01"}, timeout=0.0)
     with pytest.raises(AirflowSensorTimeout, match="has no partition with"):
         absent.execute({})

@@ -73,8 +73,9 @@ OPERATORS = sorted(
     and name
     not in (
         "ProbClassOperator",
-        "ProbClassPlanRunOperator",  # this and the next: of a table with one partition column
+        "ProbClassPlanRunOperator",  # this and the next two: of a table with one partition column
         "ProbClassJudgeOperator",
+        "ProbClassReportOperator",
         "ProbClassSQLScoreOperator",  # of one partition of a database
     )
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Asset
 
 import probclass_core as pc
 from probclass_airflow import operate_model
@@ -54,6 +53,7 @@ def operate(
                 label_column="late",
                 partition={"week": str(week)},
                 train_on=2,
+                default_args={"retries": 0},
                 **more,
             )
         return {task_id.removeprefix("late."): ran for task_id, ran in run_dag(dag).items()}
@@ -74,7 +74,7 @@ def test_a_model_that_does_harm_is_replaced_by_its_prior_before_the_next_week_is
     assert first["judge"].result["served"] is None  # no run has scored week 14
     assert first["score"].result["model"] == champion.ref
 
-    second = operate(16)  # the labels of week 15 have come: all of them are inverted
+    second = operate(16, alerts=[Asset("faults")])  # the labels of week 15 have come, inverted
     judged = second["judge"].result
     assert judged["served"] == champion.ref
     assert judged["below_prior"] is True
@@ -87,30 +87,72 @@ def test_a_model_that_does_harm_is_replaced_by_its_prior_before_the_next_week_is
     assert store.load("late@champion").id == trained.prior_only().id
     scored = pq.read_table(tmp_path / "scored" / "week=16")
     assert np.unique(scored["p_true"].to_numpy()) == pytest.approx([0.25])
-    assert second["done"].state == "success"
+    assert second["done"].state == "failed", "a fallback is not green"
+    reported = dict(second["alert"].events["faults"]["faults"])
+    assert reported["worse"].startswith("week=15: worse than the class prior, log loss ")
+    assert "refused" in reported
 
 
-def test_without_labels_or_with_a_failed_training_the_week_is_scored_by_the_champion(
+def test_without_labels_the_week_is_scored_at_once_and_training_uses_what_is_labeled(
     operate: Callable[..., Any], lake: Path
 ) -> None:
-    first = operate(15)
-    champion = first["score"].result["model"]
+    champion = operate(15)["score"].result["model"]
     write_week(lake, 15, labeled=False)
-    late = operate(16, label_timeout=timedelta(seconds=0))
-    skipped = {task_id for task_id, task in late.items() if task.state == "skipped"}
-    assert skipped == {"labels", "train", "promote", "judge"}
+    late = operate(16)
+    assert late["plan"].result["labeled"] == {"week": "14"}
+    assert late["plan"].result["missing"] == "Labels are missing: week=15 has 0 in 400 rows."
+    assert late["promote"].result["action"] == "unchanged"
     assert late["score"].result["model"] == champion
     assert late["score"].result["names"] == {"scored": ["week=16"]}, "what was served stays"
-    assert late["done"].state == "success"
+    assert late["done"].state == "failed"
+    assert operate(16, fail_on=[])["done"].state == "success"
 
-    broken = operate(18, exclude=["no such column"])
+
+def test_with_a_failed_training_the_week_is_scored_by_the_champion(
+    operate: Callable[..., Any],
+) -> None:
+    champion = operate(15)["score"].result["model"]
+    broken = operate(17, exclude=["no such column"])
     states = {task_id: task.state for task_id, task in broken.items()}
-    assert states["train"] == "failed"
+    assert states["train"] == states["done"] == "failed"
     assert states["promote"] == "upstream_failed"
     assert states["judge"] == states["score"] == "success"
-    assert states["done"] == "upstream_failed", "the run fails"
     assert broken["score"].result["model"] == champion
-    assert broken["score"].result["names"] == {"scored": ["week=17", "week=18"]}  # 17 was missed
+    assert broken["score"].result["names"] == {"scored": ["week=16", "week=17"]}  # 16 was missed
+
+
+def test_a_run_long_after_the_last_rows_makes_no_champion(
+    operate: Callable[..., Any], tmp_path: Path
+) -> None:
+    """As after a year in which the DAG was paused and no rows came."""
+    late = operate(70)
+    problem = "week=18, is 52 partitions before week=70, and labels may be 1 late and 7 partitions"
+    assert problem in late["plan"].result["problem"]
+    states = {task_id: task.state for task_id, task in late.items()}
+    assert states["train"] == states["promote"] == states["judge"] == "skipped"
+    assert states["score"] == states["done"] == "failed"
+    assert not (tmp_path / "models").exists()
+
+
+def test_a_backfill_after_the_schedule_changes_nothing(
+    operate: Callable[..., Any], lake: Path, tmp_path: Path
+) -> None:
+    first = operate(18)
+    past = operate(15)
+    assert "late@champion was judged up to week=17" in past["plan"].result["problem"]
+    states = {past[task].state for task in ("train", "promote", "judge", "score")}
+    assert (states, past["done"].state) == ({"skipped"}, "failed")
+    store = pc.ModelStore(tmp_path / "models")
+    assert store.resolve("late@champion").ref == first["score"].result["model"]
+    assert not (tmp_path / "scored" / "week=15").exists()
+    # A cleared task of the past has its old windows.
+    older = store.save(store.load("late@champion").prior_only(), "late")
+    refused = pc.promote_if_better(store, older, lake, where="week >= 14 and week <= 14")
+    assert refused.action == "refused"
+    assert "before week=17, up to which the champion was judged" in str(refused.reason)
+    sink = tmp_path / "scored"
+    assert judge_served(store, "late", lake, sink, {"week": 15}).promotion is None
+    assert operate(18)["done"].state == "success"
 
 
 def test_a_week_whose_labels_came_late_is_judged_once_they_are_there(
@@ -153,7 +195,35 @@ def test_the_windows_of_a_run_do_not_overlap_and_end_before_the_labels_do(lake: 
         "labeled": {"week": "15"},
         "train": [["week", ">=", 11], ["week", "<=", 13]],
         "judge": [["week", ">=", 14], ["week", "<=", 15]],
+        "missing": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("partitions", "scored", "gap"),
+    [
+        (["2013-09", "2013-10", "2013-11"], "2014-12", 13),
+        (["201309", "201310", "201311"], "201412", 13),
+        (["2014-01-03", "2014-01-06", "2014-01-07"], "2014-01-17", None),  # some days are off
+        (["2014-01-03", "2014-01-06", "2014-01-07", "2014-01-08"], "2014-01-20", 12),
+        (["2013-W50", "2013-W51", "2013-W52"], "2014-W12", 12),
+        (["2014-01-01T07", "2014-01-01T08", "2014-01-01T09"], "2014-01-02T09", 24),
+        (["b", "c", "d"], "x", None),
+    ],
+)
+def test_partitions_far_away_are_not_trained_on(
+    tmp_path: Path, partitions: list[str], scored: str, gap: int | None
+) -> None:
+    for name in partitions:
+        folder = tmp_path / f"at={name}"
+        folder.mkdir()
+        pq.write_table(pa.table({"x": [1.0]}), folder / "part-0.parquet")
+    if gap is None:
+        assert plan_run(tmp_path, {"at": scored}, train=1).labeled == {"at": partitions[-1]}
+        return
+    with pytest.raises(DataError, match=rf"is {gap} partitions before at={scored}"):
+        plan_run(tmp_path, {"at": scored}, train=1)
+    assert plan_run(tmp_path, {"at": scored}, train=1, max_gap=gap - 1).train
 
 
 @pytest.mark.parametrize(

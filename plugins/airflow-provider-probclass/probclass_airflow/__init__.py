@@ -52,6 +52,7 @@ from probclass_airflow.mapped import (
 from probclass_airflow.operate import (
     ProbClassJudgeOperator,
     ProbClassPlanRunOperator,
+    ProbClassReportOperator,
     operate_model,
 )
 from probclass_airflow.operators import (
@@ -78,6 +79,7 @@ __all__ = [
     "ProbClassPlanRunOperator",
     "ProbClassPlanShardsOperator",
     "ProbClassPromoteOperator",
+    "ProbClassReportOperator",
     "ProbClassRollbackOperator",
     "ProbClassSQLScoreOperator",
     "ProbClassScoreOperator",

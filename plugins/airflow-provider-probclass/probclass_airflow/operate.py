@@ -1,40 +1,50 @@
 """A model operated by a schedule: retrain, judge, fall back and score in one task group.
 
-Each run plans its windows, waits for labels, trains a challenger, promotes it if it passes the
-gate, judges the version that scored the newest labeled partition, and scores its own partition with
-the version that the alias then names. `operate_model` puts the tasks together.
+Each run plans its windows, trains a challenger, promotes it if it passes the gate, judges the
+version that scored the newest labeled partition, scores its own partition with the version that the
+alias then names, and says what was wrong. `operate_model` puts the tasks together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import Asset, TaskGroup, XComArg, chain
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg, chain
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
 
 from probclass_airflow.base import ProbClassOperator
 from probclass_airflow.operators import ProbClassTrainOperator
 from probclass_airflow.promotion import ProbClassPromoteOperator
 from probclass_airflow.score import ProbClassScoreOperator
-from probclass_airflow.sensors import ProbClassLabelsSensor
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 
 class ProbClassPlanRunOperator(ProbClassOperator):
     """Divide the partitions before the one to score into windows to train and judge on.
 
+    Without windows, the tasks that train, promote and judge are skipped. If the model was judged on
+    newer partitions before, as by the schedule beside a backfill, so is scoring: no version of the
+    future scores the past.
+
     Args:
+        model: name of the model.
+        alias: alias whose version scores.
         partition: partition to score, such as ``{"month": "2014-01"}``.
-        train_on: number of partitions to train on.
-        judge_on: number of partitions to judge on.
-        label_delay: by how many partitions labels are later than rows.
+        windows: train, judge, label_delay, label, label_share and max_gap, see
+            `probclass_core.operation.runs.plan_run`.
         kwargs: source and store, see `ProbClassOperator`; arguments of `BaseOperator`.
 
     Returns (XCom and the `extra` of outlet assets):
-        scored and labeled (partitions), train and judge (conditions); see
-        `probclass_core.operation.runs.plan_run`.
+        scored and labeled (partitions), train and judge (conditions), missing (labels); see
+        `probclass_core.operation.runs.plan_run`. Or scored, problem (why there are no windows), and
+        skipped (whether nothing is scored, either).
     """
 
     xcom_keys = ("labeled", "train", "judge")
@@ -43,30 +53,52 @@ class ProbClassPlanRunOperator(ProbClassOperator):
     def __init__(
         self,
         *,
+        model: str,
         partition: Mapping[str, str],
-        train_on: int = 12,
-        judge_on: int = 1,
-        label_delay: int = 1,
+        alias: str = "champion",
+        windows: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(partition=partition, **kwargs)
-        self.train_on = train_on
-        self.judge_on = judge_on
-        self.label_delay = label_delay
+        self.model = model
+        self.alias = alias
+        self.windows = windows
+
+    def execute(self, context: Context) -> Any:
+        """Plan, and skip the tasks for which there is nothing to do."""
+        plan = super().execute(context)
+        if "problem" not in plan:
+            return plan
+        self.log.error("%s", plan["problem"])
+        context["ti"].xcom_push("return_value", plan)
+        kept = (ProbClassReportOperator, *(() if plan["skipped"] else (ProbClassScoreOperator,)))
+        tasks = [one for one in self.get_direct_relatives() if not isinstance(one, kept)]
+        raise DownstreamTasksSkipped(  # type: ignore[no-untyped-call]
+            tasks=[one.task_id for one in tasks]
+        )
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Plan."""
+        import probclass_core as pc
+        from probclass_core.errors import DataError
+        from probclass_core.operation.order import judged_beyond
         from probclass_core.operation.runs import plan_run
 
         assert self.partition is not None
-        plan = plan_run(
-            self.table(),
-            self.partition,
-            train=self.train_on,
-            judge=self.judge_on,
-            label_delay=self.label_delay,
+        table = pc.open_table(self.table())
+        try:
+            plan = plan_run(table, self.partition, **(self.windows or {}))
+        except DataError as error:
+            return {"scored": dict(self.partition), "problem": str(error), "skipped": False}
+        until = judged_beyond(self.model_store(), self.model, self.alias, table, plan.labeled)
+        if until is None:
+            return plan.to_dict()
+        problem = (
+            f"{self.model}@{self.alias} was judged up to {until}, and runs of a model go forward "
+            "in time: nothing is done. Backfill before the schedule goes on, or operate the past "
+            "under another name; to score this partition with the version in force, clear 'score'."
         )
-        return plan.to_dict()
+        return {"scored": dict(self.partition), "problem": problem, "skipped": True}
 
 
 class ProbClassJudgeOperator(ProbClassOperator):
@@ -91,10 +123,11 @@ class ProbClassJudgeOperator(ProbClassOperator):
             `BaseOperator`.
 
     Returns (XCom and the `extra` of outlet assets):
-        partition, served (``name@id`` that scored it, or null), below_prior, model (``name@id``
-        that the alias names now), action (``"none"``, ``"promoted"`` or ``"rolled_back"``), reason;
-        if the partition was scored also rows, accuracy, baseline_accuracy, log_loss and
-        baseline_log_loss; late (the same of each partition whose labels came late).
+        partition, sentence, served (``name@id`` that scored it, or null), below_prior, fell_back,
+        model (``name@id`` that the alias names now), action (``"none"``, ``"promoted"`` or
+        ``"rolled_back"``), reason; if the partition was scored also rows, accuracy,
+        baseline_accuracy, log_loss, baseline_log_loss and prior_log_loss; late (the same of each
+        partition whose labels came late).
     """
 
     template_fields: Sequence[str] = (
@@ -161,6 +194,88 @@ class ProbClassJudgeOperator(ProbClassOperator):
         return judgment.to_dict()
 
 
+Fault = Literal["labels", "worse", "refused", "unhealthy"]
+
+
+class ProbClassReportOperator(BaseOperator):
+    """Say what was wrong in a run of `operate_model`, in a paragraph for each fault.
+
+    A task that did not finish, a partition that was not scored and a run without windows are
+    faults in any case. The others:
+
+    - ``"labels"``: a partition should have labels and does not.
+    - ``"worse"``: a partition was scored worse than by the class prior, or the alias fell back.
+    - ``"refused"``: the challenger did not pass the gate.
+    - ``"unhealthy"``: the rows of a scored partition do not resemble those of the training.
+
+    Args:
+        results: results of the tasks plan, train, promote, judge and score; None of one that did
+            not finish.
+        fail_on: faults that fail the task, without a retry; the paragraphs are the exception,
+            for a notifier as `on_failure_callback`.
+        outlets: assets that get an event, with the paragraphs, if there was a fault; else the task
+            is skipped.
+        kwargs: arguments of `BaseOperator`.
+
+    Returns (XCom and the `extra` of outlet assets):
+        faults: lists of a fault and its paragraph.
+    """
+
+    template_fields: Sequence[str] = ("results",)
+    template_fields_renderers: ClassVar[dict[str, str]] = {"results": "json"}
+    ui_color = "#e8e8ee"
+
+    def __init__(
+        self, *, results: Mapping[str, Any], fail_on: Sequence[str] = (), **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.results = results
+        self.fail_on = fail_on
+
+    def execute(self, context: Context) -> Any:
+        """Report.
+
+        Raises:
+            AirflowFailException: if there is a fault that fails the task.
+            AirflowSkipException: if there are outlets and no fault.
+        """
+        found: list[Any] = [list(fault) for fault in faults(self.results)]
+        for _, paragraph in found:
+            self.log.warning("%s", paragraph)
+        failed = [paragraph for fault, paragraph in found if fault in ("failed", *self.fail_on)]
+        if failed and not self.outlets:
+            raise AirflowFailException(" ".join(failed))
+        if self.outlets and not found:
+            raise AirflowSkipException("There was no fault.")
+        for outlet in self.outlets:
+            context["outlet_events"][outlet].extra = {"faults": found}
+        return {"faults": found}
+
+
+def faults(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The faults of a run, each with what happened, its figures, and what to do."""
+    plan, promoted, judged, scored = (
+        results[task] or {} for task in ("plan", "promote", "judge", "score")
+    )
+    if "problem" in plan:
+        yield "failed", f"Nothing was trained: {plan['problem']}"
+    elif stopped := [task for task, result in results.items() if result is None]:
+        yield "failed", f"{', '.join(stopped)} did not finish; the log of {stopped[0]} says why."
+    if missing := plan.get("missing"):
+        advice = "What is labeled before is used; if labels are always this late, raise label_delay"
+        yield "labels", f"{missing} {advice}."
+    for one in (*judged.get("late", ()), judged):
+        if one.get("below_prior") or one.get("fell_back"):
+            advice = f"{one['model']} is in force; see which columns drifted in that partition"
+            yield "worse", f"{one['sentence']}. {advice}."
+    if promoted.get("action") == "refused":
+        yield "refused", f"{promoted['model']} is refused: {promoted['reason']}."
+    for sentence in scored.get("errors", ()):
+        yield "failed", f"Not scored: {sentence} Later runs try it again."
+    for sentence in scored.get("warnings", ()):
+        yield "unhealthy", f"{sentence} Check the input of the partition, and score it again."
+
+
 def _entry(task: ProbClassOperator, key: str = "return_value") -> Any:
     """An entry of the summary of a task, or all of it, as an argument of another task."""
     return XComArg(task, key=key)
@@ -181,13 +296,16 @@ def operate_model(
     judge_on: int = 1,
     label_delay: int = 1,
     label_share: float = 0.5,
-    label_timeout: timedelta = timedelta(hours=1),
+    max_gap: int = 7,
     alias: str = "champion",
     fallback: Literal["prior", "rollback"] | None = "prior",
     decision: Mapping[str, Any] | str = "map",
     options: Mapping[str, Any] | None = None,
     catch_up: int = 7,
     outlets: Sequence[Asset] = (),
+    fail_on: Sequence[Fault] = ("labels", "worse"),
+    on_fault: Any = None,
+    alerts: Sequence[Asset] = (),
     workers: int | None = None,
     source_conn_id: str | None = None,
     store_conn_id: str | None = None,
@@ -198,9 +316,9 @@ def operate_model(
 
     The tasks of a run, in order:
 
-    - ``plan`` divides the partitions before the one to score into windows.
-    - ``labels`` waits until the newest labeled partition has its labels. If they do not come in
-      time, the run scores with the version that the alias names.
+    - ``plan`` divides the partitions before the one to score, up to the newest one with labels,
+      into windows. If they are too far away, or the model was judged on newer ones, the next
+      three tasks are skipped.
     - ``train`` makes a challenger.
     - ``promote`` gives it the alias if it passes the gate on labeled partitions that it has not
       seen.
@@ -209,9 +327,11 @@ def operate_model(
     - ``score`` scores the partition of the run with the version that the alias names, even if a
       task before failed. It also scores what earlier runs missed, such as a day that came late, and
       leaves what is scored as it is, since labels change the rows and not what was predicted.
-    - ``done`` fails the run if any task failed.
+    - ``done`` says what was wrong, and fails the run if it should not be green: see
+      `ProbClassReportOperator`.
 
-    Runs depend on the runs before: give the DAG ``max_active_runs=1``.
+    Runs depend on the runs before: give the DAG ``max_active_runs=1``. Tasks have two retries
+    unless the DAG or `default_args` say otherwise.
 
     Args:
         model: name of the model in the store, and id of the group.
@@ -230,8 +350,9 @@ def operate_model(
         judge_on: number of partitions after these to judge on.
         label_delay: by how many partitions labels are later than rows; 1 if the partition before
             the one to score is the newest with labels.
-        label_share: least share of rows with a label, see `ProbClassLabelsSensor`.
-        label_timeout: how long to wait for labels before the run scores without a new training.
+        label_share: least share of rows with a label in the newest labeled partition.
+        max_gap: largest number of partitions that may be missing between the newest labeled one and
+            the one to score, besides the delay; see `probclass_core.operation.runs.plan_run`.
         alias: alias of the version that scores.
         fallback: what the alias names instead of a version that is worse than its class prior:
             ``"prior"``, the prior of the last training, ``"rollback"``, the version before, or None
@@ -242,6 +363,9 @@ def operate_model(
             missing in the sink, and before the judged one that are judged as well if their labels
             came late; if one of them cannot be scored, the run fails, too.
         outlets: assets of the scored table.
+        fail_on: faults that fail ``done``, and so the run, besides tasks that failed.
+        on_fault: notifier or callback of ``done``; the exception has a paragraph for each fault.
+        alerts: assets that get an event if a run has any fault, by a task ``alert``.
         workers: number of threads of each task.
         source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
         store_conn_id: connection with the credentials of the model store.
@@ -256,23 +380,22 @@ def operate_model(
         "workers": workers,
     }
     with TaskGroup(model, default_args=default_args or {}) as group:  # type: ignore[arg-type]
+        if "retries" not in {**group.dag.default_args, **group.default_args}:
+            places["retries"] = 2
         plan = ProbClassPlanRunOperator(
             task_id="plan",
+            model=model,
+            alias=alias,
             partition=partition,
-            train_on=train_on,
-            judge_on=judge_on,
-            label_delay=label_delay,
+            windows={
+                "train": train_on,
+                "judge": judge_on,
+                "label_delay": label_delay,
+                "label": label_column,
+                "label_share": label_share,
+                "max_gap": max_gap,
+            },
             **places,
-        )
-        labels = ProbClassLabelsSensor(
-            task_id="labels",
-            source=source,
-            source_conn_id=source_conn_id,
-            label_column=label_column,
-            partition=_entry(plan, "labeled"),
-            min_share=label_share,
-            timeout=label_timeout,
-            soft_fail=True,
         )
         train = ProbClassTrainOperator(
             task_id="train",
@@ -318,8 +441,14 @@ def operate_model(
             trigger_rule="all_done",
             **places,
         )
-        done = EmptyOperator(task_id="done", trigger_rule="none_failed")
-        tasks = [plan, labels, train, promote, judge, score]
+        tasks = [plan, train, promote, judge, score]
         chain(*tasks)
-        tasks >> done
+        plan >> score
+        results = {task.label: _entry(task) for task in tasks}
+        report: dict[str, Any] = {"results": results, "trigger_rule": "all_done"}
+        ProbClassReportOperator(
+            task_id="done", fail_on=fail_on, on_failure_callback=on_fault, **report
+        )
+        if alerts:
+            ProbClassReportOperator(task_id="alert", outlets=list(alerts), **report)
     return group

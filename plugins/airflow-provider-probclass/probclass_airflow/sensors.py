@@ -95,7 +95,8 @@ class ProbClassLabelsSensor(BaseSensorOperator):
             default_deferrable``. The triggerer needs this package and the same access to the table.
         mode: ``"reschedule"`` gives the worker back between two checks, ``"poke"`` keeps it; only
             if the sensor is not deferrable.
-        poke_interval: time or seconds between two checks.
+        poke_interval: time or seconds between two checks; by default a twelfth of the timeout, from
+            one second to ten minutes.
         kwargs: arguments of `BaseSensorOperator`, such as timeout and soft_fail, and of
             `BaseOperator`.
 
@@ -129,10 +130,12 @@ class ProbClassLabelsSensor(BaseSensorOperator):
         source_conn_id: str | None = None,
         deferrable: bool | None = None,
         mode: str = "reschedule",
-        poke_interval: timedelta | float = 600.0,
+        poke_interval: timedelta | float | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(mode=mode, poke_interval=poke_interval, **kwargs)
+        super().__init__(mode=mode, poke_interval=poke_interval or 1.0, **kwargs)
+        if poke_interval is None:
+            self.poke_interval = min(max(self.timeout / 12, 1.0), 600.0)
         self.source = source
         self.label_column = label_column
         self.partition = partition

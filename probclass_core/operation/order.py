@@ -1,0 +1,103 @@
+"""The order of the runs of a model: how far it was judged, and how far partitions are apart.
+
+Runs go forward in time. The ledger of promotions says on which rows challengers were judged, and a
+run of older rows, such as one of a backfill beside the schedule, moves no alias.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from probclass_core.errors import ProbClassError, hide_credentials
+from probclass_core.io.filters import Where, parse_where, partition_text
+from probclass_core.io.table import Source
+from probclass_core.store.model_store import ModelStore
+
+_MONTH = re.compile(r"((?:19|20)\d{2})-?(0[1-9]|1[0-2])")
+
+
+def judged_beyond(
+    store: ModelStore,
+    name: str,
+    alias: str,
+    table: Source,
+    partition: Mapping[str, Any] | None,
+    where: Where = None,
+) -> str | None:
+    """Newest partition on which a version was judged for an alias, if it is newer than some rows.
+
+    Args:
+        store: store of the model.
+        name: name of the model.
+        alias: the alias.
+        table: table of labeled rows.
+        partition: partition of the rows.
+        where: conditions of the rows.
+
+    Returns:
+        The partition as text; None if it is not newer, or the ledger does not name one.
+    """
+    uri = None if table.uri is None else hide_credentials(table.uri)
+    for entry in store.ledger(name, alias):
+        rows = entry.provenance
+        if uri is None or rows.get("source") != uri or entry.metrics.get("judged_until"):
+            continue
+        until = _last(table, rows.get("partition"), rows.get("where"))
+        newest = None if until is None else _last(table, partition, where)
+        if until is None or newest is None or newest >= until:
+            return None
+        return partition_text(dict(zip(table.partition_columns, until, strict=True)))
+    return None
+
+
+def steps_between(values: Sequence[Any], first: Any, last: Any) -> int | None:
+    """Number of partitions from one to another, if none were missing.
+
+    Args:
+        values: values of partitions in order, whose usual distance is one step.
+        first: value of a partition.
+        last: value of a later one.
+
+    Returns:
+        None if the values are neither numbers nor dates.
+    """
+    positions = [_position(value) for value in (*values, first, last)]
+    known = [position for position in positions if position is not None]
+    if len(known) < len(positions):
+        return None
+    steps = [later - earlier for earlier, later in pairwise(known[:-2]) if later > earlier]
+    return round((known[-1] - known[-2]) / median(steps)) if steps else None
+
+
+def _last(table: Source, partition: Mapping[str, Any] | None, where: Where) -> Any:
+    """Values of the newest partition that conditions select; None if there is or is known none."""
+    columns = table.partition_columns
+    try:
+        conditions = parse_where(where)
+        if not columns or not isinstance(conditions, list | tuple | None):
+            return None
+        named = [(column, "==", value) for column, value in (partition or {}).items()]
+        chosen = [one for one in (*named, *(conditions or ())) if one[0] in columns]
+        found = [tuple(one[column] for column in columns) for one in table.partitions(chosen)]
+    except ProbClassError:  # such as a column that the table had when a version was judged
+        return None
+    return max((values for values in found if None not in values), default=None)
+
+
+def _position(value: Any) -> float | None:
+    """A month, day or time as a number of months or days, or a number; None for anything else."""
+    text = value.isoformat() if isinstance(value, date) else str(value)  # a datetime is a date
+    if month := _MONTH.fullmatch(text):
+        return 12 * int(month[1]) + int(month[2])
+    try:
+        if text.isdecimal() and len(text) != len("20140131"):
+            return int(text)
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() / 86400
