@@ -39,10 +39,12 @@ class Rows:
 
     Args:
         batch: ``n`` rows with the columns that will be asked for, and maybe others.
+        keeps: whether `kept` keeps results, which take memory until the rows are gone.
     """
 
-    def __init__(self, batch: pa.RecordBatch) -> None:
+    def __init__(self, batch: pa.RecordBatch, *, keeps: bool = False) -> None:
         self.batch = batch
+        self._keeps = keeps
         self._made: dict[tuple[str, Hashable], Any] = {}
 
     def __len__(self) -> int:
@@ -61,6 +63,10 @@ class Rows:
             self._made[key] = make()
         made: Made = self._made[key]
         return made
+
+    def kept(self, what: Hashable, make: Callable[[], Made]) -> Made:
+        """The result of ``make()``, or of an earlier call if these rows keep results."""
+        return self.once("", what, make) if self._keeps else make()
 
     def column(self, name: str) -> pa.Array:
         """A column as it is.

@@ -93,6 +93,9 @@ class BinDensity:
 
     def log(self, rows: Rows) -> FloatArray:
         """log g of each row, ``(n,)``; 0 for null."""
+        return rows.kept(("within bins", self.feature), lambda: self._log(rows))
+
+    def _log(self, rows: Rows) -> FloatArray:
         last = len(self.ends)
         cell = rows.bins(self.feature, self.ends, last + 1)
         log = np.append(self.log_density, 0.0)[cell]

@@ -17,7 +17,7 @@ Weights are stored as a table: term (``"block"`` or ``"class"``), name, value (w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.contract import CellLikelihood, Likelihood
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text
@@ -62,95 +62,152 @@ class BlockWeights:
         return cls(by_block, factors, np.array(values[len(names) :]))
 
 
-class WeightedBlocks:
-    """The blocks of a model that count in its posterior, compiled for use on many batches.
+@dataclass(frozen=True)
+class BlockValues:
+    """Numbers of a block by class for ``n`` rows: columns of a table.
 
-    Args:
-        weights: weights and biases.
-        blocks: all blocks of the model.
-        likelihoods: their likelihoods, by name.
-        density_blocks: names of those whose product is the density.
+    Attributes:
+        table: ``(k, m)``.
+        cells: the column of each row, ``(n,)``; None if the columns are the rows.
     """
 
-    def __init__(
-        self,
-        weights: BlockWeights,
-        blocks: Sequence[Block],
+    table: FloatArray
+    cells: IntArray | None
+
+    @property
+    def by_class(self) -> FloatArray:
+        """The number of each row in each class, ``(k, n)``; not to be changed."""
+        return self.table if self.cells is None else self.table.take(self.cells, axis=1)
+
+    def of(self, classes: IntArray) -> FloatArray:
+        """The number of each row in one class, given by position, ``(n,)`` each."""
+        places = classes * self.table.shape[1]
+        places += np.arange(len(classes)) if self.cells is None else self.cells
+        numbers: FloatArray = self.table.ravel().take(places)
+        return numbers
+
+
+@dataclass(frozen=True)
+class CompiledBlock:
+    """A block of a model, compiled for use on many batches.
+
+    Attributes:
+        block: the block.
+        likelihood: its likelihood.
+        factor: what s of the block is multiplied by, 0 if it is not in the posterior; None if its
+            log p(x_B | c) is in the posterior as it is.
+        in_density: whether the block is a factor of the density.
+    """
+
+    block: Block
+    likelihood: Likelihood
+    factor: float | None
+    in_density: bool
+
+    @property
+    def name(self) -> str:
+        """Name of the block."""
+        return str(self.block.name)
+
+    @classmethod
+    def of(
+        cls,
+        spec: ModelSpec,
         likelihoods: Mapping[str, Likelihood],
-        density_blocks: Collection[str],
-    ) -> None:
-        self._bias = weights.bias[:, None]
-        self._lookups: list[_Lookup] = []
-        self._others: list[tuple[Likelihood, float, bool]] = []
-        for block in blocks:
-            name = str(block.name)
-            likelihood, factor = likelihoods[name], weights.factors.get(name, 0.0)
-            lookup = likelihood if isinstance(likelihood, CellLikelihood) else None
-            table = None if lookup is None else lookup.cell_log_likelihood
-            if lookup is None or table is None:
-                self._others.append((likelihood, factor, name in density_blocks))
-            else:
-                self._lookups.append(_Lookup(lookup, factor, table, name in density_blocks))
+        weights: BlockWeights | None,
+    ) -> list[CompiledBlock]:
+        """The blocks of a model; without weights, its posterior is that of their product."""
+        return [
+            cls(
+                block,
+                likelihoods[str(block.name)],
+                None if weights is None else weights.factors.get(str(block.name), 0.0),
+                block.name in spec.density_blocks,
+            )
+            for block in spec.blocks
+        ]
+
+    def log(self, rows: Rows) -> BlockValues:
+        """log p(x_B | c)."""
+        return rows.kept(self.name, lambda: self._log(rows))
+
+    def _log(self, rows: Rows) -> BlockValues:
+        if self._lookup is None:
+            return BlockValues(self.likelihood.log_likelihood(rows).T, None)
+        likelihood, table = self._lookup
+        return BlockValues(table, likelihood.cells(rows))
+
+    def weighted(self, log: BlockValues) -> BlockValues:
+        """factor · s, or log p(x_B | c) itself.
+
+        Args:
+            log: result of `log`.
+        """
+        if self.factor is None:
+            return log
+        if log.cells is None:
+            return BlockValues(_weigh(self.factor, log.table), None)
+        return BlockValues(self._weighted_table, log.cells)
+
+    @cached_property
+    def _lookup(self) -> tuple[CellLikelihood, FloatArray] | None:
+        """The likelihood and log p(x | c) of each cell, ``(k, cells)``; None if it has no table."""
+        likelihood = self.likelihood
+        if not isinstance(likelihood, CellLikelihood):
+            return None
+        table = likelihood.cell_log_likelihood
+        return None if table is None else (likelihood, table)
+
+    @property
+    def has_table(self) -> bool:
+        """Whether log p(x_B | c) is looked up."""
+        return self._lookup is not None
+
+    @cached_property
+    def _weighted_table(self) -> FloatArray:
+        """factor · s of each cell, ``(k, cells)``."""
+        assert self._lookup is not None
+        return _weigh(self.factor or 0.0, self._lookup[1])
+
+
+def _weigh(factor: float, log_likelihood: FloatArray) -> FloatArray:
+    """factor · s of log-likelihoods, ``(k, n)`` each."""
+    return np.ascontiguousarray(factor * below_best(log_likelihood.T).T)
+
+
+class WeightedBlocks:
+    """The blocks of a model with weights: what its posterior and its density are made of.
+
+    Args:
+        bias: b of each class, ``(k,)``.
+        blocks: blocks with a factor.
+    """
+
+    def __init__(self, bias: FloatArray, blocks: Sequence[CompiledBlock]) -> None:
+        self._bias = bias[:, None]
+        self._blocks = blocks
 
     def log_likelihood(self, rows: Rows) -> FloatArray:
         """b_c + Σ_B w_B s_B,c of ``n`` rows, ``(n, k)``."""
         total = np.tile(self._bias, (1, len(rows)))
-        for lookup in self._lookups:
-            if lookup.factor:
-                total += lookup.weighted.take(lookup.likelihood.cells(rows), axis=1)
-        for likelihood, factor, _ in self._others:
-            if factor:
-                log = likelihood.log_likelihood(rows)
-                total += factor * below_best(log).T
+        for block in self._blocks:
+            if block.factor:
+                total += block.weighted(block.log(rows)).by_class
         return total.T
 
     def log_likelihoods(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """`log_likelihood`, and Σ log p(x_B | c) of the density, in one pass: each ``(n, k)``."""
-        classes = len(self._bias)
-        total = np.zeros((2 * classes, len(rows)))
-        weighted, product = total[:classes], total[classes:]
-        weighted += self._bias
-        for lookup in self._lookups:
-            if lookup.in_density:
-                total += lookup.both.take(lookup.likelihood.cells(rows), axis=1)
-            elif lookup.factor:
-                weighted += lookup.weighted.take(lookup.likelihood.cells(rows), axis=1)
-        for likelihood, factor, in_density in self._others:
-            if not (factor or in_density):
+        weighted = np.tile(self._bias, (1, len(rows)))
+        product = np.zeros_like(weighted)
+        for block in self._blocks:
+            if not (block.factor or block.in_density):
                 continue
-            log = likelihood.log_likelihood(rows)
-            if in_density:
-                product += log.T
-            if factor:
-                weighted += factor * below_best(log).T
+            log = block.log(rows)
+            if block.in_density:
+                product += log.by_class
+            if block.factor:
+                weighted += block.weighted(log).by_class
         return weighted.T, product.T
-
-
-@dataclass(frozen=True)
-class _Lookup:
-    """A block whose log-likelihoods are columns of a table.
-
-    Attributes:
-        likelihood: gives the column of each row.
-        factor: what s of the block is multiplied by.
-        table: log p(x | c) of each cell, ``(k, cells)``.
-        in_density: whether the block is a factor of the density.
-    """
-
-    likelihood: CellLikelihood
-    factor: float
-    table: FloatArray
-    in_density: bool
-
-    @cached_property
-    def weighted(self) -> FloatArray:
-        """factor · s of each cell, ``(k, cells)``."""
-        return np.ascontiguousarray(self.factor * below_best(self.table.T).T)
-
-    @cached_property
-    def both(self) -> FloatArray:
-        """`weighted` and below it `table`, ``(2k, cells)``."""
-        return np.concatenate([self.weighted, self.table])
 
 
 def base_blocks(blocks: Sequence[Block]) -> dict[str, str]:

@@ -56,6 +56,7 @@ from probclass_core.estimation.statistics import (
 from probclass_core.model.bin_densities import BinDensity, bin_densities
 from probclass_core.model.block_weights import (
     BlockWeights,
+    CompiledBlock,
     WeightedBlocks,
     given_weights,
 )
@@ -196,19 +197,20 @@ class Model(Report, ModelMethods):
 
         It is the product of the blocks that are the density, or of all if there is none.
         """
-        rows = self.rows(batch)
-        names = self.spec.density_blocks or self.likelihoods
-        logs = (self.likelihoods[name].log_likelihood(rows) for name in names)
-        return self._within_bins(rows, _product(logs))
+        rows, all_blocks = self.rows(batch), not self.spec.density_blocks
+        factors = (block for block in self.compiled_blocks if block.in_density or all_blocks)
+        product = _product(block.log(rows).by_class.T for block in factors)
+        return self._within_bins(rows, product)
 
     def _within_bins(self, rows: Rows, log_likelihood: FloatArray) -> FloatArray:
         """Log densities ``(n, k)`` of numbers, from those of their bins."""
-        for density in self._bin_densities:
+        for density in self.compiled_bin_densities:
             log_likelihood = log_likelihood + density.log(rows)[:, None]
         return log_likelihood
 
     @cached_property
-    def _bin_densities(self) -> Sequence[BinDensity]:
+    def compiled_bin_densities(self) -> Sequence[BinDensity]:
+        """`bin_densities`, ready for use."""
         return [] if self.bin_densities is None else bin_densities(self.bin_densities)
 
     @cached_property
@@ -238,7 +240,7 @@ class Model(Report, ModelMethods):
 
     def posterior(self, batch: pa.RecordBatch | Rows) -> Posterior:
         """Posteriors of one batch, weighted and calibrated if the model is."""
-        return self._posterior(*self._log_likelihoods(batch))
+        return self._posterior(*self.log_likelihoods(batch))
 
     def _classified(self, batch: pa.RecordBatch | Rows) -> Posterior:
         """Posteriors of one batch without log p(x), which takes a pass of its own if weighted."""
@@ -258,7 +260,7 @@ class Model(Report, ModelMethods):
             log_ratio: log of the shares of the classes divided by those under which the posteriors
                 are, ``(k,)``, to have posteriors under these shares; None leaves them.
         """
-        weighted, product = self._log_likelihoods(batch)
+        weighted, product = self.log_likelihoods(batch)
         posterior = self._posterior(weighted, product)
         if log_ratio is not None:
             joint = posterior.log_probability + log_ratio
@@ -266,18 +268,22 @@ class Model(Report, ModelMethods):
             posterior = dataclasses.replace(shifted, log_density=posterior.log_density)
         return posterior, rule.decide(posterior, weighted)
 
-    def _log_likelihoods(
-        self, batch: pa.RecordBatch | Rows
-    ) -> tuple[FloatArray, FloatArray | None]:
-        """Weighted log-likelihoods, and those of the product if it is another and a density."""
-        if self._weighted_blocks is None or not self.normalized:
-            return self.weighted_log_likelihood(batch), None
+    def log_likelihoods(self, batch: pa.RecordBatch | Rows) -> tuple[FloatArray, FloatArray | None]:
+        """Weighted log-likelihoods, and those of the product if it is another and a density.
+
+        Each is ``(n, k)``; the caller must not change them.
+        """
         rows = self.rows(batch)
+        return rows.kept("log-likelihoods", lambda: self._log_likelihoods(rows))
+
+    def _log_likelihoods(self, rows: Rows) -> tuple[FloatArray, FloatArray | None]:
+        if self._weighted_blocks is None or not self.normalized:
+            return self.weighted_log_likelihood(rows), None
         weighted, product = self._weighted_blocks.log_likelihoods(rows)
         return weighted, self._within_bins(rows, product)
 
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
-        """Posteriors from log-likelihoods ``(n, k)``, as `_log_likelihoods` returns them."""
+        """Posteriors from log-likelihoods ``(n, k)``, as `log_likelihoods` returns them."""
         posterior = normalize(weighted + self.log_prior, self.log_prior)
         if self.calibrator is not None:
             posterior = apply_calibration(posterior, self.calibrator)
@@ -296,11 +302,15 @@ class Model(Report, ModelMethods):
         return BlockWeights.from_table(self.block_weights, self.spec)
 
     @cached_property
+    def compiled_blocks(self) -> list[CompiledBlock]:
+        """All blocks, ready for use."""
+        return CompiledBlock.of(self.spec, self.likelihoods, self.weights)
+
+    @cached_property
     def _weighted_blocks(self) -> WeightedBlocks | None:
         if self.weights is None:
             return None
-        density_blocks = self.spec.density_blocks
-        return WeightedBlocks(self.weights, self.spec.blocks, self.likelihoods, density_blocks)
+        return WeightedBlocks(self.weights.bias, self.compiled_blocks)
 
     @cached_property
     def calibrator(self) -> Calibrator | None:
@@ -506,7 +516,12 @@ class Model(Report, ModelMethods):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything except the compiled likelihoods, which are derived; some do not pickle."""
-        derived = ("likelihoods", "_weighted_blocks", "_bin_densities")
+        derived = (
+            "likelihoods",
+            "compiled_blocks",
+            "_weighted_blocks",
+            "compiled_bin_densities",
+        )
         return {name: value for name, value in vars(self).items() if name not in derived}
 
 
