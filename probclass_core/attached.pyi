@@ -60,6 +60,7 @@ class ModelMethods:
         columns: str | Sequence[str] | None = None,
         posterior: PosteriorFormat = "columns",
         decision: DecisionOption = "map",
+        contributions: bool = False,
     ) -> pa.Table:
         """The rows with their predictions, in memory: the columns that `pipeline.score` writes.
 
@@ -70,6 +71,8 @@ class ModelMethods:
             posterior: ``"columns"`` for one column ``p_<class>`` per class, ``"list"`` for one list
                 column ``posterior``.
             decision: decision rule; see `DecisionRule`.
+            contributions: whether to add what each column contributes to the log odds of the
+                prediction and to its surprise, as the structs ``contributions`` and ``surprise``.
 
         Returns:
             One row per row of the data: the columns that are kept, then ``prediction``,

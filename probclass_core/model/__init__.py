@@ -7,6 +7,7 @@ description        a model as text
 posterior          posteriors from joint log-likelihoods: the only normalization
 block_weights      weights of blocks: a pool of densities
 weight_fit         the fit of weights
+contributions      what each column adds to log odds and to the surprise of a row
 bin_densities      densities of numbers within their bins, for log p(x)
 half_life          how fast rows count less with the age of their partition
 left_out           rows to fit weights on, and what blocks say that did not see them

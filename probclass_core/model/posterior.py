@@ -32,15 +32,29 @@ class Posterior:
     @property
     def most_probable(self) -> IntArray:
         """The position of the most probable class of each row, ``(n,)``; ties go to the first."""
-        first, *others = self.log_probability.T
-        if len(first) < _FEW_ROWS:
-            positions: IntArray = np.argmax(self.log_probability, axis=1)
-            return positions
-        largest, best = first.copy(), np.zeros(len(first), np.min_scalar_type(len(others)))
-        for position, column in enumerate(others, 1):
-            np.maximum(best, (column > largest) * best.dtype.type(position), out=best)
-            np.maximum(largest, column, out=largest)
-        return best.astype(np.intp)
+        return largest(self.log_probability)
+
+    def runner_up(self, choice: IntArray) -> IntArray:
+        """The position of the most probable class besides the chosen one, ``(n,)``.
+
+        Ties go to the first class.
+
+        Args:
+            choice: position of a class, ``(n,)``; there are others.
+        """
+        others = self.log_probability.copy(order="K")
+        others[np.arange(len(choice)), choice] = -np.inf
+        found = largest(others)
+        # If all others are impossible, it is the first of them.
+        return np.where(found == choice, choice == 0, found)
+
+    def log_odds(self, first: IntArray, second: IntArray) -> FloatArray:
+        """log P(c | x) − log P(d | x) of two classes per row, given by position, ``(n,)`` each."""
+        rows = np.arange(len(first))
+        difference: FloatArray = (
+            self.log_probability[rows, first] - self.log_probability[rows, second]
+        )
+        return difference
 
     def probability_of(self, positions: IntArray) -> FloatArray:
         """P(c | x) of one class per row, ``(n,)``; the classes are given by position, ``(n,)``."""
@@ -48,6 +62,19 @@ class Posterior:
         flat = self.probability.T.reshape(-1)  # class by class: usually its order in memory
         probability: FloatArray = flat.take(positions * rows + np.arange(rows))
         return probability
+
+
+def largest(numbers: FloatArray) -> IntArray:
+    """The position of the largest number of each row of ``(n, k)``; ties go to the first."""
+    first, *others = numbers.T
+    if len(first) < _FEW_ROWS:
+        positions: IntArray = np.argmax(numbers, axis=1)
+        return positions
+    most, best = first.copy(), np.zeros(len(first), np.min_scalar_type(len(others)))
+    for position, column in enumerate(others, 1):
+        np.maximum(best, (column > most) * best.dtype.type(position), out=best)
+        np.maximum(most, column, out=most)
+    return best.astype(np.intp)
 
 
 def normalize(joint: FloatArray, log_prior: FloatArray) -> Posterior:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from probclass_core.analysis.distributions.sums import HealthMeter, HealthSums
 from probclass_core.arguments import check_argument, checks_arguments
 from probclass_core.arrow.arrays import (
     FloatArray,
+    IntArray,
     as_table,
     batch_rows,
     check_columns,
@@ -24,6 +25,7 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, SpecError
+from probclass_core.model.contributions import Contributions
 from probclass_core.model.decision import (
     DecisionOption,
     Decisions,
@@ -48,12 +50,14 @@ class BatchOptions:
         posterior: ``"columns"`` for one column per class, ``"list"`` for one list column.
         decision: decision rule; see `DecisionRule`.
         prior: share of each class to have the posteriors under; by default that of the training.
+        contributions: whether to add what each column contributes.
     """
 
     columns: Sequence[str]
     posterior: PosteriorFormat = "columns"
     decision: DecisionOption = "map"
     prior: Mapping[str, float] | None = None
+    contributions: bool = False
 
 
 class BatchScorer:
@@ -65,6 +69,13 @@ class BatchScorer:
     choice; the posterior, as one ``p_<class>`` per class or as ``posterior`` (list<double> in class
     order); ``log_density``, log p(x) in nats, null if a block knows it only up to a term;
     ``model_id``. Without a label: the passthrough columns, ``log_density`` and ``model_id``.
+
+    With ``contributions``, before ``model_id``: ``runner_up``, the most probable class besides the
+    chosen one; ``contributions``, a struct with what each column, the prior, the biases of weights
+    and the calibration add to the log odds of the chosen class against it; and ``surprise``, a
+    struct with what each column and the class add to −log p(x). Both are in nats; see
+    `model.contributions`. A model of one class has no ``contributions``, and one whose log p(x) is
+    not a density no ``surprise``.
 
     Args:
         schema: schema of the batches, passthrough columns and features.
@@ -98,6 +109,9 @@ class BatchScorer:
         self._model = model
         self.compiled_rule = model.compile_rule(options.decision)
         self.log_ratio = None if options.prior is None else log_ratio(model, options.prior)
+        self._contributions = None
+        if options.contributions:
+            self._contributions = Contributions(model, self.log_ratio)
         self._columns = columns
         self._as_list = posterior == "list"
         self.rule = self.compiled_rule.rule
@@ -119,7 +133,11 @@ class BatchScorer:
 
     def _scored_fields(self) -> list[pa.Field]:
         model, rule = self._model, self.rule
-        of_density = [pa.field("log_density", pa.float64()), pa.field("model_id", pa.string())]
+        of_density = [
+            pa.field("log_density", pa.float64()),
+            *self._contributed_fields(),
+            pa.field("model_id", pa.string()),
+        ]
         if model.spec.label is None:
             return of_density
         if self._as_list:
@@ -135,25 +153,50 @@ class BatchScorer:
             *of_density,
         ]
 
+    def _contributed_fields(self) -> Iterator[pa.Field]:
+        if self._contributions is None:
+            return
+        names = self._contributions.log_odds_names, self._contributions.surprise_names
+        of_log_odds, of_surprise = (
+            pa.struct([(name, pa.float64()) for name in listed]) for listed in names
+        )
+        if of_log_odds.num_fields:
+            yield pa.field("runner_up", self._model.classes.type)
+            yield pa.field("contributions", of_log_odds)
+        if of_surprise.num_fields:
+            yield pa.field("surprise", of_surprise)
+
+    @property
+    def batch_rows(self) -> int:
+        """Number of rows to score at once, so that what is computed of them fits in memory."""
+        if self._contributions is None:
+            return self._model.batch_rows
+        return self._contributions.batch_rows
+
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Score a batch row by row; it has the passthrough columns and the features."""
-        return self._scored(batch, *self.decide(batch))
+        rows = self._rows(batch)
+        return self._scored(batch, rows, *self.decide(rows))
 
     def score_and_measure(
         self, batch: pa.RecordBatch, meter: HealthMeter
     ) -> tuple[pa.RecordBatch, HealthSums]:
         """Score a batch and measure its health at once."""
-        rows = self._model.rows(batch)
+        rows = self._rows(batch)
         posterior, decisions = self.decide(rows)
         measured = meter.measure(rows, posterior, decisions)
-        return self._scored(batch, posterior, decisions), measured
+        return self._scored(batch, rows, posterior, decisions), measured
+
+    def _rows(self, batch: pa.RecordBatch) -> Rows:
+        rows = self._model.rows(batch)
+        return rows if self._contributions is None else Rows(rows.batch, keeps=True)
 
     def decide(self, batch: pa.RecordBatch | Rows) -> tuple[Posterior, Decisions]:
         """Posteriors and decisions of a batch, which has the features."""
         return self._model.decide(batch, self.compiled_rule, self.log_ratio)
 
     def _scored(
-        self, batch: pa.RecordBatch, posterior: Posterior, decisions: Decisions
+        self, batch: pa.RecordBatch, rows: Rows, posterior: Posterior, decisions: Decisions
     ) -> pa.RecordBatch:
         _check_distributions(posterior.probability)
         columns: list[pa.Array] = [batch.column(name) for name in self._columns]
@@ -163,6 +206,7 @@ class BatchScorer:
             columns.append(pa.array(posterior.log_density))
         else:
             columns.append(pa.nulls(batch.num_rows, pa.float64()))
+        columns += self._contributed(rows, posterior, decisions.choice)
         columns.append(pa.repeat(self._model.id, batch.num_rows))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -181,6 +225,27 @@ class BatchScorer:
         else:
             columns.extend(pa.array(column) for column in probability.T)
         return columns
+
+    def _contributed(
+        self, rows: Rows, posterior: Posterior, choice: IntArray
+    ) -> Iterator[pa.Array]:
+        """The columns of `_contributed_fields`."""
+        if self._contributions is None:
+            return
+        if self._contributions.log_odds_names:
+            runner_up = posterior.runner_up(choice)
+            yield take_classes(self._model.classes, runner_up)
+            yield _struct(self._contributions.log_odds(rows, posterior, choice, runner_up))
+        if self._contributions.surprise_names:
+            yield _struct(self._contributions.surprise(rows, posterior.log_density))
+
+
+def _struct(numbers: Mapping[str, FloatArray]) -> pa.StructArray:
+    """Numbers by name, NaN as null, as one column."""
+    arrays = [
+        pa.array(of_name, from_pandas=bool(np.isnan(of_name).any())) for of_name in numbers.values()
+    ]
+    return pa.StructArray.from_arrays(arrays, list(numbers))
 
 
 def _check_distributions(probability: FloatArray) -> None:
@@ -207,6 +272,7 @@ def predict_table(
     columns: str | Sequence[str] | None = None,
     posterior: PosteriorFormat = "columns",
     decision: DecisionOption = "map",
+    contributions: bool = False,
 ) -> pa.Table:
     """The rows with their predictions, in memory: the columns that `pipeline.score` writes.
 
@@ -218,6 +284,8 @@ def predict_table(
         posterior: ``"columns"`` for one column ``p_<class>`` per class, ``"list"`` for one list
             column ``posterior``.
         decision: decision rule; see `DecisionRule`.
+        contributions: whether to add what each column contributes to the log odds of the
+            prediction and to its surprise, as the structs ``contributions`` and ``surprise``.
 
     Returns:
         One row per row of the data: the columns that are kept, then ``prediction``,
@@ -234,7 +302,8 @@ def predict_table(
     check_columns(table.schema, kept)
     sources = source_columns(table.schema, model.spec.features)
     table = table.select(list(dict.fromkeys([*kept, *sources])))
-    scorer = BatchScorer(model, table.schema, BatchOptions(kept, posterior, decision))
-    rows = min(model.batch_rows, batch_rows(table.num_columns))
+    options = BatchOptions(kept, posterior, decision, contributions=contributions)
+    scorer = BatchScorer(model, table.schema, options)
+    rows = min(scorer.batch_rows, batch_rows(table.num_columns))
     batches = [scorer.score(batch) for batch in in_slices(table.to_batches(), rows)]
     return pa.Table.from_batches(batches, scorer.schema)

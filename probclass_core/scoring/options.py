@@ -38,6 +38,9 @@ class ScoringOptions:
             a table ``{class: share}``, or ``"estimated"`` to estimate those of each partition by
             EM, which reads its rows twice; see `analysis.distributions.label_shift`. It changes no
             log p(x).
+        contributions: whether to write what each column adds to the log odds of the class against
+            the runner-up, and to −log p(x): the columns ``runner_up``, ``contributions`` and
+            ``surprise``; see `BatchScorer`.
         overwrite: ``"partition"`` replaces the partition; ``"append"`` adds to it, once for each
             model, input and configuration; ``"never"`` refuses a partition that exists, unless it
             was made from the same, before anything is written.
@@ -60,6 +63,7 @@ class ScoringOptions:
     posterior: PosteriorFormat = "columns"
     decision: DecisionOption = "map"
     prior: PriorOption = None
+    contributions: bool = False
     overwrite: Overwrite = "partition"
     watch: WatchOption = True
     missing_columns: MissingColumns = "error"

@@ -194,7 +194,7 @@ class ScorePart:
 
         total = self.meter.zero() if self.watch else None
         with closing(part.target):
-            batches = part.plan.batches(self.model.batch_rows)
+            batches = part.plan.batches(scorer.batch_rows)
             for scored, sums in self.map_batches(score, batches):
                 part.target.write(scored)
                 if total is not None and sums is not None:

@@ -231,7 +231,9 @@ class ScoringPlanner:
         if key not in self._schemas:
             asked = self.options
             prior = None if isinstance(asked.prior, str) else asked.prior
-            options = BatchOptions(columns, asked.posterior, asked.decision, prior)
+            options = BatchOptions(
+                columns, asked.posterior, asked.decision, prior, asked.contributions
+            )
             scorer = BatchScorer(self.model, schema, options)
             self._schemas[key] = scorer, [[one.name, str(one.type)] for one in scorer.schema]
         return self._schemas[key]

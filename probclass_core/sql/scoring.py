@@ -200,7 +200,7 @@ def _batch_options(options: ScoringOptions, partition: Mapping[str, Any]) -> Bat
         SpecError: if an option is set that needs the rows or a sink of `score`.
     """
     default = ScoringOptions()
-    for name in ("overwrite", "watch", "missing_columns", "schema"):
+    for name in ("contributions", "overwrite", "watch", "missing_columns", "schema"):
         if getattr(options, name) not in (getattr(default, name), None):
             raise SpecError(f"score_sql has no option {name!r}; pc.score has.")
     if isinstance(options.prior, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
@@ -160,11 +160,8 @@ class ParquetPart(StagedPart):
     def _open(self) -> pq.ParquetWriter:
         if self._writer is None:
             columns = self._pending[0].columns if self._pending else []
-            encoded = [
-                name
-                for name, column in zip(self._schema.names, columns, strict=False)
-                if _values_repeat(column)
-            ]
+            leaves = _leaves(self._schema.names, columns)
+            encoded = [path for path, column in leaves if _values_repeat(column)]
             with translate_write_errors(self._location):
                 if isinstance(self._filesystem, LocalFileSystem):
                     # pyiceberg's own class creates folders, but pickles as a plain one.
@@ -199,6 +196,16 @@ class ParquetPart(StagedPart):
         if being_written is not None:
             with translate_write_errors(self._location):
                 being_written.result()
+
+
+def _leaves(paths: Iterable[str], columns: Iterable[pa.Array]) -> Iterator[tuple[str, pa.Array]]:
+    """The columns with their paths in a file; of structs, those of their fields."""
+    for path, column in zip(paths, columns, strict=False):
+        if pa.types.is_struct(column.type):
+            inner = [f"{path}.{field.name}" for field in column.type]
+            yield from _leaves(inner, column.flatten())
+        else:
+            yield path, column
 
 
 def _values_repeat(column: pa.Array) -> bool:

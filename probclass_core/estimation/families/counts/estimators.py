@@ -245,7 +245,7 @@ class CountEstimator(Estimator):
         self, reader: CountReader, features: pa.Array, factors: CountFactors
     ) -> CountLikelihood:
         """The likelihood of the features from their factors."""
-        return CountLikelihood(reader, features, factors)
+        return CountLikelihood(reader, features, factors, columns=self.features.names)
 
     def log_evidence(self, statistics: pa.Table) -> float:
         """Log evidence under the pseudo-counts as prior.

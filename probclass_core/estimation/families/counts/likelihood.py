@@ -16,6 +16,7 @@ import functools
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -79,19 +80,34 @@ class CountLikelihood:
         reader: reads the counts of a batch, features in the order of the parameters.
         features: ``m`` names.
         factors: their log probabilities.
+        columns: all columns of the block, also those without values; by default the reader's.
+
+    Attributes:
+        given_total: whether counts share a total, so that columns are not factors.
     """
 
     normalized = True
+    given_total: ClassVar[bool] = False
 
-    def __init__(self, reader: CountReader, features: pa.Array, factors: CountFactors) -> None:
+    def __init__(
+        self,
+        reader: CountReader,
+        features: pa.Array,
+        factors: CountFactors,
+        *,
+        columns: Sequence[str] | None = None,
+    ) -> None:
         self.reader, self.features, self.factors = reader, features, factors
+        self.columns = reader.columns if columns is None else columns
         # A feature that every row of a class has would give −∞ + ∞ for its presence. It adds 0 to
         # the sums instead, and rows that lack it are found by counting.
         certain = np.isneginf(factors.absence)
         self.absence = np.where(certain, 0.0, factors.absence)
         self.certain = certain.astype(np.float64) if certain.any() else None
-        if reader.of_terms:  # columns are reported as factors
+        if reader.of_terms or self.given_total:
             self.itemize = self._itemize
+        else:
+            self.log_factors = self._log_factors
         if factors.shapes is None:
             self.linear_form = self._linear_form
 
@@ -148,6 +164,19 @@ class CountLikelihood:
         """`of_rows` as terms of a formula; factorials are in the terms of the columns."""
         return []
 
+    def _log_factors(self, rows: Rows) -> Iterator[FloatArray]:
+        for name in self.columns:
+            if name in self.reader.columns:
+                yield self._alone(name).log_likelihood(rows)
+            else:
+                yield np.zeros((len(rows), self.factors.weights.shape[1]))
+
+    def _alone(self, column: str) -> CountLikelihood:
+        """The likelihood of one column."""
+        place = list(self.reader.columns).index(column)
+        reader = replace(self.reader, columns=[column])
+        return CountLikelihood(reader, pa.array([column]), self.factors.of(place))
+
     def _itemize(self, row: Rows) -> Mapping[str, FloatArray]:
         counts = self.reader.read(row)
         items = dict(self.items(counts, self.factors.weights))
@@ -177,8 +206,7 @@ class CountLikelihood:
         place = list(self.reader.columns).index(column)
         if self.factors.presences:
             return presence(np.exp(self.absence[place] + self.factors.weights[place]))
-        reader = replace(self.reader, columns=[column])
-        alone = CountLikelihood(reader, pa.array([column]), self.factors.of(place))
+        alone = self._alone(column)
         mean, variance = self.factors.moments or (None, None)
         return derive(
             alone,
@@ -214,12 +242,13 @@ class SharesLikelihood(CountLikelihood):
         masses: p, or α with ``factors.shapes``, ``(m, k)``.
     """
 
+    given_total = True
+
     def __init__(
         self, reader: CountReader, features: pa.Array, factors: CountFactors, masses: FloatArray
     ) -> None:
         super().__init__(reader, features, factors)
         self.masses = np.ascontiguousarray(masses)
-        self.itemize = self._itemize
 
     def of_rows(self, counts: Counts) -> FloatArray:
         lengths = counts.lengths[:, None]

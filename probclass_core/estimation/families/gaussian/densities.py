@@ -81,6 +81,7 @@ class DiagonalLikelihood:
         mean: μ, ``(k, d)``.
         variance: σ², ``(k, d)``; 0 is a point mass: −inf off its point.
         freedom: ν, the degrees of freedom, ``(k, d)``; None for normal densities.
+        columns: all columns of the block, also those without values; by default the features.
     """
 
     normalized = True
@@ -91,8 +92,11 @@ class DiagonalLikelihood:
         mean: FloatArray,
         variance: FloatArray,
         freedom: FloatArray | None = None,
+        *,
+        columns: Sequence[str] | None = None,
     ) -> None:
         self.features = list(features)
+        self.columns = self.features if columns is None else columns
         self.mean = np.ascontiguousarray(mean)
         self.variance = variance
         self.freedom = freedom
@@ -111,13 +115,25 @@ class DiagonalLikelihood:
             self._fill(block, result[:, part])
         return result.T
 
+    def log_factors(self, rows: Rows) -> Iterator[FloatArray]:
+        """log f(x_j | c) of each column, ``(n, k)``."""
+        for name in self.columns:
+            if name in self.features:
+                yield self._alone(name).log_likelihood(rows)
+            else:
+                yield np.zeros((len(rows), len(self.mean)))
+
+    def _alone(self, column: str) -> DiagonalLikelihood:
+        """The likelihood of one column."""
+        at = [self.features.index(column)]
+        freedom = None if self.freedom is None else self.freedom[:, at]
+        return DiagonalLikelihood([column], self.mean[:, at], self.variance[:, at], freedom)
+
     def marginal(self, column: str) -> Curve | None:
         if column not in self.features:
             return None
-        at = [self.features.index(column)]
-        mean, variance = self.mean[:, at], self.variance[:, at]
-        freedom = None if self.freedom is None else self.freedom[:, at]
-        alone = DiagonalLikelihood([column], mean, variance, freedom)
+        alone = self._alone(column)
+        mean, variance, freedom = alone.mean, alone.variance, alone.freedom
         if freedom is not None:
             finite = freedom > 2.0  # else the variance is infinite
             scaled = variance * freedom / np.where(finite, freedom - 2.0, 1.0)

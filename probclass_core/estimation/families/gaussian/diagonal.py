@@ -158,12 +158,13 @@ class GaussianDiagonal(Estimator):
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DiagonalLikelihood:
         modeled = set(parameters["feature"].to_pylist())
-        features = [name for name in notes_of(parameters)["features"] if name in modeled]
+        columns = notes_of(parameters)["features"]
+        features = [name for name in columns if name in modeled]
         fields = ["mean", "variance", "degrees_of_freedom"][: 3 if self.options.predictive else 2]
         arrays = dense_arrays(
             parameters, classes, "feature", pa.array(features, pa.string()), fields
         )
-        return DiagonalLikelihood(features, *arrays)
+        return DiagonalLikelihood(features, *arrays, columns=columns)
 
     def log_evidence(self, statistics: pa.Table) -> float:
         if not statistics.num_rows:
