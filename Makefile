@@ -52,7 +52,8 @@ servers: $(SERVERS)/.installed ## Create .venv-servers, with the servers that th
 
 faults: setup ## Kill scoring runs at random and at every step, replace files, flip bits; print what was left
 	PROBCLASS_KILLS=$${PROBCLASS_KILLS:-200} $(PYTHON) -m pytest $(PATIENT) -rP \
-		tests/tables/test_kills.py tests/tables/test_one_version.py tests/tables/test_damage.py -k 'not disk'
+		tests/tables/test_sink_laws.py tests/tables/test_one_version.py tests/tables/test_damage.py \
+		-k '(killed or one_version or damage) and not disk'
 
 promoters: setup servers ## Race two promoters, and two writers of a partition, 1,000 times on S3, Azure and Google
 	PROBCLASS_RACES=$${PROBCLASS_RACES:-1000} $(PYTHON) -m pytest $(PATIENT) -rP --numprocesses $${PROBCLASS_LANES:-auto} tests/store/test_contention.py

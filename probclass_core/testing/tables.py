@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -41,6 +43,9 @@ from probclass_core.plugins.descriptors import TableFormat
 
 PARTS = 2
 """Files that a partition is written to, if its format can have several."""
+
+SUMMARY = {"verdicts": ["good"]}
+"""Entries of a commit record that are known once the rows are written."""
 
 Rows = Mapping[str, Sequence[float]]
 """Values of the rows of each partition, by its value."""
@@ -76,7 +81,7 @@ class SinkLaws:
         """Leave out the laws of what the format cannot do."""
         super().__init_subclass__()
         for law, needed in _NEEDED.items():
-            if not getattr(cls, needed):
+            if not all(getattr(cls, one) for one in needed.split()):
                 setattr(cls, law, None)
 
     @pytest.fixture
@@ -226,27 +231,41 @@ class SinkLaws:
     ) -> None:
         """A writer killed at any step leaves the old partition or the new one.
 
-        The steps close in on the commit. The leftovers are then removed, and nothing else.
+        The leftovers are then removed, and nothing else; another writer completes the partition.
         """
-        last_old, first_new = 0, table.steps("a", SECOND)
-        old, new = self.first, {**self.first, "a": SECOND}
-        for _ in range(self.kills):
-            if first_new - last_old <= 1:
-                break
+        self._kill_writers(table, append=False)
+
+    def test_a_killed_writer_adds_all_rows_or_none(self, table: TableUnderTest) -> None:
+        """A writer that adds rows and is killed at any step has added all of them or none."""
+        self._kill_writers(table, append=True)
+
+    def _kill_writers(self, table: TableUnderTest, *, append: bool) -> None:
+        """Kill writers at steps that close in on the commit, and the last at a random time.
+
+        If there are fewer steps than kills, one writer is killed at each.
+        """
+        write = table.append if append else table.replace
+        old, new = self.first, {**self.first, "a": [*FIRST["a"], *SECOND] if append else SECOND}
+        count, seconds = table.steps("a", SECOND, append=append)
+        last_old, first_new = 0, count
+        for kill in range(1, self.kills + 1):
+            step, after = None, random.uniform(0.0, seconds)
+            if kill < min(self.kills, count):
+                step = kill if self.kills > count else (last_old + first_new) // 2
             table.replace("a", FIRST["a"])
-            step = (last_old + first_new) // 2
-            table.kill("a", SECOND, step)
-            state = table.state()
-            assert state in (sorted_rows(old), sorted_rows(new)), f"killed at step {step}"
+            table.kill("a", SECOND, step, after, append=append)
+            committed = table.state() != sorted_rows(old)
+            how = f"killed at step {step}" if step is not None else f"killed after {after} s"
+            table.check(new if committed else old, how)
             table.clean()
-            assert table.state() == state, f"cleaned after a kill at step {step}"
-            if state == sorted_rows(new):
+            table.check(new if committed else old, f"{how} and cleaned")
+            if step is not None and committed:
                 first_new = step
-            else:
+            elif step is not None:
                 last_old = step
-            table.replace("a", SECOND)
-            table.check(new)
-        assert table.clean() == []
+            write("a", SECOND)
+            table.check(new, f"{how} and written again")
+            assert table.clean() == []
 
 
 _NEEDED = {
@@ -256,6 +275,7 @@ _NEEDED = {
     "test_writers_of_different_partitions_all_commit": "partitioned",
     "test_a_removed_partition_is_gone_as_a_whole": "removes",
     "test_a_killed_writer_leaves_the_old_rows_or_the_new_ones": "kills",
+    "test_a_killed_writer_adds_all_rows_or_none": "kills appends",
 }
 """What a format must be able to do for a law to apply."""
 
@@ -303,7 +323,7 @@ class TableUnderTest:
                 size = -(-len(values) // len(parts))
                 for number, part in enumerate(parts):
                     part.write(batch.slice(number * size, size))
-                    part.finish()
+                    part.finish(SUMMARY if len(parts) == 1 else None)
             yield staged
 
     def replace(
@@ -312,7 +332,7 @@ class TableUnderTest:
         """Replace a partition; call ``ready`` before the commit."""
         with self.staged(value, values) as staged:
             ready()
-            staged.publish()
+            staged.publish(SUMMARY)
 
     def replace_each(self, value: str | None, series: Sequence[Sequence[float]]) -> None:
         """Replace a partition by one after another."""
@@ -325,17 +345,17 @@ class TableUnderTest:
         """Add rows to a partition; call ``ready`` before the commit."""
         with self.staged(value, values, append=True) as staged:
             ready()
-            staged.publish()
+            staged.publish(SUMMARY)
 
     def state(self) -> dict[str, list[float]]:
         """The rows that probclass finds."""
         return self._state(self._read())
 
-    def check(self, expected: Rows) -> None:
+    def check(self, expected: Rows, after: str = "") -> None:
         """Check that every reader finds these rows."""
         for name, read in self._readers.items():
             found = self._state(read())
-            assert found == sorted_rows(expected), f"{name} finds {found}"
+            assert found == sorted_rows(expected), f"{name} finds {found} {after}"
 
     def clean(self) -> list[str]:
         """Remove the leftovers of writers, and return their paths."""
@@ -347,28 +367,52 @@ class TableUnderTest:
             leftover.remove()
         return [leftover.path for leftover in leftovers]
 
-    def steps(self, value: str, values: Sequence[float]) -> int:
-        """Replace a partition in another process, and return the number of its steps."""
-        code, output = self._run(value, values, None)
-        assert code == 0, output
-        return int(output.splitlines()[-1])
+    def steps(
+        self, value: str, values: Sequence[float], *, append: bool = False
+    ) -> tuple[int, float]:
+        """Write in another process; the number of its steps, and the seconds that they took."""
+        process = self.start(value, values, append=append)
+        output, errors = process.communicate()
+        assert process.returncode == 0, errors
+        steps, seconds = output.split()[-2:]
+        return int(steps), float(seconds)
 
-    def kill(self, value: str, values: Sequence[float], step: int) -> None:
-        """Replace a partition in another process, which is killed at a step."""
-        code, output = self._run(value, values, step)
-        assert code == -signal.SIGKILL, output
+    def kill(
+        self,
+        value: str,
+        values: Sequence[float],
+        step: int | None,
+        after: float,
+        *,
+        append: bool = False,
+    ) -> None:
+        """Write in another process, which is killed at a step, or else after some seconds."""
+        process = self.start(value, values, step, append=append)
+        if step is None and process.stdout is not None:
+            process.stdout.readline()
+            time.sleep(after)
+            process.kill()
+        _, errors = process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL), errors
 
-    def _run(self, value: str, values: Sequence[float], step: int | None) -> tuple[int, str]:
-        task = pickle.dumps((type(self.format), self.ref, self.partitioned, value, values, step))
-        program = f"from {__name__} import write_and_die; write_and_die()"
-        done = subprocess.run(
+    def start(
+        self,
+        value: str,
+        values: Sequence[float],
+        step: int | None = None,
+        *,
+        append: bool = False,
+    ) -> subprocess.Popen[str]:
+        """Replace a partition, or add rows to it, in a process that a step kills."""
+        task = (type(self.format), self.ref, self.partitioned, value, values, append, step)
+        program = f"from {__name__} import write_and_die; write_and_die({pickle.dumps(task)!r})"
+        return subprocess.Popen(
             [sys.executable, "-c", program],
-            input=task,
-            capture_output=True,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        return done.returncode, (done.stdout + done.stderr).decode()
 
     def _read(self) -> pa.Table:
         plan = self.format.open(self.ref).plan()
@@ -412,17 +456,21 @@ def publish_together(tasks: Sequence[Callable[..., None]]) -> list[str]:
         return list(pool.map(run, tasks))
 
 
-def write_and_die() -> None:
-    """Run in a process of its own: replace a partition, and kill the process at a step."""
-    form, ref, partitioned, value, values, last = pickle.load(sys.stdin.buffer)
+def write_and_die(pickled: bytes) -> None:
+    """Run in a process of its own: write a partition, and kill the process at a step."""
+    form, ref, partitioned, value, values, append, last = pickle.loads(pickled)
     table = TableUnderTest(form(), ref, partitioned=partitioned, readers={})
     table.sink(value)  # imports what a writer needs
+    write = table.append if append else table.replace
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    start = time.monotonic()
     with ExitStack() as context:
         steps = _Steps({sys.modules[form.__module__].__file__}, last)
         sys.setprofile(steps)
         context.callback(sys.setprofile, None)
-        table.replace(value, values)
-    sys.stdout.write(f"{len(steps.passed)}\n")
+        write(value, values)
+    sys.stdout.write(f"{len(steps.passed)} {time.monotonic() - start}\n")
 
 
 class _Steps:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 from backends import BACKENDS
-from scored_lakes import replace_new, score, set_up, states, unknown_files
+from scored_lakes import replace_new, score, set_up, states
 
+import probclass_core as pc
 from probclass_core.errors import TableError
 
 DISK_BYTES, FREE_BYTES = 24_000_000, 300_000
@@ -44,7 +46,7 @@ def main(folder: Path, name: str) -> None:
     replace_new(folder)
     assert score(folder, sink, "new").counts["unchanged"] == 0
     assert states(folder, name) == {"new"}
-    assert not unknown_files(folder, name)
+    assert pc.clean_table(sink, older_than=timedelta(0), dry_run=True) == []
 
 
 if __name__ == "__main__":

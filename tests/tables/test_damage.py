@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from backends import BACKENDS
 from monthly_lake import model, rows_of
 from permissions import as_nobody, make_readable
 from reading import read_rows
-from scored_lakes import FILES, MONTH, SEEDS, replace_new, score, set_up, states, unknown_files
+from scored_lakes import FORMATS, MONTH, SEEDS, replace_new, score, set_up, states
 
 import probclass_core as pc
 from probclass_core.errors import TableError
@@ -30,7 +31,7 @@ FLIPS = int(os.environ.get("PROBCLASS_KILLS", "2"))
 """Bits to flip in each column of a file."""
 
 
-@pytest.fixture(params=FILES)
+@pytest.fixture(params=FORMATS)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -75,10 +76,14 @@ def scoring_error(folder: Path, name: str) -> str:
     return line
 
 
+def assert_no_leftovers(folder: Path, name: str) -> None:
+    assert pc.clean_table(sink_in(folder, name), older_than=timedelta(0), dry_run=True) == []
+
+
 def assert_scored_again(folder: Path, name: str) -> None:
     assert score(folder, sink_in(folder, name), "new").counts["unchanged"] == 0
     assert states(folder, name) == {"new"}
-    assert not unknown_files(folder, name)
+    assert_no_leftovers(folder, name)
 
 
 @contextmanager
@@ -135,7 +140,7 @@ def test_a_file_size_limit(folder: Path, name: str) -> None:
 def test_a_read_only_table(folder: Path, name: str) -> None:
     with directory_modes(folder, 0o555):
         assert "ermission denied" in scoring_error(folder, name)
-    assert not unknown_files(folder, name)
+    assert_no_leftovers(folder, name)
     assert_scored_again(folder, name)
 
 
@@ -175,7 +180,7 @@ def test_a_source_file_deleted_while_it_is_scored(folder: Path, name: str) -> No
     line = error_line(lambda: pc.score(*scoring, partition=MONTH, workers=1, progress=delete))
     assert re.search(r"(cannot read .*second\.parquet|second\.parquet has changed)", line)
     assert states(folder, name) == {"old"}
-    assert not unknown_files(folder, name)
+    assert_no_leftovers(folder, name)
 
 
 def test_a_flipped_bit_in_a_page_is_never_read_as_another_value(folder: Path, name: str) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from datetime import timedelta
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -17,15 +17,15 @@ import pytest
 from buckets import Bucket
 from monthly_lake import SPEC, model
 from reading import read_rows
-from scored_lakes import STATE_AFTER, score, set_up, state
-from scorer import Scorer
 from unreliable import Fault, Proxy
 
 import probclass_core as pc
 from probclass_core.arrow.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
+from probclass_core.io.built_in import Parquet
 from probclass_core.io.retry import skip_rows
 from probclass_core.scoring.reports import ScoreReport
+from probclass_core.testing.tables import FIRST, SECOND, TableUnderTest, sorted_rows
 
 Through = Callable[[str], pc.TableRef]
 
@@ -201,66 +201,47 @@ def test_an_object_replaced_while_it_is_read_is_an_error(bucket: Bucket) -> None
     pytest.fail("the object was never replaced within a second")
 
 
-@pytest.fixture
-def folder(tmp_path: Path, bucket: Bucket) -> Path:
-    """The lakes, and a table in the bucket scored from the first one."""
-    set_up(tmp_path, bucket.at("scored"), scale=1)
-    return tmp_path
+def kill_at(step: int, process: subprocess.Popen[str]) -> Callable[[str], bool]:
+    """Kill a process at a request, counted from 0; return whether a request is that one."""
+    requests = itertools.count()
+
+    def kill(request: str) -> bool:
+        if reached := next(requests) == step:
+            process.kill()
+        return reached
+
+    return kill
 
 
-def read_state(table: pc.TableRef) -> str:
-    return state(read_rows(table), scale=1)
-
-
-def steps_killed(
-    lake: str, folder: Path, bucket: Bucket, proxy: Proxy, through: Through
-) -> Iterator[str]:
-    """Kill a scoring of a lake before and after its requests, and complete it.
-
-    Yields:
-        The state of the partition after each kill.
-    """
-    sink = bucket.at("scored")
-    with Scorer("object store") as scorer:
-        for step in itertools.count():
-            score(folder, sink, "old")
-            requests = itertools.count()
-
-            def kill(request: str, step: int = step, requests: Iterator[int] = requests) -> bool:
-                reached = next(requests) == step
-                if reached:
-                    scorer.kill()
-                return reached
-
-            proxy.before = proxy.after = kill
-            seconds, _ = scorer.score(folder, through("scored"), lake)
-            found = read_state(sink)
-            yield found
-            report = score(folder, sink, lake)
-            assert report.counts["unchanged"] == (1 if found == STATE_AFTER[lake] else 0)
-            assert read_state(sink) == STATE_AFTER[lake]
-            if seconds is not None:
-                break
-    pc.clean_table(sink, older_than=timedelta(0))
-    assert read_state(sink) == STATE_AFTER[lake]
-
-
-@pytest.mark.parametrize("bucket", ["s3", "azure"], indirect=True)
+@pytest.mark.parametrize(
+    ("bucket", "append"),
+    [("s3", False), ("azure", False), ("s3", True)],
+    indirect=["bucket"],
+)
 def test_killed_at_any_request_the_partition_is_old_or_new_and_a_rerun_completes(
-    folder: Path, bucket: Bucket, proxy: Proxy, through: Through
+    bucket: Bucket, proxy: Proxy, through: Through, append: bool
 ) -> None:
-    states = list(steps_killed("new", folder, bucket, proxy, through))
-    assert len(bucket.keys("scored")) == 2, "one object for each partition"
+    """Writers are killed before and after each request of theirs that changes something."""
+    table = TableUnderTest(Parquet(), bucket.at("scored"), partitioned=True, readers={})
+    slow = TableUnderTest(Parquet(), through("scored"), partitioned=True, readers={})
+    old, new = FIRST, {**FIRST, "a": [*FIRST["a"], *SECOND] if append else SECOND}
+    committed = []
+    for step in itertools.count():
+        for name in FIRST:
+            table.replace(name, FIRST[name])
+        writer = slow.start("a", SECOND, append=append)
+        proxy.before = proxy.after = kill_at(step, writer)
+        writer.communicate()
+        committed.append(table.state() != sorted_rows(old))
+        table.check(new if committed[-1] else old)
+        (table.append if append else table.replace)("a", SECOND)
+        table.check(new)
+        if writer.returncode == 0:
+            break
+    table.clean()
+    table.check(new)
+    assert len(bucket.keys("scored")) == 3 if append else 2, "one object for each commit"
     # Old before the request that commits, new after it; kills came before and after it.
-    assert states == sorted(states, reverse=True)
-    assert states.count("old") >= 2
-    assert states.count("new") >= 2
-
-
-def test_killed_at_any_request_all_rows_are_appended_once_or_none(
-    folder: Path, bucket: Bucket, proxy: Proxy, through: Through
-) -> None:
-    states = list(steps_killed("more", folder, bucket, proxy, through))
-    assert len(bucket.keys("scored")) == 3, "and one for the appended rows"
-    assert states == sorted(states)
-    assert {*states} == {"old", "old and more"}
+    assert committed == sorted(committed)
+    assert committed.count(False) >= 2
+    assert committed.count(True) >= 2

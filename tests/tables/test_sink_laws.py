@@ -1,8 +1,13 @@
-"""The laws of a sink, tried on every format that is written, and on the one of docs/plugins.md."""
+"""The laws of a sink, tried on every format that is written, and on the one of docs/plugins.md.
+
+``PROBCLASS_KILLS`` is the number of writers to kill for each law and format; ``make faults`` kills
+one at every step, and others at random times.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -24,13 +29,13 @@ from probclass_core.testing.tables import FIRST, Reader, SinkLaws, TableUnderTes
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 
 
+LOCAL = ("parquet", "delta", "iceberg")
+SinkLaws.kills = int(os.environ.get("PROBCLASS_KILLS", "3"))
 _LOGS = ("delta on ", "iceberg on ")
 
 
 class Formats(SinkLaws):
-    """Parquet, Delta and Iceberg; writers of theirs are killed in test_kills.py."""
-
-    kills = 0
+    """Parquet, Delta and Iceberg; on servers, writers are killed in test_object_store_faults.py."""
 
     @pytest.fixture(autouse=True)
     def _backend(self, backend: Backend, request: Any) -> None:
@@ -39,6 +44,8 @@ class Formats(SinkLaws):
         lacks = {"polars"} if request.node.callspec.params["backend"].startswith(_LOGS) else set()
         self.others = {name: backend.others[name] for name in backend.others.keys() - lacks}
         type(self).refuses_second = backend.name not in ("parquet", "object store")
+        local = request.node.callspec.params["backend"] in LOCAL
+        type(self).kills = SinkLaws.kills if local else 0
 
     @pytest.fixture
     def ref(self, backend: Backend) -> pc.TableRef:
@@ -55,6 +62,7 @@ class TestPartitionedFormats(Formats):
 
 class TestFormatsWithoutPartitions(Formats):
     partitioned = removes = False
+    kills = 0
 
 
 class TestParquetFile(SinkLaws):
