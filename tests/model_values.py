@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,6 @@ from probclass_core.arrow.arrays import label_codes
 from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.contract import LeaveOneOut
 from probclass_core.estimation.statistics import bind
-
-
-def rounds_to(value: float, printed: str) -> bool:
-    """Whether a value, rounded to the digits of a printed number, equals that number."""
-    expected = Decimal(printed)
-    unit = Decimal(1).scaleb(int(expected.as_tuple().exponent))
-    return Decimal(float(value)).quantize(unit) == expected
 
 
 def rows(names: Sequence[str], values: Sequence[Sequence[Any]]) -> pa.Table:
@@ -71,20 +63,9 @@ def probability(model: pc.Model, label: Any, feature: str, value: str) -> float:
     return float(np.exp(cell["log_probability"]))
 
 
-def count(model: pc.Model, label: Any, feature: str, value: str) -> float:
-    """The count of a value in a class of the model's ``categorical`` block."""
-    cell = _cell(model.parameters["categorical"], label, feature=feature, value=value)
-    return float(cell["count"])
-
-
 def likelihood(model: pc.Model, **row: Any) -> dict[Any, float]:
     """p(x | c) of one row, by class."""
     return _by_class(model, model.log_likelihood_by_block(_one(row)).sum(axis=2))
-
-
-def joint(model: pc.Model, **row: Any) -> dict[Any, float]:
-    """p(x | c) P(c) of one row, by class."""
-    return _by_class(model, model.joint_log_likelihood(_one(row)))
 
 
 def posterior(model: pc.Model, **row: Any) -> dict[Any, float]:

@@ -39,26 +39,6 @@ def dirichlet(counts: list[int], alpha: int = 1) -> Fraction:
     return Fraction(parts) / rising(alpha * len(counts), sum(counts))
 
 
-def tosses(heads: int, tails: int, name: str = "a") -> dict[str, list[str]]:
-    return {"toss": ["heads"] * heads + ["tails"] * tails, "c": [name] * (heads + tails)}
-
-
-def test_a_coin_of_unknown_bias_against_a_fair_coin() -> None:
-    """h! t! / (h + t + 1)! against 2^−n, a classic of the textbooks."""
-    table = tosses(9, 3)
-    surely = pc.Block("categorical", "toss", pseudo_count=1e12)
-    comparison = pc.compare(
-        {
-            "any bias": summarized(table, pc.Block("categorical", "toss")),
-            "fair": summarized(table, surely),
-        }
-    )
-    exact = Fraction(math.factorial(9) * math.factorial(3), math.factorial(13)) * 2**12
-    assert comparison.odds("any bias", "fair").bayes_factor == pytest.approx(float(exact), rel=1e-4)
-    assert float(exact) == pytest.approx(1.432, abs=1e-3)  # nine heads of twelve are weak evidence
-    assert comparison.odds("any bias", "fair").reading == "not strong"
-
-
 def test_naive_and_joint_categories_agree_with_exact_fractions() -> None:
     dependent = {"u": ["p", "q"] * 8, "v": ["r", "s"] * 8, "c": ["a", "a", "b", "b"] * 4}
     independent = {**dependent, "v": ["r", "r", "s", "s", "s", "s", "r", "r"] * 2}
@@ -81,36 +61,6 @@ def test_naive_and_joint_categories_agree_with_exact_fractions() -> None:
         assert odds.log_bayes_factor == pytest.approx(log(joint / naive), rel=1e-10)
         assert odds.bayes_factor == pytest.approx(float(joint / naive), rel=1e-10)
     assert comparison.odds("naive", "joint").odds == pytest.approx(1 / odds.odds)
-
-
-RANDOM = np.random.default_rng(1)
-NORMAL_PAIRS = {
-    correlation: RANDOM.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], 600).T
-    for correlation in (0.0, 0.6)
-}
-FULL_OR_DIAGONAL = ("gaussian_full", "gaussian_diagonal")
-POISSON_OR_NORMAL = ("poisson", "gaussian_diagonal")
-
-
-@pytest.mark.parametrize(
-    ("columns", "estimators", "better"),
-    [
-        (dict(zip("xy", NORMAL_PAIRS[0.0], strict=True)), FULL_OR_DIAGONAL, "gaussian_diagonal"),
-        (dict(zip("xy", NORMAL_PAIRS[0.6], strict=True)), FULL_OR_DIAGONAL, "gaussian_full"),
-        ({"x": RANDOM.poisson(2.0, 600)}, POISSON_OR_NORMAL, "poisson"),
-        ({"x": RANDOM.normal(30, 2, 600).round()}, POISSON_OR_NORMAL, "gaussian_diagonal"),
-    ],
-    ids=["independent", "correlated", "Poisson", "normal"],
-)
-def test_evidence_identifies_the_distribution_that_the_rows_are_from(
-    columns: dict[str, Any], estimators: tuple[str, str], better: str
-) -> None:
-    table = {**columns, "c": ["a", "b"] * 300}
-    blocks = {name: pc.Block(name, list(columns)) for name in estimators}
-    comparison = pc.compare({name: summarized(table, block) for name, block in blocks.items()})
-    assert comparison.best == better
-    assert comparison.odds(*comparison.table["model"].to_pylist()).reading in ("strong", "decisive")
-    assert comparison.table["reading"].to_pylist()[1] in ("strong against", "decisive against")
 
 
 def test_evidence_of_labels_by_prior() -> None:

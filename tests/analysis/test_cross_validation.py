@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pac
 import pyarrow.parquet as pq
 import pytest
+from refusals import refused
 from sklearn.model_selection import PredefinedSplit, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
@@ -177,6 +178,5 @@ STRICT = pc.ModelSpec("y", {"gaussian_diagonal": "x"}, on_scarce="error")
 def test_what_cannot_be_cross_validated_is_refused(
     source: Any, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=message) as caught:
+    with refused(error, message):
         pc.cross_validate(source, **{"spec": SPEC, **options})
-    assert "\n" not in str(caught.value)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as compute
 import pytest
 from model_values import normal, probability
 from scipy.stats import norm
@@ -45,28 +44,6 @@ def sums(explanation: Explanation) -> np.ndarray:
     weights = explanation.table.group_by("row", use_threads=False).aggregate([("weight", "sum")])
     assert weights["row"].to_pylist() == explanation.rows["row"].to_pylist()
     return weights["weight_sum"].to_numpy()
-
-
-@pytest.mark.parametrize("against", [None, "Gentoo"])
-def test_entries_sum_to_the_log_posterior_odds(
-    mixed: pc.Model, penguins: pa.Table, against: str | None
-) -> None:
-    unseen = {
-        **{name: [None, 40.0, math.nan] for name in NUMBERS},
-        "island": ["Heard", None, "Dream"],
-        "sex": [None, "unknown", "MALE"],
-    }
-    for rows in (penguins, unseen):
-        explanation = pc.explain(mixed, rows, against=against)
-        assert explanation.rows["prediction"].combine_chunks() == mixed.predict(rows)
-        assert explanation.model_id == mixed.id
-        logs = mixed.predict_log_proba(rows)
-        one, other = (
-            logs[range(len(logs)), compute.index_in(explanation.rows[side], mixed.classes)]
-            for side in ("prediction", "against")
-        )
-        np.testing.assert_allclose(sums(explanation), one - other, atol=1e-9)
-        np.testing.assert_allclose(explanation.rows["log_odds"], one - other, atol=1e-12)
 
 
 def test_contributions_of_features_are_their_densities(penguins: pa.Table) -> None:

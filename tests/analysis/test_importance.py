@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from refusals import refused
 
 import probclass_core as pc
 
@@ -94,6 +95,5 @@ def test_bad_arguments_are_one_clear_line(
     arguments: dict[str, Any], message: str, penguins: pa.Table
 ) -> None:
     model = pc.fit(penguins, SPECS["product"])
-    with pytest.raises(pc.ProbClassError, match=message) as failure:
+    with refused(pc.ProbClassError, message):
         pc.importance(model, penguins, **arguments)
-    assert "\n" not in str(failure.value)

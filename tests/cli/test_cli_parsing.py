@@ -13,7 +13,6 @@ import probclass_core as pc
 from probclass_core.cli.commands.train_and_score import to_toml
 from probclass_core.cli.options import parse_names, parse_partition, parse_where
 from probclass_core.errors import SpecError
-from probclass_core.io.filters import expression
 
 
 @pytest.mark.parametrize(
@@ -55,16 +54,6 @@ def test_an_invalid_condition_is_an_error_with_an_example(text: str) -> None:
     with pytest.raises(SpecError, match=r'as in --where "month >= 2013-01"') as caught:
         parse_where([text])
     assert repr(text) in str(caught.value)
-
-
-def test_parsed_conditions_filter_a_table(iris: Any) -> None:
-    texts = ["sepal_length >= 5.8", "species not in iris-setosa, 'iris-virginica'"]
-    selected = iris.filter(expression(iris.schema, None, parse_where(texts)))
-    lengths = iris["sepal_length"].to_pylist()
-    species = iris["species"].to_pylist()
-    pairs = zip(lengths, species, strict=True)
-    assert selected.num_rows == sum(x >= 5.8 and name == "iris-versicolor" for x, name in pairs)
-    assert selected.num_rows > 0
 
 
 def test_partitions_keep_their_order() -> None:

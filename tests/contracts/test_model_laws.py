@@ -59,26 +59,6 @@ def test_a_null_coordinate_is_left_out_of_the_distance(data: st.DataObject) -> N
         )
 
 
-@pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_shared"])
-@given(data=st.data())
-def test_a_null_feature_gives_the_marginal_of_a_full_covariance(
-    estimator: str, data: st.DataObject
-) -> None:
-    model = fitted_or_rejected(data.draw(training_tables()), spec_of(estimator))
-    parameters = model.parameters[estimator]
-    mean = np.array([means[0] for means in parameters["mean"].to_pylist()])
-    variance = parameters["covariance"].combine_chunks().to_numpy_ndarray()[:, 0, 0]
-    for rows in without_y(data.draw(queries())):
-        x = rows["x"].to_numpy()[:, None]
-        with np.errstate(over="ignore"):
-            square = (x / np.sqrt(variance) - mean / np.sqrt(variance)) ** 2
-        expected = -0.5 * (np.log(2 * np.pi) + np.log(variance) + square)
-        expected[np.isnan(x).ravel()] = 0.0
-        np.testing.assert_allclose(
-            model.log_likelihood_by_block(rows)[:, :, 0], expected, rtol=1e-6, atol=1e-6
-        )
-
-
 def without_y(rows: pa.Table) -> list[pa.Table]:
     """The rows with y null, and with y NaN."""
     missing = [pa.array([cell] * rows.num_rows, pa.float64()) for cell in (None, float("nan"))]

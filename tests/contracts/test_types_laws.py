@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 import probclass_core as pc
 from probclass_core.authoring import Rows
@@ -351,9 +352,8 @@ def test_a_lazy_frame_is_a_source_that_can_be_read_again(tmp_path: Path) -> None
 def test_a_lazy_frame_that_cannot_be_collected_is_one_line(change: Any, message: str) -> None:
     lazy = change(pl.LazyFrame({"x": [1.0, 2.0], "s": ["a", "b"], "y": ["u", "v"]}))
     spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
-    with pytest.raises(TableError, match=message) as caught:
+    with refused(TableError, message):
         pc.fit(lazy, spec)
-    assert "\n" not in str(caught.value)
 
 
 def test_run_end_encoded_columns() -> None:

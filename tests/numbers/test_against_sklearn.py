@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pytest
 from model_values import covariance, fitted, table_of_matrix
-from naive import naive_spec
 from sklearn import datasets
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
@@ -131,18 +130,6 @@ def test_categorical_agrees_with_categorical_nb(penguins: pa.Table, alpha: float
     same_logs(model.joint_log_likelihood(table), peer.predict_joint_log_proba(codes))
 
 
-def test_a_domain_agrees_with_min_categories_of_categorical_nb() -> None:
-    """Pixels have values from 0 to 16, and many pixels lack some of them."""
-    x, y = datasets.load_digits(return_X_y=True)
-    digits = Sample(x.astype(np.int64), y)
-    peer = CategoricalNB(min_categories=17).fit(digits.x, digits.y)
-    domain = {name: list(range(17)) for name in digits.names}
-    model = fitted(digits.table, "y", pc.Block("categorical", digits.names, domain=domain))
-    theirs = np.concatenate([np.exp(logs).ravel() for logs in peer.feature_log_prob_])
-    same_parameters(np.exp(model.parameters["categorical"]["log_probability"]), theirs)
-    same_logs(model.predict_log_proba(digits.table), peer.predict_log_proba(digits.x))
-
-
 @pytest.mark.parametrize("name", ["iris", "breast_cancer"])
 @pytest.mark.parametrize(
     ("metric", "p"),
@@ -170,35 +157,3 @@ def test_knn_density_agrees_with_k_neighbors_classifier_without_ties(
     np.testing.assert_allclose(
         ours[without_tie], peer.predict_proba(test.x)[without_tie], atol=1e-12
     )
-
-
-def test_mixed_blocks_agree_with_gaussian_nb_times_categorical_nb(
-    adult: tuple[pa.Table, pa.Table],
-) -> None:
-    """log p(x, c) of naive normals plus that of categories, minus the prior that both include."""
-    train, test = (part.drop_null() for part in adult)
-    spec = naive_spec(train.schema, "income")
-    numeric, categorical = (list(block.columns) for block in spec.blocks)
-    encoder = OrdinalEncoder(dtype=np.int64).fit(as_text(train, categorical))
-    y = train["income"].to_pylist()
-    numbers, codes = (
-        [part.select(numeric).to_pandas().to_numpy() for part in (train, test)],
-        [encoder.transform(as_text(part, categorical)) for part in (train, test)],
-    )
-    normals = GaussianNB(var_smoothing=0.0).fit(numbers[0], y)
-    categories = CategoricalNB().fit(codes[0], y)
-    theirs = (
-        normals.predict_joint_log_proba(numbers[1])
-        + categories.predict_joint_log_proba(codes[1])
-        - np.log(normals.class_prior_)
-    )
-    model = fitted(
-        train,
-        "income",
-        pc.Block("gaussian_diagonal", numeric, variance_floor=0.0),
-        pc.Block("categorical", categorical),
-    )
-    same_logs(model.joint_log_likelihood(test), theirs)
-    evidence = np.logaddexp.reduce(theirs, axis=1)
-    same_logs(model.score_samples(test), evidence)
-    same_logs(model.predict_log_proba(test), theirs - evidence[:, None])

@@ -18,38 +18,6 @@ TEST = {"cancer": {"+": 0.98, "-": 0.02}, "no cancer": {"+": 0.03, "-": 0.97}}
 positive = st.floats(1e-6, 1.0)
 
 
-def test_the_cancer_test() -> None:
-    """ "Bayes Classifiers", example 2."""
-    result = pc.bayes_rule(CANCER, TEST, observed="+")
-    assert result.table["hypothesis"].to_pylist() == list(CANCER)
-    assert [f"{joint:.4f}" for joint in result.table["joint"].to_pylist()] == ["0.0078", "0.0298"]
-    assert f"{result.posterior['cancer']:.4f}" == "0.2085"
-    assert result.maximum_a_posteriori == "no cancer"
-    assert result.maximum_likelihood == "cancer"
-    assert math.exp(result.log_evidence) == pytest.approx(0.98 * 0.008 + 0.03 * 0.992, rel=1e-15)
-
-
-def test_the_jar_of_stones() -> None:
-    """ "Bayes Classifiers", example 1: seven stones, three gray, in two buckets."""
-    buckets = {"A": 4 / 7, "B": 3 / 7}
-    stones = {"A": {"gray": 2 / 4, "black": 2 / 4}, "B": {"gray": 1 / 3, "black": 2 / 3}}
-    gray = pc.bayes_rule(buckets, stones, observed="gray")
-    joint = dict(zip("AB", gray.table["joint"].to_pylist(), strict=True))
-    assert joint["B"] == pytest.approx(1 / 7)  # p(gray and bucket B)
-    assert joint["B"] / buckets["B"] == pytest.approx(1 / 3)  # p(gray | bucket B)
-    assert math.exp(gray.log_evidence) == pytest.approx(3 / 7)  # p(gray)
-    assert gray.posterior == pytest.approx({"A": 2 / 3, "B": 1 / 3})
-
-
-@pytest.mark.parametrize(("pregnant", "printed"), [(0.20, 0.942), (0.25, 0.9561), (0.10, 0.8789)])
-def test_the_pregnancy_test(pregnant: float, printed: float) -> None:
-    """ "Naive Bayes": computed with 0.20, though the text says 25 of 100 and prints 0.10."""
-    prior = {1: pregnant, 0: 1 - pregnant}
-    result = pc.bayes_rule(prior, {1: 0.98, 0: 0.015})
-    digits = len(str(printed)) - 2
-    assert round(result.posterior["1"], digits) == printed
-
-
 @given(
     st.lists(st.integers(1, 50), min_size=3, max_size=3),
     st.lists(st.lists(st.integers(0, 20), min_size=3, max_size=3), min_size=1, max_size=4),

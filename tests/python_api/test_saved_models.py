@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from refusals import refused
 
 import probclass_core as pc
 from probclass_core.errors import StoreError
@@ -55,9 +56,8 @@ def test_a_damaged_folder_is_refused(
 ) -> None:
     model.save(tmp_path / "m")
     damage(tmp_path / "m")
-    with pytest.raises(StoreError, match=message) as caught:
+    with refused(StoreError, message):
         pc.load(tmp_path / "m")
-    assert "\n" not in str(caught.value)
 
 
 def test_a_path_with_anything_else_is_refused_and_left_alone(

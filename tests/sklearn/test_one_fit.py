@@ -85,3 +85,15 @@ def test_batches_go_on_with_the_cuts_of_a_fit(titanic: pd.DataFrame) -> None:
     features, labels = titanic.drop(columns="label"), titanic["label"]
     fitted = ProbClassifier(TWO_PASSES).fit(features, labels)
     assert fitted.partial_fit(features, labels).model_.training["rows"] == 2 * len(titanic)
+
+
+def test_partial_fits_of_a_mixed_frame_equal_one_fit(X: pd.DataFrame, y: pd.Series) -> None:
+    weight = np.random.default_rng(2).integers(1, 4, len(X))
+    partial = ProbClassifier("auto")
+    for rows in np.array_split(np.random.default_rng(3).permutation(len(X)), 20):
+        partial.partial_fit(X.iloc[rows], y.iloc[rows], y.unique(), sample_weight=weight[rows])
+    repeated = np.repeat(X.index, weight)
+    single_fit = ProbClassifier("auto").fit(X.loc[repeated], y.loc[repeated])
+    expected = single_fit.predict_log_proba(X)
+    np.testing.assert_allclose(partial.predict_log_proba(X), expected, rtol=1e-7, atol=1e-7)
+    assert partial.statistics_.rows == len(X)

@@ -14,9 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import VotingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -143,20 +141,6 @@ def test_a_column_transformer_can_come_first(X: pd.DataFrame, y: pd.Series) -> N
     )
     np.testing.assert_allclose(scaled, plain)
     assert dummies.mean() > 0.7
-
-
-def test_calibrated_classifier_cv_accepts_the_classifier(X: pd.DataFrame, y: pd.Series) -> None:
-    calibrated = CalibratedClassifierCV(ProbClassifier("fast"), cv=2).fit(X, y)
-    assert calibrated.score(X, y) > 0.95
-    np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
-
-
-def test_voting_classifier_averages_two_classifiers(X: pd.DataFrame, y: pd.Series) -> None:
-    one = ProbClassifier("auto")
-    two = ProbClassifier({"gaussian_full": NUMBERS, "categorical": CATEGORIES})
-    vote = VotingClassifier([("one", one), ("two", two)], voting="soft").fit(X, y)
-    parts = [clone(part).fit(X, y).predict_proba(X) for part in (one, two)]
-    np.testing.assert_allclose(vote.predict_proba(X), np.mean(parts, axis=0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", ["gaussian_diagonal", "gaussian_full", "knn_density"])

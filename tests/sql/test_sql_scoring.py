@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pac
 import pytest
+from refusals import refused
 from sql_cases import compare, fetched, fitted, sqlite_table, training
 
 import probclass_core as pc
@@ -127,9 +128,8 @@ def test_after_an_error_everything_is_as_before(
     connection.execute("UPDATE rows SET flag = TRUE WHERE key = 1")
     connection.execute(change or "SELECT 1")
     connection.commit()
-    with pytest.raises(error, match=message) as raised:
+    with refused(error, message):
         score(connection, **{"run_id": "tuesday", **options})
-    assert "\n" not in str(raised.value)
     assert (scored(connection), records(connection)) == before
 
 

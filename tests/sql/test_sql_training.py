@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 from sql_cases import (
     BLOCKS,
     BUILT_IN,
@@ -307,15 +308,13 @@ def test_bad_input_is_one_clear_line(
     table = pa.table(rows)
     if not table.num_rows:
         table = table.cast(pa.schema([("y", pa.string()), ("x", pa.float64())]))
-    with pytest.raises((DataError, SpecError), match=message) as raised:
+    with refused((DataError, SpecError), message):
         pc.fit(pc.SqlSource(connect(table), "rows"), spec)
-    assert "\n" not in str(raised.value)
 
 
 def test_a_missing_table_is_one_clear_line(connect: Connect) -> None:
-    with pytest.raises(TableError, match=r"absent.* does not exist|no such .*absent") as raised:
+    with refused(TableError, r"absent.* does not exist|no such .*absent"):
         pc.SqlSource(connect(ROWS), "absent")
-    assert "\n" not in str(raised.value)
 
 
 def test_a_wrong_connection_is_one_clear_line(tmp_path: Path) -> None:

@@ -101,16 +101,6 @@ def test_a_memory_mapped_table_is_not_copied(tmp_path: Path) -> None:
     assert pa.total_allocated_bytes() - before < 10_000
 
 
-def test_a_bundle_is_read_back_unchanged() -> None:
-    bundle = sample_bundle(rows=10)
-    back = read_back(bundle)
-    assert back.content_id == bundle.content_id
-    assert (back.kind, back.content, back.provenance) == ("model", bundle.content, {"rows": 10})
-    assert list(back.tables) == ["priors", "gaussian"]
-    assert all(equal(back.tables[name], table) for name, table in bundle.tables.items())
-    assert back.manifest() == bundle.manifest()
-
-
 def test_the_content_id_is_the_documented_digest() -> None:
     bundle = sample_bundle()
     named = {

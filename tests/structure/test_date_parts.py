@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 import probclass_core as pc
 from probclass_core.arrow.parts import PARTS, parts_of_type, select
@@ -327,9 +328,8 @@ def test_only_the_source_column_is_read(files: Path) -> None:
 def test_a_wrong_part_is_one_clear_error(feature: str, column: pa.DataType, message: str) -> None:
     table = pa.table({"t": pa.nulls(2, column), "tip": ["yes", "no"]})
     spec = pc.ModelSpec("tip", [pc.Block("categorical", feature)])
-    with pytest.raises((SpecError, DataError), match=message) as error:
+    with refused((SpecError, DataError), message):
         pc.fit(table, spec)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from monthly_lake import SPEC, model, rows_of, write_lake, write_rows
+from refusals import refused
 
 import probclass_core as pc
 from probclass_core.errors import DataError, SpecError, TableError
@@ -326,9 +327,8 @@ BAD_FILTERS: list[tuple[Any, str]] = [
 def test_malformed_filters_are_rejected(tmp_path: Path, where: Any, message: str) -> None:
     lake = partitioned(tmp_path, year=[2013, 2014])
     for source in (lake, pa.table({"id": [1], "air": ["good"], "year": [2013]})):
-        with pytest.raises(SpecError, match=message) as caught:
+        with refused(SpecError, message):
             rows_read(source, where=where)
-        assert "\n" not in str(caught.value)
 
 
 def test_filter_on_a_type_without_comparison_is_rejected(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reading import read_rows
+from refusals import refused
 
 import probclass_core as pc
 from probclass_core.errors import DataError, TableError
@@ -322,9 +323,8 @@ def test_bad_text_is_one_line_that_names_the_place(
         lambda: pc.fit(tmp_path / source, SPEC),
         lambda: pc.score(model, tmp_path / source, tmp_path / "scored"),
     ):
-        with pytest.raises((TableError, DataError), match=message) as caught:
+        with refused((TableError, DataError), message) as caught:
             attempt()
-        assert "\n" not in str(caught.value)
         assert str(tmp_path) in str(caught.value)
     assert not list(tmp_path.glob("*scored*"))
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from refusals import refused
 
 import probclass_core as pc
 from probclass_core.errors import DataError, NotSupportedError, SpecError
@@ -54,9 +55,8 @@ COST = pa.table({"class": ["a"], "prediction": ["b"], "cost": [1.0]})
     ],
 )
 def test_an_invalid_rule_is_refused(rule: Any, message: str) -> None:
-    with pytest.raises(SpecError, match=message) as caught:
+    with refused(SpecError, message):
         MODEL.predict(ROWS, decision=rule)
-    assert "\n" not in str(caught.value)
 
 
 def test_costs_without_their_columns_are_refused() -> None:
@@ -101,9 +101,8 @@ def test_changing_the_prior_of_a_calibrated_model_is_refused() -> None:
     ],
 )
 def test_invalid_rows_to_calibrate_on_are_refused(rows: Any, message: str) -> None:
-    with pytest.raises(DataError, match=message) as caught:
+    with refused(DataError, message):
         pc.calibrate(MODEL, rows)
-    assert "\n" not in str(caught.value)
 
 
 def test_rows_of_weight_0_do_not_count() -> None:
