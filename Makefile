@@ -55,7 +55,7 @@ faults: setup ## Kill scoring runs at random and at every step, replace files, f
 		tests/tables/test_sink_laws.py tests/tables/test_one_version.py tests/tables/test_damage.py \
 		-k '(killed or one_version or damage) and not disk'
 
-promoters: setup servers ## Race two promoters, and two writers of a partition, 1,000 times on S3, Azure and Google
+promoters: setup servers ## Race two promoters 1,000 times on S3, Azure and Google
 	PROBCLASS_RACES=$${PROBCLASS_RACES:-1000} $(PYTHON) -m pytest $(PATIENT) -rP --numprocesses $${PROBCLASS_LANES:-auto} tests/store/test_contention.py
 
 hostile: setup ## Damage models, kept statistics and Parquet files, 850,000 times; print what became of them

@@ -236,14 +236,6 @@ def test_score_reports_partitions_and_unchanged_ones(probclass: Any, iris_model:
     ]
 
 
-def test_the_store_is_an_option_or_an_environment_variable(
-    probclass: Any, iris_model: pc.Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("PROBCLASS_STORE")
-    assert "Missing option '--store' (env var: 'PROBCLASS_STORE')" in probclass.error("models")
-    assert "iris" in probclass.ok("models --store models").out
-
-
 def test_estimators_lists_and_describes(probclass: Any) -> None:
     shown = probclass.ok("estimators").lines
     for name in pc.estimators():

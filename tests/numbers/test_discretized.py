@@ -105,17 +105,6 @@ def test_bins_of_iris_agree_with_published_ones() -> None:
         assert counts(model, feature) == published_counts
 
 
-@pytest.mark.parametrize("feature", ["age", "capital_loss"])
-def test_cuts_of_adult_agree_with_the_recursion_of_the_paper(
-    adult: tuple[pa.Table, pa.Table], feature: str
-) -> None:
-    table = adult[0].select([feature, "income"]).slice(0, 4000)
-    model = fitted(table, "income", pc.Block("discretized", [feature]))
-    expected = fayyad_irani(table[feature].to_pylist(), table["income"].to_pylist())
-    assert cuts(model, feature) == expected
-    assert expected
-
-
 @given(data=st.data())
 def test_cuts_agree_with_the_recursion_of_the_paper(data: st.DataObject) -> None:
     rows = data.draw(

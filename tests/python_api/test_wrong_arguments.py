@@ -52,10 +52,6 @@ MESSAGES: list[tuple[Call, list[str]]] = [
         lambda: pc.ModelSpec.auto(FRAME, ["kind"]),
         ["label must be a column name, got ['kind']", "Pass 'kind'."],
     ),
-    (
-        lambda: pc.ModelSpec(label=["kind"], blocks={"categorical": "color"}),
-        ["label must be a column name, got ['kind']", "Pass 'kind'."],
-    ),
     (lambda: fit(FRAME, KIND), ["label must", "a Series", "Pass 'kind'."]),
     (lambda: fit(FRAME, ("kind",)), ["got ('kind',)", "Pass 'kind'"]),
     (
@@ -143,13 +139,10 @@ MESSAGES: list[tuple[Call, list[str]]] = [
     (lambda: MODEL.predict_table({"size": [0.5]}), ["no column 'color'"]),
     (lambda: MODEL.predict_table(FRAME, columns="kidn"), ["no column 'kidn'", "mean 'kind'"]),
     (lambda: MODEL.predict_table(FRAME, columns=["kind"] * 2), ["'kind' is listed twice"]),
-    (lambda: MODEL.predict_table(FRAME, posterior="rows"), ["posterior must be one of 'columns',"]),
-    (lambda: MODEL.predict_table(FRAME, decision="maybe"), ["maybe"]),
     (lambda: pc.fit(FRAME), ["expected a spec, or label=", "got neither"]),
     (lambda: pc.fit(FRAME, SPEC, label="kind"), ["got both a spec and a label"]),
     (lambda: pc.fit(FRAME, SPEC, exclude="size"), ["exclude= is for a spec that is derived"]),
     (lambda: pc.fit(FRAME, "kind"), ["or write label='kind' if it is the class"]),
-    (lambda: fit(FRAME, "knid"), ["no column 'knid'; the table has"]),
     (
         lambda: pc.compare(pa.table(FRAME).to_reader(), [SPEC, SPEC]),
         ["a reader can be read only once"],

@@ -1,6 +1,6 @@
-"""Of two processes that promote, or replace a partition, at the same instant, one wins.
+"""Of two processes that promote at the same instant, one wins.
 
-``PROBCLASS_RACES`` is the number of races of each kind on each object store; ``make promoters``
+``PROBCLASS_RACES`` is the number of races on each object store; ``make promoters``
 runs 1,000 of them, in lanes of 50 at the same time.
 """
 
@@ -11,10 +11,8 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from buckets import Bucket
 from python_processes import start_python
@@ -34,12 +32,12 @@ pytestmark = [
 
 
 class Contender:
-    """A process that promotes and replaces when it is asked to."""
+    """A process that promotes when it is asked to."""
 
     def __init__(self, bucket: Bucket) -> None:
         script = Path(__file__).with_name("contenders.py")
         self.process = start_python(
-            *(script, uri(bucket, "models"), uri(bucket, "scored")),
+            *(script, uri(bucket, "models")),
             env={"OPTIONS": json.dumps(bucket.options)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -88,7 +86,7 @@ def test_two_contenders_have_one_winner(
     for _ in range(LANE):
         challengers = [version.id for version in versions if version.id != champion][:2]
         for contender, challenger in zip(contenders, challengers, strict=True):
-            contender.ask("promote", challenger, champion)
+            contender.ask(challenger, champion)
         champion = challengers[winner_of(contenders, "was promoted by another process")]
         promoted.append(champion)
         assert store.resolve("air@champion").id == champion
@@ -96,21 +94,3 @@ def test_two_contenders_have_one_winner(
     history = [entry for entry in store.history("air") if entry.action == "promoted"]
     assert [entry.id for entry in history] == promoted
     assert [entry.previous for entry in history] == [None, *promoted[:-1]]
-
-
-def test_two_writers_of_a_partition_have_one_winner(
-    bucket: Bucket, contenders: list[Contender], lane: int
-) -> None:
-    table = bucket.at("scored")
-    for race in range(LANE):
-        for number, contender in enumerate(contenders):
-            contender.ask("replace", 2 * race + number)
-        assert [contender.answer() for contender in contenders] == ["staged"] * 2
-        for contender in contenders:
-            contender.ask()
-        winner = winner_of(contenders, "was replaced by another writer")
-        plan = pc.open_table(table).plan(["value"])
-        values = pa.Table.from_batches(plan.batches())["value"].to_pylist()
-        assert values == [2 * race + winner]
-    assert pc.clean_table(table, older_than=timedelta(0)) == []
-    assert bucket.keys("scored") == ["month=2014-01/part-0.parquet"]

@@ -79,20 +79,6 @@ def test_a_bare_name_is_enough_while_there_is_one_version(store: ModelStore) -> 
         assert choice in str(caught.value)
 
 
-def test_promoting_records_the_time_and_the_previous_version(store: ModelStore) -> None:
-    first, second = store.save(SampleModel(), "air"), store.save(SampleModel(1), "air")
-    assert store.aliases("air") == {}
-    before = store.promote("air", first, "champion")
-    assert (before.id, before.previous) == (first.id, None)
-    after = store.promote("air", second, "champion")
-    assert (after.id, after.previous) == (second.id, first.id)
-    assert datetime.fromisoformat(after.promoted) > datetime.fromisoformat(before.promoted)
-    assert store.promote("air", second, "champion") == after, "nothing changes"
-    assert store.aliases("air") == {"champion": after}
-    assert after.previous is not None
-    assert store.promote("air", after.previous, "champion").id == first.id
-
-
 def test_a_version_is_promoted_only_in_place_of_the_expected_one(store: ModelStore) -> None:
     first, second, third = (store.save(SampleModel(seed), "air") for seed in range(3))
     with pytest.raises(StoreError, match="names nothing, not the expected version"):

@@ -64,7 +64,7 @@ def data_file(folder: Path, name: str) -> Path:
 
 def error_line(action: Callable[[], object]) -> str:
     """Return the error of an action, which must be one line."""
-    with refused(TableError, "") as caught:
+    with refused(TableError, ".") as caught:
         action()
     return str(caught.value)
 

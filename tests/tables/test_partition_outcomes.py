@@ -357,10 +357,6 @@ def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"options": {"prior": "guessed"}},
-            "prior must be 'estimated' or a table of shares, got 'guessed'",
-        ),
         ({"deleted": "drop"}, "deleted must be one of 'fail', 'keep', 'remove', got 'drop'"),
         ({"partition": 5}, "where must be text"),
         ({"partition": "x > 1"}, "'x' is not a partition column of .*; it has 'month'"),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from monthly_lake import SCORED, SPEC, contents, model, rows_of, write_lake
+from monthly_lake import SCORED, SPEC, model, rows_of, write_lake
 
 import probclass_core as pc
 from probclass_core.errors import DataError, NotSupportedError, SpecError, TableError
@@ -59,23 +59,6 @@ def test_a_scored_table_contains_the_source_and_the_predictions(lake: Path, sink
     footer = pq.read_schema(sink / "month=2014-01" / "part-0.parquet").metadata
     assert footer[b"probclass.classes"] == b'["bad", "good"]'
     assert footer[b"probclass.model_id"] == model().id.encode()
-
-
-def test_a_rerun_changes_no_file_and_a_replacement_those_of_its_partition(
-    lake: Path, sink: Path
-) -> None:
-    pc.score(model(), lake, sink)
-    before = contents(sink)
-    assert pc.score(model(), lake, sink, workers=1).counts["unchanged"] == 3
-    assert contents(sink) == before
-    pc.score(model(51), lake, sink, partition={"month": "2014-02"})
-    after = contents(sink)
-    assert after.keys() == before.keys()
-    changed = {path for path in before if after[path][0] != before[path][0]}
-    assert changed == {"month=2014-02/part-0.parquet"}
-    # A partition without rows that match the filter stays.
-    report = pc.score(model(51), lake, sink, where=[("id", "<", 100)])
-    assert [str(one) for one in report.scored] == ["month=2014-01"]
 
 
 def test_a_single_file_as_sink(lake: Path, tmp_path: Path) -> None:

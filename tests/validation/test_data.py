@@ -312,23 +312,6 @@ def test_null_labels_are_left_out_and_counted() -> None:
     assert quality.accuracy == 1.0
 
 
-def test_gaussians_use_the_rows_without_nulls_in_their_features() -> None:
-    """Available-case estimates: the variances of gaussian_full are those of gaussian_diagonal."""
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(2, 40)) + np.repeat([0.0, 3.0], 20)
-    values[0, :4] = np.nan
-    values[1, 3:9] = np.nan
-    rows = {"x": values[0], "z": values[1], "y": ["a"] * 20 + ["b"] * 20}
-    full = fit(rows, pc.Block("gaussian_full", ["x", "z"])).parameters["gaussian_full"]
-    diagonal = fit(rows, pc.Block("gaussian_diagonal", ["x", "z"])).parameters["gaussian_diagonal"]
-    covariance = full["covariance"].combine_chunks().to_numpy_ndarray()
-    variances = diagonal["variance"].to_numpy().reshape(2, 2)
-    np.testing.assert_allclose(np.diagonal(covariance, axis1=1, axis2=2), variances, rtol=1e-14)
-    assert diagonal["count"].to_pylist() == [16.0, 14.0, 20.0, 20.0]
-    both = values[:, 9:20]  # the rows of class a that have both features
-    assert covariance[0, 0, 1] == pytest.approx(np.cov(both, ddof=0)[0, 1])
-
-
 def test_an_unseen_value_follows_the_policy() -> None:
     """With α = 1, 2 values and 3 rows per class, an unseen value has probability 1/5."""
     rows = {"u": list("pppqqp"), "y": Y}
