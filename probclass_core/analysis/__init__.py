@@ -5,6 +5,7 @@ paired       two models on the same rows: the gain, and its standard error
 reliability  whether predicted probabilities match observed frequencies
 linear_form  models whose log odds are linear in the features, as tables of weights
 explanation  contributions of each block to the log odds of a row
+surprise     which columns make a row unusual
 importance   what each column contributes to predictions on average
 comparison   log evidence and Bayes factors of several models
 distributions/  differences between two models, and of scored partitions from the training

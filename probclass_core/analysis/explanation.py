@@ -12,6 +12,7 @@ with block weights, the logs of a block are multiplied by its weight, and classe
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,23 +23,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.analysis.json_values import json_values
+from probclass_core.analysis.surprise import UNUSUAL, surprise_table
 from probclass_core.arguments import checks_arguments
-from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.arrow.arrays import IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, as_text, counted
 from probclass_core.arrow.parts import select, source_columns
 from probclass_core.arrow.rows import Rows
 from probclass_core.attached import ExplanationMethods
 from probclass_core.errors import DataError, SpecError, shown, suggest
-from probclass_core.estimation.contract import (
-    FactorizedLikelihood,
-    ItemizedLikelihood,
-    Likelihood,
-)
+from probclass_core.estimation.contract import ItemizedLikelihood, Likelihood
 from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
 from probclass_core.model.block_weights import base_blocks, below_best
+from probclass_core.model.contributions import column_log_likelihoods, sums_over_columns
 from probclass_core.model.model import Model, ModelOption, as_model
+from probclass_core.model.posterior import Posterior
 from probclass_core.spec.model_spec import Block, category_text
 
 MAX_ROWS = 1_000
@@ -60,8 +60,8 @@ _MOST_IN_HTML = 10
 _MISSING = dict.fromkeys(("feature", "columns", "block"), "missing")
 """What is shown for a value that is None, by entry."""
 
-_MAX_CELLS = 1 << 21
-"""Maximum number of values in a batch of single features: bounds the memory for wide blocks."""
+_MOST_REASONS = 3
+"""Columns that are named as reasons why a row is unusual."""
 
 _SCHEMA = pa.schema(
     [
@@ -77,7 +77,6 @@ _SCHEMA = pa.schema(
         ("total", pa.float64()),
     ]
 )
-_IN_UNITS = ("log_for", "log_against", "weight", "total")
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,21 +103,32 @@ class Explanation(Report, ExplanationMethods):
             - weight: their difference; ±inf if one of them is −inf, null if both are. For a
               calibration, the change of the log odds; null if they were infinite before it.
             - total: running sum of the weights; null once both classes are impossible.
+        surprise: what each column adds to −log p(x) of each row, those with the largest excess
+            first: row; item (the column; a block that can only be taken as a whole; or ``class``,
+            what the class adds); value; surprise; usual, the mean of the surprise of the column
+            under the model; excess, the difference, null where the usual is unknown. It has no
+            rows if log p(x) is not a density.
         units: unit of all logs: a key of `UNITS`.
         model_id: content id of the model.
     """
 
     rows: pa.Table
     table: pa.Table
-    units: str
+    surprise: pa.Table
+    units: Units
     model_id: str
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: the rows, each with its ledger; an infinite number is null."""
-        ledgers: dict[int, list[dict[str, Any]]] = {}
-        for entry in json_values(self.table):
-            ledgers.setdefault(entry.pop("row"), []).append(entry)
-        rows = [{**row, "ledger": ledgers[row["row"]]} for row in json_values(self.rows)]
+        lines: dict[str, dict[int, list[dict[str, Any]]]] = {}
+        for name, table in (("ledger", self.table), ("surprise", self.surprise)):
+            of_row = lines[name] = defaultdict(list)
+            for entry in json_values(table):
+                of_row[entry.pop("row")].append(entry)
+        rows = [
+            {**row, **{name: of_row[row["row"]] for name, of_row in lines.items()}}
+            for row in json_values(self.rows)
+        ]
         return {"model_id": self.model_id, "units": self.units, "rows": rows}
 
     def _report(self) -> list[Part]:
@@ -134,23 +144,45 @@ class Explanation(Report, ExplanationMethods):
     def _ledgers(self, rows: pa.Table) -> list[Part]:
         parts: list[Part] = []
         for row in rows.to_pylist():
-            entries = self.table.filter(pc.field("row") == row["row"]).to_pylist()
-            columns: dict[str, list[Any]] = {
-                "entry": [_label(entry) for entry in entries],
-                "value": [_shown_value(entry) for entry in entries],
-                self.units: [_rounded(entry["weight"]) for entry in entries],
-                "total": [_rounded(entry["total"]) for entry in entries],
-            }
-            name, rival = row["prediction"], row["against"]
-            title = f"row {row['row']}: {name} rather than {rival}"
-            parts.append(TablePart(columns, title, most=len(entries), bars=self.units))
-            log_odds = "unknown" if row["log_odds"] is None else f"{row['log_odds']:+.2f}"
-            parts.append(
-                f"posterior: {name} {row['probability']:.4g}, {rival} "
-                f"{row['probability_against']:.4g}; log odds {log_odds}. Bars to the right are for "
-                f"{name}, bars to the left against it."
-            )
+            number = f"row {row['row']}"
+            if "prediction" in row:
+                parts += self._ledger(row, number)
+                number = ""
+            if reasons := self._reasons(row["row"]):
+                start = f"{number} is unusual" if number else "unusual"
+                parts.append(f"{start} because of {reasons}.")
+            elif number:
+                parts.append(f"{number} is not unusual in any column.")
         return parts
+
+    def _ledger(self, row: Mapping[str, Any], number: str) -> list[Part]:
+        entries = self.table.filter(pc.field("row") == row["row"]).to_pylist()
+        columns: dict[str, list[Any]] = {
+            "entry": [_label(entry) for entry in entries],
+            "value": [_shown_value(entry) for entry in entries],
+            self.units: [_rounded(entry["weight"]) for entry in entries],
+            "total": [_rounded(entry["total"]) for entry in entries],
+        }
+        name, rival = row["prediction"], row["against"]
+        title = f"{number}: {name} rather than {rival}"
+        log_odds = "unknown" if row["log_odds"] is None else f"{row['log_odds']:+.2f}"
+        shown = TablePart(columns, title, most=len(entries), bars=self.units)
+        posterior = (
+            f"posterior: {name} {row['probability']:.4g}, {rival} "
+            f"{row['probability_against']:.4g}; log odds {log_odds}. Bars to the right are for "
+            f"{name}, bars to the left against it."
+        )
+        return [shown, posterior]
+
+    def _reasons(self, row: int) -> str:
+        """The columns that make a row unusual, as text."""
+        least = UNUSUAL * UNITS[self.units]
+        lines = self.surprise.filter((pc.field("row") == row) & (pc.field("excess") >= least))
+        return ", ".join(
+            f"{line['item']}={'missing' if line['value'] is None else line['value']} "
+            f"({line['excess']:+.1f} {self.units})"
+            for line in lines.slice(0, _MOST_REASONS).to_pylist()
+        )
 
 
 @checks_arguments
@@ -185,57 +217,78 @@ def explain(
             entry. None lists all.
 
     Raises:
-        SpecError: if a class, unit or `by` is unknown, a limit or row number is invalid, or the
-            model has no label.
+        SpecError: if a class, unit or `by` is unknown, a limit or row number is invalid, or
+            `against` is given and the model has no label.
         DataError: if there are too many rows, a row does not exist, or the features do not fit the
             model.
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
-    model.spec.label_for("explain")
     scale = UNITS[units]
     if by not in ("column", "block"):
         raise SpecError(f"by must be 'column' or 'block', got {by!r}.")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise SpecError(f"limit must be a whole number of at least 1, or None, got {limit!r}.")
-    rival = None if against is None else _class_position(model, against)
+    rival = None
+    if against is not None:
+        model.spec.label_for("against")
+        rival = _class_position(model, against)
     table = open_table(source)
     columns = source_columns(table.schema, model.spec.features)
     plan = table.plan(columns, partition=partition, where=parse_where(where))
     batch, numbers = _read_rows(plan, None if rows is None else _checked_rows(rows))
-    log_posterior = model.posterior(batch).log_probability
-    # A stable sort: ties go to the first class.
-    classes = np.argsort(-log_posterior, axis=1, kind="stable")[:, :2]
-    if rival is not None:
-        classes[classes[:, 0] != rival, 1] = rival
-    log_posterior = np.take_along_axis(log_posterior, classes, 1)
-    log_odds = [_difference(*pair) for pair in log_posterior.tolist()]
-    blocks = [list(_block_entries(model, block, batch, classes)) for block in model.spec.pool]
-    cells = _texts(select(batch, model.spec.features, model.time_zones))
+    features = Rows(model.rows(batch).batch, keeps=True)
+    posterior, cells = model.posterior(features), _texts(features.batch)
+    surprise = surprise_table(model, features, posterior.log_density, numbers, cells)
+    summary = {"row": pa.array(numbers, pa.int64())}
     ledgers: list[dict[str, Any]] = []
-    for index, number in enumerate(numbers):
-        entries = [entry for block in blocks for entry in block[index]]
-        if by == "column":
-            entries = list(_by_column(model, entries, cells[index]))
-        words = any(entry.entry == "item" for entry in entries)
-        kind = "entry" if by == "block" or words else "column"
-        lines = _ledger(model, classes[index], log_odds[index], entries, limit, kind)
-        ledgers += ({"row": number, **line} for line in lines)
+    if len(model.classes) > 1:
+        classes, log_odds = _compared(posterior, rival)
+        blocks = [list(_block_entries(model, block, batch, classes)) for block in model.spec.pool]
+        for index, number in enumerate(numbers):
+            entries = [entry for block in blocks for entry in block[index]]
+            if by == "column":
+                entries = list(_by_column(model, entries, cells[index]))
+            words = any(entry.entry == "item" for entry in entries)
+            kind = "entry" if by == "block" or words else "column"
+            lines = _ledger(model, classes[index], log_odds[index], entries, limit, kind)
+            ledgers += ({"row": number, **line} for line in lines)
+        predictions, rivals = (model.classes.take(pa.array(side)) for side in classes.T)
+        of_both = np.take_along_axis(posterior.probability, classes, axis=1)
+        summary |= {
+            "prediction": predictions,
+            "against": rivals,
+            "probability": of_both[:, 0],
+            "probability_against": of_both[:, 1],
+            "log_odds": pc.multiply(pa.array(log_odds, pa.float64()), scale),
+        }
     table = pa.Table.from_pylist(ledgers, schema=_SCHEMA)
-    for name in _IN_UNITS:
+    return Explanation(
+        pa.table(summary),
+        _scaled(table, ("log_for", "log_against", "weight", "total"), scale),
+        _scaled(surprise, ("surprise", "usual", "excess"), scale),
+        units,
+        model.id,
+    )
+
+
+def _scaled(table: pa.Table, names: Sequence[str], scale: float) -> pa.Table:
+    """A table with some columns multiplied."""
+    for name in names:
         column = table.column_names.index(name)
         table = table.set_column(column, name, pc.multiply(table[name], scale))
-    predictions, rivals = (model.classes.take(pa.array(side)) for side in classes.T)
-    probability, probability_against = np.exp(log_posterior).T
-    summary = {
-        "row": pa.array(numbers, pa.int64()),
-        "prediction": predictions,
-        "against": rivals,
-        "probability": probability,
-        "probability_against": probability_against,
-        "log_odds": pc.multiply(pa.array(log_odds, pa.float64()), scale),
-    }
-    return Explanation(pa.table(summary), table, units, model.id)
+    return table
+
+
+def _compared(posterior: Posterior, rival: int | None) -> tuple[IntArray, list[float | None]]:
+    """Positions of the most probable class and its rival, ``(n, 2)``, and their log odds."""
+    best = posterior.most_probable
+    second = posterior.runner_up(best)
+    if rival is not None:
+        second = np.where(best == rival, second, rival)
+    classes = np.stack([best, second], axis=1)
+    logs = np.take_along_axis(posterior.log_probability, classes, axis=1)
+    return classes, [_difference(*pair) for pair in logs.tolist()]
 
 
 @dataclass(frozen=True)
@@ -424,8 +477,9 @@ def _unweighted_entries(
                 )
                 for item, logs in items
             ]
-    elif block.estimator_class.factorizes or len(block.columns) == 1:
-        by_feature = _feature_log_likelihoods(likelihood, rows, classes, len(block.columns))
+    elif sums_over_columns(block, likelihood):
+        logs = column_log_likelihoods(block, likelihood, rows)
+        by_feature = np.stack([np.take_along_axis(log, classes, axis=1) for log in logs], axis=1)
         for cells, pairs in zip(texts, by_feature.tolist(), strict=True):
             yield [
                 _Entry("feature", name, column, value, *logs)
@@ -433,8 +487,8 @@ def _unweighted_entries(
             ]
     else:
         of_block = np.take_along_axis(likelihood.log_likelihood(rows), classes, axis=1)
-        for cells, logs in zip(texts, of_block.tolist(), strict=True):
-            yield [_Entry("block", name, None, _known_values(cells), *logs)]
+        for cells, pair in zip(texts, of_block.tolist(), strict=True):
+            yield [_Entry("block", name, None, _known_values(cells), *pair)]
 
 
 def _known_values(cells: Mapping[str, str | None]) -> str | None:
@@ -463,38 +517,6 @@ def _block_texts(block: Block, batch: pa.RecordBatch) -> list[dict[str, str | No
             }
         )
     return texts
-
-
-def _feature_log_likelihoods(
-    likelihood: Likelihood, rows: Rows, classes: IntArray, size: int
-) -> FloatArray:
-    """log p(x_j | c) of each feature for prediction and rival, ``(n, d, 2)``.
-
-    A null is marginalized (law 5 of `contract`), so a row in which all other features are null has
-    the feature's own factor as its likelihood. The first ``d`` columns, ``size``, are the features;
-    those that the block is given follow, and keep their values.
-    """
-    if isinstance(likelihood, FactorizedLikelihood):
-        factors = list(likelihood.log_factors(rows))
-    elif size == 1:
-        factors = [likelihood.log_likelihood(rows)]
-    else:
-        factors = []
-    if factors:
-        pairs = [np.take_along_axis(factor, classes, axis=1) for factor in factors]
-        return np.stack(pairs, axis=1)
-    logs = np.empty((len(rows) * size, 2))
-    step = max(1, _MAX_CELLS // size)
-    for start in range(0, len(logs), step):
-        row, feature = np.divmod(np.arange(start, min(start + step, len(logs))), size)
-        columns = [
-            column.take(pa.array(row, mask=(feature != position) & (position < size)))
-            for position, column in enumerate(rows.batch.columns)
-        ]
-        nulled = pa.record_batch(columns, rows.batch.schema.names)
-        single = likelihood.log_likelihood(Rows(nulled))
-        logs[start : start + step] = np.take_along_axis(single, classes[row], axis=1)
-    return logs.reshape(len(rows), size, 2)
 
 
 def _read_rows(plan: Plan, rows: Sequence[int] | None) -> tuple[pa.RecordBatch, Sequence[int]]:

@@ -93,11 +93,14 @@ def importance(
         units: ``"nats"``, ``"bits"`` or ``"decibans"``.
 
     Raises:
-        SpecError: if ``rows`` or ``units`` is invalid.
+        SpecError: if ``rows`` or ``units`` is invalid, or the model has no two classes.
         DataError: if there are no rows, or the features do not fit the model.
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
+    model.spec.label_for("importance")
+    if len(model.classes) < 2:
+        raise SpecError("importance compares two classes, and the model has one.")
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise SpecError(f"rows must be a whole number of at least 1, got {rows!r}.")
     opened = open_table(source)

@@ -106,6 +106,24 @@ class BinDensity:
             log[tail] -= self.decay[cell] * distance
         return log
 
+    def mean_surprise(self, cuts: FloatArray) -> FloatArray:
+        """Mean of −log g in each bin, ``(len(cuts) + 1,)``.
+
+        Args:
+            cuts: cuts between the bins, ascending; cells end there.
+        """
+        width = np.append(np.append(0.0, np.diff(self.low[1:])), 0.0)
+        is_tail = self.decay > 0.0
+        log_width = -np.log(np.where(is_tail, self.decay, 1.0))
+        log_width[~is_tail] = np.log(width[~is_tail])
+        share = np.exp(self.log_density + log_width)
+        # An exponential density falls by 1 nat from its peak to its mean.
+        bins = np.searchsorted(cuts, self.low, side="right")
+        means: FloatArray = np.bincount(bins, share * (is_tail - self.log_density)).astype(
+            np.float64
+        )
+        return means
+
     @cached_property
     def ends(self) -> list[float]:
         """The ends between the cells, ascending."""

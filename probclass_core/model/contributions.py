@@ -146,6 +146,14 @@ class Contributions:
                 others["calibration"] = np.where(np.isfinite(total), change, np.nan)
         return sums | {self._log_odds.others[name]: others[name] for name in others}
 
+    def best_class(self, rows: Rows) -> IntArray:
+        """The position of the class that explains each row best, ``(n,)``."""
+        return largest(self._log_likelihood(rows) + self._model.log_prior)
+
+    def _log_likelihood(self, rows: Rows) -> FloatArray:
+        weighted, product = self._model.log_likelihoods(rows)
+        return weighted if product is None else product
+
     def surprise(self, rows: Rows, log_density: FloatArray) -> dict[str, FloatArray]:
         """What each term adds to −log p(x), ``(n,)`` by name.
 
@@ -153,14 +161,12 @@ class Contributions:
             rows: ``n`` rows that keep results.
             log_density: log p(x), ``(n,)``.
         """
-        weighted, product = self._model.log_likelihoods(rows)
-        log_likelihood = weighted if product is None else product
-        best = largest(log_likelihood + self._model.log_prior)
+        best = self.best_class(rows)
         sums = self._surprise.sums(rows, lambda values: -values.of(best))
         for density in self._model.compiled_bin_densities:
             sums[self._surprise.of_column[density.feature]] -= density.log(rows)
         for name in self._surprise.others.values():
-            of_best = BlockValues(log_likelihood.T, None).of(best)
+            of_best = BlockValues(self._log_likelihood(rows).T, None).of(best)
             explained = ~np.isneginf(log_density)
             sums[name] = np.subtract(of_best, log_density, out=np.zeros(len(rows)), where=explained)
         return sums

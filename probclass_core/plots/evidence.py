@@ -82,9 +82,11 @@ def waterfall(explanation: Explanation, row: int | None = None) -> Figure:
         A matplotlib figure.
 
     Raises:
-        DataError: if the explanation does not have the row.
+        DataError: if the explanation does not have the row, or is of a model of one class.
         NotSupportedError: if matplotlib is not installed.
     """
+    if "log_odds" not in explanation.rows.column_names:
+        raise DataError("the explanation has no log odds, for its model has one class.")
     numbers = explanation.rows["row"].to_pylist()
     if not numbers or (row is not None and row not in numbers):
         shown = "no row" if row is None else f"no row {row}"

@@ -259,15 +259,6 @@ def test_calibration_is_an_entry(mixed: pc.Model, penguins: pa.Table, method: st
     assert 0 < infinite < 50
 
 
-def test_a_wide_block_is_explained_in_batches(
-    monkeypatch: pytest.MonkeyPatch, penguins: pa.Table
-) -> None:
-    model = fitted(penguins, pc.Block("gaussian_diagonal", NUMBERS))
-    complete = pc.explain(model, penguins)
-    monkeypatch.setattr("probclass_core.analysis.explanation._MAX_CELLS", 12)
-    assert pc.explain(model, penguins).table.equals(complete.table)
-
-
 def test_no_rows_have_an_empty_explanation(mixed: pc.Model, penguins: pa.Table) -> None:
     explanation = pc.explain(mixed, penguins.slice(0, 0))
     assert (explanation.rows.num_rows, explanation.table.num_rows, str(explanation)) == (0, 0, "")

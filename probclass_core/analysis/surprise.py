@@ -1,0 +1,111 @@
+"""Why a row is unusual: the surprise of each of its columns, compared with what is usual.
+
+The surprise of a row, −log p(x), is a sum over columns, see `model.contributions`. What is usual
+for a column is the mean of its surprise under the model: the entropy of its density in the class,
+without the columns that it is given. Entropies of densities differ by units, so a surprise alone
+says little; the excess over the usual does not depend on them. A row of a likely value has a
+negative excess, and one of a value that is e⁴ = 55 times less probable than usual one of 4 nats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.analysis.distributions.grid import Grid
+from probclass_core.analysis.distributions.reading import block_marginal, training_ends
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.rows import Rows
+from probclass_core.estimation.marginals import Levels
+from probclass_core.model.contributions import Contributions
+from probclass_core.model.model import Model
+
+SCHEMA = pa.schema(
+    [
+        ("row", pa.int64()),
+        ("item", pa.string()),
+        ("value", pa.string()),
+        ("surprise", pa.float64()),
+        ("usual", pa.float64()),
+        ("excess", pa.float64()),
+    ]
+)
+
+UNUSUAL = 4.0
+"""Excess in nats from which on a column is a reason why a row is unusual."""
+
+
+def surprise_table(
+    model: Model,
+    rows: Rows,
+    log_density: FloatArray,
+    numbers: Sequence[int],
+    cells: Sequence[Mapping[str, str | None]],
+) -> pa.Table:
+    """The surprise of each column of some rows, that of the largest excess first.
+
+    Args:
+        model: the model.
+        rows: ``n`` rows that keep results.
+        log_density: log p(x), ``(n,)``.
+        numbers: number of each row.
+        cells: the value of each feature as text, by row.
+
+    Returns:
+        Columns as in `SCHEMA`, in nats; usual and excess are null if the model does not say. No
+        rows if log p(x) is not a density.
+    """
+    contributions = Contributions(model)
+    if not contributions.surprise_names:
+        return SCHEMA.empty_table()
+    surprises = contributions.surprise(rows, log_density)
+    usual = {
+        name: of_class[contributions.best_class(rows)]
+        for name in surprises
+        if (of_class := _usual_surprise(model, name)) is not None
+    }
+    lines = []
+    for at, number in enumerate(numbers):
+        found = []
+        for item, surprise in surprises.items():
+            mean = usual[item][at] if item in usual else np.nan
+            excess = surprise[at] - mean
+            found.append((number, item, cells[at].get(item), surprise[at], mean, excess))
+        lines += sorted(found, key=lambda line: np.nan_to_num(-line[-1], nan=np.inf, posinf=np.inf))
+    columns = zip(*lines, strict=True) if lines else [()] * len(SCHEMA)
+    arrays = [
+        pa.array(values, field.type, from_pandas=True)  # NaN is null
+        for values, field in zip(columns, SCHEMA, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def _usual_surprise(model: Model, column: str) -> FloatArray | None:
+    """Mean of −log p(column | c) under each class, ``(k,)``; None if the model does not say."""
+    block = next(
+        (
+            one.block
+            for one in model.compiled_blocks
+            if one.in_density and column in one.block.columns
+        ),
+        None,
+    )
+    own = None if block is None else block_marginal(model, block, column)
+    if isinstance(own, Levels):
+        if own.of != "value":
+            return None
+        p = own.probability
+        logs = np.log(p, out=np.zeros_like(p), where=p > 0.0)
+        within = np.zeros(len(p))
+        for density in model.compiled_bin_densities:
+            if density.feature == column and own.cuts is not None:
+                within[: len(own.cuts) + 1] = density.mean_surprise(own.cuts)
+        return np.asarray((p * (within[:, None] - logs)).sum(axis=0))
+    if own is None:
+        return None
+    grid = Grid.of(own, training_ends(model, column=column))
+    masses = grid.masses[: len(grid.points)]
+    logs = np.where(masses > 0.0, grid.log_density, 0.0)
+    return np.where(grid.known, -(masses * logs).sum(axis=0), np.nan)
