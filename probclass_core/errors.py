@@ -108,7 +108,10 @@ class TableError(ProbClassError):
 
 
 class TableMismatchError(TableError):
-    """A table does not fit the request: other columns, types, partitions, format or location."""
+    """A table does not fit the request, or a file is damaged, and a retry cannot change that.
+
+    It has other columns, types, partitions, another format or location.
+    """
 
     is_transient = False
 

@@ -8,7 +8,13 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from probclass_core.errors import ProbClassError, TableError, one_line, shown_cause
+from probclass_core.errors import (
+    ProbClassError,
+    TableError,
+    TableMismatchError,
+    one_line,
+    shown_cause,
+)
 
 
 @contextmanager
@@ -16,6 +22,9 @@ def translate_read_errors(
     location: str, *, pass_missing: bool = False, error: type[ProbClassError] = TableError
 ) -> Iterator[None]:
     """Raise an error of ours for one that a file system or Arrow raises while reading.
+
+    A damaged file is an error that a retry does not fix, a `TableMismatchError`. One that was cut
+    off may still be written.
 
     Args:
         location: path or URI that is read.
@@ -27,6 +36,8 @@ def translate_read_errors(
     except (pa.ArrowException, OSError) as cause:
         if pass_missing and isinstance(cause, FileNotFoundError):
             raise
+        if error is TableError and _is_damaged(cause):
+            error = TableMismatchError
         raise error(f"cannot read {location}: {_reason(cause)}.") from shown_cause(cause)
 
 
@@ -51,8 +62,19 @@ def translate_write_errors(
 _ENCRYPTED = re.compile(r"encrypted metadata|cannot decrypt", re.IGNORECASE)
 """Part of Arrow's errors for an encrypted file."""
 
+_DAMAGED = re.compile(r"corrupt|deserialize thrift|decompress", re.IGNORECASE)
+"""Part of Arrow's errors for a damaged file, some of which are errors of the system as well."""
+
+_CUT_OFF = re.compile("magic bytes not found|file size is")
+"""Part of Arrow's errors for a file of Parquet without an end."""
+
 _SYSTEM = re.compile(r"Detail: \[errno \d+\] ([^.]+)")
 """End of Arrow's errors of a local disk, whose begin repeats the path."""
+
+
+def _is_damaged(cause: Exception) -> bool:
+    is_invalid = isinstance(cause, pa.ArrowInvalid) or _DAMAGED.search(str(cause))
+    return bool(is_invalid) and not _CUT_OFF.search(str(cause))
 
 
 def _reason(cause: Exception) -> str:

@@ -22,6 +22,8 @@ from probclass_core.scoring.reports import ScoreReport
 from probclass_core.scoring.run import ScoringRun
 from probclass_core.scoring.selection import PartitionOption, Partitions, SelectedPartitions
 from probclass_core.store.model_store import ModelStore
+from probclass_core.store.references import ModelVersion
+from probclass_core.store.scorings import unscored
 
 Deleted = Literal["keep", "remove", "fail"]
 """What happens to partitions of the sink that are gone from the source: keep them and report them,
@@ -109,14 +111,18 @@ def score(
     planner = ScoringPlanner.open(scorer, source, sink, where, options, facts)
     run = ScoringRun(planner)
     one, chosen = _one_or_several(partition, planner)
+    required: list[Mapping[str, Any]] = []
     if one is not None:
         run.compare(one)
+        required = [one]
     else:
         ids = None if chosen.scored_by is None else {_id(store, ref) for ref in chosen.scored_by}
-        selected = SelectedPartitions(planner.table, planner.sink, chosen, planner.where, ids)
+        failed = _failed_before(store, version, planner.sink.uri) if chosen.catch_up else []
+        selected = SelectedPartitions(
+            planner.table, planner.sink, chosen, planner.where, ids, failed
+        )
         run.compare_all(selected)
-        if chosen.catch_up and selected.named:
-            one = selected.named[-1]
+        required = selected.required
     if deleted == "fail":
         run.refuse_orphaned()
     if not dry_run:
@@ -124,9 +130,13 @@ def score(
             run.score(opened, progress, chosen.limit)
         if deleted == "remove":
             run.remove_orphaned()
-    if one is not None:
-        run.require_rows(one)
-    elif chosen == Partitions() and all(each.outcome == "empty" for each in run.partitions):
+    for each in required:
+        run.require_rows(each)
+    if (
+        one is None
+        and chosen == Partitions()
+        and all(at.outcome == "empty" for at in run.partitions)
+    ):
         raise TableError(f"{planner.table.uri or 'the source'} has no rows to score.")
     report = ScoreReport(
         partitions=run.partitions,
@@ -152,6 +162,16 @@ def _one_or_several(
             return partition or {}, Partitions()
         return None, Partitions()
     return None, Partitions.parse(partition)
+
+
+def _failed_before(
+    store: ModelStore | None, version: ModelVersion | None, sink: str
+) -> list[Mapping[str, Any]]:
+    """The partitions that earlier runs could not score, and that were not scored since."""
+    if store is None or version is None:
+        return []
+    stopped = unscored(store.scorings(version.model))
+    return [one["partition"] for record, one in stopped if record.sink == sink]
 
 
 def _id(store: ModelStore | None, ref: str) -> str:

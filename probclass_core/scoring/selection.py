@@ -30,7 +30,9 @@ class Partitions:
         last: last partition in this order, which is included.
         catch_up: number of partitions before the given one that are scored as well if they are
             missing in the sink, such as those of runs that failed; needs a list of one partition.
-            Partitions before the first one of the sink are not missing.
+            Partitions before the first one of the sink are not missing. With a store, those that
+            such a run could not score are tried however long ago that was, until they are scored or
+            gone from the source.
         scored_by: versions of models, as content ids or ``name@id``; only partitions that one of
             them scored, such as those of a version that was rolled back.
         limit: largest number of partitions to score now.
@@ -97,6 +99,7 @@ class SelectedPartitions:
     Attributes:
         columns: partition columns of the source.
         named: the partitions if they are listed; None if they are not.
+        required: those of them that must have rows.
 
     Args:
         table: source.
@@ -104,6 +107,7 @@ class SelectedPartitions:
         partitions: which partitions.
         where: conditions on the rows, which may leave out whole partitions.
         model_ids: content ids of ``partitions.scored_by``.
+        failed: partitions that earlier runs could not score, for ``partitions.catch_up``.
 
     Raises:
         SpecError: if the table has no partitions, a condition is on another column, or `catch_up`
@@ -118,6 +122,7 @@ class SelectedPartitions:
         partitions: Partitions,
         where: Where,
         model_ids: Set[str] | None,
+        failed: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._table = table
         self.columns = table.partition_columns
@@ -138,8 +143,9 @@ class SelectedPartitions:
         self._last = None if last is None else _sort_key(self._typed(last))
         if self.named is not None:
             self.named = [one for one in self.named if self._is_in_range(one)]
+        self.required: list[Mapping[str, Any]] = []
         if partitions.catch_up:
-            self._add_missed(sink, partitions.catch_up)
+            self._add_missed(sink, partitions.catch_up, failed)
         if model_ids is not None:
             scored = (one["partition"] for one in commits(sink) if one["model_id"] in model_ids)
             self._keys = keys = {key_of(self._typed(one)) for one in scored}
@@ -172,7 +178,7 @@ class SelectedPartitions:
         except SpecError:
             return values
 
-    def _add_missed(self, sink: TableRef, count: int) -> None:
+    def _add_missed(self, sink: TableRef, count: int, failed: Sequence[Mapping[str, Any]]) -> None:
         """Add those of the partitions before the named one that are missing in the sink."""
         if len(self.columns) != 1 or self.named is None or len(self.named) != 1:
             raise SpecError(
@@ -184,13 +190,17 @@ class SelectedPartitions:
         last = self.named[0][column]
         try:
             listed = open_table(sink).partitions()
-        except TableError:
-            return  # there is no sink yet
+        except TableError:  # there is no sink yet
+            listed = []
         scored = {typed_partition(self._table.schema, one)[column] for one in listed} - {None}
-        values = [one[column] for one in self._table.partitions() if one[column] is not None]
+        values = {one[column] for one in self._table.partitions()} - {None}
         before = sorted(value for value in values if value < last)[-count:]
         first = min(scored, default=last)
-        self.named[:0] = [{column: v} for v in before if v > first and v not in scored]
+        missed = {value for value in before if value > first}
+        tried = {self._typed(one)[column] for one in failed} - scored
+        tried = {v for v in tried if v < last and (v in values or v >= min(before, default=last))}
+        self.named[:0] = [{column: v} for v in sorted((missed | tried) - scored)]
+        self.required = [one for one in self.named if one[column] in {*tried, last}]
 
     def _typed(self, partition: Mapping[str, Any]) -> dict[str, Any]:
         typed = typed_partition(self._table.schema, partition)

@@ -60,7 +60,8 @@ class ScoringRecord(ShortRepr):
             rows, skipped, and if they are known health and verdicts, see `Health.to_dict`.
         provenance: how it was made, such as a run id.
         stopped: for each partition that was not scored, because of a check or an error that a retry
-            does not fix, its values as ``partition`` and the reason as ``error``.
+            does not fix, or in a run that catches up, its values as ``partition`` and the reason as
+            ``error``.
     """
 
     model: str
@@ -92,6 +93,20 @@ def new_partitions(report: Scored, records: Iterable[ScoringRecord]) -> list[Map
     ]
 
 
+def unscored(
+    records: Sequence[ScoringRecord],
+) -> list[tuple[ScoringRecord, Mapping[str, Any]]]:
+    """The partitions that were not scored: the record of the first failure, and the last one."""
+    found: dict[str, tuple[ScoringRecord, Mapping[str, Any]]] = {}
+    for record in records:
+        for one in record.partitions:
+            found.pop(_place(record.sink, one), None)
+        for one in record.stopped:
+            first, _ = found.get(_place(record.sink, one), (record, one))
+            found[_place(record.sink, one)] = first, one
+    return [*found.values()]
+
+
 def record_partitions(
     files: Location,
     version: ModelVersion,
@@ -112,10 +127,11 @@ def record_partitions(
         )
     plain = plain_json(provenance, "provenance")
     records = []
+    catches_up = bool(getattr(getattr(report, "selected", None), "catch_up", 0))
     stopped = [
         {"partition": as_json(one.partition), "error": hide_credentials(str(one.error))}
         for one in getattr(report, "failed", ())
-        if not one.is_transient
+        if catches_up or not one.is_transient
     ]
     for start in range(0, max(len(partitions), min(len(stopped), 1)), _MAX_PARTITIONS):
         chosen = _bounded(as_json(partitions[start : start + _MAX_PARTITIONS]))
@@ -189,4 +205,6 @@ def _health_columns(partition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _place(sink: str, partition: Mapping[str, Any]) -> str:
-    return json.dumps([sink, as_json(partition.get("partition"))], sort_keys=True)
+    values = as_json(partition.get("partition"))  # text in one record may be a number in another
+    texts = {str(k): str(v) for k, v in values.items()} if isinstance(values, dict) else values
+    return json.dumps([sink, texts], sort_keys=True)

@@ -18,6 +18,7 @@ from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
 import probclass_core as pc
 from probclass_core.errors import DataError, PartitionError, SpecError, TableError
 from probclass_core.scoring.reports import PartitionOutcome, ScoreReport
+from probclass_core.store.scorings import unscored
 
 MONTHS = ["2014-01", "2014-02", "2014-03", "2014-04"]
 
@@ -267,6 +268,38 @@ def test_a_partition_is_scored_with_those_before_it_that_are_missing(
     write_month(lake, "2014-01", size=20)  # stale, not missing
     assert names(run("2014-04", 9).scored) == ["2014-02"]
     assert names(pc.score(model, lake, sink).scored) == ["2013-12", "2014-01"]
+
+
+def test_a_run_fails_until_what_an_earlier_one_could_not_score_is_scored_or_gone(
+    model: pc.Model, tmp_path: Path
+) -> None:
+    lake, sink, store = tmp_path / "lake", tmp_path / "scored", pc.ModelStore(tmp_path / "models")
+    store.promote("m", store.save(model, "m"), "champion")
+    months = [f"2014-{month:02}" for month in range(1, 10)]
+
+    def run(month: str) -> list[str]:
+        """The months that could not be scored."""
+        partition = pc.Partitions([{"month": month}], catch_up=2)
+        try:
+            pc.score("m@champion", lake, sink, partition=partition, store=store)
+        except TableError as error:
+            return names(error.report.failed)
+        return []
+
+    for month in months[:4]:
+        path = write_month(lake, month)
+        if month == "2014-03":
+            damage(path)
+        assert run(month) == (["2014-03"] if month >= "2014-03" else [])
+    assert run("2014-05") == ["2014-03", "2014-05"], "it is not there"
+    for month in months[5:]:
+        write_month(lake, month)
+    failed = [run(month) for month in months[5:]]
+    assert failed == [["2014-03", "2014-05"]] * 2 + [["2014-03"]] * 2, "it never came"
+    write_month(lake, "2014-03")
+    assert run("2014-09") == []
+    shown = [one["partition"]["month"] for _, one in unscored(store.scorings("m"))]
+    assert shown == ["2014-05"]
 
 
 def test_what_a_version_scored_is_scored_again_by_another(

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, TableMismatchError
 
 _PHYSICAL_TYPES = (
     ("BOOLEAN", 1),
@@ -90,8 +90,10 @@ def _problem(chunk: dict[int, Any], leaf: pq.ColumnSchema) -> str:
     return ""
 
 
-def _damaged(location: str, what: str) -> TableError:
-    return TableError(f"cannot read {location}: its footer is damaged: {what}; write it again.")
+def _damaged(location: str, what: str) -> TableMismatchError:
+    return TableMismatchError(
+        f"cannot read {location}: its footer is damaged: {what}; write it again."
+    )
 
 
 # As Arrow does, these take a field of another type for one that is missing.

@@ -276,7 +276,7 @@ def partitions_page(
         "-partition",
         **({"every": "1"} if every else {}),
     )
-    stopped = [stop for stop in stops(records.scorings) if stop.is_open][::-1]
+    stopped = stops(records.scorings)[::-1]
     status = partitions_status(rows, stopped)
     return _model_page(
         request,

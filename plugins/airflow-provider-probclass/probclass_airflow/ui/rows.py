@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from probclass_airflow.ui.formatting import as_text, described_rows, finite, words
 from probclass_airflow.ui.stores import ShownStore
 from probclass_core.errors import StoreError
+from probclass_core.store.scorings import unscored
 
 if TYPE_CHECKING:
     from probclass_core.store.evaluations import EvaluationRecord
@@ -107,15 +108,14 @@ class PartitionRow:
 
 @dataclass(frozen=True)
 class Stop:
-    """A partition that was not scored.
+    """A partition that was not scored, and has not been since.
 
     Attributes:
-        record: the record of the scoring that it was left out of.
+        record: the record of the first scoring that it was left out of.
         name: the partition as text.
         when: values of its columns.
-        reason: why, in a sentence.
+        reason: why it was left out last, in a sentence.
         run: query of the link to the task, or None.
-        is_open: whether no later record scored it.
     """
 
     record: ScoringRecord
@@ -123,7 +123,6 @@ class Stop:
     when: Any
     reason: str
     run: Mapping[str, str] | None
-    is_open: bool
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ def model_row(records: ModelRecords) -> ModelRow:
         labeled=evaluation_row(evaluations[-1]) if evaluations else None,
         scored=last[-1] if last else None,
         warned=sum(1 for row in last if row.warnings),
-        stops=[stop for stop in stops(records.scorings) if stop.is_open],
+        stops=stops(records.scorings),
     )
 
 
@@ -280,14 +279,7 @@ def partition_rows(scorings: Sequence[ScoringRecord]) -> list[PartitionRow]:
 
 
 def stops(scorings: Sequence[ScoringRecord]) -> list[Stop]:
-    """The partitions that were not scored, oldest first; of each partition the newest stop."""
-    last: dict[tuple[str, str], str] = {}
-    found: dict[tuple[str, str], tuple[ScoringRecord, Mapping[str, Any]]] = {}
-    for record in scorings:
-        for one in record.stopped:
-            found[record.sink, as_text(one.get("partition"))] = record, one
-        for one in record.partitions:
-            last[record.sink, as_text(one.get("partition"))] = record.created
+    """The partitions that were not scored, and have not been since, oldest first."""
     return [
         Stop(
             record=record,
@@ -295,9 +287,8 @@ def stops(scorings: Sequence[ScoringRecord]) -> list[Stop]:
             when=one.get("partition"),
             reason=str(one.get("error", "")),
             run=run_of(record.provenance),
-            is_open=last.get(place, "") <= record.created,
         )
-        for place, (record, one) in found.items()
+        for record, one in unscored(scorings)
     ]
 
 

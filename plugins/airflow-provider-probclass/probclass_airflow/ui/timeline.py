@@ -254,7 +254,7 @@ def _slots(
     for stop in stopped:
         created = _created(stop.record.created)
         at = partition_date(stop.when) if axis == "partitions" else created
-        if stop.is_open and (found := slot(at, stop.name)) is not None:
+        if (found := slot(at, stop.name)) is not None:
             found.stop = stop
     return [slots[when] for when in sorted(slots)]
 
