@@ -43,6 +43,8 @@ _SECRET_NAME = re.compile(
     r"secret|password|passwd|token|credential|(access|account|sas)_?key", re.IGNORECASE
 )
 
+_SEPARATORS = re.compile(r"[\W_]+")
+
 _MAX_REASON = 400
 """Characters of another library's message that are repeated."""
 
@@ -247,9 +249,18 @@ def one_of(names: Iterable[object]) -> str:
 
 
 def nearest(name: str, available: Iterable[str]) -> str:
-    """A hint such as ``" Did you mean 'gaussian_full'?"``, or ``""`` if no name is similar."""
-    close = difflib.get_close_matches(name, list(available), n=1)
+    """A hint such as ``" Did you mean 'gaussian_full'?"``, or ``""`` if no name is similar.
+
+    Names that differ in case and separators only come first: ``Wind_Speed`` for ``windspeed``.
+    """
+    names = list(available)
+    same = [one for one in names if _plain(one) == _plain(name)]
+    close = difflib.get_close_matches(name, same or names, n=1, cutoff=0.0 if same else 0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def _plain(name: str) -> str:
+    return _SEPARATORS.sub("", name).lower()
 
 
 def suggest(name: object, known: Iterable[str]) -> str:

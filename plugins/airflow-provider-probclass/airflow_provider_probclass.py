@@ -12,7 +12,7 @@ _OPTIONS = {
     "stores": {
         "description": "Model stores that the page Models shows: paths or URIs, separated by "
         "commas; by default the value of the environment variable PROBCLASS_STORE.",
-        "version_added": "0.2.0",
+        "version_added": "0.1.0",
         "type": "string",
         "example": "/lake/models, s3://bucket/models",
         "default": None,
@@ -20,14 +20,14 @@ _OPTIONS = {
     "workers": {
         "description": "Number of threads of a task whose operator has no workers; 0 is one for "
         "each processor.",
-        "version_added": "0.2.0",
+        "version_added": "0.1.0",
         "type": "integer",
         "example": "2",
         "default": "0",
     },
     "progress_seconds": {
         "description": "Seconds between two lines of progress in the log of a task.",
-        "version_added": "0.2.0",
+        "version_added": "0.1.0",
         "type": "float",
         "example": "60",
         "default": "10",

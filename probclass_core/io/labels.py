@@ -9,7 +9,6 @@ from typing import Any
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.arrays import class_labels
 from probclass_core.io.filters import Where
-from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 
 
@@ -62,7 +61,7 @@ def count_labels(
         >>> counts.labeled, counts.rows                                           # doctest: +SKIP
         (737, 744)
     """
-    plan = Selection(open_table(source), partition, where).plan([label])
+    plan = Selection.plan_alone(source, partition, where, [label])
     rows = labeled = 0
     for batch in plan.batches():
         rows += batch.num_rows

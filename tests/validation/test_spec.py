@@ -200,6 +200,7 @@ SCHEMA = pa.schema([("air", pa.string()), ("x", pa.float64()), ("at", pa.duratio
     ("label", "options", "message"),
     [
         ("ear", {}, r"no column 'ear'; the table has 'air', 'at', 'x'\. Did you mean 'air'\?"),
+        ("AIR ", {}, r"no column 'AIR '.* Did you mean 'air'\?"),
         ("air", {"weight": "w"}, "no column 'w'"),
         ("air", {"exclude": ["y"]}, "no column 'y'"),
         ("air", {}, r"column 'at' is duration\[us\], which no default .* exclude=\['at'\]"),
