@@ -180,7 +180,7 @@ def whole(default: int, *, at_least: int = 0, doc: str) -> Any:
 
 def number_or(
     default: float | str | None,
-    words: Sequence[str],
+    words: Sequence[str] = (),
     *,
     at_least: float = 0.0,
     at_most: float = math.inf,
@@ -190,7 +190,8 @@ def number_or(
     bounds = _bounded("a number", at_least)
     if at_most < math.inf:
         bounds = f"a number from {at_least:g} to {at_most:g}"
-    expected = ", or ".join([bounds, ", ".join(map(repr, words)), *(["None"] * (default is None))])
+    others = [", ".join(map(repr, words))] * bool(words) + ["None"] * (default is None)
+    expected = ", or ".join([bounds, *others])
 
     def parse(path: OptionPath, value: Any) -> float | str | None:
         if (value is None is default) or (isinstance(value, str) and value in words):

@@ -131,6 +131,17 @@ _FEW_ROWS = 4096
 _MOST_POINTS = 16_384
 """Points of a KNN density: a search takes time for each of them."""
 
+_NEIGHBORS_WITHOUT_LABEL = 6
+"""Neighbors of a density of all rows. Of fewer, rows like one another are less unusual than they
+are where some training rows are faults; of more, faults stand out less from clean rows."""
+
+_LEAST_BALL, _LEAST_BALL_OF_MIXED = 0.5, 0.75
+"""Smallest balls of such a density: what is not dense is unusual, and next to other columns how
+dense the densest rows are says too much."""
+
+_MOST_COORDINATES = 1 << 22
+"""Points times columns of such a density: 32 MB."""
+
 SpecOf = Callable[..., ModelSpec]
 """The spec of blocks and notes, with the label, prior and other arguments of the caller."""
 
@@ -148,7 +159,7 @@ _SIMPLE_NAME = re.compile(r"[^\W_][\w \-+.,()%=]{0,63}")
 @draws_progress("choosing blocks")
 def auto(
     source: Any,
-    label: ColumnName,
+    label: ColumnName | None,
     *,
     effort: Effort = "default",
     weight: ColumnName | None = None,
@@ -228,7 +239,7 @@ def auto(
         label,
         prior=prior,
         weight=weight,
-        block_weights="fit",
+        block_weights=None if label is None else "fit",
         groups=groups,
         half_life=half_life,
         on_scarce=on_scarce,
@@ -256,12 +267,12 @@ def auto(
     with open_engine(engine, workers) as opened:
         statistics = rows.summarize(spec, opened, progress)
     check_classes(statistics.classes, spec, statistics.labeled_rows)
-    if statistics.sample is None or statistics.classes.num_rows < 2:
+    if statistics.sample is None or (label is not None and statistics.classes.num_rows < 2):
         return _spec_by_types(spec_of, columns, label, like)
     return _Structure.of(candidates, statistics, effort, sql, known).spec(spec_of, like)
 
 
-def _check_like(like: ModelSpec | None, label: str) -> None:
+def _check_like(like: ModelSpec | None, label: str | None) -> None:
     """Refuse an earlier spec that is not a ModelSpec, or is for another label."""
     if like is None:
         return
@@ -276,10 +287,10 @@ def _check_like(like: ModelSpec | None, label: str) -> None:
 
 
 def _named_columns(
-    schema: pa.Schema, label: str, weight: str | None, exclude: Sequence[str]
+    schema: pa.Schema, label: str | None, weight: str | None, exclude: Sequence[str]
 ) -> Columns:
     """The columns by their types; raises an error for names that the table lacks."""
-    named = (label, *(() if weight is None else (weight,)), *exclude)
+    named = (*(name for name in (label, weight) if name is not None), *exclude)
     known = set(schema.names)
     known |= {name for name in exclude if (part := part_of(str(name))) and part.column in known}
     missing = [name for name in dict.fromkeys(named) if name not in known]
@@ -323,7 +334,7 @@ def _at_a_glance(
     return keys_at_a_glance(columns, rows)
 
 
-def _one_block_each(spec_of: SpecOf, columns: Columns, label: str) -> ModelSpec:
+def _one_block_each(spec_of: SpecOf, columns: Columns, label: str | None) -> ModelSpec:
     """One block for each column, named by its place, with weights."""
     _require_columns(columns, label)
     blocks = [column.block(f"column {place}") for place, column in enumerate(columns.used)]
@@ -339,7 +350,7 @@ def _require_columns(columns: Columns, label: str | None) -> None:
 
 
 def _spec_by_types(
-    spec_of: SpecOf, columns: Columns, label: str, like: ModelSpec | None
+    spec_of: SpecOf, columns: Columns, label: str | None, like: ModelSpec | None
 ) -> ModelSpec:
     """The blocks of an earlier spec, or one for each column, without a look at the values."""
     columns = parts_by_types(columns)
@@ -402,6 +413,8 @@ class _Structure:
 
     def spec(self, spec_of: SpecOf, like: ModelSpec | None) -> ModelSpec:
         """The spec of the blocks that help, or of those of an earlier spec if they are as good."""
+        if self.statistics.spec.label is None:
+            return self._without_label(spec_of, like)
         if like is None:
             return self._search(spec_of)[0]
         compared = self._for_comparison()
@@ -413,6 +426,49 @@ class _Structure:
         if compared is not self:
             found, _ = self._search(spec_of)
         return replace(found, notes=(*found.notes, note))
+
+    def _without_label(self, spec_of: SpecOf, like: ModelSpec | None) -> ModelSpec:
+        """The spec of a density of all rows: neighbors of the numbers, counts of the others.
+
+        Without neighbors it is a network of all columns. The blocks of an earlier spec are kept.
+        """
+        notes = _notes_on_columns(self.columns)
+        if like is not None and not (lost := _not_used(like, self.columns)):
+            return spec_of(blocks=like.blocks, notes=(*notes, "The blocks are those of like."))
+        if like is not None:
+            notes.append(f"The blocks are not those of like, which reads {listed(lost)}.")
+        used = self.columns.used
+        numbers = [column.name for column in used if column.has_squares]
+        if self.sql or self.effort == "fast":
+            numbers = []
+        names, points = (
+            _Names(),
+            max(1, min(_MOST_POINTS, _MOST_COORDINATES // len(numbers or [0]))),
+        )
+        blocks = []
+        if numbers:
+            neighbors = Block(
+                "knn_density",
+                numbers,
+                names.of("knn_density"),
+                k=_NEIGHBORS_WITHOUT_LABEL,
+                scale="robust",
+                least_ball=_LEAST_BALL if len(numbers) == len(used) else _LEAST_BALL_OF_MIXED,
+                missing="mean",
+                points=points,
+            )
+            blocks.append(neighbors)
+        if numbers and self.statistics.rows > points:
+            notes.append(
+                f"The density of the {len(numbers)} numbers is that of {points:,} of the "
+                f"{self.statistics.rows:,} rows, a sample."
+            )
+        if numbers:
+            rest = [column for column in used if column.name not in numbers]
+            blocks += [column.block(names.of(column.name)) for column in rest]
+        else:
+            blocks += self._network(used, names)
+        return spec_of(blocks=blocks, notes=tuple(notes))
 
     def _for_comparison(self) -> _Structure:
         """The structure of fewer rows, if they have enough of every class."""
@@ -469,7 +525,12 @@ class _Structure:
     def _density(self, pool: Sequence[Block], names: _Names) -> list[Block]:
         """The blocks of log p(x): each column that the pool reads, given one other; see `tree`."""
         read = {column for block in pool for column in block.inputs}
-        used = [column for column in self.columns.used if column.name in read]
+        return self._network(
+            [column for column in self.columns.used if column.name in read], names, ", density"
+        )
+
+    def _network(self, used: Sequence[Column], names: _Names, how: str = "") -> list[Block]:
+        """The blocks of each column given one other, with more in their names; see `tree`."""
         columns = [self._in_equal_bins(column) for column in used if column.kind != "terms"]
         encoded = [level_codes(column, self.sample) for column in columns]
         codes, levels = [code for code, _ in encoded], [size for _, size in encoded]
@@ -480,9 +541,9 @@ class _Structure:
         blocks = []
         for column, parent in zip(columns, tree(pairs, len(columns)), strict=True):
             parents = [] if parent is None else [columns[parent]]
-            blocks.append(self._conditional(column, parents, names, ", density"))
+            blocks.append(self._conditional(column, parents, names, how))
         terms = [column for column in used if column.kind == "terms"]
-        return [*blocks, *(column.block(names.of(f"{column.name}, density")) for column in terms)]
+        return [*blocks, *(column.block(names.of(f"{column.name}{how}")) for column in terms)]
 
     def _in_equal_bins(self, column: Column) -> Column:
         """A column with bins for the density: a number of many values has a few of equal weight."""
@@ -664,8 +725,11 @@ class _Structure:
     @cached_property
     def _truth(self) -> IntArray:
         """Class of each row of the sample, by its place."""
+        label = self.statistics.spec.label
+        if label is None:
+            return np.zeros(self.sample.num_rows, np.intp)
         classes = self.statistics.classes["class"].combine_chunks()
-        return label_codes(self.sample[self.statistics.spec.label], classes)
+        return label_codes(self.sample[label], classes)
 
     def _without_failures(
         self, spec_of: SpecOf, blocks: Sequence[Block]

@@ -279,8 +279,9 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
                 column = replace(column, kind="category", cuts=_cuts_between(cells))
             elif is_whole and len(cells.values) <= _FEW_VALUES:
                 column = replace(column, cuts=_cuts_between(cells, _ROWS_OF_VALUE), few_values=True)
-        few = cells.counts.size <= _MOST_CELLS
-        roles.append(replace(column, shares_prior=few and column.kind == "category"))
+        shares = column.kind == "category" and cells.counts.shape[1] > 1
+        shares = shares and cells.counts.size <= _MOST_CELLS
+        roles.append(replace(column, shares_prior=shares))
     with_roles = columns.replaced(roles)
     if len(reasons) == len(columns.used):
         # A model needs a column; one without values would not make any.

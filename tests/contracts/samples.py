@@ -117,6 +117,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"k": 2, "metric": "cosine"},
         {"k": 2, "pseudo_count": 1, "scale": "standard"},
         {"k": 2, "pseudo_count": 0.5, "points": 4},
+        {"k": 2, "scale": "robust", "least_ball": 0.5},
     ],
 }
 

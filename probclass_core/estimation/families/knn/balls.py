@@ -95,12 +95,17 @@ class Balls:
             self.exponent = exponent
 
     def log_likelihood(
-        self, rows: FloatArray, truth: IntArray | None = None, own: FloatArray | None = None
+        self,
+        rows: FloatArray,
+        least: float = 0.0,
+        truth: IntArray | None = None,
+        own: FloatArray | None = None,
     ) -> FloatArray:
         """log ((K_c + α) / (n_c + α k)) − log V, ``(n, k)``; −inf for a count and an α of 0.
 
         Args:
             rows: ``(n, d)``.
+            least: radius of the smallest ball.
             truth: class of each row as a code, if rows are to be left out of the points.
             own: weight with which each row is among the points, ``(n,)``: the ball is that of the
                 other points, and neither K_c nor n_c counts the row itself.
@@ -119,7 +124,7 @@ class Balls:
             density = np.log(inside + self.pseudo_count)
         density -= log_total
         if self.norm is not None:
-            radius = np.clip(radius, POINT_MASS_WIDTH, _LARGEST)
+            radius = np.clip(radius, max(least, POINT_MASS_WIDTH), _LARGEST)
             density -= log_ball_volume(rows.shape[1], radius, self.norm)[:, None]
         return density
 

@@ -26,7 +26,7 @@ from probclass_core.arrow.arrays import (
     missing_patterns,
 )
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import NotSupportedError, SpecError, nearest
+from probclass_core.errors import NotSupportedError, SpecError, StoreError, nearest
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.knn.balls import Balls
 from probclass_core.estimation.families.scarce import NoLikelihood, pooled_unless, without_values
@@ -39,6 +39,7 @@ from probclass_core.estimation.options import (
     OptionPath,
     choice,
     number,
+    number_or,
     option,
     whole,
 )
@@ -103,7 +104,7 @@ class KnnDensity(Estimator):
 
     Statistics and parameters: class, point (fixed-size list, NaN for null), count (Σ w there). With
     a ``scale`` or ``missing="mean"``, mean and scale of each feature are in the notes of the
-    parameters.
+    parameters, and with a ``least_ball`` its radius in units of the scales.
 
     Raises:
         SpecError: if a column is not numeric, or an option is unknown or out of bounds.
@@ -146,6 +147,12 @@ class KnnDensity(Estimator):
             "standard deviations of a normal density, as far as it is not 0. Densities are per "
             "unit of the columns all the same.",
         )
+        least_ball: float = number_or(
+            0.0,
+            at_most=1.0,
+            doc="Smallest ball: no volume is less than that of this share of the balls around the "
+            "points, so that equal rows, as of rounded numbers, are no point mass.",
+        )
         missing: str = choice(
             "marginalize",
             ("marginalize", "mean"),
@@ -184,6 +191,11 @@ class KnnDensity(Estimator):
         about = self._scales(statistics)
         if len(modeled) < len(names):
             about["modeled"] = modeled
+        parameters = self.annotate(statistics.combine_chunks(), scarce=notes, **about)
+        if not (self.options.least_ball and modeled):
+            return parameters
+        compiled = KnnDensityLikelihood(parameters, classes, self.options)
+        about["radius"] = compiled.radius_of(self.options.least_ball)
         return self.annotate(statistics.combine_chunks(), scarce=notes, **about)
 
     def _scales(self, statistics: pa.Table) -> dict[str, Any]:
@@ -221,6 +233,9 @@ class KnnDensity(Estimator):
         notes = notes_of(parameters)
         for name in ("mean", "scale"):
             check_notes(notes.get(name), name, FINITE if name == "mean" else NOT_NEGATIVE)
+        radius = notes.get("radius", 0.0)
+        if not (isinstance(radius, float) and 0.0 <= radius < math.inf):
+            raise StoreError(f"the least radius is {radius!r}.")
         label_rows(parameters, classes)
         check_column(parameters, "count", pa.float64())
         check_points(parameters, len(notes["features"]))
@@ -276,6 +291,7 @@ class KnnDensityLikelihood:
         classes: ``(m,)`` class of each point, as codes.
         center: ``(d,)`` values that replace nulls, or None to search among the other features.
         scale: ``(d,)`` units of the features for distances, or None for 1; 0 counts as 1.
+        least_radius: radius of the smallest ball, in these units.
     """
 
     def __init__(
@@ -298,6 +314,7 @@ class KnnDensityLikelihood:
         if options.scale != "none":
             scale = np.array([notes["scale"][name] for name in self.features])
             self.scale = np.where(scale > 0.0, scale, 1.0)
+        self.least_radius: float = notes.get("radius", 0.0)
         self.normalized = options.norm is not None
         without_points = np.bincount(self.classes, minlength=self.k_classes) == 0
         self.pooled = without_points & (options.pseudo_count == 0.0)
@@ -358,13 +375,25 @@ class KnnDensityLikelihood:
                 reference = self._references(observed.tobytes())
                 values = self._in_units(matrix[observed][:, places].T, observed)
                 left_out = () if truth is None or own is None else (truth[places], own[places])
-                logs = reference.log_likelihood(values, *left_out)
+                logs = reference.log_likelihood(values, self.least_radius, *left_out)
                 if self.pooled.any():
                     logs[:, self.pooled] = reference.of_all_classes(logs)[:, None]
                 result[places] = logs
                 if self.scale is not None:
                     result[places] -= np.log(self.scale[observed]).sum()
         return result
+
+    def radius_of(self, share: float) -> float:
+        """Radius of the largest of a share of the balls around the points with all features.
+
+        It is that of the smallest ball with a volume if this one is a point; 0 if all are.
+        """
+        reference = self._references(np.ones(len(self.features), dtype=bool).tobytes())
+        if not len(reference.points):
+            return 0.0
+        radius = np.sort(reference.balls(reference.points)[1])
+        place = math.ceil(share * len(radius)) - 1
+        return float(radius[place] or radius[np.flatnonzero(radius)[:1]].sum())
 
     def _in_units(self, points: FloatArray, observed: BoolArray) -> FloatArray:
         """Coordinates ``(n, d')`` of the observed features in units of their scales."""
