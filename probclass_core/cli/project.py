@@ -26,6 +26,7 @@ SHARED = (
     "spec",
     "model",
     "label",
+    "no_label",
     "exclude",
     "weight",
     "effort",
@@ -43,7 +44,17 @@ SHARED = (
 _PATHS = ("store", "source", "sink", "spec", "cache_store", "costs", "data", "out", "watch")
 """Keys whose values may be paths."""
 
-_DERIVED = ("label", "exclude", "weight", "effort", "max_classes", "groups", "half_life", "sql")
+_DERIVED = (
+    "label",
+    "no_label",
+    "exclude",
+    "weight",
+    "effort",
+    "max_classes",
+    "groups",
+    "half_life",
+    "sql",
+)
 """Keys from which a spec is derived if no spec file is given."""
 
 _EXPECTED = {
@@ -207,6 +218,8 @@ def _from_model(command: tuple[str, ...], model: str) -> dict[str, Any]:
 def _one_spec(values: dict[str, Any], arguments: Sequence[str]) -> dict[str, Any]:
     """Either the file of a spec or what derives one, as the command line or the file says."""
     given = {argument.partition("=")[0] for argument in arguments}
-    derived = "--label" in given or ("--spec" not in given and "spec" not in values)
-    left_out = ("spec",) if derived else _DERIVED
+    derived = {"--label", "--no-label"} & given or ("--spec" not in given and "spec" not in values)
+    left_out = {"spec"} if derived else {*_DERIVED}
+    left_out |= {"no_label"} if "--label" in given else set()
+    left_out |= {"label"} if "--no-label" in given else set()
     return {key: value for key, value in values.items() if key not in left_out}

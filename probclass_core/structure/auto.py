@@ -198,12 +198,19 @@ def auto(
     year. Text that is numbers but for a few markers such as ``?`` or ``NA`` is read as numbers.
     `notes` of the spec has each decision as a sentence.
 
+    Without a label the spec is a density of all rows: all numbers are one ``knn_density`` block
+    of at most 16,384 points, a sample, at distances in units of the quartiles of each column;
+    every other column is counted alone, a null as a value of its own. With `sql`, or the effort
+    ``"fast"``, it is a closed form: bins and counts of each column, which `sql` alone
+    conditions on the other column that it depends on most. Its log p(x) is
+    `Model.score_samples`.
+
     Given a schema, or a reader, whose rows can be read only once, the columns are what their
     types say, and the effort is ``"fast"``.
 
     Args:
         source: table, path, frame or dataset, see `open_table`; or a schema.
-        label: the class column.
+        label: the class column; None for a density of all rows.
         effort: ``"fast"``, ``"default"`` or ``"best"``.
         weight: the column of sample weights, or None.
         exclude: column to leave out, or several; also parts of dates such as ``hour(pickup)``.

@@ -40,7 +40,8 @@ SPEC = "fit lake --spec spec.json --name air"
 INVALID: list[tuple[str, list[str]]] = [
     ("fitt", ["'fitt'", "Did you mean 'fit'?"]),
     ("fit", ["SOURCE", "See 'probclass fit --help'."]),
-    ("fit lake --name air", ["--spec FILE", "--label COLUMN"]),
+    ("fit lake --name air", ["--spec FILE", "--label COLUMN", "--no-label"]),
+    ("fit lake --label air --no-label --name air", ["--label COLUMN or --no-label"]),
     (f"{AUTO} --spec a.toml", ["--label derives a spec", "set it in the file"]),
     ("fit lake --label air", ["--store", "PROBCLASS_STORE", "--name"]),
     (f"{SPEC} --label air", ["--label derives a spec"]),

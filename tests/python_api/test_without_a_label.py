@@ -154,3 +154,43 @@ def test_what_needs_a_label_says_so(table: pa.Table, use: Callable[..., Any]) ->
     model = pc.fit(table, pc.ModelSpec(None, CLOSED))
     with pytest.raises(pc.errors.SpecError, match="needs a model with a label"):
         use(model, table)
+
+
+def test_the_default_models_numbers_by_neighbors_and_counts_the_rest(table: pa.Table) -> None:
+    day = pa.array(
+        np.datetime64("2024-01-01T00:00", "s") + np.arange(2000) * np.timedelta64(7, "h")
+    )
+    nulls = pa.array([None, *[True, False] * 999, None])
+    rows = table.append_column("at", day).append_column("flag", nulls)
+    rows = rows.append_column("same", pa.array([1.0] * 2000))
+    spec = pc.ModelSpec.auto(rows, None, exclude="part")
+    neighbors, *others = spec.blocks
+    assert neighbors.columns == ("x", "y")
+    assert {block.columns for block in others} == {
+        ("kind",),
+        ("flag",),
+        ("hour(at)",),
+        ("weekday(at)",),
+        ("month(at)",),
+    }
+    model = pc.fit(rows, spec)
+    assert np.isfinite(model.score_samples(rows)).all()
+    far = rows[:1].set_column(0, "x", pa.array([50.0]))
+    assert model.score_samples(far)[0] < model.score_samples(rows).min()
+    assert pc.ModelSpec.auto(rows, None, exclude="part", like=spec).blocks == spec.blocks
+    rows = rows.drop_columns(["at"])
+    closed = pc.ModelSpec.auto(rows, None, sql=True)
+    assert {block.estimator for block in closed.blocks} == {"discretized", "categorical"}
+    query = pc.fit(rows, closed).to_sql(dialect="duckdb", source="rows")
+    scored = duckdb.sql(query).to_arrow_table()["log_density"].to_numpy()
+    assert scored == pytest.approx(pc.fit(rows, closed).score_samples(rows), abs=1e-9)
+
+
+def test_equal_rows_are_no_point_mass() -> None:
+    random = np.random.default_rng(1)
+    rows = pa.table({"x": random.poisson(1.0, 500) * 1.0, "y": random.poisson(3.0, 500) * 1.0})
+    model = pc.fit(rows, pc.ModelSpec.auto(rows, None))
+    assert model.score_samples(rows).max() < 3.0
+    constant = pa.table({"x": [2.0] * 60})
+    block = pc.Block("knn_density", ["x"], scale="robust", least_ball=0.5)
+    assert np.isfinite(pc.fit(constant, pc.ModelSpec(None, [block])).score_samples(constant)).all()

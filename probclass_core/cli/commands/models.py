@@ -280,7 +280,7 @@ def _card(version: ModelVersion, aliases: list[str], bundle: Bundle) -> dict[str
         "model": version.ref,
         "aliases": ", ".join(aliases) or None,
         "saved": minute(version.created),
-        "label": spec["label"],
+        "label": spec.get("label"),
         "weight": spec.get("weight"),
         "prior": spec["prior"],
         "plugins": _plugins(bundle.provenance) or None,

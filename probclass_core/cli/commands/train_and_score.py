@@ -42,20 +42,22 @@ class SpecOptions:
     Attributes:
         spec: model spec: TOML, YAML or JSON.
         label: COLUMN: column of the class; without --spec, the spec is derived from the rows.
-        effort: with --label: a block for each column; also pairs of columns and normal densities
+        no_label: derive a density of all rows: it says how usual a row is, and no class.
+        effort: without --spec: a block for each column; also pairs of columns and normal densities
             (the default); also densities of nearest neighbors.
-        exclude: COLUMN,…: with --label: columns to leave out.
-        weight: COLUMN: with --label: column of row weights.
+        exclude: COLUMN,…: without --spec: columns to leave out.
+        weight: COLUMN: without --spec: column of row weights.
         max_classes: with --label: largest number of classes.
         groups: COLUMN,…: with --label: columns whose values tell which rows are alike, such as a
             day; those of the partitions by default.
-        half_life: PARTITIONS: with --label: rows count half as much after this number of
+        half_life: PARTITIONS: without --spec: rows count half as much after this number of
             partitions, or auto to compare a few; the same at any age by default.
-        sql: with --label: leave out blocks that SQL cannot score.
+        sql: without --spec: leave out blocks that SQL cannot score.
     """
 
     spec: Path | None = None
     label: str | None = None
+    no_label: bool = False
     effort: Effort | None = None
     exclude: Names = ()
     weight: str | None = None
@@ -72,10 +74,13 @@ class SpecOptions:
                 option = name.replace("_", "-")
                 raise SpecError(f"--{option} derives a spec; with --spec, set it in the file.")
             return pc.ModelSpec.from_file(self.spec)
-        if self.label is None:
-            raise SpecError("fit needs --spec FILE, or --label COLUMN to derive a spec.")
+        if (self.label is None) != self.no_label:
+            raise SpecError(
+                "fit needs --spec FILE, or --label COLUMN or --no-label to derive a spec."
+            )
         with progress("choosing blocks") as report:
-            return pc.ModelSpec.auto(source, **derived, progress=report, **reading)
+            others = {name: derived[name] for name in derived if name not in ("label", "no_label")}
+            return pc.ModelSpec.auto(source, self.label, **others, progress=report, **reading)
 
 
 @dataclass(frozen=True, kw_only=True)

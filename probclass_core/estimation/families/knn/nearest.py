@@ -3,7 +3,8 @@
 |x − y|² = |x|² + |y|² − 2 x·y, so the distances of many rows to many points are one matrix product.
 It is computed in float32, whose error has a bound (Higham, *Accuracy and Stability of Numerical
 Algorithms*, 2nd ed., eq. 3.5: γ_n Σ|terms|). Groups of points that may be among the nearest within
-that bound are then measured in float64, so the result is exact.
+that bound are then measured in float64, so the result is exact. The error grows with the squared
+distance from the center, so points far out are put into groups of their own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ _GROUP = 64
 
 _ROWS, _POINTS = 256, 4096
 """Rows and points of one product: its result, 4 MB, fits the processor's cache."""
+
+_FAR = 64.0
+"""Squared distance from the center, in medians of it, from which a point is far out."""
 
 _CELLS = 1_000_000
 """Distances measured in float64 at once: 8 MB."""
@@ -74,14 +78,18 @@ class NearestByForce:
 class NearestByProducts:
     """An index of points for the Euclidean norm.
 
-    The points are not copied, because they may be in a file that many processes map. In addition
-    to them the index takes 4 bytes per point, and 32 during a search.
+    The points are not copied, because they may be in a file that many processes map, unless some
+    are far out. In addition to them the index takes 4 bytes per point, and 32 during a search.
 
     Args:
         points: ``(m, d)``, finite.
     """
 
     def __init__(self, points: FloatArray) -> None:
+        self._center = points.mean(axis=0)
+        self._order = self._nearest_center_first(points)
+        if self._order is not None:
+            points = points[self._order]
         self._points = points
         self._size, dimensions = points.shape
         grouped = self._size // _GROUP * _GROUP
@@ -92,13 +100,30 @@ class NearestByProducts:
         self._grouped = points[:grouped].reshape(-1, _GROUP, dimensions)
         if not grouped:
             self._grouped = self._last[None]
-        self._center = points.mean(axis=0)
         self._squares = np.full(self._groups * _GROUP, np.inf, dtype=np.float32)
-        for start in range(0, self._size, _POINTS):
+        self._squares[: self._size] = self._squares_of(points)
+        finite = np.where(np.isfinite(self._squares), self._squares, 0.0).reshape(-1, _GROUP)
+        reach = np.sqrt(finite.max(axis=1, keepdims=True).astype(np.float64))
+        self._reach = reach.max(keepdims=True) if self._order is None else reach
+
+    def _squares_of(self, points: FloatArray) -> FloatArray:
+        """Squared distances of points from the center, ``(m,)``."""
+        squares = np.empty(len(points))
+        for start in range(0, len(points), _POINTS):
             centered = points[start : start + _POINTS] - self._center
-            squares = np.einsum("pd,pd->p", centered, centered)
-            self._squares[start : start + len(squares)] = squares
-        self._reach = float(np.sqrt(self._squares[: self._size].max()))
+            np.einsum("pd,pd->p", centered, centered, out=squares[start : start + _POINTS])
+        return squares
+
+    def _nearest_center_first(self, points: FloatArray) -> IntArray | None:
+        """An order in which points far out come last, the farther the later; None if none is."""
+        squares = self._squares_of(points)
+        limit = _FAR * max(float(np.median(squares)), float(np.finfo(np.float64).tiny))
+        if not squares.max() > limit:
+            return None
+        with np.errstate(over="ignore"):
+            far = np.ceil(np.log2(np.maximum(squares / limit, 1.0)))
+        order: IntArray = np.argsort(far, kind="stable")
+        return order
 
     def query(self, rows: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
         """The nearest points of each row, nearest first, as by `scipy.spatial.cKDTree.query`.
@@ -121,7 +146,8 @@ class NearestByProducts:
             rank = np.arange(len(row)) - np.searchsorted(row, row)
             near = rank < k
             place = start + row[near], rank[near]
-            distance[place], found[place] = np.sqrt(squared[near]), point[near]
+            distance[place] = np.sqrt(squared[near])
+            found[place] = point[near] if self._order is None else self._order[point[near]]
         return distance, found
 
     def _candidates(self, rows: FloatArray, k: int) -> tuple[IntArray, IntArray, FloatArray]:
@@ -129,14 +155,15 @@ class NearestByProducts:
         centered = rows - self._center
         square = np.einsum("rd,rd->r", centered, centered)
         terms = rows.shape[1] + 8  # those of the product, and the rounding of its factors
-        error = terms * _ROUNDING * (np.sqrt(square) + self._reach) ** 2
+        error = terms * _ROUNDING * (np.sqrt(square) + self._reach) ** 2  # by group, or of all
         least = self._least_of_groups(centered)
         limit = np.full(len(rows), np.inf)
         if k <= len(least):  # k groups have a point this near
-            limit = np.partition(least, k - 1, axis=0)[k - 1] + 2.0 * error
+            limit = np.partition(least + error, k - 1, axis=0)[k - 1]
         # Negated, so that a NaN from an overflow counts as near.
-        group, row = np.nonzero(~(least > limit))
-        limit = np.nan_to_num(limit + square + error, nan=np.inf, posinf=np.inf)
+        group, row = np.nonzero(~(least - error > limit))
+        margin = terms * _ROUNDING * square  # of limit + square, which may cancel
+        limit = np.nan_to_num(limit + square + margin, nan=np.inf, posinf=np.inf)
         measured = zip(*self._measured(rows, row, group, limit), strict=True)
         row, point, squared = (np.concatenate(part) for part in measured)
         return row, point, squared
