@@ -211,7 +211,9 @@ def _ends(values: FloatArray, counts: FloatArray) -> FloatArray:
     if not len(values):
         return np.zeros(1)
     order = np.argsort(values)
-    distinct, starts = np.unique(values[order], return_index=True)
+    values = values[order]
+    starts = np.flatnonzero(np.diff(values, prepend=-np.inf))
+    distinct = values[starts]
     largest = np.finfo(np.float64).max
     above = largest if distinct[-1] == largest else np.nextafter(distinct[-1], np.inf)
     # Rows up to each distinct value, and what the cells divide evenly.

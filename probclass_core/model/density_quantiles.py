@@ -1,8 +1,14 @@
-"""Quantiles of log p(x) over a table: how usual or rare a row is. Stored with the model.
+"""Quantiles of log p(x) over known rows, and the rarity of a row, which they give.
 
-The unit of a density is that of the columns, so one value alone says little; compared with the
-densities of known rows it says how rare a row is. The table has one row for each thousandth:
-quantile, log_density.
+The unit of a density is that of the columns, so one value alone says little. The rarity of a row is
+the share of the known rows that are at least as improbable as it is: a row of rarity 0.001 is among
+the rarest thousandth, whatever the table. If the known rows are not those that the model was
+estimated from, new rows that are like them have a rarity of at most q in a share q of all cases: it
+is a conformal p-value (Bates, Candès, Lei, Romano and Sesia, "Testing for outliers with conformal
+p-values", Annals of Statistics 51, 2023).
+
+The table has the columns quantile and log_density: one row for each thousandth, and below the first
+for each tenth of it down to a millionth, as far as the number of rows has quantiles so small.
 """
 
 from __future__ import annotations
@@ -14,8 +20,10 @@ from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.histogram import Histogram, histogram
 
-QUANTILES = np.arange(1, 1000) / 1000
-"""The stored quantiles: each thousandth between 0 and 1."""
+QUANTILES = np.concatenate(
+    [*(np.arange(1, 10) / scale for scale in (10**6, 10**5, 10**4)), np.arange(1, 1000) / 1000]
+)
+"""The quantiles that may be stored, ascending."""
 
 _MAX_CELLS = 2**20
 """Quantiles are exact up to this many distinct densities."""
@@ -62,10 +70,12 @@ class LogDensities:
         cumulative = np.cumsum(weights)
         if not cumulative[-1] > 0.0:
             raise DataError("there are no rows to take the quantiles of the density from.")
+        # Rows have no quantiles below the share of one of them, but for those of thousandths.
+        quantiles = QUANTILES[QUANTILES >= min(1.0 / cumulative[-1], 1e-3)]
         # A share that is reached except for rounding counts as reached.
-        targets = QUANTILES * cumulative[-1] * (1.0 - 1e-12)
+        targets = quantiles * cumulative[-1] * (1.0 - 1e-12)
         log_density = values[np.searchsorted(cumulative, targets)]
-        return pa.table({"quantile": QUANTILES, "log_density": log_density})
+        return pa.table({"quantile": quantiles, "log_density": log_density})
 
     def _merge(self) -> None:
         batches = [(self._histogram.values, self._histogram.counts[0]), *self._pending]
@@ -73,6 +83,23 @@ class LogDensities:
         group = np.zeros(len(values), dtype=np.intp)
         self._histogram = histogram(values, self._histogram.width, group, weights, 1, _MAX_CELLS)
         self._pending = []
+
+
+def rarity(table: pa.Table, log_density: FloatArray) -> FloatArray:
+    """The share of the known rows that are at least as improbable, in (0, 1].
+
+    It is rounded up to the next stored quantile, so that it never makes a row too rare.
+
+    Args:
+        table: quantiles of log p(x).
+        log_density: log p(x) of ``n`` rows in nats, ``(n,)``; NaN if it is not known.
+
+    Returns:
+        ``(n,)``; NaN where log p(x) is NaN.
+    """
+    shares = np.append(table["quantile"].to_numpy(), 1.0)
+    place = np.searchsorted(table["log_density"].to_numpy(), log_density, side="right")
+    return np.where(np.isnan(log_density), np.nan, shares[place])
 
 
 def log_density_quantile(table: pa.Table, quantile: float) -> float:

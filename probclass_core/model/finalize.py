@@ -6,10 +6,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from probclass_core.arguments import checks_arguments
 from probclass_core.errors import DataError, SpecError, expect, one_of
+from probclass_core.estimation.kinds.sample import SAMPLE_ROWS
 from probclass_core.estimation.statistics import (
     STATISTICS_HINT,
     Statistics,
@@ -21,8 +23,11 @@ from probclass_core.estimation.statistics import (
 from probclass_core.estimation.tidy import notes_of
 from probclass_core.model.bin_densities import estimate_bin_densities
 from probclass_core.model.block_weights import given_weights
+from probclass_core.model.density_quantiles import LogDensities
 from probclass_core.model.half_life import aged, best_half_life
+from probclass_core.model.left_out import LeftOutRows
 from probclass_core.model.model import Model
+from probclass_core.model.posterior import log_density
 from probclass_core.model.prior import prior_table
 from probclass_core.model.weight_fit import fit_block_weights
 
@@ -113,7 +118,8 @@ def _estimated(statistics: Statistics, groups: Sequence[Statistics]) -> Model:
             **({"notes": notes} if notes else {}),
         },
     )
-    return _weigh_blocks(_with_density(model, statistics), statistics, groups)
+    model = _with_rarity(_with_density(model, statistics), statistics, groups)
+    return _weigh_blocks(model, statistics, groups)
 
 
 def _with_density(model: Model, statistics: Statistics) -> Model:
@@ -122,6 +128,32 @@ def _with_density(model: Model, statistics: Statistics) -> Model:
         return model
     table = estimate_bin_densities(statistics.sample, model.cuts, statistics.row_weight)
     return dataclasses.replace(model, bin_densities=table)
+
+
+def _with_rarity(model: Model, statistics: Statistics, groups: Sequence[Statistics]) -> Model:
+    """The model with the quantiles of log p(x) of rows that it was not estimated from.
+
+    They are rows of the sample, each left out as for the weights. None if there is no sample, no
+    density, or the rows of the other groups do not suffice for it.
+    """
+    if statistics.sample is None or not model.normalized:
+        return model
+    rows = LeftOutRows.of(
+        statistics, model.classes, np.isfinite(model.log_prior), SAMPLE_ROWS, groups
+    )
+    estimators = bind(statistics.spec, statistics.features, statistics.row_weight)
+    joint = np.tile(model.log_prior, (len(rows.truth), 1))
+    try:
+        for name in model.spec.density_blocks:
+            joint += rows.log_likelihood(
+                name, estimators[name], statistics.blocks[name], model.parameters[name]
+            )
+    except DataError:
+        return model
+    densities = LogDensities()
+    within_bins = rows.log_within_bins(model.cuts, statistics.row_weight)
+    densities.add(log_density(joint) + within_bins, rows.counts)
+    return dataclasses.replace(model, density_quantiles=densities.table())
 
 
 def _weigh_blocks(model: Model, statistics: Statistics, groups: Sequence[Statistics]) -> Model:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, chain
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,8 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.contract import Estimator, LeaveOneOut
 from probclass_core.estimation.kinds.sample import COUNT, HASH, equal_rows_are_copies
 from probclass_core.estimation.statistics import Statistics, summarize_batches
-from probclass_core.model.block_weights import CAP, below_best
+from probclass_core.model.bin_densities import bin_densities, estimate_bin_densities
+from probclass_core.model.block_weights import below_best
 from probclass_core.spec.model_spec import Block, ModelSpec
 
 MOST_GROUPS = 12
@@ -178,12 +180,25 @@ class LeftOutRows:
         truth = label_codes(batch[label], classes)
         return cls(Rows(batch), truth, batch[COUNT].to_numpy(), classes, group[mask], groups)
 
+    def evidence(
+        self, name: str, estimator: Estimator, statistics: pa.Table, parameters: pa.Table
+    ) -> FloatArray:
+        """`log_likelihood` relative to the best class of each row, ``(n, k)``; see `below_best`.
+
+        Of a row whose class no other group has, nothing can be said: it is 0 in all classes.
+        """
+        said = below_best(self.log_likelihood(name, estimator, statistics, parameters))
+        if not self._leaves_single_rows_out_of(estimator):
+            for member, present in zip(self._members, self._classes_of_others(), strict=True):
+                said[member[np.isin(self.truth[member], present, invert=True)]] = 0.0
+        return said
+
     def log_likelihood(
         self, name: str, estimator: Estimator, statistics: pa.Table, parameters: pa.Table
     ) -> FloatArray:
-        """log p(x | c) of rows that the parameters did not see, relative to the best class.
+        """log p(x | c) of rows that the parameters did not see, ``(n, k)``.
 
-        Of a row whose class no other group has, nothing can be said: it is 0 in all classes.
+        It is −∞ in a class that no other group has.
 
         Args:
             name: name of a block.
@@ -191,37 +206,56 @@ class LeftOutRows:
             statistics: its statistics, of all rows.
             parameters: its parameters, of all rows.
 
-        Returns:
-            ``(n, k)``.
-
         Raises:
             DataError: if the rows of the other groups are too few for the estimator.
         """
-        if not self.groups and isinstance(estimator, LeaveOneOut):
+        if self._leaves_single_rows_out_of(estimator):
             # A row of weight 2 is two rows, of which one is left out unless they are copies.
             weights = self.counts if self.copies else np.minimum(self.counts, 1.0)
-            return below_best(
-                estimator.leave_one_out(
-                    statistics, parameters, self.classes, self.rows, self.truth, weights
-                )
+            return estimator.leave_one_out(
+                statistics, parameters, self.classes, self.rows, self.truth, weights
             )
-        result = np.full((len(self.truth), len(self.classes)), -CAP)
-        members = [np.flatnonzero(self.group == number) for number in range(self._count)]
+        result = np.full((len(self.truth), len(self.classes)), -np.inf)
         parts = [group.blocks[name] for group in self.groups] or [
-            self._summarize(estimator, member) for member in members
+            self._summarize(estimator, member) for member in self._members
         ]
         if len(parts) < 2:
             return np.zeros_like(result)
         others = _merged_without_each(estimator, parts)
-        for member, present, merged in zip(members, self._classes_of_others(), others, strict=True):
+        for member, present, merged in zip(
+            self._members, self._classes_of_others(), others, strict=True
+        ):
             if not len(member):
                 continue
             classes = self.classes.take(pa.array(present))
             likelihood = estimator.likelihood(estimator.finalize(merged, classes), classes)
-            scored = below_best(likelihood.log_likelihood(self.rows.take(member)))
+            scored = likelihood.log_likelihood(self.rows.take(member))
             result[np.ix_(member, present)] = scored
-            result[member[np.isin(self.truth[member], present, invert=True)]] = 0.0
         return result
+
+    def log_within_bins(self, cuts: Mapping[str, Sequence[float]], row_weight: float) -> FloatArray:
+        """Σ log g of numbers by the rows of the other groups or folds, ``(n,)``.
+
+        Args:
+            cuts: cuts of the bins by column, see `bin_densities`.
+            row_weight: average weight of a row.
+        """
+        total = np.zeros(len(self.truth))
+        sample = pa.Table.from_batches([self.rows.batch]).select([*cuts, COUNT])
+        for number, member in enumerate(self._members):
+            others = sample.filter(pa.array(self.group != number))
+            rows = self.rows.take(member)
+            for density in bin_densities(estimate_bin_densities(others, cuts, row_weight)):
+                total[member] += density.log(rows)
+        return total
+
+    def _leaves_single_rows_out_of(self, estimator: Estimator) -> TypeGuard[LeaveOneOut]:
+        return not self.groups and isinstance(estimator, LeaveOneOut)
+
+    @cached_property
+    def _members(self) -> list[IntArray]:
+        """The rows of each group or fold."""
+        return [np.flatnonzero(self.group == number) for number in range(self._count)]
 
     @property
     def _count(self) -> int:

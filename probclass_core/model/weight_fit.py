@@ -120,7 +120,7 @@ def weight_problem(
     left_out: dict[str, str] = {}
     for factor, name in zip(factors, names, strict=True):
         try:
-            said = rows.log_likelihood(
+            said = rows.evidence(
                 name, estimators[name], statistics.blocks[name], parameters[name]
             ).T
         except DataError as error:
