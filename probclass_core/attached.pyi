@@ -145,6 +145,8 @@ class ModelMethods:
         posterior: PosteriorFormat = "columns",
         decision: DecisionOption = "map",
         prior: Mapping[str, float] | None = None,
+        rarity: bool = False,
+        rare: float | None = None,
         view: str | Sequence[str] | None = None,
         tables: str | Sequence[str] | None = None,
     ) -> str:
@@ -162,6 +164,8 @@ class ModelMethods:
             posterior: ``"columns"`` for one column per class, ``"list"`` for one list column.
             decision: decision rule; see `DecisionRule`.
             prior: shares of the classes to have the posteriors under, as for `score`.
+            rarity: whether to have ``rarity``, as for `score`.
+            rare: largest rarity of a row that is called ``rare``; None for none.
             view: name of a view to create; by default the text is the SELECT alone.
             tables: beginning of the names of the tables that `to_sql_tables` creates, which the
                 query joins; by default the numbers of the model are in the query.

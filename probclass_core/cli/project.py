@@ -35,7 +35,7 @@ SHARED = (
     "decision",
     "costs",
     "min_probability",
-    "min_density_quantile",
+    "min_rarity",
     "watch",
     "fail_on",
 )

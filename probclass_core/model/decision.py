@@ -45,8 +45,8 @@ class DecisionRule:
             class, prediction and cost. Pairs without a cost cost 0 if prediction and class agree,
             else 1. With costs, the class of the smallest expected cost is chosen.
         min_probability: reject a row if the posterior probability of its choice is smaller.
-        min_density_quantile: reject a row if its log p(x) is −∞ or below this quantile of the
-            log p(x) of the table on which the model's density quantiles were measured.
+        min_rarity: reject a row that is among the rarest of this share of the known rows, or whose
+            log p(x) is −∞; see `Model.rarity`.
 
     Raises:
         SpecError: if a name is unknown or a number is out of range.
@@ -59,14 +59,14 @@ class DecisionRule:
     by: str = "map"
     costs: Mapping[str, Mapping[str, float]] | Any = field(default=None, hash=False)
     min_probability: float | None = None
-    min_density_quantile: float | None = None
+    min_rarity: float | None = None
 
     def __post_init__(self) -> None:
         if self.by not in _CRITERIA:
             raise SpecError(f"decision by {self.by!r} is unknown; use {one_of(_CRITERIA)}.")
         if self.costs is not None:
             object.__setattr__(self, "costs", _checked_costs(self.costs))
-        for name in ("min_probability", "min_density_quantile"):
+        for name in ("min_probability", "min_rarity"):
             value = getattr(self, name)
             if value is not None:
                 number = _number(value)
@@ -77,7 +77,7 @@ class DecisionRule:
     @property
     def rejects(self) -> bool:
         """Whether the rule can leave a row undecided."""
-        return self.min_probability is not None or self.min_density_quantile is not None
+        return self.min_probability is not None or self.min_rarity is not None
 
     def to_dict(self) -> dict[str, Any]:
         """The rule as plain values, without the fields that are None."""

@@ -8,7 +8,7 @@ is a conformal p-value (Bates, Candès, Lei, Romano and Sesia, "Testing for outl
 p-values", Annals of Statistics 51, 2023).
 
 The table has the columns quantile and log_density: one row for each thousandth, and below the first
-for each tenth of it down to a millionth, as far as the number of rows has quantiles so small.
+for each tenth of it down to a millionth; but none is below the share of one row.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class LogDensities:
         cumulative = np.cumsum(weights)
         if not cumulative[-1] > 0.0:
             raise DataError("there are no rows to take the quantiles of the density from.")
-        # Rows have no quantiles below the share of one of them, but for those of thousandths.
-        quantiles = QUANTILES[QUANTILES >= min(1.0 / cumulative[-1], 1e-3)]
+        # Below the share of one row, rows say nothing.
+        quantiles = QUANTILES[min(1.0 / cumulative[-1], QUANTILES[-1]) <= QUANTILES]
         # A share that is reached except for rounding counts as reached.
         targets = quantiles * cumulative[-1] * (1.0 - 1e-12)
         log_density = values[np.searchsorted(cumulative, targets)]
@@ -112,7 +112,7 @@ def log_density_quantile(table: pa.Table, quantile: float) -> float:
     position = int(np.searchsorted(quantiles, quantile + 1e-9, side="right")) - 1
     if position < 0 or quantile > quantiles[-1] + 1e-9:
         raise SpecError(
-            f"min_density_quantile must be between {quantiles[0]:g} and {quantiles[-1]:g}, "
-            f"got {quantile:g}."
+            f"min_rarity must be between {quantiles[0]:g} and {quantiles[-1]:g}, got {quantile:g}: "
+            "the rows of which the density is known are too few to say more."
         )
     return float(table["log_density"][position].as_py())

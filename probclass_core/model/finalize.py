@@ -150,9 +150,11 @@ def _with_rarity(model: Model, statistics: Statistics, groups: Sequence[Statisti
             )
     except DataError:
         return model
+    log = log_density(joint)
+    for density in model.compiled_bin_densities:
+        log += rows.log_within_bins(density, model.cuts[density.feature])
     densities = LogDensities()
-    within_bins = rows.log_within_bins(model.cuts, statistics.row_weight)
-    densities.add(log_density(joint) + within_bins, rows.counts)
+    densities.add(log, rows.counts)
     return dataclasses.replace(model, density_quantiles=densities.table())
 
 

@@ -24,7 +24,7 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.contract import Estimator, LeaveOneOut
 from probclass_core.estimation.kinds.sample import COUNT, HASH, equal_rows_are_copies
 from probclass_core.estimation.statistics import Statistics, summarize_batches
-from probclass_core.model.bin_densities import bin_densities, estimate_bin_densities
+from probclass_core.model.bin_densities import BinDensity
 from probclass_core.model.block_weights import below_best
 from probclass_core.spec.model_spec import Block, ModelSpec
 
@@ -210,10 +210,8 @@ class LeftOutRows:
             DataError: if the rows of the other groups are too few for the estimator.
         """
         if self._leaves_single_rows_out_of(estimator):
-            # A row of weight 2 is two rows, of which one is left out unless they are copies.
-            weights = self.counts if self.copies else np.minimum(self.counts, 1.0)
             return estimator.leave_one_out(
-                statistics, parameters, self.classes, self.rows, self.truth, weights
+                statistics, parameters, self.classes, self.rows, self.truth, self._left_out
             )
         result = np.full((len(self.truth), len(self.classes)), -np.inf)
         parts = [group.blocks[name] for group in self.groups] or [
@@ -233,24 +231,35 @@ class LeftOutRows:
             result[np.ix_(member, present)] = scored
         return result
 
-    def log_within_bins(self, cuts: Mapping[str, Sequence[float]], row_weight: float) -> FloatArray:
-        """Σ log g of numbers by the rows of the other groups or folds, ``(n,)``.
+    def log_within_bins(self, density: BinDensity, cuts: Sequence[float]) -> FloatArray:
+        """log g of numbers by the other rows or groups, in the cells of all rows, ``(n,)``.
 
         Args:
-            cuts: cuts of the bins by column, see `bin_densities`.
-            row_weight: average weight of a row.
+            density: g of a column by all rows; see `bin_densities`.
+            cuts: cuts between the bins of the column.
         """
-        total = np.zeros(len(self.truth))
-        sample = pa.Table.from_batches([self.rows.batch]).select([*cuts, COUNT])
-        for number, member in enumerate(self._members):
-            others = sample.filter(pa.array(self.group != number))
-            rows = self.rows.take(member)
-            for density in bin_densities(estimate_bin_densities(others, cuts, row_weight)):
-                total[member] += density.log(rows)
-        return total
+        result = density.log(self.rows)
+        for sign, ends in ((1.0, density.ends), (-1.0, cuts)):
+            cell = self.rows.bins(density.feature, ends, len(ends) + 1)
+            mass = np.bincount(cell, self.counts)[cell]
+            own = self._left_out
+            if self.groups:
+                of_group = self.group * (len(ends) + 2) + cell
+                own = np.bincount(of_group, self.counts)[of_group]
+            others = mass - own
+            result += sign * np.log(np.where(others > 0.0, others, 1.0) / mass)
+        return result
 
     def _leaves_single_rows_out_of(self, estimator: Estimator) -> TypeGuard[LeaveOneOut]:
         return not self.groups and isinstance(estimator, LeaveOneOut)
+
+    @property
+    def _left_out(self) -> FloatArray:
+        """Weight with which each row is left out alone, ``(n,)``.
+
+        A row of weight 2 is two rows, of which one is left out unless they are copies.
+        """
+        return self.counts if self.copies else np.minimum(self.counts, 1.0)
 
     @cached_property
     def _members(self) -> list[IntArray]:

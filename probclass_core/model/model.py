@@ -72,7 +72,7 @@ from probclass_core.model.decision import (
     Decisions,
     take_classes,
 )
-from probclass_core.model.density_quantiles import log_density_quantile
+from probclass_core.model.density_quantiles import log_density_quantile, rarity
 from probclass_core.model.description import describe
 from probclass_core.model.posterior import Posterior, log_density, normalize
 from probclass_core.model.prior import prior_table
@@ -331,17 +331,26 @@ class Model(Report, ModelMethods):
         rule = DecisionRule.parse(decision)
         if rule != DecisionRule():
             self.spec.label_for("a decision rule")
-        quantile = rule.min_density_quantile
-        if quantile is None:
+        least = rule.min_rarity
+        if least is None:
             return CompiledRule(rule, self.class_names, None)
+        min_log_density = log_density_quantile(self.check_rarity(), least)
+        return CompiledRule(rule, self.class_names, min_log_density)
+
+    def check_rarity(self) -> pa.Table:
+        """The density quantiles, from which the rarity of rows follows.
+
+        Raises:
+            NotSupportedError: if log p(x) is not a density; see `normalized`.
+            SpecError: if the model has no density quantiles.
+        """
         self.check_normalized()
         if self.density_quantiles is None:
             raise SpecError(
-                "min_density_quantile needs a model with density quantiles; make one by "
+                "the rarity of rows needs a model with density quantiles; make one by "
                 "with_density_quantiles(model, source), or fit with --density-quantiles."
             )
-        min_log_density = log_density_quantile(self.density_quantiles, quantile)
-        return CompiledRule(rule, self.class_names, min_log_density)
+        return self.density_quantiles
 
     @cached_property
     def normalized(self) -> bool:
@@ -412,6 +421,19 @@ class Model(Report, ModelMethods):
         self.check_normalized()
         return self._by_batch(data, lambda batch: self.posterior(batch).log_density)
 
+    def rarity(self, data: Any) -> FloatArray:
+        """The share of the known rows that are at least as improbable as each row, ``(n,)``.
+
+        The known rows are a sample of those of the training, left out one by one or with their
+        group, or those of `with_density_quantiles`. A share is rounded up to the next stored one,
+        see the module `density_quantiles`. Raises like `predict`.
+
+        Raises:
+            NotSupportedError: if log p(x) is not a density; see `normalized`.
+            SpecError: if the model has no density quantiles.
+        """
+        return rarity(self.check_rarity(), self.score_samples(data))
+
     def log_likelihood_by_block(self, data: Any) -> FloatArray:
         """log p(x_block | c), ``(n, k, blocks)``; the blocks and log P(c) add up to the joint.
 
@@ -440,21 +462,26 @@ class Model(Report, ModelMethods):
     def with_prior(self, prior: Prior) -> Model:
         """The same likelihoods with another prior; ``"uniform"`` predicts by maximum likelihood.
 
+        It has no density quantiles, because log p(x) is another under another prior.
+
         Raises:
-            SpecError: if the prior is not a distribution over the model's classes, the model has
-                no label, or it has a calibration or density quantiles, which depend on its prior.
+            SpecError: if the prior is not a distribution over the model's classes, or the model has
+                no label, or a calibration, which depends on its prior.
         """
         self.spec.label_for("with_prior")
-        for name in _POSTFIT_TABLES:
-            if getattr(self, name) is not None:
-                raise SpecError(
-                    f"{name!r} of the model was measured under its prior and would be wrong under "
-                    f"another; take dataclasses.replace(model, {name}=None), and measure it again."
-                )
+        if self.calibration is not None:
+            raise SpecError(
+                "the calibration of the model was measured under its prior and would be wrong "
+                "under another; take dataclasses.replace(model, calibration=None), and calibrate "
+                "again."
+            )
         spec = dataclasses.replace(self.spec, prior=prior)
         counts = self.priors["count"].to_numpy()
         return dataclasses.replace(
-            self, spec=spec, priors=prior_table(self.classes, counts, spec.prior)
+            self,
+            spec=spec,
+            priors=prior_table(self.classes, counts, spec.prior),
+            density_quantiles=None,
         )
 
     def prior_only(self) -> Model:

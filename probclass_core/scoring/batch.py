@@ -32,6 +32,7 @@ from probclass_core.model.decision import (
     rejection_reasons,
     take_classes,
 )
+from probclass_core.model.density_quantiles import rarity as rarity_of
 from probclass_core.model.model import Model
 from probclass_core.model.posterior import Posterior
 
@@ -50,6 +51,8 @@ class BatchOptions:
         posterior: ``"columns"`` for one column per class, ``"list"`` for one list column.
         decision: decision rule; see `DecisionRule`.
         prior: share of each class to have the posteriors under; by default that of the training.
+        rarity: whether to say how rare each row is, which a model without a label says anyway.
+        rare: largest rarity of a row that is called rare; None to call none so.
         contributions: whether to add what each column contributes.
     """
 
@@ -57,6 +60,8 @@ class BatchOptions:
     posterior: PosteriorFormat = "columns"
     decision: DecisionOption = "map"
     prior: Mapping[str, float] | None = None
+    rarity: bool = False
+    rare: float | None = None
     contributions: bool = False
 
 
@@ -67,8 +72,9 @@ class BatchScorer:
     ``probability``, the posterior of the chosen class, rejected or not; with a rule that can
     reject, ``rejected``, the reason or null; with a rule that has costs, ``expected_cost`` of the
     choice; the posterior, as one ``p_<class>`` per class or as ``posterior`` (list<double> in class
-    order); ``log_density``, log p(x) in nats, null if a block knows it only up to a term;
-    ``model_id``. Without a label: the passthrough columns, ``log_density`` and ``model_id``.
+    order); ``log_density``, log p(x) in nats, null if a block knows it only up to a term; with the
+    options for it, ``rarity``, see `Model.rarity`, and whether it is ``rare``; ``model_id``.
+    Without a label: the passthrough columns, ``log_density`` and what follows it.
 
     With ``contributions``, before ``model_id``: ``runner_up``, the most probable class besides the
     chosen one; ``contributions``, a struct with what each column, the prior, the biases of weights
@@ -83,6 +89,7 @@ class BatchScorer:
 
     Attributes:
         options: the options, with the decision rule parsed.
+        quantiles: those of log p(x), if rarity is asked for.
         rule: decision rule.
         compiled_rule: the rule compiled for the model.
         log_ratio: log of the shares in ``options.prior`` divided by those of the training,
@@ -93,7 +100,8 @@ class BatchScorer:
         SpecError: if a passthrough column has the name of a scored one or is named twice, or the
             decision rule does not fit the model, or the model has no label and an option is about
             classes.
-        NotSupportedError: if the rule needs a density that a block knows only up to a term.
+        NotSupportedError: if the rule or rarity needs a density that a block knows only up to a
+            term.
     """
 
     def __init__(self, model: Model, schema: pa.Schema, options: BatchOptions) -> None:
@@ -109,6 +117,10 @@ class BatchScorer:
         self._model = model
         self.compiled_rule = model.compile_rule(options.decision)
         self.log_ratio = None if options.prior is None else log_ratio(model, options.prior)
+        if options.rarity or options.rare is not None:
+            self.quantiles: pa.Table | None = model.check_rarity()
+        else:  # without a label it is what people ask of a row
+            self.quantiles = None if model.spec.label is not None else model.density_quantiles
         self._contributions = None
         if options.contributions:
             self._contributions = Contributions(model, self.log_ratio)
@@ -135,6 +147,8 @@ class BatchScorer:
         model, rule = self._model, self.rule
         of_density = [
             pa.field("log_density", pa.float64()),
+            *([pa.field("rarity", pa.float64())] if self.quantiles is not None else []),
+            *([pa.field("rare", pa.bool_())] if self.options.rare is not None else []),
             *self._contributed_fields(),
             pa.field("model_id", pa.string()),
         ]
@@ -206,6 +220,11 @@ class BatchScorer:
             columns.append(pa.array(posterior.log_density))
         else:
             columns.append(pa.nulls(batch.num_rows, pa.float64()))
+        if self.quantiles is not None:
+            shares = rarity_of(self.quantiles, posterior.log_density)
+            columns.append(pa.array(shares))
+            if self.options.rare is not None:
+                columns.append(pa.array(shares <= self.options.rare))
         columns += self._contributed(rows, posterior, decisions.choice)
         columns.append(pa.repeat(self._model.id, batch.num_rows))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -272,6 +291,8 @@ def predict_table(
     columns: str | Sequence[str] | None = None,
     posterior: PosteriorFormat = "columns",
     decision: DecisionOption = "map",
+    rarity: bool = False,
+    rare: float | None = None,
     contributions: bool = False,
 ) -> pa.Table:
     """The rows with their predictions, in memory: the columns that `pipeline.score` writes.
@@ -284,6 +305,8 @@ def predict_table(
         posterior: ``"columns"`` for one column ``p_<class>`` per class, ``"list"`` for one list
             column ``posterior``.
         decision: decision rule; see `DecisionRule`.
+        rarity: whether to have ``rarity``, see `Model.rarity`.
+        rare: largest rarity of a row that is called ``rare``; None for none.
         contributions: whether to add what each column contributes to the log odds of the
             prediction and to its surprise, as the structs ``contributions`` and ``surprise``.
 
@@ -302,7 +325,9 @@ def predict_table(
     check_columns(table.schema, kept)
     sources = source_columns(table.schema, model.spec.features)
     table = table.select(list(dict.fromkeys([*kept, *sources])))
-    options = BatchOptions(kept, posterior, decision, contributions=contributions)
+    options = BatchOptions(
+        kept, posterior, decision, rarity=rarity, rare=rare, contributions=contributions
+    )
     scorer = BatchScorer(model, table.schema, options)
     rows = min(scorer.batch_rows, batch_rows(table.num_columns))
     batches = [scorer.score(batch) for batch in in_slices(table.to_batches(), rows)]

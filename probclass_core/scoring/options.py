@@ -38,6 +38,9 @@ class ScoringOptions:
             a table ``{class: share}``, or ``"estimated"`` to estimate those of each partition by
             EM, which reads its rows twice; see `analysis.distributions.label_shift`. It changes no
             log p(x).
+        rarity: write ``rarity``, the share of the known rows that are at least as improbable as the
+            row, see `Model.rarity`; a model without a label does so anyway.
+        rare: write ``rarity``, and ``rare``, whether it is at most this share, such as 0.001.
         contributions: whether to write what each column adds to the log odds of the class against
             the runner-up, and to −log p(x): the columns ``runner_up``, ``contributions`` and
             ``surprise``; see `BatchScorer`.
@@ -63,6 +66,8 @@ class ScoringOptions:
     posterior: PosteriorFormat = "columns"
     decision: DecisionOption = "map"
     prior: PriorOption = None
+    rarity: bool = False
+    rare: float | None = None
     contributions: bool = False
     overwrite: Overwrite = "partition"
     watch: WatchOption = True
@@ -78,6 +83,8 @@ class ScoringOptions:
                 object.__setattr__(self, field.name, parsed[field.name](value))
             else:
                 check_argument(field.name, value, kinds[field.name])
+        if self.rare is not None and not 0.0 <= self.rare <= 1.0:
+            raise SpecError(f"rare must be a share between 0 and 1, got {self.rare!r}.")
         if self.columns is not None and not isinstance(self.columns, str):
             object.__setattr__(self, "columns", tuple(self.columns))
 

@@ -166,6 +166,7 @@ class ScoringPlanner:
             "schema": columns,
             **({} if scorer.rule == DecisionRule() else {"decision": scorer.rule.to_dict()}),
             **({} if self.options.prior is None else {"prior": self.options.prior}),
+            **({} if self.options.rare is None else {"rare": self.options.rare}),
         }
         record = {
             "commit_id": json_digest(identity),
@@ -232,7 +233,13 @@ class ScoringPlanner:
             asked = self.options
             prior = None if isinstance(asked.prior, str) else asked.prior
             options = BatchOptions(
-                columns, asked.posterior, asked.decision, prior, asked.contributions
+                columns,
+                asked.posterior,
+                asked.decision,
+                prior,
+                asked.rarity,
+                asked.rare,
+                asked.contributions,
             )
             scorer = BatchScorer(self.model, schema, options)
             self._schemas[key] = scorer, [[one.name, str(one.type)] for one in scorer.schema]
@@ -336,7 +343,7 @@ class PlannedPartition:
             changes.append("input")
         if differ("model_id"):
             changes.append("model")
-        if differ("where", "decision", "prior") or (not changes and differ("commit_id")):
+        if differ("where", "decision", "prior", "rare") or (not changes and differ("commit_id")):
             changes.append("rule")
         return tuple(changes)
 
@@ -348,8 +355,7 @@ class PlannedPartition:
             skipped: whether it was there before.
         """
         rule = {key: self.record.get(key) for key in ("where", "schema", "decision")}
-        if "prior" in self.record:
-            rule["prior"] = self.record["prior"]
+        rule |= {key: self.record[key] for key in ("prior", "rare") if key in self.record}
         names = ("partition", "source", "input", "input_version")
         of_commit = ("commit_id", "rows", "health", "verdicts")
         return {

@@ -31,7 +31,7 @@ from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
 from probclass_core.sql.dialects import Dialect, find_dialect
-from probclass_core.sql.render import Renderer
+from probclass_core.sql.render import Renderer, bisected
 from probclass_core.sql.tables import LongTerms
 
 _LEAST_EXPONENT = -700.0
@@ -49,6 +49,8 @@ def to_sql(
     posterior: PosteriorFormat = "columns",
     decision: DecisionOption = "map",
     prior: Mapping[str, float] | None = None,
+    rarity: bool = False,
+    rare: float | None = None,
     view: str | Sequence[str] | None = None,
     tables: str | Sequence[str] | None = None,
 ) -> str:
@@ -67,6 +69,8 @@ def to_sql(
         posterior: ``"columns"`` for one column per class, ``"list"`` for one list column.
         decision: decision rule; see `DecisionRule`.
         prior: shares of the classes to have the posteriors under, as for `score`.
+        rarity: whether to have ``rarity``, as for `score`.
+        rare: largest rarity of a row that is called ``rare``; None for none.
         view: name of a view to create; by default the text is the SELECT alone.
         tables: beginning of the names of the tables that `to_sql_tables` creates, which the
             query joins; by default the numbers of the model are in the query.
@@ -80,7 +84,7 @@ def to_sql(
         NotSupportedError: if a block has no formula, saying why.
     """
     columns = [columns] if isinstance(columns, str) else columns
-    options = BatchOptions(columns, posterior, decision, prior)
+    options = BatchOptions(columns, posterior, decision, prior, rarity, rare)
     query = _Query(model, find_dialect(dialect), source, options, tables)
     select = query.text()
     if view is None:
@@ -478,7 +482,7 @@ class _Query:
         rule, dialect, size = self.rule, self.dialect, self.size
         if self.model.spec.label is None:
             self._stage("density", {"density": log_density})
-            return self._checked({"log_density": "density"})
+            return self._checked({})
         criterion = posterior
         if rule.rule.by == "ml":
             prior = self.model.log_prior
@@ -567,11 +571,16 @@ class _Query:
             scored["posterior"] = dialect.array.format(", ".join(p))
         else:
             scored |= {f"p{at}": name for at, name in enumerate(p)}
-        scored["log_density"] = "density"
         return self._checked(scored)
 
     def _checked(self, scored: Mapping[str, str]) -> list[str]:
-        """SQL of scored columns, null for rows that `score` refuses, between those of all rows."""
+        """SQL of all columns, given those of the classes; null for rows that `score` refuses."""
+        scored = {**scored, "log_density": "density"}
+        if self.scorer.quantiles is not None:
+            self._stage("rarity", {"share": self._rarity(self.scorer.quantiles)})
+            scored["rarity"] = "share"
+        if self.scorer.options.rare is not None:
+            scored["rare"] = f"share <= {self.dialect.literal(self.scorer.options.rare)}"
         texts = list(scored.values())
         conditions = ["refused = 0"] if self.refused else []
         conditions += ["incomplete = 0"] if self.incomplete else []
@@ -580,6 +589,12 @@ class _Query:
             texts = [f"CASE WHEN {when} THEN {text} END" for text in texts]
         kept = [f"k{number}" for number in range(1, len(self.scorer.options.columns) + 1)]
         return [*kept, *texts, self.dialect.string_literal(self.model.id)]
+
+    def _rarity(self, quantiles: pa.Table) -> str:
+        """The share of the known rows that are at least as improbable; see `rarity`."""
+        limits, shares = (quantiles[name].to_pylist() for name in ("log_density", "quantile"))
+        literal = self.dialect.literal
+        return bisected("density", [*map(literal, limits)], [*map(literal, shares), literal(1.0)])
 
     def _class(self, value: Any) -> str:
         if isinstance(value, bool):

@@ -166,7 +166,7 @@ class Renderer:
         if isinstance(code, Bins):
             value = self.number(code.column)
             cuts = [self.dialect.literal(cut) for cut in code.cuts]
-            inner = _search(value.text, cuts, 0)
+            inner = bisected(value.text, cuts, [str(at) for at in range(len(cuts) + 1)])
             text = f"CASE WHEN {value.text} IS NULL THEN {len(cuts) + 1} ELSE {inner} END"
             return self.columns.add("n", text, 1)
         return self._category(code)
@@ -429,17 +429,17 @@ def _is_whole(text: str) -> bool:
         return False
 
 
-def _search(value: str, cuts: Sequence[str], first: int) -> str:
-    """The number of cuts at or below a value, by bisection."""
+def bisected(value: str, cuts: Sequence[str], results: Sequence[str]) -> str:
+    """The result at the number of cuts at or below a value; there is one more than cuts."""
     if not cuts:
-        return str(first)
+        return results[0]
     if len(cuts) <= 4:
-        cases = " ".join(f"WHEN {value} < {cut} THEN {first + at}" for at, cut in enumerate(cuts))
-        return f"CASE {cases} ELSE {first + len(cuts)} END"
+        cases = " ".join(f"WHEN {value} < {cut} THEN {results[at]}" for at, cut in enumerate(cuts))
+        return f"CASE {cases} ELSE {results[-1]} END"
     middle = len(cuts) // 2
     below, above = (
-        _search(value, cuts[:middle], first),
-        _search(value, cuts[middle + 1 :], first + middle + 1),
+        bisected(value, cuts[:middle], results[: middle + 1]),
+        bisected(value, cuts[middle + 1 :], results[middle + 1 :]),
     )
     return f"CASE WHEN {value} < {cuts[middle]} THEN {below} ELSE {above} END"
 

@@ -70,7 +70,7 @@ def score_sql(
             are scored, and replace the rows of the sink with these values. By default all rows.
         where: further conditions of the rows to score; see `fit`.
         options: columns of the source to copy to the sink, after those of the partition, by default
-            none; posterior, decision and prior, see `ScoringOptions`. It has no others.
+            none; posterior, decision, prior, rarity and rare, see `ScoringOptions`; no others.
         run_id: id of the run. A repeated call with the same one changes nothing, unless the number
             of rows in the source or the sink has changed since. Without it, rows are scored again.
         store: store in which to record what was scored, as for `score`.
@@ -111,6 +111,8 @@ def score_sql(
         "posterior": chosen.posterior,
         "decision": DecisionRule.parse(chosen.decision).to_dict(),
         "prior": chosen.prior,
+        "rarity": chosen.rarity,
+        "rare": chosen.rare,
         "run_id": run_id,
     }
     commit_id = json_digest(identity)
@@ -170,7 +172,11 @@ def score_sql(
             time_now = datetime.now(UTC).isoformat(timespec="seconds")
             record.write(commit_id, model.id, count, {**identity, "committed_at": time_now})
             before_commit()
-    rule = {key: identity[key] for key in ("where", "columns", "decision", "prior", "posterior")}
+    rule = {
+        key: value
+        for key, value in identity.items()
+        if key not in ("model_id", "input", "source", "partition", "run_id")
+    }
     commit = {
         "partition": identity["partition"],
         "source": identity["source"],
@@ -210,7 +216,9 @@ def _batch_options(options: ScoringOptions, partition: Mapping[str, Any]) -> Bat
         )
     named = [options.columns] if isinstance(options.columns, str) else options.columns or ()
     columns = list(dict.fromkeys([*partition, *named]))
-    return BatchOptions(columns, options.posterior, options.decision, options.prior)
+    return BatchOptions(
+        columns, options.posterior, options.decision, options.prior, options.rarity, options.rare
+    )
 
 
 class _Record:

@@ -158,15 +158,21 @@ def _cells(first: IntArray, second: IntArray) -> IntArray:
 
 
 def equal_cuts(values: FloatArray, counts: FloatArray, bins: int) -> Cuts:
-    """Cut points between bins of about the same weight; fewer where values repeat."""
+    """Cut points between bins of about the same weight; fewer where values repeat.
+
+    If the least value alone has the weight of a bin, it is a bin of its own.
+    """
     known = ~np.isnan(values)
     order = np.argsort(values[known], kind="stable")
     ascending, weights = values[known][order], np.cumsum(counts[known][order])
     if not len(ascending):
         return ()
     shares = weights[-1] * np.arange(1, bins) / bins
-    cuts = np.unique(ascending[np.searchsorted(weights, shares)])
-    return tuple(cuts[cuts > ascending[0]].tolist())
+    cuts = ascending[np.searchsorted(weights, shares)]
+    least, above = ascending[0], ascending[ascending > ascending[0]]
+    if len(above):
+        cuts = np.where(cuts == least, above[0], cuts)
+    return tuple(np.unique(cuts[cuts > least]).tolist())
 
 
 def _bins(values: FloatArray, cuts: Sequence[float]) -> IntArray:

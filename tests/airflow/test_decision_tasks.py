@@ -24,7 +24,7 @@ SPEC = {
 RULE = {
     "costs": {"unhealthy": {"good": 5}},
     "min_probability": 0.5,
-    "min_density_quantile": 0.01,
+    "min_rarity": 0.01,
 }
 JANUARY = {"month": "2013-01"}
 FEBRUARY = {"month": "2013-02"}

@@ -43,8 +43,8 @@ def test_options_give_the_same_decisions_as_a_decision_rule(
     }
     costs = probclass.folder / f"costs.{kind}"
     costs.write_text(texts[kind])
-    options = f"--costs {costs} --min-probability 0.6 --min-density-quantile 0.02"
-    rule = pc.DecisionRule(costs=COSTS, min_probability=0.6, min_density_quantile=0.02)
+    options = f"--costs {costs} --min-probability 0.6 --min-rarity 0.02"
+    rule = pc.DecisionRule(costs=COSTS, min_probability=0.6, min_rarity=0.02)
     model = pc.ModelStore("models").load("iris@raw")
     document = probclass(f"evaluate iris@raw {flowers} {options} --json").json
     assert document == {

@@ -22,7 +22,7 @@ from probclass_core.arrow.bundle import to_ipc
 RULES: Mapping[str, pc.DecisionRule] = {
     "costs": pc.DecisionRule(costs={"low": {"high": 5.0}, "high": {"low": 0.5}}),
     "least": pc.DecisionRule(min_probability=0.6),
-    "usual": pc.DecisionRule(min_density_quantile=0.1),
+    "usual": pc.DecisionRule(min_rarity=0.1),
 }
 """Decision rules whose results are stored; the last needs quantiles of the density."""
 
@@ -160,7 +160,7 @@ def results(model: pc.Model, table: pa.Table) -> pa.Table:
     if model.normalized:
         columns["log_density"] = pa.array(model.score_samples(table))
     for name, rule in RULES.items():
-        if rule.min_density_quantile is None or model.density_quantiles is not None:
+        if rule.min_rarity is None or model.density_quantiles is not None:
             columns[name] = model.predict(table, decision=rule)
     return pa.table(columns)
 

@@ -95,7 +95,7 @@ def test_a_stricter_rule_also_rejects_the_rows_of_a_laxer_rule(
     impossible = model.score_samples(rows) == -math.inf
     assert all(label is None for label, zero in zip(lax, impossible, strict=True) if zero)
     # Less than a fraction q of the rows that the quantiles were fitted on is below the q-quantile.
-    predictions = model.predict(table, {"min_density_quantile": rare[0]}).to_pylist()
+    predictions = model.predict(table, {"min_rarity": rare[0]}).to_pylist()
     impossible = model.score_samples(table) == -math.inf
     possible = zip(predictions, impossible, strict=True)
     rejected = sum(label is None for label, zero in possible if not zero)

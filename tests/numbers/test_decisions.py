@@ -127,14 +127,14 @@ def test_density_quantiles_agree_with_numpy(iris_model: pc.Model, iris: pa.Table
 
 def test_rows_below_the_density_quantile_are_rejected(iris_model: pc.Model, iris: pa.Table) -> None:
     measured = pc.with_density_quantiles(iris_model, iris)
-    predictions = decide(measured, iris, min_density_quantile=0.1)
+    predictions = decide(measured, iris, min_rarity=0.1)
     density = iris_model.score_samples(iris)
     ranks = density.argsort().argsort()
     least = np.sort(density)[14]  # a tenth of 150 rows is reached at the fifteenth
     assert [name is None for name in predictions] == (density < least).tolist()
     assert sum(ranks < 14) == predictions.count(None)
     far = {"sepal_length": [50.0, 6.0, None], "sepal_width": [3.0, 3.0, None]}
-    assert [name is None for name in decide(measured, far, min_density_quantile=0.01)] == [
+    assert [name is None for name in decide(measured, far, min_rarity=0.01)] == [
         *(True, False),
         False,  # log p of a row of nulls is 0, above all densities here
     ]
@@ -181,11 +181,11 @@ def test_a_row_that_no_class_explains_is_rejected_by_its_density() -> None:
     model = pc.with_density_quantiles(fitted(table, "y", block), table)
     assert model.score_samples(strange)[0] == -math.inf
     assert model.predict(strange).to_pylist() == ["a", "a"]
-    assert decide(model, strange, min_density_quantile=0.001) == [None, "a"]
+    assert decide(model, strange, min_rarity=0.001) == [None, "a"]
     # Also if such rows are so frequent that −∞ is the quantile.
     common = pa.table({"u": ["r", "r", "r", "p"]})
     model = pc.with_density_quantiles(model, common)
-    assert decide(model, strange, min_density_quantile=0.5) == [None, "a"]
+    assert decide(model, strange, min_rarity=0.5) == [None, "a"]
 
 
 def test_an_evaluation_counts_decided_and_rejected_rows_and_costs(
@@ -194,7 +194,7 @@ def test_an_evaluation_counts_decided_and_rejected_rows_and_costs(
     model = pc.with_density_quantiles(iris_model, iris)
     labels = [*iris["species"].to_pylist()[:-2], "unknown", None]
     table = iris.drop(["species"]).append_column("species", pa.array(labels))
-    rule = pc.DecisionRule(costs=COSTS, min_probability=0.6, min_density_quantile=0.05)
+    rule = pc.DecisionRule(costs=COSTS, min_probability=0.6, min_rarity=0.05)
     result = pc.evaluate(model, table, decision=rule)
     predictions = model.predict(table, rule).to_pylist()
     decided = [
@@ -209,7 +209,7 @@ def test_an_evaluation_counts_decided_and_rejected_rows_and_costs(
     assert result.decided == len(decided)
     assert result.rejected_share == (148 - len(decided)) / 148
     assert sum(result.rejected.values()) == 148 - len(decided)
-    rare = model.predict(table, {"min_density_quantile": 0.05}).to_pylist()
+    rare = model.predict(table, {"min_rarity": 0.05}).to_pylist()
     assert result.rejected["density"] == rare[:-2].count(None) > 0
     assert result.accuracy == pytest.approx(sum(a == b for a, b in decided) / len(decided))
     assert result.cost == pytest.approx(math.fsum(paid) / len(paid))

@@ -125,7 +125,7 @@ COSTS = {"one": {"it's two": 5.0, 'th"ree': 0.5}, 'th"ree': {"one": 2.0}}
 @pytest.mark.parametrize(
     "decision",
     [
-        {"by": "map", "min_probability": 0.6, "min_density_quantile": 0.2},
+        {"by": "map", "min_probability": 0.6, "min_rarity": 0.2},
         {"by": "ml", "costs": COSTS},
     ],
 )

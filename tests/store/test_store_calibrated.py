@@ -43,7 +43,7 @@ def test_a_calibrated_model_is_read_back_unchanged(
     np.testing.assert_array_equal(
         loaded.predict_proba(penguins), calibrated.predict_proba(penguins)
     )
-    rule = pc.DecisionRule(min_density_quantile=0.02)
+    rule = pc.DecisionRule(min_rarity=0.02)
     assert loaded.predict(penguins, rule) == calibrated.predict(penguins, rule)
     record = loaded.training["calibration"]
     assert record == calibrated.training["calibration"]

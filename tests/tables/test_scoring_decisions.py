@@ -19,7 +19,7 @@ from probclass_core.errors import SpecError
 RULE = pc.DecisionRule(
     costs={"bad": {"good": 4.0}, "good": {"good": 0.5}},
     min_probability=0.75,
-    min_density_quantile=0.05,
+    min_rarity=0.05,
 )
 
 
@@ -91,7 +91,7 @@ def test_an_equal_rule_changes_nothing(lake: Path, tmp_path: Path) -> None:
 
 def test_a_rule_that_does_not_fit_writes_nothing(lake: Path, tmp_path: Path) -> None:
     for rule, message in (
-        ({"min_density_quantile": 0.1}, "with_density_quantiles"),
+        ({"min_rarity": 0.1}, "with_density_quantiles"),
         ({"costs": {"ugly": {"bad": 1}}}, "the costs name class 'ugly'; .* 'bad', 'good'"),
     ):
         with pytest.raises(SpecError, match=message):

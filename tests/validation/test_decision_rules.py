@@ -31,9 +31,9 @@ COST = pa.table({"class": ["a"], "prediction": ["b"], "cost": [1.0]})
         ({"min_probability": math.nan}, "min_probability must be"),
         ({"min_probability": "high"}, "min_probability must .*got 'high'"),
         ({"min_probability": True}, "min_probability must .*got True"),
-        ({"min_density_quantile": -0.1}, "min_density_quantile must .*-0.1"),
+        ({"min_rarity": -0.1}, "min_rarity must .*-0.1"),
         (
-            {"min_density_quantile": 0.01},
+            {"min_rarity": 0.01},
             r"with_density_quantiles\(model, source\), or fit with --density-quantiles",
         ),
         ({"costs": 5}, "costs must be a table of tables, .* got 5"),
@@ -69,14 +69,14 @@ def test_costs_without_their_columns_are_refused() -> None:
 def test_a_quantile_outside_the_stored_range_is_refused(quantile: float) -> None:
     model = pc.with_density_quantiles(MODEL, ROWS)
     with pytest.raises(SpecError, match=r"must be between 0\.001 and 0\.999, got"):
-        model.predict(ROWS, {"min_density_quantile": quantile})
+        model.predict(ROWS, {"min_rarity": quantile})
 
 
 def test_densities_that_are_not_normalized_have_no_quantiles() -> None:
     with pytest.raises(NotSupportedError, match="ball of unknown volume"):
         pc.with_density_quantiles(ANGLES, ROWS)
     with pytest.raises(NotSupportedError, match="ball of unknown volume"):
-        ANGLES.predict(ROWS, {"min_density_quantile": 0.01})
+        ANGLES.predict(ROWS, {"min_rarity": 0.01})
     assert pc.calibrate(ANGLES, ROWS).calibration is not None, "posteriors can still be calibrated"
 
 

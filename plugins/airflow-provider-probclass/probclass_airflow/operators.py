@@ -49,7 +49,7 @@ class ProbClassTrainOperator(ProbClassOperator):
         model: name to save the model under.
         alias: alias to promote the saved version to, such as ``"champion"`` or the month.
         density_quantiles: read the rows a second time and save quantiles of their density with the
-            model, for the ``min_density_quantile`` of a decision rule.
+            model, for the ``min_rarity`` of a decision rule.
         cache: cache the statistics of each unit in the store and read only units that are
             not cached; the model is the same.
         kwargs: source, store, partition, where, workers and the connections, see

@@ -23,10 +23,10 @@ def blocks_of(model: Model, column: str) -> list[Block]:
     known = model.features.names
     if column not in known:
         raise SpecError(f"the model reads no column {column!r}; it reads {suggest(column, known)}")
-    blocks = [block for block in model.spec.pool if column in block.inputs]
+    blocks = [block for block in model.spec.blocks if column in block.inputs]
     return sorted(
         blocks,
-        key=lambda block: (column in block.given, bool(block.given), len(block.columns)),
+        key=lambda block: (column in block.given, len(block.columns), bool(block.given)),
     )
 
 

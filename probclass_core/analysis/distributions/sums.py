@@ -169,7 +169,9 @@ class HealthMeter:
     def _rare_below(self) -> float | None:
         """Log p(x) below which a row is rare, or None if the model does not say."""
         quantiles = self.model.density_quantiles
-        return None if quantiles is None else log_density_quantile(quantiles, _RARE)
+        if quantiles is None or quantiles["quantile"][0].as_py() > _RARE:
+            return None
+        return log_density_quantile(quantiles, _RARE)
 
     def zero(self) -> HealthSums:
         """The sums over no rows."""

@@ -16,6 +16,8 @@ def sql(
     columns: Columns = (),
     posterior: PosteriorFormat = "columns",
     decision: DecisionRule,
+    rarity: bool = False,
+    rare: float | None = None,
     view: str | None = None,
     tables: str | None = None,
 ) -> None:
@@ -30,6 +32,8 @@ def sql(
             clickhouse.
         source: TABLE: table to score, such as schema.table; or a query in parentheses.
         posterior: write one column per class, or one list column in class order.
+        rarity: add the share of the known rows that are at least as improbable.
+        rare: NUMBER: add whether the rarity is at most this share, such as 0.001.
         view: NAME: create this view of the query.
         tables: NAME: put the numbers of the model in tables whose names begin so. The statements
             that create and fill them come before the query.
@@ -41,6 +45,8 @@ def sql(
         columns=columns,
         posterior=posterior,
         decision=decision,
+        rarity=rarity,
+        rare=rare,
         view=view,
         tables=tables,
     )

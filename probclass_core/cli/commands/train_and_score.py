@@ -129,7 +129,7 @@ def fit(
     Options:
         name: name to save the model under.
         density_quantiles: read the rows again to measure their density, which
-            --min-density-quantile needs.
+            --min-rarity needs.
         cache: cache statistics in the store, so that only new files are read.
         cache_store: URI: cache statistics in this store.
         dry_run: check the spec and print it as TOML; train nothing.

@@ -1,0 +1,110 @@
+"""Rarity: the share of known rows that are at least as improbable, on rows not trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import probclass_core as pc
+from probclass_core.errors import NotSupportedError, SpecError
+from probclass_core.scoring.batch import predict_table
+
+TABLES = Path(__file__).parents[2] / "benchmarks/data"
+
+
+def drawn(rows: int, seed: int, day: float = 0.0) -> pa.Table:
+    random = np.random.default_rng(seed)
+    label = random.integers(0, 2, rows)
+    x = random.normal(label + day, 1.0 + label)
+    y = np.exp(0.5 * x + random.standard_normal(rows))
+    color = np.array(["red", "green", "blue"])[(label + random.integers(0, 2, rows)) % 3]
+    return pa.table({"label": label, "x": x, "y": y, "color": color})
+
+
+@pytest.mark.parametrize("rows", [300, 8000])
+def test_new_rows_like_those_of_training_are_as_rare_as_it_says(rows: int) -> None:
+    model, new = pc.fit(drawn(rows, 0), label="label"), drawn(20_000, 1)
+    rarity = model.rarity(new)
+    for share in (0.01, 0.1, 0.5):
+        error = 3.0 * np.sqrt(share * (1.0 - share) * (1.0 / rows + 1.0 / 20_000))
+        assert (rarity <= share).mean() == pytest.approx(share, abs=error)
+
+
+def test_rows_of_a_new_group_are_as_rare_as_those_of_groups_that_were_left_out() -> None:
+    random = np.random.default_rng(4)
+    day = np.repeat(np.arange(400), 50)
+    label = random.integers(0, 2, len(day))
+    # Rows of a day are near each other, and far from those of other days.
+    x, y = random.normal(size=(2, 400))[:, day] + 0.02 * random.normal(size=(2, len(day)))
+    table = pa.table({"label": label, "x": x + 0.1 * label, "y": y, "day": day})
+    known, new = table.slice(0, 300 * 50), table.slice(300 * 50)
+
+    def shares_of_rare(groups: str | None) -> list[float]:
+        exclude = "day" if groups is None else ()
+        spec = pc.ModelSpec.auto(known, "label", groups=groups, exclude=exclude)
+        rarity = pc.fit(known, spec).rarity(new)
+        return [float((rarity <= share).mean()) for share in (0.1, 0.3)]
+
+    assert shares_of_rare("day") == pytest.approx([0.1, 0.3], abs=0.02)
+    assert shares_of_rare(None) > [0.13, 0.4]
+
+
+def test_it_is_the_share_of_the_measured_rows_rounded_up() -> None:
+    table = drawn(500, 2)
+    spec = pc.ModelSpec("label", {"gaussian_full": ["x", "y"], "categorical": "color"})
+    model = pc.with_density_quantiles(pc.fit(table, spec), table)
+    log_density = model.score_samples(table)
+    new = drawn(200, 3)
+    share = (log_density <= model.score_samples(new)[:, None]).mean(axis=1)
+    rarity = model.rarity(new)
+    assert (rarity >= share).all()
+    assert (rarity <= np.maximum(share, 1.0 / 500) + 1e-3).all()
+    far = pa.table({"x": [1e6], "y": [1e6], "color": ["red"]})
+    assert model.rarity(far) == pytest.approx([1.0 / 500])
+
+
+@pytest.mark.parametrize("name", ["german", "titanic"])
+def test_scored_tables_and_sql_have_it(name: str, tmp_path: Path) -> None:
+    table = pq.read_table(TABLES / f"{name}.parquet")
+    model = pc.fit(table, pc.ModelSpec.auto(table, "label", sql=True))
+    options = {"columns": (), "rarity": True, "rare": 0.02}
+    pc.score(model, table, tmp_path / "scored.parquet", options=options)
+    scored = pq.read_table(tmp_path / "scored.parquet")
+    rarity = model.rarity(table)
+    assert rarity.min() > 0.0
+    np.testing.assert_array_equal(scored["rarity"], rarity)
+    np.testing.assert_array_equal(scored["rare"], rarity <= 0.02)
+    assert predict_table(model, table, columns=(), rarity=True, rare=0.02).equals(scored)
+    with duckdb.connect() as connection:
+        connection.register("rows", table)
+        query = model.to_sql(source="rows", dialect="duckdb", rarity=True, rare=0.02)
+        in_sql = connection.execute(query).fetchnumpy()
+    np.testing.assert_allclose(
+        np.sort(in_sql["rarity"]), np.sort(rarity), atol=1.1e-3
+    )  # a density that differs by rounding may be next to another quantile
+    assert in_sql["rare"].sum() == pytest.approx((rarity <= 0.02).sum(), abs=1)
+
+
+def test_a_rule_rejects_the_rows_that_are_as_rare() -> None:
+    table = drawn(2000, 5)
+    model = pc.fit(table, label="label")
+    rejected = model.predict(table, decision={"min_rarity": 0.01}).is_null()
+    np.testing.assert_array_equal(rejected, model.rarity(table) <= 0.01)
+
+
+def test_it_needs_a_density_and_its_quantiles(tmp_path: Path) -> None:
+    table = drawn(200, 6)
+    spec = pc.ModelSpec("label", {"gaussian_diagonal": ["x", "y"]})
+    with pytest.raises(SpecError, match="with_density_quantiles"):
+        pc.score(pc.fit(table, spec), table, tmp_path / "a.parquet", options={"rarity": True})
+    blocks = [pc.Block("discretized", ["x"]), pc.Block("discretized", "x", given="color")]
+    relative = pc.fit(table, pc.ModelSpec("label", blocks, block_weights="fit"))
+    with pytest.raises(NotSupportedError, match="no blocks of the pool"):
+        relative.rarity(table)
+    with pytest.raises(SpecError, match="rare must be a share"):
+        pc.ScoringOptions(rare=2.0)
