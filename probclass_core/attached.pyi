@@ -60,6 +60,8 @@ class ModelMethods:
         columns: str | Sequence[str] | None = None,
         posterior: PosteriorFormat = "columns",
         decision: DecisionOption = "map",
+        rarity: bool = False,
+        rare: float | None = None,
         contributions: bool = False,
     ) -> pa.Table:
         """The rows with their predictions, in memory: the columns that `pipeline.score` writes.
@@ -71,6 +73,8 @@ class ModelMethods:
             posterior: ``"columns"`` for one column ``p_<class>`` per class, ``"list"`` for one list
                 column ``posterior``.
             decision: decision rule; see `DecisionRule`.
+            rarity: whether to have ``rarity``, see `Model.rarity`.
+            rare: largest rarity of a row that is called ``rare``; None for none.
             contributions: whether to add what each column contributes to the log odds of the
                 prediction and to its surprise, as the structs ``contributions`` and ``surprise``.
 
@@ -312,7 +316,7 @@ class ExplanationMethods:
             A matplotlib figure.
 
         Raises:
-            DataError: if the explanation does not have the row.
+            DataError: if the explanation does not have the row, or is of a model of one class.
             NotSupportedError: if matplotlib is not installed.
         """
 

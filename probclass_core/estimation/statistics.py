@@ -602,7 +602,7 @@ def bind_block(block: Block, features: pa.Schema) -> Estimator:
 
 def _check_groups(spec: ModelSpec, sampled: pa.Schema) -> None:
     """Refuse columns of groups whose values cannot be told apart and put in order."""
-    for name in spec.group_columns if spec.fits_weights else ():
+    for name in spec.group_columns if spec.takes_sample else ():
         kind = sampled.field(name).type
         if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             raise DataError(

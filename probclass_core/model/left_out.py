@@ -136,7 +136,7 @@ class LeftOutRows:
         """
         spec, sample = statistics.spec, statistics.sample
         assert sample is not None  # `summarize_batches` takes one for every spec that fits weights
-        is_possible = possible[label_codes(sample[spec.label], classes)]
+        is_possible = possible[_positions(sample, spec.label, classes)]
         sample = sample.filter(pa.array(is_possible)).slice(0, most)
         groups: list[Group] = []
         if spec.groups is not None:
@@ -171,13 +171,15 @@ class LeftOutRows:
         groups: Sequence[Group] = (),
     ) -> LeftOutRows:
         label, features, first = statistics.spec.label, statistics.features, samples[0].schema
-        others = [name for name in (label, COUNT) if name not in features.names]
+        others = [
+            name for name in (*statistics.spec.label_columns, COUNT) if name not in features.names
+        ]
         schema = pa.schema([*features, *map(first.field, others)])
         rows = pa.concat_tables([rows.select(schema.names).cast(schema) for rows in samples])
         group = np.repeat(np.arange(len(samples)), [len(rows) for rows in samples])
-        mask = possible[label_codes(rows[label], classes)]
+        mask = possible[_positions(rows, label, classes)]
         (batch,) = rows.filter(pa.array(mask)).combine_chunks().to_batches()
-        truth = label_codes(batch[label], classes)
+        truth = _positions(batch, label, classes)
         return cls(Rows(batch), truth, batch[COUNT].to_numpy(), classes, group[mask], groups)
 
     def evidence(
@@ -303,6 +305,13 @@ def ignoring_unseen(spec: ModelSpec) -> ModelSpec:
     return replace(spec, blocks=tuple(blocks))
 
 
+def _positions(rows: pa.Table | pa.RecordBatch, label: str | None, classes: pa.Array) -> IntArray:
+    """The position of the class of each row; without a label there is one class."""
+    if label is None:
+        return np.zeros(rows.num_rows, np.intp)
+    return label_codes(rows[label], classes)
+
+
 def _groups_of(parts: Sequence[Statistics], sample: pa.Table) -> list[Group]:
     """The groups of some parts, and which rows of a sample of all parts each of them has."""
     # The smallest hashes of all rows are among the smallest of each part.
@@ -319,7 +328,8 @@ def _groups_of_sample(spec: ModelSpec, sample: pa.Table, most: int) -> list[Grou
     names = spec.group_columns
     keys = list(zip(*(sample[name].to_pylist() for name in names), strict=True)) if names else []
     numbers = np.array(group_numbers(keys, [1] * len(keys), most), dtype=np.intp)
-    weighted = replace(spec, weight=COUNT, block_weights={}, groups=None)
+    weights: dict[str, float] | None = None if spec.label is None else {}
+    weighted = replace(spec, weight=COUNT, block_weights=weights, groups=None)
     groups = []
     for number in range(numbers.max(initial=-1) + 1):
         rows = sample.filter(pa.array(numbers == number))

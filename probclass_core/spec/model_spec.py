@@ -231,8 +231,8 @@ class ModelSpec(Report, ModelSpecMethods):
         groups: column, or columns, whose values tell which rows are alike, such as a day or a
             customer. Fitted weights trust a block by what it says of groups that it was not trained
             on, as new rows will be: up to twelve groups are left out in turn, more are put together
-            in order. ``"partitions"``, the default, are those of a partitioned table; None leaves
-            out single rows, which may look like rows of training.
+            in order. So is the rarity of rows measured. ``"partitions"``, the default, are those of
+            a partitioned table; None leaves out single rows, which may look like rows of training.
         half_life: number of partitions after which rows count half as much, in the order of the
             partitions; None if rows of any age count the same. ``"auto"`` compares a few where
             weights are fitted across partitions: each of the latest is predicted from those before
@@ -314,7 +314,7 @@ class ModelSpec(Report, ModelSpecMethods):
         if self.label is not None:
             return
         defaults = {each.name: each.default for each in dataclasses.fields(self)}
-        for name in ("prior", "block_weights", "groups", "max_classes"):
+        for name in ("prior", "block_weights", "max_classes"):
             if getattr(self, name) != defaults[name]:
                 raise SpecError(
                     f"{name} is about classes, and a spec without a label has none: leave it out, "
@@ -443,7 +443,7 @@ class ModelSpec(Report, ModelSpecMethods):
 
     def with_groups_of(self, partition_columns: Sequence[str]) -> ModelSpec:
         """The spec with the columns of a table's partitions as its groups, if these are wanted."""
-        if not self.fits_weights or self.groups != PARTITIONS:
+        if not self.takes_sample or self.groups != PARTITIONS:
             return self
         names = [name for name in partition_columns if name != self.label]
         return dataclasses.replace(self, groups=names)

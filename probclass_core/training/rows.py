@@ -91,7 +91,7 @@ class TrainingRows:
         if self.cached is not None:
             table = table.with_footer_cache(self._footers)
         self._selection = Selection(table, partition, where)
-        groups = spec.group_columns if spec.fits_weights else ()
+        groups = spec.group_columns if spec.takes_sample else ()
         self._columns = (spec.label_and_weight, (*spec.features, *groups))
         self._shard = shard
         self.plan = self._planned()
@@ -156,7 +156,7 @@ class TrainingRows:
                 + (f"groups are {one_of(names)}, " if names else "the table has none: ")
                 + "set half_life=None, or train on a table that is partitioned by time."
             )
-        across = spec.fits_weights and spec.groups is not None
+        across = spec.takes_sample and spec.groups is not None
         if not (is_in_order and self.plan.partitions and (across or half_life)):
             return ()
         places = [columns.index(name) for name in names]

@@ -59,7 +59,10 @@ def test_the_model_does_not_depend_on_how_its_rows_are_read(
     model = pc.fit(lake, spec)
     shards = [pc.summarize(lake, spec, shard=f"{n}:{n + 1}") for n in range(4)]
     kept = [pc.fit(lake, spec, cache=str(tmp_path)) for _ in range(2)]
-    others = [pc.finalize(pc.merge(shards)), pc.fit(lake, spec, engine="processes", workers=2)]
+    others = [
+        pc.finalize(pc.merge(shards), groups=shards),
+        pc.fit(lake, spec, engine="processes", workers=2),
+    ]
     assert {other.id for other in (*others, *kept)} == {model.id}
     assert kept[1].training["cache"]["reused"] == 4
     model.save(tmp_path / "model")
@@ -78,6 +81,7 @@ def test_a_scored_table_has_the_log_density_and_no_classes(
     assert pq.read_table(tmp_path / "scored").column_names == [
         "x",
         "log_density",
+        "rarity",
         "model_id",
         "part",
     ]
@@ -85,7 +89,7 @@ def test_a_scored_table_has_the_log_density_and_no_classes(
     order, own = np.argsort(found["x"]), np.argsort(table["x"])
     assert found["log_density"].to_numpy()[order] == pytest.approx(expected[own], abs=1e-12)
     in_memory = model.predict_table(table, columns=["kind"])
-    assert in_memory.column_names == ["kind", "log_density", "model_id"]
+    assert in_memory.column_names == ["kind", "log_density", "rarity", "model_id"]
     assert pc.health(model, table).rows == 2000
 
 
@@ -123,7 +127,6 @@ def cells(model: pc.Model, column: str) -> tuple[np.ndarray, np.ndarray]:
     [
         ({"prior": "uniform"}, "prior is about classes"),
         ({"block_weights": "fit"}, "block_weights is about classes"),
-        ({"groups": "part"}, "groups is about classes"),
         ({"max_classes": 3}, "max_classes is about classes"),
         ({"half_life": "auto"}, "half_life='auto' compares log losses of a label"),
     ],
