@@ -107,4 +107,4 @@ def _notes(training: Mapping[str, Any], postfit: Mapping[str, pa.Table]) -> Iter
         method = (training.get("calibration") or {}).get("method", "an unknown method")
         yield f"The posterior is calibrated: {method}."
     if "density_quantiles" in postfit:
-        yield "It has density quantiles, so a decision rule can reject unusual rows."
+        yield "It says how rare a row is."

@@ -206,10 +206,13 @@ class Health(Report):
     def _report(self) -> list[Part]:
         """The expected scores, the classes, and the columns that differ most."""
         density = self.log_density
-        sentences = [
-            f"expected accuracy: {self.accuracy.text('the most frequent class')}",
-            f"expected log loss: {self.log_loss.text('the prior')}",
-        ]
+        says_class = len(self.classes) > 1
+        sentences = []
+        if says_class:
+            sentences += [
+                f"expected accuracy: {self.accuracy.text('the most frequent class')}",
+                f"expected log loss: {self.log_loss.text('the prior')}",
+            ]
         if self.rejected:
             sentences.append(f"{self.rejected:.2%} of the rows were rejected.")
         if density is not None and density.rare is not None:
@@ -235,7 +238,7 @@ class Health(Report):
         return [
             f"Health of {counted(self.rows, 'row')}",
             sentences,
-            TablePart(by_class, "classes, as shares of the rows"),
+            *([TablePart(by_class, "classes, as shares of the rows")] if says_class else []),
             TablePart(by_column, "columns, most unusual first; drift in bits, others as shares"),
         ]
 
