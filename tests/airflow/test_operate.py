@@ -109,8 +109,12 @@ def test_without_labels_the_week_is_scored_at_once_and_training_uses_what_is_lab
 
 
 def test_with_a_failed_training_the_week_is_scored_by_the_champion(
-    operate: Callable[..., Any],
+    operate: Callable[..., Any], request: pytest.FixtureRequest
 ) -> None:
+    from airflow.utils.session import create_session
+
+    from probclass_airflow.ui.runs import failed_run
+
     champion = operate(15)["score"].result["model"]
     broken = operate(17, exclude=["no such column"])
     states = {task_id: task.state for task_id, task in broken.items()}
@@ -119,6 +123,12 @@ def test_with_a_failed_training_the_week_is_scored_by_the_champion(
     assert states["judge"] == states["score"] == "success"
     assert broken["score"].result["model"] == champion
     assert broken["score"].result["names"] == {"scored": ["week=16", "week=17"]}  # 16 was missed
+    dag_id = f"{request.node.name}_17"
+    with create_session() as session:
+        failed = failed_run(session, dag_id)
+        assert failed_run(session, "no such DAG") is None
+    assert failed is not None
+    assert failed.tasks == ["late.train", "late.done"]
 
 
 def test_a_run_long_after_the_last_rows_makes_no_champion(

@@ -21,6 +21,7 @@ from hostile_store import HANDLER, SCRIPT
 
 import probclass_core as pc
 from probclass_airflow.links import store_key
+from probclass_airflow.ui.runs import FailedRun
 from probclass_core.errors import StoreError
 from probclass_core.store.promotions import Promotion, record_promotion
 from probclass_core.store.references import ModelVersion
@@ -33,6 +34,8 @@ ROUNDS = int(os.environ.get("PROBCLASS_ROUNDS", "10"))
 PAGES = ["", "?axis=clock", *(f"/-/{page}" for page in ("versions", "evaluations", "drift"))]
 PAGES += [f"/-/{page}" for page in ("partitions?every=1", "promotions", "compare")]
 """The pages of a model."""
+FAILED_RUNS: dict[str, FailedRun] = {}
+"""The runs of Airflow that failed last, by DAG."""
 MONTHS = [f"{year}-{month:02}" for year in (2013, 2014) for month in range(1, 13)]
 
 
@@ -96,6 +99,7 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[History
         monkeypatch.setattr(app, name, lambda *_: lambda: None)
     application = app.application()
     application.dependency_overrides[get_user] = lambda: None
+    application.dependency_overrides[app.last_runs] = lambda: FAILED_RUNS.get
     spec = pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])])
     models = [
         pc.fit(pa.table({"c": ["a", "a", "b", "b"], "x": [1.0, 2.0, 3.0, 4.0 + at]}), spec)
@@ -185,7 +189,7 @@ def test_the_timeline_shows_the_dates_that_are_asked_for(operated: History) -> N
     ],
 )
 def test_partitions_have_dates(partition: object, expected: str | None) -> None:
-    from probclass_airflow.ui.timeline import partition_date
+    from probclass_airflow.ui.partition_dates import partition_date
 
     found = partition_date(partition)
     assert (None if found is None else found.date().isoformat()) == expected
@@ -298,10 +302,10 @@ def test_home_shows_the_champion_and_what_needs_attention_first(operated: Histor
     rows = re.findall(r"<tr>\n.*?</tr>", html, flags=re.DOTALL)
     assert [texts(row).split()[0] for row in rows] == ["zinc", "air"]
     assert '<span class="problem">1.400</span>' in rows[0]
-    assert "worse than the prior" in rows[0]
+    assert "is worse than its class prior alone" in rows[0]
     assert "never" in rows[0]
     assert store.resolve("air@champion").id[:8] in rows[1]
-    assert texts(rows[1]).count("today") == 2
+    assert texts(rows[1]).count("month=2014-12") == 2
     assert "problem" not in rows[1]
 
 
@@ -333,6 +337,90 @@ def test_each_page_says_first_what_is_wrong_and_what_to_do(operated: History) ->
     assert f"probclass rollback air returns to {first}." in lede("/-/promotions")
 
 
+FAULTS = {
+    "no champion": "air has no champion",
+    "prior": "air predicts its class prior for every row",
+    "failed run": "air failed in its last run",
+    "gap": "air has a gap between its partitions",
+    "no training": "air was not retrained for long",
+    "damaged": "air has damaged records",
+    "warning": "air has warnings",
+    "worse": "air is worse than its class prior alone",
+    "two": "air is worse than its class prior alone; air has warnings",
+}
+"""What the first page says of each fault; that of a partition not scored has a test of its own."""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_needs_attention(
+    history: History, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = history.store
+    version = store.save(history.models[0], "air")
+    if fault != "no champion":
+        prior = fault == "prior"
+        store.promote("air", version, "champion", reason="class prior: worse" if prior else None)
+    if fault == "no training":  # a challenger is judged after each scoring, and then no more
+        for model in history.models[1:]:
+            refused = store.save(model, "air")
+            entry = Promotion(
+                *("air", "champion", "refused", refused.id, version.id),
+                f"2026-01-0{len(store.versions('air'))}T00:00:00.000000+00:00",
+            )
+            record_promotion(store.files, entry)
+    for month in MONTHS[:14]:
+        if (fault, month) != ("gap", "2013-11"):
+            sentence = "x drifts 0.4 bits from training."
+            verdict = {"check": "drift", "subject": "x", "action": "warn", "sentence": sentence}
+            warns = fault in ("warning", "two") and month == MONTHS[13]
+            history.score(version, month, verdicts=[verdict] if warns else [])
+    history.judge(version, MONTHS[13], 1.2 if fault in ("worse", "two") else 0.6)
+    if fault == "damaged":
+        next(Path(store.uri, "air", "scorings").glob("*.json")).write_text("{")
+    if fault == "failed run":
+        run = FailedRun("air", "r 2", "2026-01-02T00:00:00+00:00", ["air.train"])
+        monkeypatch.setitem(FAILED_RUNS, "air", run)
+    html = history.pages.get("/").text
+    found = texts(re.findall(r'<p class="lede wrong.*?</p>', html, flags=re.DOTALL)[0])
+    said = f"1 file cannot be read; {FAULTS[fault]}." if fault == "damaged" else f"{FAULTS[fault]}."
+    assert found == said
+    top = re.findall(r'<p class="lede wrong.*?</p>', history.get("air"), flags=re.DOTALL)
+    assert len(top) == 1
+    if fault == "failed run":
+        assert "The last run of air, r 2, failed at 2026-01-02 00:00 UTC: air.train." in texts(
+            top[0]
+        )
+    if fault == "gap":
+        assert "1 partition between month=2013-10 and month=2013-12 not scored." in texts(top[0])
+
+
+def test_a_regular_gap_is_none() -> None:
+    from probclass_airflow.ui.partition_dates import gap
+
+    days = [{"day": f"2014-01-{day:02}"} for day in range(1, 29) if day % 7 not in (4, 5)]
+    assert gap(days) is None
+    assert gap([one for one in days if not "2014-01-13" <= one["day"] <= "2014-01-17"]) == (
+        *("day=2014-01-10", "day=2014-01-20"),
+        9,
+    )
+    assert gap([{"region": "north"}, {"region": "south"}, None]) is None
+
+
+def test_a_warning_of_several_partitions_is_one_event_and_an_outlier_does_not_squeeze(
+    history: History,
+) -> None:
+    version = history.store.save(history.models[0], "air")
+    for at, month in enumerate(MONTHS):
+        sentence = f"x drifts 0.{at} bits."
+        verdict = {"check": "drift", "subject": "x", "action": "warn", "sentence": sentence}
+        history.score(version, month, verdicts=[verdict] if 5 <= at < 9 else [])
+        history.judge(version, month, 40.0 if at == 3 else 0.6)
+    html = texts(history.get("air"))
+    assert "month=2013-06 to month=2013-09 x drifts 0.8 bits." in html
+    assert "x drifts 0.7 bits" not in html.partition("Events")[2]
+    assert "Log loss, nats, up to 40, drawn at the edge" in html
+
+
 def test_a_partition_that_was_not_scored_is_shown_until_it_is(operated: History) -> None:
     store = operated.store
     champion = store.resolve("air@champion")
@@ -344,7 +432,7 @@ def test_a_partition_that_was_not_scored_is_shown_until_it_is(operated: History)
     html = operated.get("air")
     assert "month=2015-01 was not scored: x drifts." in html
     assert "month=2015-01 not scored x drifts." in texts(html)
-    assert "Last scoring today month=2014-12" in texts(html)
+    assert "Newest scored month=2014-12 scored today" in texts(html)
     text = texts(operated.get("air/-/partitions"))
     assert "Not scored Reason Model Since Task month=2015-01 x drifts." in text
     assert "air has partitions that were not scored." in operated.pages.get("/").text

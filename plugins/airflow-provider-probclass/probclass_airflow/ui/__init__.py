@@ -7,6 +7,7 @@ Reading map:
     rows: records as rows of tables: models, versions, evaluations, partitions.
     status: the sentence at the top of a page that says what is wrong.
     listing: tables that are filtered, sorted and divided into pages.
+    partition_dates: dates of partitions, and gaps between them.
     timeline: what a model did over time, as lanes of an SVG.
     comparison: two versions compared; drift of versions and of scored rows.
     model_card: the card of one version.

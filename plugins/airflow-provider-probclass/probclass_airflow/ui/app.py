@@ -8,6 +8,7 @@ but one file of this package.
 
 from __future__ import annotations
 
+import functools
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,7 +16,7 @@ from urllib.parse import urlencode
 
 import jinja2
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import (
     GetUserDep,
@@ -46,6 +47,7 @@ from probclass_airflow.ui.listing import Wanted, listing
 from probclass_airflow.ui.model_card import model_card
 from probclass_airflow.ui.rows import (
     EvaluationRow,
+    LastRun,
     ModelRow,
     PartitionRow,
     VersionRow,
@@ -59,7 +61,13 @@ from probclass_airflow.ui.rows import (
     version_rows,
     worse_metrics,
 )
-from probclass_airflow.ui.runs import mapped_indices, task_address, task_report
+from probclass_airflow.ui.runs import (
+    FailedRun,
+    failed_run,
+    mapped_indices,
+    task_address,
+    task_report,
+)
 from probclass_airflow.ui.status import (
     Status,
     champion_status,
@@ -68,6 +76,7 @@ from probclass_airflow.ui.status import (
     evaluations_status,
     home_status,
     partitions_status,
+    problems,
     promotions_status,
     versions_status,
 )
@@ -123,6 +132,23 @@ def shown_store(key: str, stores: Stores) -> ShownStore:
 Shown = Annotated[ShownStore, Depends(shown_store)]
 
 
+def last_runs(session: SessionDep, user: GetUserDep) -> LastRun:
+    """The newest finished runs that failed, of DAGs whose runs the user may see."""
+
+    def last_run(dag_id: str) -> FailedRun | None:
+        entity, details = DagAccessEntity.RUN, DagDetails(id=dag_id)
+        manager = get_auth_manager()
+        may_see = manager.is_authorized_dag(
+            method="GET", access_entity=entity, details=details, user=user
+        )
+        return failed_run(session, dag_id) if may_see else None
+
+    return functools.cache(last_run)
+
+
+Runs = Annotated[LastRun, Depends(last_runs)]
+
+
 def wanted_rows(
     q: Annotated[str, Query(max_length=200)] = "",
     sort: Annotated[str, Query(max_length=40)] = "",
@@ -176,16 +202,16 @@ def application() -> FastAPI:
 # Pages
 
 
-def stores_page(request: Request, stores: Stores, asked: Asked) -> Response:
+def stores_page(request: Request, stores: Stores, asked: Asked, last_run: Runs) -> Response:
     """All stores and their models."""
-    found = [store_rows(shown) for shown in stores]
+    found = [store_rows(shown, last_run) for shown in stores]
     keys: dict[str, Callable[[ModelRow], Any]] = {
         "name": lambda row: row.name,
-        "attention": lambda row: (not row.is_below_floor, not row.stops, not row.warned, row.name),
+        "attention": lambda row: (-len(problems(row)), row.name),
         "loss": lambda row: None if row.evaluation is None else row.evaluation.number("log_loss"),
         "labels": lambda row: None if row.labeled is None else row.labeled.record.created,
-        "scored": lambda row: None if row.scored is None else row.scored.record.created,
-        "warnings": lambda row: row.warned,
+        "scored": lambda row: None if row.scored is None else row.scored.name,
+        "warnings": lambda row: len(problems(row)),
     }
     tables = [
         (one, listing(one.models, asked, lambda row: row.name, keys, "attention")) for one in found
@@ -199,6 +225,7 @@ def timeline_page(
     request: Request,
     shown: Shown,
     name: str,
+    last_run: Runs,
     axis: Axis | None = None,
     since: str = "",
     until: str = "",
@@ -207,7 +234,7 @@ def timeline_page(
     records = shown.records(name)
     first, last = _date(since), _date(until)
     drawn = timeline(records, axis, first, last)
-    row = model_row(records)
+    row = model_row(records, last_run)
     return _model_page(
         request, "timeline.html", shown, records, champion_status(row), drawn=drawn, row=row
     )
@@ -535,7 +562,7 @@ _TEMPLATES = Jinja2Templates(
 )
 _TEMPLATES.env.filters |= {name: getattr(formatting, name) for name in formatting.__all__}
 _TEMPLATES.env.filters |= {"days_since": days_since, "run_of": run_of, "words_of": words_of}
-_TEMPLATES.env.filters["task_address"] = task_address
+_TEMPLATES.env.filters |= {"task_address": task_address, "problems": problems}
 
 
 def _model_page(

@@ -16,9 +16,9 @@ from probclass_airflow.ui.formatting import (
     percent,
     words,
 )
+from probclass_airflow.ui.partition_dates import rows_date
 from probclass_airflow.ui.rows import CHAMPION, EvaluationRow, PartitionRow, evaluation_row
 from probclass_airflow.ui.stores import NotFound, ShownStore, load_model
-from probclass_airflow.ui.timeline import rows_date
 
 if TYPE_CHECKING:
     from probclass_core.analysis.distributions.drift import Drift

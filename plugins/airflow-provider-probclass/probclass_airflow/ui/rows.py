@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from probclass_airflow.ui.formatting import as_text, described_rows, finite, words
+from probclass_airflow.ui.partition_dates import partition_date, rows_date
 from probclass_airflow.ui.stores import ShownStore
 from probclass_core.errors import StoreError
 from probclass_core.store.scorings import unscored
 
 if TYPE_CHECKING:
+    from probclass_airflow.ui.runs import FailedRun
     from probclass_core.store.evaluations import EvaluationRecord
     from probclass_core.store.model_records import ModelRecords
     from probclass_core.store.references import Alias, ModelVersion
     from probclass_core.store.scorings import ScoringRecord
 
+_LOOKED_AT = 50
+"""Newest records among which that of the newest rows is."""
+
+Row = TypeVar("Row")
+LastRun = Callable[[str], "FailedRun | None"]
 CHAMPION = "champion"
 """The alias whose version is a model's champion."""
 
@@ -146,10 +153,10 @@ class ModelRow:
         champion: the version that the alias ``champion`` names, or None.
         aliases: names and content ids of the other aliases, the most recently promoted first.
         evaluation: newest evaluation of the champion, or None.
-        labeled: newest evaluation of any version, or None.
+        labeled: evaluation of any version on the newest rows, or None.
         scored: newest scored partition, or None.
-        warned: number of partitions of the newest scoring that have warnings.
         stops: partitions that were not scored, and have not been since.
+        failed: runs in Airflow of the DAGs that wrote the newest records, if the last one failed.
     """
 
     name: str
@@ -159,13 +166,8 @@ class ModelRow:
     evaluation: EvaluationRow | None
     labeled: EvaluationRow | None
     scored: PartitionRow | None
-    warned: int
     stops: list[Stop]
-
-    @property
-    def is_below_floor(self) -> bool:
-        """Whether the prior alone is better than the champion in its newest evaluation."""
-        return self.evaluation is not None and bool(self.evaluation.worse)
+    failed: list[FailedRun]
 
 
 @dataclass(frozen=True)
@@ -177,40 +179,57 @@ class StoreRows:
     problems: list[str]
 
 
-def store_rows(shown: ShownStore) -> StoreRows:
+def store_rows(shown: ShownStore, last_run: LastRun) -> StoreRows:
     """The models of a store; a damaged model is a problem and does not hide the others."""
     rows, problems = [], []
     try:
         for records in shown.store.catalog():
             problems += records.damaged
             if records.versions:
-                rows.append(model_row(records))
+                rows.append(model_row(records, last_run))
     except StoreError as error:
         problems.append(str(error))
-    rows.sort(key=lambda row: (not row.is_below_floor, row.name))
     return StoreRows(shown, rows, problems)
 
 
-def model_row(records: ModelRecords) -> ModelRow:
-    """A model as a row of the list."""
+def model_row(records: ModelRecords, last_run: LastRun) -> ModelRow:
+    """A model as a row of the list.
+
+    Args:
+        records: its records.
+        last_run: returns the newest finished run of a DAG if it failed.
+    """
+    written: Sequence[Any] = (records.versions, records.promotions, records.scorings)
+    runs = [run_of(known[-1].provenance) for known in written if known]
+    dags = dict.fromkeys(run["dag_id"] for run in runs if run is not None)
     champion = records.aliases.get(CHAMPION)
     others = [alias for alias in records.aliases.values() if alias.alias != CHAMPION]
     others.sort(key=lambda alias: alias.promoted, reverse=True)
     evaluations = records.evaluations
     own = [one for one in evaluations if champion is not None and one.version == champion.id]
-    scored = [record for record in records.scorings if record.partitions]
-    last = partition_rows(scored[-1:])
+    scored = [record for record in records.scorings if record.partitions][-_LOOKED_AT:]
     return ModelRow(
         name=records.model,
         records=records,
         champion=champion,
         aliases=[(alias.alias, alias.id) for alias in others],
         evaluation=evaluation_row(own[-1]) if own else None,
-        labeled=evaluation_row(evaluations[-1]) if evaluations else None,
-        scored=last[-1] if last else None,
-        warned=sum(1 for row in last if row.warnings),
+        labeled=_newest(
+            [evaluation_row(one) for one in evaluations[-_LOOKED_AT:]],
+            lambda row: rows_date(row.record.on),
+        ),
+        scored=_newest(
+            partition_rows(scored), lambda row: partition_date(row.values.get("partition"))
+        ),
         stops=stops(records.scorings),
+        failed=[run for run in map(last_run, dags) if run is not None],
     )
+
+
+def _newest(rows: Sequence[Row], date: Callable[[Row], datetime | None]) -> Row | None:
+    """The row with the newest data; of several, and without dates, the last."""
+    dated = [(date(row) or datetime.min.replace(tzinfo=UTC), at) for at, row in enumerate(rows)]
+    return rows[max(dated)[1]] if dated else None
 
 
 def version_rows(records: ModelRecords) -> list[VersionRow]:

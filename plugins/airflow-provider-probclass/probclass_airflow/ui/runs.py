@@ -46,6 +46,42 @@ class TaskReport:
     report: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class FailedRun:
+    """The newest finished run of a DAG, if it failed.
+
+    Attributes:
+        dag_id: id of the DAG.
+        run_id: id of the run.
+        ended: when it ended, ISO 8601.
+        tasks: ids of the tasks that failed, in the order of their beginnings.
+    """
+
+    dag_id: str
+    run_id: str
+    ended: str
+    tasks: list[str]
+
+
+def failed_run(session: Session, dag_id: str) -> FailedRun | None:
+    """The newest finished run of a DAG, or None if it did not fail."""
+    finished = DagRun.dag_id == dag_id, DagRun.state.in_(("success", "failed"))
+    run = session.scalar(select(DagRun).where(*finished).order_by(DagRun.run_after.desc()).limit(1))
+    if run is None or run.state != "failed":
+        return None
+    tasks = session.scalars(
+        select(TaskInstance.task_id)
+        .where(
+            TaskInstance.dag_id == dag_id,
+            TaskInstance.run_id == run.run_id,
+            TaskInstance.state == "failed",
+        )
+        .order_by(TaskInstance.start_date)
+    )
+    ended = run.end_date.isoformat() if run.end_date else ""
+    return FailedRun(dag_id, run.run_id, ended, list(dict.fromkeys(tasks)))
+
+
 def task_report(
     session: Session, dag_id: str, run_id: str, task_id: str, map_index: int
 ) -> TaskReport:

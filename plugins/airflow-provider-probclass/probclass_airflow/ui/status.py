@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from probclass_airflow.ui.comparison import ColumnDrift, MetricPair
 from probclass_airflow.ui.formatting import divergence, minute, number, words
+from probclass_airflow.ui.partition_dates import gap
 from probclass_airflow.ui.rows import (
     CHAMPION,
     EvaluationRow,
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from probclass_core.store.references import Alias, ModelVersion
 
 _MOST_PROBLEMS = 5
+_SCORINGS_LOOKED_AT = 200
+_MOST_UNJUDGED = 8
+"""Scorings without a judgment of a challenger that need no attention."""
 
 
 @dataclass(frozen=True)
@@ -40,46 +44,47 @@ class Status:
     advice: str = ""
 
 
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a model.
+
+    Attributes:
+        brief: words after the name of the model.
+        text: one or two sentences.
+        advice: what to do.
+    """
+
+    brief: str
+    text: str
+    advice: str
+
+
+def problems(row: ModelRow) -> list[Problem]:
+    """What is wrong with a model, the worst first."""
+    return list(_problems(row))
+
+
 def home_status(rows: Sequence[ModelRow], damaged: int) -> Status:
     """Which models need attention."""
     if not rows and not damaged:
         return Status("")
-    below = [row.name for row in rows if row.is_below_floor]
-    warned = [row.name for row in rows if row.warned and not row.is_below_floor]
-    problems = [f"{name} is worse than its class prior alone" for name in below]
-    problems += [f"{row.name} has partitions that were not scored" for row in rows if row.stops]
-    problems += [f"{name} has warnings" for name in warned]
-    if damaged:
-        problems.insert(0, f"{_count(damaged, 'file')} cannot be read")
-    if not problems:
+    found = [f"{_count(damaged, 'file')} cannot be read"] if damaged else []
+    found += [f"{row.name} {problem.brief}" for row in rows for problem in problems(row)]
+    if not found:
         return Status("No model needs attention.")
-    more = len(problems) - _MOST_PROBLEMS
-    shown = "; ".join(problems[:_MOST_PROBLEMS])
+    more = len(found) - _MOST_PROBLEMS
+    shown = "; ".join(found[:_MOST_PROBLEMS])
     return Status(f"{shown}{f'; and {more} more' if more > 0 else ''}.", is_problem=True)
 
 
 def champion_status(row: ModelRow) -> Status:
     """Whether the champion, and what was scored last, are as they should be."""
     champion, newest, scored = row.champion, row.evaluation, row.scored
-    if champion is None:
-        return Status("No version is the champion; promote one.", is_problem=True)
-    id_ = champion.id[:8]
-    if newest is not None and newest.worse:
-        own = _evaluations_of(champion, row.records)
-        first = [*takewhile(lambda one: one.worse, reversed(own))][-1]
-        since = f", since {first.on}" if first.on != newest.on else ""
-        metrics = " and ".join(map(words, newest.worse))
-        text = f"The champion {id_} is worse than the class prior alone by {metrics} on "
-        back = champion.previous
-        advice = "Train on newer rows and promote"
-        advice += f", or return to {back[:8]}: probclass rollback {row.name}" if back else ""
-        return Status(f"{text}{newest.on or 'its newest rows'}{since}.", True, f"{advice}.")
-    if row.stops:
-        return _stopped(row.stops)
-    if scored is not None and scored.warnings:
-        text = f"{scored.name}, scored last, with {scored.record.version[:8]}, has "
-        text += f"{_count(len(scored.warnings), 'warning')}: {_titles(scored)}."
-        return Status(text, True, "Partitions has the sentences; check the input first.")
+    found = problems(row)
+    if found:
+        more = f" It also {' and '.join(one.brief for one in found[1:])}." if found[1:] else ""
+        return Status(f"{found[0].text}{more}", True, found[0].advice)
+    assert champion is not None
     known = []
     if newest is not None:
         known.append(f"is better than the class prior alone on {newest.on or 'its newest rows'}")
@@ -87,10 +92,65 @@ def champion_status(row: ModelRow) -> Status:
         health = "which has no warnings" if scored.health else "which was not watched"
         known.append(f"the last scored partition is {scored.name}, {health}")
     if not known:
-        return Status(f"The champion {id_} was neither evaluated nor used yet.")
-    beginning = "" if newest is None else f"The champion {id_} "
+        return Status(f"The champion {champion.id[:8]} was neither evaluated nor used yet.")
+    beginning = "" if newest is None else f"The champion {champion.id[:8]} "
     text = beginning + "; ".join(known)
     return Status(f"{text[0].upper()}{text[1:]}.")
+
+
+def _problems(row: ModelRow) -> Iterator[Problem]:
+    champion, newest, scored, records = row.champion, row.evaluation, row.scored, row.records
+    if champion is None:
+        advice = f"probclass promote {row.name}@<id> champion"
+        yield Problem("has no champion", "No version is the champion; promote one.", advice)
+    elif newest is not None and newest.worse:
+        own = _evaluations_of(champion, records)
+        first = [*takewhile(lambda one: one.worse, reversed(own))][-1]
+        since = f", since {first.on}" if first.on != newest.on else ""
+        metrics = " and ".join(map(words, newest.worse))
+        text = f"The champion {champion.id[:8]} is worse than the class prior alone by {metrics} on"
+        back = champion.previous
+        advice = "Train on newer rows and promote"
+        advice += f", or return to {back[:8]}: probclass rollback {row.name}" if back else ""
+        text += f" {newest.on or 'its newest rows'}{since}."
+        yield Problem("is worse than its class prior alone", text, f"{advice}.")
+    for run in row.failed:
+        tasks = f": {', '.join(run.tasks)}" if run.tasks else ""
+        text = f"The last run of {run.dag_id}, {run.run_id}, failed at {minute(run.ended)}{tasks}."
+        yield Problem("failed in its last run", text, "The log of the first of these says why.")
+    entries = [one for one in records.promotions if one.alias == CHAMPION]
+    in_force = [one for one in entries if one.action != "refused"][-1:]
+    for entry in in_force:
+        if (entry.reason or "").startswith("class prior"):
+            text = f"The class prior is in force, since {minute(entry.time)}: {entry.reason}."
+            advice = "The next challenger that passes the gate takes over; see Drift for the cause."
+            yield Problem("predicts its class prior for every row", text, advice)
+    if row.stops:
+        stopped = _stopped(row.stops)
+        yield Problem("has partitions that were not scored", stopped.text, stopped.advice)
+    if missing := gap(
+        [one["partition"] for record in records.scorings for one in record.partitions]
+    ):
+        before, after, count = missing
+        text = f"{_count(count, 'partition')} between {before} and {after} not scored."
+        advice = "Score them if they exist, or ask the owner of the table."
+        yield Problem("has a gap between its partitions", text, advice)
+    since = entries[-1].time if len(entries) > 1 else ""
+    later = [one for one in records.scorings if since and one.created > since and one.partitions]
+    usual = len(records.scorings) / max(len(entries), 1)
+    if len(later) > max(_MOST_UNJUDGED, 3 * usual):
+        text = (
+            f"No challenger was judged since {minute(since)}, and {len(later):,} scorings followed."
+        )
+        yield Problem("was not retrained for long", text, "See whether trainings fail or stopped.")
+    if records.damaged:
+        text = f"{_count(len(records.damaged), 'record')} cannot be read: {records.damaged[0]}"
+        yield Problem("has damaged records", text, "Restore them from a copy, or remove them.")
+    if scored is not None and scored.warnings:
+        text = f"{scored.name}, scored last, with {scored.record.version[:8]}, has "
+        text += f"{_count(len(scored.warnings), 'warning')}: {_titles(scored)}."
+        advice = "Partitions has the sentences; check the input first."
+        yield Problem("has warnings", text, advice)
 
 
 def versions_status(records: ModelRecords) -> Status:

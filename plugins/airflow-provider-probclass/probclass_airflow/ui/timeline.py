@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from probclass_airflow.ui.formatting import as_text, finite, number, percent
+from probclass_airflow.ui.partition_dates import moment_of, partition_date, rows_date
 from probclass_airflow.ui.rows import (
     CHAMPION,
     EvaluationRow,
@@ -179,55 +180,8 @@ def timeline(
 # Dates
 
 
-def partition_date(partition: Any) -> datetime | None:
-    """The date in the values of a partition, such as ``month=2014-01``, or None."""
-    if not isinstance(partition, Mapping):
-        return None
-    values = {str(key).lower(): str(value) for key, value in partition.items()}
-    if values.get("year", "").isdecimal() and len(values["year"]) == 4:
-        parts = [values.get(name, "1") for name in ("month", "day", "hour")]
-        numbers = [int(part) if part.isdecimal() else 1 for part in parts]
-        hour = numbers[2] if "hour" in values else 0
-        try:
-            return datetime(int(values["year"]), numbers[0], numbers[1], hour, tzinfo=UTC)
-        except ValueError:
-            return None
-    found = [moment for moment in map(_moment, values.values()) if moment is not None]
-    return found[0] if found else None
-
-
-def rows_date(on: Mapping[str, Any]) -> datetime | None:
-    """The date of the partition or, in the conditions, the last day that rows must reach."""
-    when = partition_date(on.get("partition"))
-    if when is not None:
-        return when
-    where = on.get("where")
-    found = [
-        moment
-        for condition in (where if isinstance(where, list) else [])
-        if isinstance(condition, list) and len(condition) == 3 and condition[1] in ("==", ">=", ">")
-        if (moment := _moment(str(condition[2]))) is not None
-    ]
-    return max(found, default=None)
-
-
-def _moment(text: str) -> datetime | None:
-    """A year, month, day or time of ISO 8601."""
-    if len(text) == 4 and text.isdecimal():
-        text += "-01"
-    if len(text) == 7:
-        text += "-01"
-    if len(text) < 8 or not text[:4].isdecimal():
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 def _created(text: str) -> datetime:
-    return _moment(text) or datetime.fromtimestamp(0, UTC)
+    return moment_of(text) or datetime.fromtimestamp(0, UTC)
 
 
 def _slots(
@@ -451,10 +405,7 @@ def _metric(
     if not known:
         return None
     format_ = percent if name == "accuracy" else number
-    low, high = (0.0, 1.0) if name == "accuracy" else (0.0, max(known))
-    priors = [value for value in prior if value is not None]
-    if name == "log_loss" and priors:
-        high = min(high, 2.0 * max(priors))
+    low, high = 0.0, 1.0 if name == "accuracy" else _upper(known)
     title, largest = _TITLES[name], max(v for v in (0.0, *actual) if v is not None)
     if largest > high:
         title += f", up to {number(largest)}, drawn at the edge"
@@ -494,6 +445,12 @@ def _metric(
     return Lane(title, top, height, ticks, lines, areas, dots=dots, legend=legend)
 
 
+def _upper(values: Sequence[float]) -> float:
+    """Upper end of an axis: the largest value, or little above nearly all if it is an outlier."""
+    usual = 1.25 * sorted(values)[math.ceil(0.95 * len(values)) - 1]
+    return min(max(values), usual)
+
+
 def _expected(slot: _Slot, name: str) -> tuple[float, float, float] | None:
     """Lower end, mean and upper end of what is expected without labels."""
     found = {} if slot.scored is None else slot.scored.health.get(name)
@@ -513,11 +470,11 @@ def _shares(slots: Sequence[_Slot], scale: _Scale, top: float) -> Lane | None:
     known = [share for share in shares if share is not None]
     if not known:
         return None
-    height, high = 56.0, max(0.04, *known)
+    height, high = 56.0, max(0.04, _upper(known))
     width = max(2.0, min(0.7 * scale.width, 14.0))
 
     def y(value: float) -> float:
-        return round(top + height * (1.0 - value / high), 1)
+        return round(top + height * (1.0 - min(value / high, 1.0)), 1)
 
     bars = [
         Mark(
@@ -632,18 +589,37 @@ def _events(
     records: ModelRecords, scored: Sequence[PartitionRow]
 ) -> list[tuple[str, str, str, str]]:
     """Time, kind, title and sentence of promotions and warnings, newest first."""
-    events: list[tuple[str, str, str, str]] = [
-        (entry.time, entry.action, f"{words_of(entry)} {entry.id[:12]}", entry.reason or "")
-        for entry in records.promotions
-        if entry.alias == CHAMPION
-    ]
+    events: list[tuple[str, str, str, str]] = []
+    before: Promotion | None = None
+    for entry in records.promotions:
+        if entry.alias != CHAMPION:
+            continue
+        is_repeated = before is not None and (
+            before.reason is not None
+            and (before.action, before.reason) == (entry.action, entry.reason)
+        )
+        if not is_repeated:
+            title = f"{words_of(entry)} {entry.id[:12]}"
+            events.append((entry.time, entry.action, title, entry.reason or ""))
+        before = entry
     events += [
         (stop.record.created, "fail", f"{stop.name} not scored", stop.reason)
         for stop in stops(records.scorings)
     ]
-    events += [
-        (row.record.created, warned.action, row.name, warned.sentence)
-        for row in scored
-        for warned in row.warnings
-    ]
-    return sorted(events, reverse=True)
+    return sorted([*events, *_warnings(scored)], reverse=True)
+
+
+def _warnings(scored: Sequence[PartitionRow]) -> list[tuple[str, str, str, str]]:
+    """The warnings of scored partitions; one that several in a row have is one event."""
+    events: list[tuple[str, str, str, str]] = []
+    open_: dict[tuple[str, str], tuple[int, str]] = {}
+    for row in scored:
+        still: dict[tuple[str, str], tuple[int, str]] = {}
+        for warned in row.warnings:
+            key = warned.action, warned.title
+            at, first = open_.get(key, (len(events), row.name))
+            name = row.name if first == row.name else f"{first} to {row.name}"
+            events[at : at + 1] = [(row.record.created, warned.action, name, warned.sentence)]
+            still[key] = at, first
+        open_ = still
+    return events
