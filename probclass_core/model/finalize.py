@@ -95,6 +95,16 @@ def _with_training(model: Model, **values: Any) -> Model:
 
 def _estimated(statistics: Statistics, groups: Sequence[Statistics]) -> Model:
     """The model of statistics as they are, with weights fitted across groups."""
+    model = _with_density(product(statistics), statistics)
+    return _weigh_blocks(_with_rarity(model, statistics, groups), statistics, groups)
+
+
+def product(statistics: Statistics) -> Model:
+    """The prior and the parameters of statistics of labeled rows, all that a product of blocks is.
+
+    Raises:
+        DataError, SpecError: as `finalize`.
+    """
     classes = statistics.classes["class"].combine_chunks()
     notes = _notes_on_rows(statistics, classes)
     counts = statistics.classes["count"].to_numpy()
@@ -106,7 +116,7 @@ def _estimated(statistics: Statistics, groups: Sequence[Statistics]) -> Model:
     for table in parameters.values():
         notes += notes_of(table).get("scarce", [])
     notes = list(dict.fromkeys(notes))  # blocks of the same columns say the same
-    model = Model(
+    return Model(
         spec=statistics.spec,
         features=statistics.features,
         priors=prior_table(classes, counts, statistics.spec.prior),
@@ -118,8 +128,6 @@ def _estimated(statistics: Statistics, groups: Sequence[Statistics]) -> Model:
             **({"notes": notes} if notes else {}),
         },
     )
-    model = _with_rarity(_with_density(model, statistics), statistics, groups)
-    return _weigh_blocks(model, statistics, groups)
 
 
 def _with_density(model: Model, statistics: Statistics) -> Model:

@@ -45,7 +45,7 @@ from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Source
 from probclass_core.model.fewest_blocks import fewest_blocks
-from probclass_core.model.finalize import finalize
+from probclass_core.model.finalize import finalize, product
 from probclass_core.spec.model_spec import (
     PARTITIONS,
     TABLE_NAMES,
@@ -503,12 +503,12 @@ class _Structure:
         joint, failures = self._without_failures(spec_of, joint)
         candidates = [*singles, *pairs, *fine, *groups, *joint]
         statistics = self._summarize(candidates)
-        product = finalize(replace(statistics, spec=replace(statistics.spec, block_weights={})))
+        unweighted = product(statistics)
         kept, log_loss = fewest_blocks(
             statistics,
-            product.parameters,
-            product.classes,
-            product.log_prior,
+            unweighted.parameters,
+            unweighted.classes,
+            unweighted.log_prior,
             [] if self.effort == "best" else [str(block.name) for block in neighbors],
         )
         chosen = [block for block in candidates if block.name in kept]
