@@ -378,9 +378,9 @@ def missing_patterns(matrix: FloatArray) -> Iterator[tuple[BoolArray, IntArray |
         yield ~missing[:, row], rows
 
 
-def category_codes(column: pa.Array, name: str | None = None) -> tuple[IntArray, list[str]]:
+def category_codes(column: pa.Array) -> tuple[IntArray, list[str]]:
     """`encoded` with codes of full width."""
-    codes, values = encoded(column, name)
+    codes, values = encoded(column)
     return codes.astype(np.intp, copy=False), values
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.arrays import ONE_CLASS, FloatArray
 from probclass_core.arrow.bundle import RESTORE, Bundle
 from probclass_core.arrow.parts import with_time_zones
 from probclass_core.arrow.types import schema_from_names
@@ -116,6 +116,8 @@ def _check_model(model: Model) -> None:
         StoreError: naming the table, the column and what is wrong.
     """
     _check_priors(model.priors)
+    if model.spec.label is None and model.classes.to_pylist() != [ONE_CLASS]:
+        raise StoreError("it has classes, and its spec has no label.")
     if set(model.parameters) != {str(block.name) for block in model.spec.blocks}:
         raise StoreError("the tables of parameters are not those of the blocks.")
     likelihoods: dict[str, Likelihood] = {}

@@ -337,14 +337,14 @@ def _name_clash(same_name: Sequence[tuple[FoundPlugin, Descriptor]]) -> PluginEr
     )
 
 
-def find_estimator(name: str, plugins: Registry | None = None) -> EstimatorPlugin:
+def find_estimator(name: str) -> EstimatorPlugin:
     """The descriptor of an estimator.
 
     Raises:
         PluginError: if no such estimator is registered; the message names the most similar one,
             and the plugins that failed to load, since one of them may provide it.
     """
-    plugins = registry() if plugins is None else plugins
+    plugins = registry()
     return _find(name, "estimator", plugins.estimators, plugins.failures, _TRYING)
 
 
@@ -423,13 +423,13 @@ def _not_loaded(failures: Sequence[PluginError]) -> str:
     return "".join(f" Not loaded: {failure}" for failure in failures)
 
 
-def estimator_plugins(plugins: Registry | None = None) -> dict[str, EstimatorPlugin]:
+def estimator_plugins() -> dict[str, EstimatorPlugin]:
     """Descriptors of all estimators, by name.
 
     Raises:
         PluginError: if a plugin could not be loaded, or two register one name.
     """
-    plugins = registry() if plugins is None else plugins
+    plugins = registry()
     if plugins.failures:
         raise plugins.failures[0]
     return dict(sorted(plugins.estimators.items()))

@@ -1,16 +1,13 @@
-"""The layouts of the benchmarks: files as they are described, and answers on which all agree."""
+"""The layouts of the benchmarks: files as they are described."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import figures
-from benchmarks.__main__ import main
 from benchmarks.cases.layouts import OF_NUMBERS, stored
 
 ROWS = 2_000
@@ -48,23 +45,3 @@ def test_files_are_as_described(
     distinct = len(table["x0"].unique())
     assert distinct < 100 if layout.values == "rounded" else distinct > data.rows / 4
     assert stored("numbers", layout, cache, ROWS) == data
-
-
-@pytest.mark.nightly
-def test_all_agree_on_a_sample_of_the_layouts(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each work once, and each kind of table that is read in another way."""
-    names = [
-        "layout_gaussian_diagonal.nulls",
-        "layout_discretized.delta_rs",
-        "layout_score.files_8",
-        "layout_categorical.nulls",
-    ]
-    monkeypatch.setattr(figures, "FOLDER", tmp_path)
-    options = ["--rows", str(ROWS), "--repeats", "1", "--record", "--cache", str(cache)]
-    assert main([*names, *options]) == 0
-    for name in names:
-        record = json.loads((tmp_path / "cases" / f"{name}.json").read_text())
-        assert all("figures" in entry for entry in record["implementations"].values())
-    assert not list(cache.glob("scored.*")), "implementations remove their files"

@@ -9,12 +9,6 @@ import pytest
 from benchmarks import billion, figures, scale
 
 
-def test_each_prefix_is_ten_times_longer() -> None:
-    assert scale.prefixes(10_000_000) == [100_000, 1_000_000, 10_000_000]
-    assert scale.prefixes(50_000_000) == [500_000, 5_000_000, 50_000_000]
-    assert scale.prefixes(1) == [scale.PARTITION_ROWS]
-
-
 def test_a_small_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

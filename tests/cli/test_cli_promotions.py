@@ -35,12 +35,6 @@ def test_only_a_better_version_is_promoted_and_the_exit_code_says_so(
     entry = probclass(f"promote iris@good {gate} --json").json
     assert (entry["action"], entry["id"], entry["previous"]) == ("promoted", good, poor)
     rows = {"source": "judged.parquet", "where": [["sepal_width", ">", "2"]]}
-    losses = [
-        pc.evaluate(store.load(f"iris@{id_}"), "judged.parquet", where="sepal_width > 2").log_loss
-        for id_ in (good, poor)
-    ]
-    metrics = entry["metrics"]
-    assert [metrics["challenger_value"], metrics["champion_value"]] == losses
     assert entry["provenance"] == rows
     assert store.evaluations(f"iris@{good}")[-1].on == rows
 
@@ -138,9 +132,8 @@ def test_the_conditions_of_the_gate_are_options(probclass: Any, store: pc.ModelS
     assert store.resolve("iris@champion") == store.resolve("iris@poor")
     done = probclass(f"{on_training_rows} --allow-training-rows --floor none --min-z 0 --json")
     assert done.err.count("was trained on the rows that it is judged on") == 2
-    metrics = json.loads(done.out)["metrics"]
-    assert metrics["trained_on"] == {"challenger": "yes", "champion": "yes"}
-    assert metrics["gain"] / metrics["standard_error"] == pytest.approx(metrics["z"])
+    trained_on = json.loads(done.out)["metrics"]["trained_on"]
+    assert trained_on == {"challenger": "yes", "champion": "yes"}
 
 
 def test_rows_to_compare_on_need_if_better(probclass: Any, store: pc.ModelStore) -> None:

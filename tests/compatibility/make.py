@@ -95,31 +95,8 @@ def rows() -> pa.Table:
             "weight": rng.integers(1, 4, size).astype(float),
         }
     )
-    unseen = pa.Table.from_pylist(
-        [
-            {
-                "x": 40.0,
-                "y": 3.0,
-                "u": "never",
-                "v": None,
-                "i": 30,
-                "at": 10**9,
-                "text": ["snow"],
-                "weight": 0.0,
-            },
-            {
-                "x": None,
-                "y": None,
-                "u": None,
-                "v": None,
-                "i": None,
-                "at": None,
-                "text": None,
-                "weight": 0.0,
-            },
-        ],
-        schema=table.schema,
-    )
+    values = {"x": 40.0, "y": 3.0, "u": "never", "i": 30, "at": 10**9, "text": ["snow"]}
+    unseen = pa.Table.from_pylist([{**values, "weight": 0.0}, {"weight": 0.0}], table.schema)
     return pa.concat_tables([table, unseen]).combine_chunks()
 
 

@@ -270,25 +270,19 @@ def test_a_plugin_brings_an_engine(model: pc.Model, lake: Path) -> None:
 
 
 @pytest.mark.usefixtures("reversed_plugin")
+@pytest.mark.parametrize("command", ["fit", "evaluate", "score"])
 def test_commands_take_the_name_of_an_engine(
-    model: pc.Model, lake: Path, scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: pc.Model, lake: Path, tmp_path: Path, command: str
 ) -> None:
-    monkeypatch.setenv("PROBCLASS_STORE", str(tmp_path / "models"))
-    (tmp_path / "spec.json").write_text(json.dumps(SPEC.to_dict()))
-
-    def output_of(*arguments: object) -> Any:
-        result = CliRunner().invoke(app, [*map(str, arguments), "--engine", "reversed", "--json"])
-        assert result.exit_code == 0, result.stderr
-        return json.loads(result.stdout)
-
-    fitted = output_of("fit", lake, "--spec", tmp_path / "spec.json", "--name", "air")
-    assert fitted["model_id"] == model.id
-    assert output_of("evaluate", "air", lake)["log_loss"] == pc.evaluate(model, lake).log_loss
-    assert output_of("score", "air", lake, tmp_path / "scored")["rows"] == ROWS
-    assert file_digests(tmp_path / "scored") == file_digests(scored)
-    refused = CliRunner().invoke(app, ["evaluate", "air", str(lake), "--engine", "nosuch"])
-    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
-    assert "unknown engine 'nosuch'" in refused.stderr
+    pc.ModelStore(tmp_path / "models").save(model, "air")
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps(SPEC.to_dict()))
+    words = {"fit": [lake, "--spec", spec, "--name", "air"], "evaluate": ["air", lake]}
+    words["score"] = ["air", lake, tmp_path / "scored"]
+    arguments = [command, *map(str, words[command]), "--store", str(tmp_path / "models")]
+    for engine, ended in (("reversed", (0, 0)), ("nosuch", (2, 1))):
+        result = CliRunner().invoke(app, [*arguments, "--engine", engine, "--json"])
+        assert (result.exit_code, result.stderr.count("unknown engine 'nosuch'")) == ended
 
 
 def test_a_worker_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

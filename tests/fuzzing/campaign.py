@@ -7,19 +7,15 @@ than a minute or needs more than 2 GB is a defect of its seed, and the other tri
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import resource
-import select
 import signal
-import struct
-import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 BATCH = 2_000
 """Trials in one process."""
@@ -70,11 +66,6 @@ class Tally:
         if result.defect:
             self.defects.append((seed, result.change, result.field, result.defect[:500]))
 
-    def merge(self, other: Tally) -> None:
-        self.trials += other.trials
-        self.outcomes.update(other.outcomes)
-        self.defects += [(seed, *rest) for seed, *rest in other.defects]
-
 
 def run(trial: Trial, seeds: range, *, longest: float = LONGEST) -> Tally:
     """Run trials in other processes, a new one for each batch and after each that died.
@@ -85,27 +76,13 @@ def run(trial: Trial, seeds: range, *, longest: float = LONGEST) -> Tally:
         longest: seconds that a trial may take.
     """
     tally = Tally()
-    waiting = [seeds[first : first + BATCH] for first in range(0, len(seeds), BATCH)]
-    while waiting:
-        batch = waiting.pop()
-        answer, last, reason = _in_another_process(trial, batch, longest)
-        if answer is not None:
-            tally.merge(answer)
-            rest = [batch[answer.trials :]]  # it ends early if it needed too much memory
-        else:
-            tally.add(last, Result("any", "process", "died", reason))
-            place = batch.index(last)
-            rest = [batch[:place], batch[place + 1 :]]
-        waiting += [part for part in rest if part]
+    while rest := seeds[tally.trials :]:
+        _in_another_process(trial, rest[:BATCH], longest, tally)
     return tally
 
 
-def _in_another_process(
-    trial: Trial, seeds: range, longest: float
-) -> tuple[Tally | None, int, str]:
-    """Results of trials; or None, the seed at which the process died, and why."""
-    progress = mmap.mmap(-1, 8)
-    progress[:8] = struct.pack("q", seeds.start)
+def _in_another_process(trial: Trial, seeds: range, longest: float, tally: Tally) -> None:
+    """Run trials until one needs too much memory or ends the process, and add their results."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -115,46 +92,38 @@ def _in_another_process(
         for fatal in (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV):
             signal.signal(fatal, signal.SIG_DFL)
         try:
-            with os.fdopen(writer, "w") as answer:
-                json.dump(vars(_run(trial, seeds, progress)), answer)
+            with os.fdopen(writer, "w") as answers:
+                _run(trial, seeds, longest, answers)
             status = 0
         except BaseException:  # nothing of the parent may run in the child
             traceback.print_exc()
         finally:
             os._exit(status)
     os.close(writer)
-    received, seed, since, hung = b"", seeds.start, time.monotonic(), False
-    while True:
-        if select.select([reader], [], [], 1.0)[0]:
-            if not (data := os.read(reader, 1 << 20)):
-                break
-            received += data
-        (now,) = struct.unpack("q", progress[:8])
-        if now != seed:
-            seed, since = now, time.monotonic()
-        elif time.monotonic() - since > longest:
-            hung = True
-            os.kill(child, signal.SIGKILL)
-    os.close(reader)
+    waiting = iter(seeds)
+    with os.fdopen(reader) as answers:
+        for answer in answers:
+            tally.add(next(waiting), Result(*json.loads(answer)))
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    (seed,) = struct.unpack("q", progress[:8])
-    if not status:
-        return Tally(**json.loads(received)), seed, ""
     if status == 1:
-        raise RuntimeError(f"the trial of seed {seed} raised an error that it should report")
-    ended = f"the process ended with status {status}"
-    return None, seed, f"still running after {longest:g} s" if hung else ended
+        message = f"the trial of seed {next(waiting)} raised an error that it should report"
+        raise RuntimeError(message)
+    if status:
+        hung = status == -signal.SIGALRM
+        ended = f"still running after {longest:g} s" if hung else f"ended with status {status}"
+        tally.add(next(waiting), Result("any", "process", "died", f"the process {ended}"))
 
 
-def _run(trial: Trial, seeds: range, progress: mmap.mmap) -> Tally:
+def _run(trial: Trial, seeds: range, longest: float, answers: TextIO) -> None:
+    """Write the result of each trial as a line; an alarm ends the process if one takes too long."""
     warnings.simplefilter("ignore")
-    tally = Tally()
     for seed in seeds:
-        progress[:8] = struct.pack("q", seed)
+        signal.setitimer(signal.ITIMER_REAL, longest)
         result = trial(seed)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         if memory > MOST_MEMORY:
-            tally.add(seed, result._replace(outcome="memory", defect=f"needs {memory:,} bytes"))
+            result = result._replace(outcome="memory", defect=f"needs {memory:,} bytes")
+        answers.write(json.dumps(result) + "\n")
+        answers.flush()
+        if memory > MOST_MEMORY:
             break
-        tally.add(seed, result)
-    return tally

@@ -19,7 +19,7 @@ def trial(seed: int) -> Result:
 
 
 def test_a_crash_and_a_hang_are_defects_of_their_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaign, "BATCH", 7)
+    monkeypatch.setattr(campaign, "BATCH", 2)
     tally = run(trial, range(8), longest=3.0)
     assert sorted(defect[0] for defect in tally.defects) == [3, 5]
     reasons = {seed: reason for seed, *_, reason in tally.defects}

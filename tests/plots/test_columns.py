@@ -116,14 +116,6 @@ def test_integer_categories_are_in_ascending_order() -> None:
     assert list(drawn["a"]) == ["1", "2", "9", "10"]
 
 
-def test_other_columns_of_a_joint_table_are_summed_out() -> None:
-    rows = {"u": [*"xxyyxy"], "v": [*"ppqqqp"], "c": [*"aaaabb"]}
-    block = pc.Block("categorical_joint", ["u", "v"], pseudo_count=0)
-    drawn = bars(effect(pc.fit(rows, pc.ModelSpec("c", [block])), "u").axes[0])
-    assert drawn["a"] == pytest.approx({"x": 0.5, "y": 0.5})
-    assert drawn["b"] == pytest.approx({"x": 0.5, "y": 0.5})
-
-
 def test_the_most_informative_categories_are_drawn(adult: tuple[pa.Table, pa.Table]) -> None:
     """They are ranked by their terms in the mutual information with the class."""
     rows, _ = adult
@@ -143,21 +135,12 @@ def test_the_most_informative_categories_are_drawn(adult: tuple[pa.Table, pa.Tab
         assert sum(by_level.values()) == pytest.approx(1.0)
 
 
-def test_bins_terms_and_presence_are_categories() -> None:
+def test_bins_are_steps_of_their_density() -> None:
     rows = {"x": [1.0, 2.0, 3.0, 7.0, 8.0, 9.0], "c": [*"aaabbb"]}
     binned = fit(rows, "discretized", "x", method="width", bins=2, pseudo_count=0)
     upper = effect(binned, "x").axes[0]
     steps = {name: line.tolist() for name, line in labeled(upper).items()}
     assert steps["a"] == [[1.0, 0.25], [5.0, 0.25], [5.0, 0.0], [9.0, 0.0]]  # 1 / (5 - 1)
-
-    seen = fit({"n": [0, 1, 2, 1], "c": [*"aabb"]}, "bernoulli", "n", pseudo_count=0)
-    drawn = bars(effect(seen, "n").axes[0])
-    assert drawn["a"] == pytest.approx({"present": 0.5, "absent": 0.5})
-    assert drawn["b"] == pytest.approx({"present": 1.0, "absent": 0.0})
-
-    texts = {"w": [["no", "no"], ["yes", "no"], ["yes"], ["yes"]], "c": [*"aabb"]}
-    drawn = bars(effect(fit(texts, "multinomial", "w", pseudo_count=0), "w").axes[0])
-    assert drawn["a"] == pytest.approx({"no": 0.75, "yes": 0.25})
 
 
 def test_long_names_and_many_classes_fit_in_the_figure() -> None:

@@ -362,11 +362,3 @@ def test_an_estimator_without_a_formula_is_refused_with_its_reason() -> None:
     likelihood.formula = lambda: formula  # type: ignore[attr-defined]
     with pytest.raises(NotSupportedError, match="has a formula of version 2"):
         newer.to_sql(dialect="duckdb", source="rows")
-
-
-def test_the_query_of_20_columns_and_5_classes_is_short() -> None:
-    random = np.random.default_rng(0)
-    columns = {f"column_{number}": random.normal(size=500) for number in range(20)}
-    table = pa.table({"y": random.integers(0, 5, 500), **columns})
-    model = pc.fit(table, pc.ModelSpec("y", [pc.Block("gaussian_diagonal", list(columns))]))
-    assert len(model.to_sql(dialect="postgres", source="rows").encode()) < 100_000

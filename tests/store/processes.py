@@ -79,14 +79,6 @@ def race(root: Path, start: str) -> None:
         assert store.save(model, "air").id == model.id
 
 
-def promote(root: Path, rounds: str) -> None:
-    """Move the champion back and forth between two versions."""
-    store = ModelStore(root)
-    versions = store.versions("air")
-    for number in range(int(rounds)):
-        store.promote("air", versions[number % 2], "champion")
-
-
 def swap(root: Path, first: str, last: str, output: str) -> None:
     """Promote versions, each in place of the current champion; write each move to a file."""
     store = ModelStore(root)
@@ -94,19 +86,13 @@ def swap(root: Path, first: str, last: str, output: str) -> None:
         for seed in range(int(first), int(last)):
             version = store.save(SampleModel(seed), "air")
             while True:
-                champion = store.aliases("air").get("champion")
+                champion = store.aliases("air")["champion"]
                 with suppress(StoreError):
-                    expected = champion and champion.id
-                    moved = store.promote("air", version, "champion", expected=expected)
+                    moved = store.promote("air", version, "champion", expected=champion.id)
                     break
             moves.write(f"{moved.previous} {moved.id}\n")
 
 
 if __name__ == "__main__":
-    functions: dict[str, Callable[..., None]] = {
-        "killed": killed,
-        "race": race,
-        "promote": promote,
-        "swap": swap,
-    }
+    functions: dict[str, Callable[..., None]] = {"killed": killed, "race": race, "swap": swap}
     functions[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

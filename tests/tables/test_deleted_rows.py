@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from backends import JANUARY
 from delta_and_iceberg import LAKES, IcebergLake, Lake, lake_fixture, rows_by_month, spec
+from pyiceberg.manifest import FileFormat
 from reading import read_rows
 
 import probclass_core as pc
@@ -20,9 +21,14 @@ lake = lake_fixture(*LAKES)
 
 
 def delete_january(lake: Lake, positions: Sequence[int]) -> None:
-    """Delete rows of January by their positions, those deleted before among them."""
+    """Delete rows of January by their positions, those deleted before among them.
+
+    In Iceberg, up to three by a file of positions, and more by a deletion vector.
+    """
     if isinstance(lake, IcebergLake):
-        iceberg_deletes.delete_rows(lake.table("lake"), "month == '2014-01'", positions)
+        kind = FileFormat.PARQUET if len(positions) < 4 else FileFormat.PUFFIN
+        table = lake.table("lake")
+        iceberg_deletes.delete_rows(table, "month == '2014-01'", positions, file_format=kind)
     else:
         delta_log.require(lake, "lake", "deletionVectors")
         delta_log.delete_rows(lake, "lake", positions, "2014-01")

@@ -40,19 +40,6 @@ def test_equality_deletes_are_refused(lake: IcebergLake) -> None:
         pc.fit(lake.ref("lake"), spec())
 
 
-def test_rows_deleted_by_a_deletion_vector_are_left_out(lake: IcebergLake) -> None:
-    january = {"month": "2014-01"}
-    before = pc.open_table(lake.ref("lake")).plan(partition=january).snapshot
-    delete_rows(lake.table("lake"), "month == '2014-01'", [0, 38], file_format=FileFormat.PUFFIN)
-    kept = read(lake.ref("lake"), "x", partition=january)["x"].to_pylist()
-    assert kept == [float(x) for x in range(40) if x not in (0, 38)]
-    assert same_rows(
-        read(lake.ref("lake"), "month", "x"),
-        lake.read("lake").sort_by([("month", "ascending"), ("x", "ascending")]),
-    )
-    assert pc.open_table(lake.ref("lake")).plan(partition=january).snapshot != before
-
-
 def test_a_damaged_deletion_vector_is_named(lake: IcebergLake) -> None:
     path = delete_rows(lake.table("lake"), "month == '2014-01'", [0], file_format=FileFormat.PUFFIN)
     path.write_bytes(b"PFA1" + path.read_bytes()[:-4] + b"XXXX")
