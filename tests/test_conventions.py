@@ -47,12 +47,6 @@ def errors_expected(path: Path) -> Iterator[str]:
             yield from re.findall(r"\w+Error", ast.unparse(node.args[0]))
 
 
-def test_every_module_has_a_docstring() -> None:
-    begins = re.compile(r'(#.*\n|\s)*"""')
-    texts = {path: path.read_text(encoding="utf-8") for path in SOURCES}
-    assert [path for path, text in texts.items() if not begins.match(text)] == []
-
-
 def test_test_files_have_different_names() -> None:
     """Pytest imports them by name alone, and a part of the tests would not notice."""
     names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
@@ -289,19 +283,9 @@ def test_a_skipped_test_fails_the_run_in_ci(
     (tmp_path / "test_not_collected.py").write_text(
         "import pytest\npytest.importorskip('absent')\n"
     )
+    options = ("-p", "xdist", "-n", workers, "--rootdir", tmp_path)
     run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "xdist",
-            "-n",
-            workers,
-            "--rootdir",
-            tmp_path,
-            tmp_path,
-        ],
+        [sys.executable, "-m", "pytest", *options, tmp_path],
         capture_output=True,
         text=True,
         env={**os.environ, "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},

@@ -67,9 +67,7 @@ def with_nan(cells: list[Any]) -> pa.Array:
 
 
 FRAMES: Mapping[str, Callable[[pa.Table], Any]] = {
-    "table of chunks": lambda table: pa.concat_tables([table[:3], table[3:3], table[3:]]),
     "record batch": lambda table: table.combine_chunks().to_batches()[0],
-    "slice": lambda table: pa.concat_tables([table, table]).slice(10, 10),
     "pandas": lambda table: table.to_pandas(),
     "pandas with nullable types": lambda table: table.to_pandas().convert_dtypes(),
     "pandas on Arrow": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
@@ -118,8 +116,6 @@ VALUES = {
             "decimal128": decimals(pa.decimal128(9, 3)),
             "decimal256": decimals(pa.decimal256(40, 1)),
             "dictionary of integers": encoded(pa.int64(), pa.int8()),
-            "chunked": chunked(pa.float64()),
-            "NaN for null": with_nan,
         },
     ),
     "booleans as numbers": Values(
