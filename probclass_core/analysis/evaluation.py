@@ -19,6 +19,7 @@ from probclass_core.analysis.reliability import (
 from probclass_core.analysis.row_moments import RowMoments
 from probclass_core.arrow.arrays import (
     MISSING,
+    ONE_CLASS,
     BoolArray,
     FloatArray,
     IntArray,
@@ -90,6 +91,9 @@ class Evaluation(Report, EvaluationMethods):
             loss is infinite or there are fewer than two rows.
         log_loss_gain_error: standard error of the difference of `log_loss` and
             `baseline_log_loss`, whose rows are the same; None as above.
+        log_density: mean log p(x) in nats, a proper score of densities of the same columns; −inf if
+            a row has density 0, None if the model has no density.
+        log_density_error: standard error of `log_density`; None as above.
         model_id: content id of the evaluated model.
         confusion: counts by true and predicted class: class, then one ``predicted_<class>`` each.
         per_class: class, support (its decided rows), predicted, precision, recall, f1 (null if
@@ -117,6 +121,8 @@ class Evaluation(Report, EvaluationMethods):
     baseline_ece: float
     log_loss_error: float | None
     log_loss_gain_error: float | None
+    log_density: float | None
+    log_density_error: float | None
     model_id: str
     confusion: pa.Table
     per_class: pa.Table
@@ -199,6 +205,8 @@ class Evaluation(Report, EvaluationMethods):
 
     def _report(self) -> list[Part]:
         """The rows, the warning, and the metrics with those of the prior alone."""
+        if self.confusion["class"].to_pylist() == [ONE_CLASS]:
+            return [f"Evaluation on {counted(self.rows, 'row')}", self._density]
         lines = [] if self.warning is None else [f"{self.warning[:1].upper()}{self.warning[1:]}."]
         names = [name for name in METRICS if name != "cost" or self.cost is not None]
         rest = [
@@ -221,6 +229,14 @@ class Evaluation(Report, EvaluationMethods):
                 }
             ),
         ]
+
+    @property
+    def _density(self) -> str:
+        """The mean log density as a line."""
+        if self.log_density is None:
+            return "log density: unknown"
+        error = "" if self.log_density_error is None else f" ± {self.log_density_error:.4f}"
+        return f"log density: {self.log_density:.4f}{error} nats per row, more is better"
 
     def _averages(self) -> dict[str, list[Any]]:
         """Rows of the report below the classes: macro and weighted averages."""
@@ -295,6 +311,7 @@ class EvaluationSums:
             ``(k, k + reasons)``.
         losses: sums of log loss and Brier score, ``(2,)``.
         spread: moments of the log losses, and of their differences from that of the prior.
+        density: moments of log p(x); of no rows if the model has no density.
         bins: see `reliability.bin_sums`, ``(1 + k, BINS, 3)``.
         null_labels: number of rows without a label.
         unseen_labels: number of rows with a label that is not a class of the model.
@@ -303,6 +320,7 @@ class EvaluationSums:
     outcomes: np.ndarray
     losses: FloatArray
     spread: RowMoments
+    density: RowMoments
     bins: FloatArray
     null_labels: int
     unseen_labels: int
@@ -360,8 +378,9 @@ class Evaluator:
         """The sums over no rows."""
         size = len(self.model.classes)
         outcomes = np.zeros((size, size + len(REJECTION_REASONS)), dtype=np.int64)
-        spread = RowMoments.of_rows(np.zeros((2, 0)))
-        return EvaluationSums(outcomes, np.zeros(2), spread, np.zeros((1 + size, BINS, 3)), 0, 0)
+        spread, density = (RowMoments.of_rows(np.zeros((m, 0))) for m in (2, 1))
+        bins = np.zeros((1 + size, BINS, 3))
+        return EvaluationSums(outcomes, np.zeros(2), spread, density, bins, 0, 0)
 
     def measure(self, batch: pa.RecordBatch) -> EvaluationSums:
         """The sums of one batch; safe to call from several threads."""
@@ -374,6 +393,7 @@ class Evaluator:
         known = np.flatnonzero(truth != MISSING)
         probability = posterior.probability[known]
         log_loss = -posterior.log_probability[known, truth[known]]
+        density = posterior.log_density[known if self.model.normalized else known[:0]]
         error = probability.copy()
         error[np.arange(len(known)), truth[known]] -= 1.0
         squared = error**2
@@ -383,6 +403,7 @@ class Evaluator:
             outcomes=self._outcomes(truth[known], decisions, known),
             losses=np.array([log_loss.sum(), squared.sum()]),
             spread=RowMoments.of_rows(np.stack([log_loss, gain])),
+            density=RowMoments.of_rows(density[None]),
             bins=bin_sums(probability, truth[known]),
             null_labels=int(np.count_nonzero(~labeled)),
             unseen_labels=int(np.count_nonzero(labeled)) - len(known),
@@ -452,6 +473,8 @@ class Evaluator:
             **baselines,
             log_loss_error=errors[0],
             log_loss_gain_error=errors[1],
+            log_density=float(sums.density.mean[0]) if sums.density.rows else None,
+            log_density_error=sums.density.standard_errors[0],
             model_id=self.model.id,
             confusion=self._confusion_table(confusion),
             per_class=self._per_class_table(confusion, class_errors),

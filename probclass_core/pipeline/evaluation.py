@@ -35,7 +35,7 @@ def evaluate(
     workers: int | None = None,
     progress: ProgressOption = None,
 ) -> Evaluation:
-    """Evaluate a model on labeled rows.
+    """Evaluate a model on labeled rows; one without a label by the mean log density of any rows.
 
     Args:
         model: model to evaluate, or a fitted `ProbClassifier`.

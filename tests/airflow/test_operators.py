@@ -12,6 +12,7 @@ from airflow.sdk import Asset
 
 import probclass_core as pc
 from probclass_airflow import (
+    ProbClassEvaluateOperator,
     ProbClassScoreOperator,
     ProbClassTrainOperator,
 )
@@ -138,3 +139,22 @@ def test_airflow_options_are_the_defaults_of_operators(
     Recorded(task_id="task", **fields).execute({"run_id": "by hand"})
     Recorded(task_id="task", workers=3, **fields).execute({"run_id": "by hand"})
     assert settings == [(None, 10.0), (2, 0.5), (3, 0.5)]
+
+
+def test_a_model_without_a_label_is_trained_evaluated_and_scores(
+    run: Any, lake: str, store: str, tmp_path: Path
+) -> None:
+    train = {"source": lake, "partition": JANUARY, "store": store, "model": "usual"}
+    trained = run(ProbClassTrainOperator, **train, no_label=True, exclude=["air"], alias="champion")
+    assert trained.state == "success"
+    model = pc.ModelStore(store).load("usual@champion")
+    spec = pc.ModelSpec.auto(lake, None, exclude="air", partition=JANUARY)
+    assert model.id == pc.fit(lake, spec, partition=JANUARY).id
+    on = {"source": lake, "partition": FEBRUARY, "store": store, "model": "usual@champion"}
+    evaluated = run(ProbClassEvaluateOperator, **on)
+    expected = pc.evaluate(model, lake, partition=FEBRUARY).log_density
+    assert evaluated.result["log_density"] == pytest.approx(expected, abs=1e-12)
+    assert run(ProbClassScoreOperator, **on, sink=str(tmp_path / "scored")).state == "success"
+    scored = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
+    assert {"log_density", "model_id"} <= {*scored.column_names}
+    assert "prediction" not in scored.column_names

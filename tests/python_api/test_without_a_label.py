@@ -197,3 +197,20 @@ def test_equal_rows_are_no_point_mass() -> None:
     constant = pa.table({"x": [2.0] * 60})
     block = pc.Block("knn_density", ["x"], scale="robust", least_ball=0.5)
     assert np.isfinite(pc.fit(constant, pc.ModelSpec(None, [block])).score_samples(constant)).all()
+
+
+def test_its_evaluation_is_the_mean_log_density(table: pa.Table, lake: str) -> None:
+    train, test = table[:1000], table[1000:]
+    model = pc.fit(train, pc.ModelSpec(None, CLOSED))
+    log_density = model.score_samples(test)
+    evaluation = pc.evaluate(model, test)
+    assert evaluation.log_density == pytest.approx(log_density.mean(), abs=1e-12)
+    assert evaluation.log_density_error == pytest.approx(log_density.std(ddof=1) / 1000**0.5)
+    title, _, line = str(evaluation).splitlines()
+    assert title == "Evaluation on 1,000 rows"
+    assert line.startswith(f"log density: {log_density.mean():.4f} ± ")
+    labeled = pc.ModelSpec("kind", {"gaussian_diagonal": ["x", "y"]})
+    of_classes = pc.fit(train, labeled)
+    assert pc.evaluate(of_classes, test).log_density == pytest.approx(
+        of_classes.score_samples(test).mean(), abs=1e-12
+    )

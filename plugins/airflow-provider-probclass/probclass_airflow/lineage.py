@@ -112,14 +112,14 @@ def _table_read(
         input_facets["inputStatistics"] = (
             input_statistics_input_dataset.InputStatisticsInputDatasetFacet(rowCount=rows)
         )
-        if spec is not None and nulls is not None:
+        if spec is not None and spec.label is not None and nulls is not None:
             label = data_quality_metrics_input_dataset.ColumnMetrics(nullCount=nulls)
             input_facets["dataQualityMetrics"] = (
                 data_quality_metrics_input_dataset.DataQualityMetricsInputDatasetFacet(
                     rowCount=rows, columnMetrics={spec.label: label}
                 )
             )
-    if spec is not None and "unseen_labels" in summary:
+    if spec is not None and spec.label is not None and "unseen_labels" in summary:
         unseen = summary["unseen_labels"]
         input_facets["dataQualityAssertions"] = (
             data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MAX_WARNINGS = 10
 """Sentences in an XCom; the log and the store have all."""
 
-_ERRORS = ("log_loss_error", "log_loss_gain_error")
+_ERRORS = ("log_loss_error", "log_loss_gain_error", "log_density_error")
 """Standard errors, which the verdicts take from the record of the evaluation."""
 
 
@@ -41,6 +41,7 @@ class ProbClassTrainOperator(ProbClassOperator):
             file. A relative path starts at the folder of the DAG. Text values are templates.
         label_column: the class column, in place of a spec, for the model that `ModelSpec.auto`
             derives from the rows.
+        no_label: derive a density of all rows from them, in place of a spec or a label column.
         exclude: columns that the derived model does not use.
         groups: columns whose values tell which rows are alike, for the derived model; by default
             the partition columns, see `ModelSpec`.
@@ -78,6 +79,7 @@ class ProbClassTrainOperator(ProbClassOperator):
         model: str,
         spec: Mapping[str, Any] | str | None = None,
         label_column: str | None = None,
+        no_label: bool = False,
         exclude: Sequence[str] = (),
         groups: str | Sequence[str] | None = "partitions",
         half_life: Literal["auto"] | float | None = None,
@@ -89,6 +91,7 @@ class ProbClassTrainOperator(ProbClassOperator):
         super().__init__(**kwargs)
         self.spec = spec
         self.label_column = label_column
+        self.no_label = no_label
         self.exclude = exclude
         self.groups = groups
         self.half_life = half_life
@@ -122,14 +125,17 @@ class ProbClassTrainOperator(ProbClassOperator):
         """The spec that is given, or that is derived from the rows.
 
         Raises:
-            SpecError: if neither or both of spec and label_column are given, or a spec and groups
+            SpecError: if not one of spec, label_column and no_label is given, or a spec and groups
                 or half_life, or it is invalid.
         """
         import probclass_core as pc
         from probclass_core.errors import SpecError
 
-        if (self.spec is None) == (self.label_column is None):
-            raise SpecError("expected either a spec or a label_column, for a derived spec.")
+        given = (self.spec is not None, self.label_column is not None, self.no_label)
+        if sum(given) != 1:
+            raise SpecError(
+                "expected either a spec, or a label_column or no_label=True for a derived spec."
+            )
         if self.spec is not None:
             if self.half_life is not None or self.groups != "partitions":
                 raise SpecError(
@@ -138,7 +144,7 @@ class ProbClassTrainOperator(ProbClassOperator):
             return model_spec(self, self.spec)
         return pc.ModelSpec.auto(
             source,
-            str(self.label_column),
+            self.label_column,
             exclude=self.exclude,
             groups=self.groups,
             half_life=self.half_life,
@@ -240,8 +246,9 @@ class ProbClassEvaluateOperator(ProbClassOperator):
     Returns (XCom and the `extra` of outlet assets):
         model (``name@id``), partition, rows, null_labels, unseen_labels, decided, rejected (by
         reason), rejected_share, accuracy, cost, log_loss (nats; null if infinite), brier, ece, the
-        same of the prior alone (baseline_accuracy …), worse_than_prior (metrics by which the prior
-        is better), model_id, warnings (verdicts as sentences, at most 10), rolled_back_to
+        same of the prior alone (baseline_accuracy …), log_density (mean, nats; null without one),
+        worse_than_prior (metrics by which the prior is better), model_id, warnings (verdicts as
+        sentences, at most 10), rolled_back_to
         (``name@id``, or null).
     """
 
