@@ -20,7 +20,7 @@ PATIENT := -o faulthandler_timeout=3600
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo airflow test test-services test-nightly servers faults promoters hostile backfill celery \
-	distributions image format lint check site pictures commands screenshots clean bench figures accuracy \
+	distributions image format lint check site pictures commands screenshots clean bench figures accuracy anomalies \
 	scale billion partitions years peers wheel golden constraints licenses
 
 ##@ Start
@@ -121,6 +121,10 @@ figures: setup ## Write the pages of figures from the recorded ones
 
 accuracy: setup peers ## Measure error, log loss and calibration, compared with other libraries
 	$(PYTHON) -m benchmarks.accuracy --record
+	$(PYTHON) -m benchmarks.pages
+
+anomalies: setup peers ## Measure densities without labels on the tables of ADBench in the folder ADBENCH
+	$(PYTHON) -m benchmarks.anomalies $(ADBENCH) --record
 	$(PYTHON) -m benchmarks.pages
 
 scale: setup ## Measure time and memory from 100,000 rows to 100 million

@@ -178,6 +178,11 @@ def test_the_default_models_numbers_by_neighbors_and_counts_the_rest(table: pa.T
     }
     model = pc.fit(rows, spec)
     assert np.isfinite(model.score_samples(rows)).all()
+    empty = rows[:1].set_column(0, "x", pa.nulls(1, pa.float64()))
+    empty = empty.set_column(1, "y", pa.nulls(1, pa.float64()))
+    means = empty.set_column(0, "x", [[np.mean(rows["x"])]])
+    means = means.set_column(1, "y", [[np.mean(rows["y"])]])
+    assert model.score_samples(empty) == pytest.approx(model.score_samples(means), abs=1e-9)
     far = rows[:1].set_column(0, "x", pa.array([50.0]))
     assert model.score_samples(far)[0] < model.score_samples(rows).min()
     assert pc.ModelSpec.auto(rows, None, exclude="part", like=spec).blocks == spec.blocks

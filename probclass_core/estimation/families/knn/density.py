@@ -368,7 +368,9 @@ class KnnDensityLikelihood:
         matrix = rows.matrix(self.features)
         result = np.zeros((self.k_classes, len(rows))).T
         if self.center is not None:
-            empty = np.isnan(matrix).all(axis=0)
+            # A row without values says nothing of its class. With one class it must compare with
+            # other rows: it has as many dimensions.
+            empty = np.isnan(matrix).all(axis=0) & (self.k_classes > 1)
             matrix = np.where(np.isnan(matrix) & ~empty, self.center[:, None], matrix)
         for observed, places in missing_patterns(matrix):
             if observed.any():
