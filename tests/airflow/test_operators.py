@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from airflow.sdk import Asset
+from airflow.sdk import DAG, Asset
 
 import probclass_core as pc
 from probclass_airflow import (
@@ -142,19 +142,30 @@ def test_airflow_options_are_the_defaults_of_operators(
 
 
 def test_a_model_without_a_label_is_trained_evaluated_and_scores(
-    run: Any, lake: str, store: str, tmp_path: Path
+    run_dag: Any, lake: str, store: str, tmp_path: Path
 ) -> None:
-    train = {"source": lake, "partition": JANUARY, "store": store, "model": "usual"}
-    trained = run(ProbClassTrainOperator, **train, no_label=True, exclude=["air"], alias="champion")
-    assert trained.state == "success"
+    with DAG("without_a_label", schedule=None) as dag:
+        of_table = {"source": lake, "store": store}
+        train = ProbClassTrainOperator(
+            task_id="train",
+            partition=JANUARY,
+            model="usual",
+            no_label=True,
+            exclude=["air"],
+            alias="champion",
+            **of_table,
+        )
+        of_table |= {"model": "usual@champion", "partition": FEBRUARY}
+        evaluate = ProbClassEvaluateOperator(task_id="evaluate", **of_table)
+        score = ProbClassScoreOperator(task_id="score", sink=str(tmp_path / "scored"), **of_table)
+        train >> [evaluate, score]
+    tasks = run_dag(dag)
+    assert {task.state for task in tasks.values()} == {"success"}
     model = pc.ModelStore(store).load("usual@champion")
     spec = pc.ModelSpec.auto(lake, None, exclude="air", partition=JANUARY)
     assert model.id == pc.fit(lake, spec, partition=JANUARY).id
-    on = {"source": lake, "partition": FEBRUARY, "store": store, "model": "usual@champion"}
-    evaluated = run(ProbClassEvaluateOperator, **on)
     expected = pc.evaluate(model, lake, partition=FEBRUARY).log_density
-    assert evaluated.result["log_density"] == pytest.approx(expected, abs=1e-12)
-    assert run(ProbClassScoreOperator, **on, sink=str(tmp_path / "scored")).state == "success"
+    assert tasks["evaluate"].result["log_density"] == pytest.approx(expected, abs=1e-12)
     scored = ds.dataset(tmp_path / "scored", partitioning="hive").to_table()
     assert {"log_density", "model_id"} <= {*scored.column_names}
     assert "prediction" not in scored.column_names
