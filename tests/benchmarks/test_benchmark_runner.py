@@ -95,11 +95,18 @@ def test_a_dataset_is_cached_and_begins_as_a_shorter_one(tmp_path: Path) -> None
 
 
 @pytest.mark.nightly
-def test_cases_run_and_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["train_gaussian_diagonal", "score_gaussian_diagonal"],
+        ["layout_gaussian_diagonal.nulls", "layout_discretized.delta_rs"],
+        ["layout_score.files_8", "layout_categorical.nulls"],
+    ],
+)
+def test_cases_run_and_agree(
+    names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the layouts, each work once, and each kind of table that is read in another way."""
-    layouts = ("gaussian_diagonal.nulls", "discretized.delta_rs", "score.files_8")
-    names = ["train_gaussian_diagonal", "score_gaussian_diagonal", "layout_categorical.nulls"]
-    names += [f"layout_{layout}" for layout in layouts]
     monkeypatch.setattr(figures, "FOLDER", tmp_path / "figures")
     options = ["--rows", "2_000", "--repeats", "1", "--record", "--cache", str(tmp_path)]
     assert main([*names, *options]) == 0
