@@ -242,5 +242,5 @@ def _whole_points(density: Density, nodes: FloatArray) -> tuple[FloatArray, Floa
             break
         nodes = np.unique(np.round(np.linspace(low, high, 8 * _CELLS)))
     step = max(1.0, math.ceil((high - low) / _MOST_WHOLE))
-    points = np.arange(low, high + step, step)
+    points = np.arange(low, high + 1.0, step)
     return points, np.full(len(points), step), points[:-1] + 0.5
