@@ -10,6 +10,8 @@ detection benchmark", 2022), which are in ``adbench/datasets/Classical`` of its 
 Its tables of at most `MOST_ROWS` rows and `MOST_COLUMNS` columns are compared, then mixed tables of
 `accuracy`, whose rarest class are the anomalies, as they are and without a tenth of their values.
 
+A detector that raises an error counts as one that guesses.
+
 - ``half``: trained on a random half of the normal rows, tested on all others.
 - ``all``: trained and tested on all rows; of the mixed tables at most 5 % are anomalies.
 """
@@ -36,8 +38,8 @@ from benchmarks.accuracy.tables import ROOT, TABLES
 MOST_ROWS, MOST_COLUMNS = 12_000, 60
 MIXED = ("adult", "german", "titanic")
 PROTOCOLS = ("half", "all")
-SEEDS = 2
-"""Random halves of each table, and nulls."""
+SEEDS = 1
+"""Random halves of each table."""
 
 _MOST_MIXED_ROWS = 10_000
 _RARE = 0.05
@@ -192,7 +194,11 @@ def _scores(detect: Detector, rows: Split) -> tuple[float, float, float]:
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of peers
-        scores = np.nan_to_num(detect(train, test))
+        try:
+            scores = np.nan_to_num(detect(train, test))
+        except ValueError as error:  # HBOS does not cut a column of nearly one value
+            print(f"taken as a guess: {error}", file=sys.stderr)
+            scores = np.zeros(len(test))
     seconds = time.perf_counter() - began
     return roc_auc_score(anomalies, scores), average_precision_score(anomalies, scores), seconds
 

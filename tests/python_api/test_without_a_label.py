@@ -97,7 +97,7 @@ def test_a_closed_form_integrates_to_one_and_is_the_same_in_sql(table: pa.Table)
     model = pc.fit(table, pc.ModelSpec(None, CLOSED))
     query = model.to_sql(dialect="duckdb", source="table", columns=["x"])
     scored = duckdb.sql(query).to_arrow_table()
-    assert scored.column_names == ["x", "log_density", "model_id"]
+    assert scored.column_names == ["x", "log_density", "rarity", "model_id"]
     assert scored["log_density"].to_numpy() == pytest.approx(model.score_samples(table), abs=1e-9)
     (x, widths_x), (y, widths_y) = (cells(model, name) for name in ("x", "y"))
     rows = pa.table(

@@ -18,6 +18,7 @@ from probclass_core.arrow.arrays import FloatArray, label_codes, sorted_classes
 from probclass_core.arrow.row_hashes import HashArray, row_hashes
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError
+from probclass_core.estimation.kinds.sample import limit_of_hashes
 from probclass_core.estimation.parameters import check_column, check_row_counts
 
 
@@ -86,6 +87,12 @@ class Points:
 
     def _table(self, labels: pa.Array, points: FloatArray, counts: FloatArray) -> pa.Table:
         """Distinct points in order of class and coordinates, their counts summed."""
+        if 0 < self.most < len(points):
+            hashes = _hashes(labels, points)
+            limit = limit_of_hashes(hashes, self.most)
+            if limit is not None:
+                near = np.flatnonzero(hashes <= limit)
+                labels, points, counts = labels.take(pa.array(near)), points[near], counts[near]
         classes = sorted_classes(labels)
         codes = label_codes(labels, classes)
         order = np.lexsort((*points.T[::-1], codes))

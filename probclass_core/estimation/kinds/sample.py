@@ -65,7 +65,7 @@ class Sample:
         """
         hashes, batch = row_hashes(rows, self.schema.names), rows.batch
         counts = np.ones(len(hashes)) if weights is None else weights
-        if (limit := _limit(hashes)) is not None:
+        if (limit := limit_of_hashes(hashes, SAMPLE_ROWS)) is not None:
             candidates = np.flatnonzero(hashes <= limit)
             batch = batch.take(pa.array(candidates))
             hashes, counts = hashes[candidates], counts[candidates]
@@ -93,7 +93,7 @@ class Sample:
             samples = [sample.cast(pa.schema(kinds)) for sample in samples]
         # Samples are sorted, so rows above the k-th smallest hash of all cannot remain.
         hashes = [sample[HASH].to_numpy() for sample in samples]
-        if (limit := _limit(np.concatenate(hashes))) is not None:
+        if (limit := limit_of_hashes(np.concatenate(hashes), SAMPLE_ROWS)) is not None:
             samples = [
                 sample.slice(0, int(np.searchsorted(of_sample, limit, side="right")))
                 for sample, of_sample in zip(samples, hashes, strict=True)
@@ -133,16 +133,16 @@ def _hashes_of(sample: pa.Table, names: Sequence[str]) -> HashArray:
     return row_hashes(Rows(batch))
 
 
-def _limit(hashes: HashArray) -> np.uint64 | None:
-    """A hash that at least as many different ones as a sample has do not exceed, or None.
+def limit_of_hashes(hashes: HashArray, most: int) -> np.uint64 | None:
+    """A hash that at least `most` different ones do not exceed, or None.
 
     It is small, so that few rows remain candidates.
     """
-    smallest = SAMPLE_ROWS
+    smallest = most
     # Equal rows have equal hashes, so it may take more of them until enough are different.
     while smallest < len(hashes):
         limit = np.partition(hashes, smallest)[smallest]
-        if len(np.unique(hashes[hashes <= limit])) >= SAMPLE_ROWS:
+        if len(np.unique(hashes[hashes <= limit])) >= most:
             return np.uint64(limit)
         smallest *= 4
     return None

@@ -156,6 +156,7 @@ class NearestByProducts:
         square = np.einsum("rd,rd->r", centered, centered)
         terms = rows.shape[1] + 8  # those of the product, and the rounding of its factors
         error = terms * _ROUNDING * (np.sqrt(square) + self._reach) ** 2  # by group, or of all
+        error = error.astype(np.float32) * np.float32(1.0 + _ROUNDING)  # not below
         least = self._least_of_groups(centered)
         limit = np.full(len(rows), np.inf)
         if k <= len(least):  # k groups have a point this near
