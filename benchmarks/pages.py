@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
-from benchmarks import billion, figures, partitions, report, scale
+from benchmarks import anomalies, billion, figures, partitions, report, scale
 from benchmarks.accuracy import report as accuracy
 from benchmarks.cases import all_cases
 from benchmarks.figures import FiguresError
@@ -42,6 +42,7 @@ CASES: Mapping[str, Callable[[list[Result]], str]] = {
 
 SUBJECTS: Mapping[str, Callable[..., str]] = {
     "accuracy": accuracy.page,
+    "anomalies": anomalies.table,
     "billion": billion.summary,
     "partitions": partitions.table,
     "scale": scale.table,
