@@ -151,6 +151,7 @@ class ModelMethods:
         prior: Mapping[str, float] | None = None,
         rarity: bool = False,
         rare: float | None = None,
+        contributions: bool = False,
         view: str | Sequence[str] | None = None,
         tables: str | Sequence[str] | None = None,
     ) -> str:
@@ -170,6 +171,9 @@ class ModelMethods:
             prior: shares of the classes to have the posteriors under, as for `score`.
             rarity: whether to have ``rarity``, as for `score`.
             rare: largest rarity of a row that is called ``rare``; None for none.
+            contributions: whether to add what each column contributes, as for `score`: as structs,
+                or as JSON in dialects without them, where an infinite number is a text. Not with
+                `tables`.
             view: name of a view to create; by default the text is the SELECT alone.
             tables: beginning of the names of the tables that `to_sql_tables` creates, which the
                 query joins; by default the numbers of the model are in the query.

@@ -239,7 +239,7 @@ def explain(
     batch, numbers = _read_rows(plan, None if rows is None else _checked_rows(rows))
     features = Rows(model.rows(batch).batch, keeps=True)
     posterior, cells = model.posterior(features), _texts(features.batch)
-    surprise = surprise_table(model, features, posterior.log_density, numbers, cells)
+    surprise = surprise_table(model, features, numbers, cells)
     summary = {"row": pa.array(numbers, pa.int64())}
     ledgers: list[dict[str, Any]] = []
     if len(model.classes) > 1:

@@ -40,7 +40,6 @@ UNUSUAL = 4.0
 def surprise_table(
     model: Model,
     rows: Rows,
-    log_density: FloatArray,
     numbers: Sequence[int],
     cells: Sequence[Mapping[str, str | None]],
 ) -> pa.Table:
@@ -49,7 +48,6 @@ def surprise_table(
     Args:
         model: the model.
         rows: ``n`` rows that keep results.
-        log_density: log p(x), ``(n,)``.
         numbers: number of each row.
         cells: the value of each feature as text, by row.
 
@@ -60,7 +58,7 @@ def surprise_table(
     contributions = Contributions(model)
     if not contributions.surprise_names:
         return SCHEMA.empty_table()
-    surprises = contributions.surprise(rows, log_density)
+    surprises = contributions.surprise(rows)
     usual = {
         name: of_class[contributions.best_class(rows)]
         for name in surprises

@@ -41,7 +41,7 @@ _BATCHES = 4
 """Batches of ordinary size that the numbers of one may take, since its columns are worked on
 one after another."""
 
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 """Nats by which the contributions of columns may differ from that of their block."""
 
 
@@ -83,13 +83,16 @@ class Contributions:
         log_ratio: what `Model.decide` adds to the log posteriors, ``(k,)``; None for nothing.
 
     Attributes:
+        log_prior: log prior of the classes under which the posteriors are, ``(k,)``.
+        log_odds_terms: terms of the log odds.
+        surprise_terms: terms of −log p(x).
         log_odds_names: names of the terms of `log_odds`; none if there is one class.
         surprise_names: names of the terms of `surprise`; none if log p(x) is not a density.
     """
 
     def __init__(self, model: Model, log_ratio: FloatArray | None = None) -> None:
         self._model = model
-        self._log_prior = model.log_prior + (0.0 if log_ratio is None else log_ratio)
+        self.log_prior = model.log_prior + (0.0 if log_ratio is None else log_ratio)
         several = len(model.classes) > 1
         others = ["prior", "bias", "calibration"]
         if model.weights is None:
@@ -99,10 +102,10 @@ class Contributions:
         blocks = model.compiled_blocks
         pool = [one for one in blocks if one.block in model.spec.pool]
         density = [replace(one, factor=None) for one in blocks if one.in_density]
-        self._log_odds = _Terms(pool, others)
-        self._surprise = _Terms(density, ["class"] if several else [])
-        self.log_odds_names = self._log_odds.names if several else []
-        self.surprise_names = self._surprise.names if model.normalized else []
+        self.log_odds_terms = Terms(pool, others)
+        self.surprise_terms = Terms(density, ["class"] if several else [])
+        self.log_odds_names = self.log_odds_terms.names if several else []
+        self.surprise_names = self.surprise_terms.names if model.normalized else []
 
     @property
     def batch_rows(self) -> int:
@@ -133,8 +136,8 @@ class Contributions:
             return values.of(choice) - values.of(runner_up)
 
         with np.errstate(invalid="ignore"):
-            sums = self._log_odds.sums(rows, difference)
-            others = {"prior": self._log_prior[choice] - self._log_prior[runner_up]}
+            sums = self.log_odds_terms.sums(rows, difference)
+            others = {"prior": self.log_prior[choice] - self.log_prior[runner_up]}
             if model.weights is not None:
                 others["bias"] = model.weights.bias[choice] - model.weights.bias[runner_up]
             elif (unexplained := np.isneginf(posterior.log_density)).any():
@@ -144,35 +147,44 @@ class Contributions:
                 total = sum(others.values()) + np.nansum(list(sums.values()), axis=0)
                 change = posterior.log_odds(choice, runner_up) - total
                 others["calibration"] = np.where(np.isfinite(total), change, np.nan)
-        return sums | {self._log_odds.others[name]: others[name] for name in others}
+        return sums | {self.log_odds_terms.others[name]: others[name] for name in others}
 
     def best_class(self, rows: Rows) -> IntArray:
         """The position of the class that explains each row best, ``(n,)``."""
-        return largest(self._log_likelihood(rows) + self._model.log_prior)
+        return largest(self._joint(rows))
 
-    def _log_likelihood(self, rows: Rows) -> FloatArray:
+    def _joint(self, rows: Rows) -> FloatArray:
+        """log p(x, c) of the product of the blocks, ``(n, k)``."""
         weighted, product = self._model.log_likelihoods(rows)
-        return weighted if product is None else product
+        joint: FloatArray = (weighted if product is None else product) + self._model.log_prior
+        return joint
 
-    def surprise(self, rows: Rows, log_density: FloatArray) -> dict[str, FloatArray]:
+    def surprise(self, rows: Rows) -> dict[str, FloatArray]:
         """What each term adds to −log p(x), ``(n,)`` by name.
+
+        Of a row that no class explains, some are infinite, and the class adds 0.
 
         Args:
             rows: ``n`` rows that keep results.
-            log_density: log p(x), ``(n,)``.
         """
-        best = self.best_class(rows)
-        sums = self._surprise.sums(rows, lambda values: -values.of(best))
+        joint = self._joint(rows)
+        best = largest(joint)
+        sums = self.surprise_terms.sums(rows, lambda values: -values.of(best))
         for density in self._model.compiled_bin_densities:
-            sums[self._surprise.of_column[density.feature]] -= density.log(rows)
-        for name in self._surprise.others.values():
-            of_best = BlockValues(self._log_likelihood(rows).T, None).of(best)
-            explained = ~np.isneginf(log_density)
-            sums[name] = np.subtract(of_best, log_density, out=np.zeros(len(rows)), where=explained)
+            sums[self.surprise_terms.of_column[density.feature]] -= density.log(rows)
+        for name in self.surprise_terms.others.values():
+            # From differences: log p(x) may be far larger, and its digits would be lost.
+            of_best = BlockValues(joint.T, None).of(best)
+            explained = ~np.isneginf(of_best)
+            relative = joint[explained] - of_best[explained, None]
+            sums[name] = np.zeros(len(rows))
+            sums[name][explained] = (
+                -np.log(np.exp(relative).sum(axis=1)) - self._model.log_prior[best[explained]]
+            )
         return sums
 
 
-class _Terms:
+class Terms:
     """Blocks that are summed, and the names of what each adds to: columns, blocks, other terms.
 
     Args:
@@ -180,6 +192,7 @@ class _Terms:
         others: other terms.
 
     Attributes:
+        blocks: the blocks, and whether each is a sum over its columns.
         names: all names, columns first. One that is that of a column, too, ends with underscores.
         of_column: name of the term that each column is in, by column.
         of_block: name of the term of each block that is not, or not always, a sum over its columns.
@@ -188,18 +201,22 @@ class _Terms:
 
     def __init__(self, blocks: Sequence[CompiledBlock], others: Sequence[str]) -> None:
         divided = [sums_over_columns(one.block, one.likelihood) for one in blocks]
-        self._blocks = list(zip(blocks, divided, strict=True))
-        columns = (name for one, divides in self._blocks if divides for name in one.block.columns)
+        self.blocks = list(zip(blocks, divided, strict=True))
+        columns = (name for one, divides in self.blocks if divides for name in one.block.columns)
         self.names = list(dict.fromkeys(columns))
         self.of_column = {name: name for name in self.names}
         self.of_block: dict[str, str] = {}
-        for one, divides in self._blocks:
+        for one, divides in self.blocks:
             # The limit of block weights applies to a block as a whole.
             if not divides or (one.factor is not None and len(one.block.columns) > 1):
                 self.of_block[one.name] = self._add(one.name)
                 for column in one.block.columns:
                     self.of_column.setdefault(column, self.of_block[one.name])
         self.others = {name: self._add(name) for name in others}
+
+    def of(self, one: CompiledBlock) -> str:
+        """Name of the term of a block that has one column, or contributes as a whole."""
+        return self.of_block.get(one.name, one.block.columns[0])
 
     def _add(self, name: str) -> str:
         while name in self.names:
@@ -220,13 +237,13 @@ class _Terms:
             name: np.zeros(len(rows))
             for name in (*self.of_column.values(), *self.of_block.values())
         }
-        for one, divides in self._blocks:
+        for one, divides in self.blocks:
             if one.factor == 0.0:
                 continue
             columns = one.block.columns
             if len(columns) == 1 or not divides:
                 whole = number_of(one.weighted(one.log(rows)))
-                sums[self.of_block.get(one.name, columns[0])] += whole
+                sums[self.of(one)] += whole
                 continue
             logs = rows.kept(
                 (one.name, "columns"),
@@ -237,7 +254,7 @@ class _Terms:
                 whole = number_of(one.weighted(one.log(rows)))
                 parts *= one.factor
                 rest = whole - parts.sum(axis=0)
-                limited = ~(np.abs(rest) <= _ROUNDING * np.maximum(1.0, np.abs(whole)))
+                limited = ~(np.abs(rest) <= ROUNDING * np.maximum(1.0, np.abs(whole)))
                 parts[:, limited] = 0.0
                 sums[self.of_block[one.name]][limited] += whole[limited]
             for column, part in zip(columns, parts, strict=True):

@@ -94,6 +94,7 @@ class BatchScorer:
         compiled_rule: the rule compiled for the model.
         log_ratio: log of the shares in ``options.prior`` divided by those of the training,
             ``(k,)``; None without them.
+        contributions: computes what each column contributes; None unless it is wanted.
         schema: schema of the scored batches.
 
     Raises:
@@ -121,9 +122,9 @@ class BatchScorer:
             self.quantiles: pa.Table | None = model.check_rarity()
         else:  # without a label it is what people ask of a row
             self.quantiles = None if model.spec.label is not None else model.density_quantiles
-        self._contributions = None
+        self.contributions = None
         if options.contributions:
-            self._contributions = Contributions(model, self.log_ratio)
+            self.contributions = Contributions(model, self.log_ratio)
         self._columns = columns
         self._as_list = posterior == "list"
         self.rule = self.compiled_rule.rule
@@ -168,9 +169,9 @@ class BatchScorer:
         ]
 
     def _contributed_fields(self) -> Iterator[pa.Field]:
-        if self._contributions is None:
+        if self.contributions is None:
             return
-        names = self._contributions.log_odds_names, self._contributions.surprise_names
+        names = self.contributions.log_odds_names, self.contributions.surprise_names
         of_log_odds, of_surprise = (
             pa.struct([(name, pa.float64()) for name in listed]) for listed in names
         )
@@ -183,9 +184,9 @@ class BatchScorer:
     @property
     def batch_rows(self) -> int:
         """Number of rows to score at once, so that what is computed of them fits in memory."""
-        if self._contributions is None:
+        if self.contributions is None:
             return self._model.batch_rows
-        return self._contributions.batch_rows
+        return self.contributions.batch_rows
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Score a batch row by row; it has the passthrough columns and the features."""
@@ -203,7 +204,7 @@ class BatchScorer:
 
     def _rows(self, batch: pa.RecordBatch) -> Rows:
         rows = self._model.rows(batch)
-        return rows if self._contributions is None else Rows(rows.batch, keeps=True)
+        return rows if self.contributions is None else Rows(rows.batch, keeps=True)
 
     def decide(self, batch: pa.RecordBatch | Rows) -> tuple[Posterior, Decisions]:
         """Posteriors and decisions of a batch, which has the features."""
@@ -249,14 +250,14 @@ class BatchScorer:
         self, rows: Rows, posterior: Posterior, choice: IntArray
     ) -> Iterator[pa.Array]:
         """The columns of `_contributed_fields`."""
-        if self._contributions is None:
+        if self.contributions is None:
             return
-        if self._contributions.log_odds_names:
+        if self.contributions.log_odds_names:
             runner_up = posterior.runner_up(choice)
             yield take_classes(self._model.classes, runner_up)
-            yield _struct(self._contributions.log_odds(rows, posterior, choice, runner_up))
-        if self._contributions.surprise_names:
-            yield _struct(self._contributions.surprise(rows, posterior.log_density))
+            yield _struct(self.contributions.log_odds(rows, posterior, choice, runner_up))
+        if self.contributions.surprise_names:
+            yield _struct(self.contributions.surprise(rows))
 
 
 def _struct(numbers: Mapping[str, FloatArray]) -> pa.StructArray:

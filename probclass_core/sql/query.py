@@ -14,7 +14,7 @@ Read from the top of the SQL to its end::
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,13 @@ from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.contract import FormulaLikelihood
 from probclass_core.estimation.formulas import FORMULA_VERSION, Expression, Formula
-from probclass_core.model.bin_densities import bin_densities
 from probclass_core.model.block_weights import CAP
 from probclass_core.model.calibration import IsotonicMaps, Softmax
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
-from probclass_core.sql.dialects import Dialect, find_dialect
+from probclass_core.sql.contributions import ContributedColumns
+from probclass_core.sql.dialects import Dialect, case, find_dialect, plus
 from probclass_core.sql.render import Renderer, bisected
 from probclass_core.sql.tables import LongTerms
 
@@ -51,6 +51,7 @@ def to_sql(
     prior: Mapping[str, float] | None = None,
     rarity: bool = False,
     rare: float | None = None,
+    contributions: bool = False,
     view: str | Sequence[str] | None = None,
     tables: str | Sequence[str] | None = None,
 ) -> str:
@@ -71,6 +72,9 @@ def to_sql(
         prior: shares of the classes to have the posteriors under, as for `score`.
         rarity: whether to have ``rarity``, as for `score`.
         rare: largest rarity of a row that is called ``rare``; None for none.
+        contributions: whether to add what each column contributes, as for `score`: as structs,
+            or as JSON in dialects without them, where an infinite number is a text. Not with
+            `tables`.
         view: name of a view to create; by default the text is the SELECT alone.
         tables: beginning of the names of the tables that `to_sql_tables` creates, which the
             query joins; by default the numbers of the model are in the query.
@@ -84,7 +88,7 @@ def to_sql(
         NotSupportedError: if a block has no formula, saying why.
     """
     columns = [columns] if isinstance(columns, str) else columns
-    options = BatchOptions(columns, posterior, decision, prior, rarity, rare)
+    options = BatchOptions(columns, posterior, decision, prior, rarity, rare, contributions)
     query = _Query(model, find_dialect(dialect), source, options, tables)
     select = query.text()
     if view is None:
@@ -153,8 +157,20 @@ class _Query:
         self.ctes: list[tuple[str, str]] = []
         self.refused = self.incomplete = False  # whether there are such columns
         self._check_names(self.scorer.schema.names)
+        self.contributed = None
+        if self.scorer.contributions is not None:
+            self.contributed = ContributedColumns(self.scorer.contributions, model, self.renderer)
+            for field in self.scorer.schema:
+                if pa.types.is_struct(field.type):
+                    self._check_names([inner.name for inner in field.type])
+        self.posterior: Sequence[str] = ()
+        self.joint: tuple[Sequence[str], str] = (), ""  # of the density, and its log sum
         self.long = None
         if tables is not None:
+            if self.contributed is not None:
+                raise NotSupportedError(
+                    "contributions need the numbers of the model in the query; leave tables out."
+                )
             self.long = LongTerms(self.renderer, self.size, tables, model.id)
         if options.posterior == "list" and dialect.array is None:
             raise NotSupportedError(f"{dialect.name} has no lists; use posterior='columns'.")
@@ -182,10 +198,27 @@ class _Query:
         listed = ",\n    ".join(f"{text} AS {alias}" for alias, text in columns.items())
         self.ctes.append((f"pc_{name}", f"SELECT *,\n    {listed}\n  FROM {self._last}"))
 
+    def _stage_by_class(
+        self, name: str, letter: str, texts: Mapping[str, Sequence[str]]
+    ) -> dict[str, list[str]]:
+        """Add a column for each text, which are by block and class; the names of the columns."""
+        names = {
+            block: [f"{letter}{number}_{at + 1}" for at in range(self.size)]
+            for number, block in enumerate(texts, 1)
+        }
+        if texts:
+            pairs = ((names[block], of_block) for block, of_block in texts.items())
+            self._stage(name, {key: one for pair in pairs for key, one in zip(*pair, strict=True)})
+        return names
+
     def text(self) -> str:
         dialect = self.dialect
         joints, densities = self._log_likelihoods()
         log_posterior, log_density = self._posterior(joints, densities)
+        self.posterior, self.joint = (
+            log_posterior,
+            (densities or joints, "us" if densities else "qs"),
+        )
         select = self._decide(log_posterior, log_density)
         # Named by us first: a column of the caller may have the name of one of ours.
         listed = ",\n    ".join(f"{text} AS o{at}" for at, text in enumerate(select, 1))
@@ -217,66 +250,73 @@ class _Query:
             if self.long is not None:
                 of_block = "" if model.weights is None else name
                 terms = [term for term in terms if not self.long.take(of_block, term)]
-            blocks[name] = [self._sum_of(terms, at) for at in range(size)]
-        within = []
-        if model.bin_densities is not None:
-            of_columns = bin_densities(model.bin_densities)
-            within = [self._sum_of([term for one in of_columns for term in one.terms], 0)]
+            if self.contributed is not None and self.contributed.divides(name):
+                blocks[name] = self.contributed.sum_of_columns(name, terms, self._sum_of)
+            else:
+                blocks[name] = [self._sum_of(terms, at) for at in range(size)]
+        within: dict[str, str] = {}
+        for number, density in enumerate(model.compiled_bin_densities, 1):
+            within[f"within{number}"] = self._sum_of(list(density.terms), 0)
         refused = self.renderer.refused.values()
         self._inputs(refused)
+        if within:
+            self._stage("within_bins", within)
         if self.long is not None and not self.long.is_empty:
-            blocks = self._join(self.long, blocks)
+            blocks = self._join(self.long, blocks, within)
+        if self.contributed is not None and self.contributed.columns:
+            self._stage("columns", self.contributed.columns)
         prior = [self.dialect.literal(float(value)) for value in model.log_prior]
-        weights = model.weights
+        weights, names = model.weights, blocks
+        if weights is not None or self.contributed is not None:
+            names = self._stage_by_class("blocks", "b", blocks)
         if weights is None:
             joint = {
-                f"j{at + 1}": _plus([prior[at], *within, *(text[at] for text in blocks.values())])
+                f"j{at + 1}": plus([prior[at], *within, *(texts[at] for texts in names.values())])
                 for at in range(size)
             }
             self._stage("joint", joint)
+            if self.contributed is not None:
+                self.contributed.blocks = self.contributed.pool = names
             return list(joint), None
-        names = {
-            block: [f"b{number}_{at + 1}" for at in range(size)]
-            for number, block in enumerate(blocks, 1)
-        }
-        self._stage(
-            "blocks",
-            {
-                column: text
-                for block, texts in blocks.items()
-                for column, text in zip(names[block], texts, strict=True)
-            },
-        )
         peaks = {
             f"b{number}": self._peak(columns) for number, columns in enumerate(names.values(), 1)
         }
         self._stage("best", peaks)
         zero, cap = self.dialect.literal(0.0), self.dialect.literal(-CAP)
-        joints = {}
-        for at in range(size):
-            parts = [prior[at], self.dialect.literal(float(weights.bias[at]))]
-            for number, (block, columns) in enumerate(names.items(), 1):
-                factor = weights.factors.get(block, 0.0)
-                if factor:
-                    below = f"COALESCE({columns[at]} - b{number}, {zero})"
-                    capped = self.dialect.function("GREATEST", below, cap)
-                    parts.append(f"{capped} * {self.renderer.literal(factor)}")
-            joints[f"j{at + 1}"] = _plus(parts)
+        pool: dict[str, list[str]] = {}  # text by class
+        for number, (block, columns) in enumerate(names.items(), 1):
+            if factor := weights.factors.get(block, 0.0):
+                below = [f"COALESCE({column} - b{number}, {zero})" for column in columns]
+                capped = [self.dialect.function("GREATEST", one, cap) for one in below]
+                pool[block] = [f"{one} * {self.renderer.literal(factor)}" for one in capped]
+        if self.contributed is not None:
+            pool = self._stage_by_class("pool", "w", pool)
+            self.contributed.blocks, self.contributed.pool = names, pool
+        bias = [self.dialect.literal(float(value)) for value in weights.bias]
+        joints = {
+            f"j{at + 1}": plus([prior[at], bias[at], *(texts[at] for texts in pool.values())])
+            for at in range(size)
+        }
         densities = None
         if model.normalized:
-            if within:
-                self._stage("within_bins", {"g": within[0]})
-                within = ["g"]
             factors = [names[name] for name in model.spec.density_blocks]
             densities = {
-                f"d{at + 1}": _plus([prior[at], *within, *(columns[at] for columns in factors)])
+                f"d{at + 1}": plus([prior[at], *within, *(columns[at] for columns in factors)])
                 for at in range(size)
             }
         self._stage("joint", {**joints, **(densities or {})})
         return list(joints), None if densities is None else list(densities)
 
-    def _join(self, long: LongTerms, blocks: Mapping[str, list[str]]) -> dict[str, list[str]]:
-        """Add the sums of the terms that are joined; the texts of the blocks with them."""
+    def _join(
+        self, long: LongTerms, blocks: Mapping[str, list[str]], kept: Iterable[str]
+    ) -> dict[str, list[str]]:
+        """Add the sums of the terms that are joined; the texts of the blocks with them.
+
+        Args:
+            long: the terms.
+            blocks: texts of the other terms, by block and class.
+            kept: columns that are needed later.
+        """
         in_query = {
             f"a{number}_{at}": text
             for number, texts in enumerate(blocks.values(), 1)
@@ -285,7 +325,8 @@ class _Query:
         }
         if in_query:
             self._stage("in_query", in_query)
-        kept = [f"k{number}" for number in range(1, len(self.scorer.options.columns) + 1)]
+        passthrough = range(1, len(self.scorer.options.columns) + 1)
+        kept = [*kept, *(f"k{number}" for number in passthrough)]
         if self.refused:
             kept.append("refused")
         weighted = self.model.weights is not None
@@ -301,7 +342,7 @@ class _Query:
                 parts = [name for name in [f"a{number}_{at}"] if name in in_query]
                 if weighted or number == 1:
                     parts.append(f"s{number}_{at}")
-                sums[block].append(_plus(parts or [self.dialect.literal(0.0)]))
+                sums[block].append(plus(parts or [self.dialect.literal(0.0)]))
         return sums
 
     def _refuse(self, name: str, formula: Formula) -> None:
@@ -326,7 +367,7 @@ class _Query:
         texts = [value.within(1) for value in values if not isinstance(value, float)]
         if constant or not texts:
             texts.insert(0, self.dialect.literal(constant))
-        return _plus(texts)
+        return plus(texts)
 
     def _inputs(self, refused: Any) -> None:
         """The columns of the source, and what is computed of them once for all classes."""
@@ -383,7 +424,7 @@ class _Query:
         peak, total = f"{names}_peak", f"{names}_sum"
         self._stage(peak, {f"{names}m": self._peak(columns)})
         terms = [self._exp(f"{column} - {names}m") for column in columns]
-        self._stage(total, {f"{names}s": f"LN({_plus(terms)})"})
+        self._stage(total, {f"{names}s": f"LN({plus(terms)})"})
         results = {
             f"{names}{at}": f"COALESCE({column} - {names}m - {names}s, {other})"
             for at, (column, other) in enumerate(zip(columns, instead, strict=True), 1)
@@ -431,7 +472,7 @@ class _Query:
             else:
                 score = f"({score})"
             text = f"{score} / {self.renderer.literal(calibrator.temperature)}"
-            scaled[f"w{at}"] = _plus([text, self.dialect.literal(float(bias))]) if bias else text
+            scaled[f"w{at}"] = plus([text, self.dialect.literal(float(bias))]) if bias else text
         self._stage("scaled", scaled)
         calibrated, _ = self._normalize(list(scaled), "c", posterior)
         kept = {
@@ -460,7 +501,7 @@ class _Query:
             mapped[f"i{at}"] = f"CASE {' '.join(cases)} ELSE {literal(float(values[-1]))} END"
         self._stage("mapped", mapped)
         zero = self.dialect.literal(0.0)
-        self._stage("total", {"total": f"NULLIF({_plus(list(mapped))}, {zero})"})
+        self._stage("total", {"total": f"NULLIF({plus(list(mapped))}, {zero})"})
         minus_infinity = self.dialect.literal(-math.inf)
         kept = {}
         for at, (name, before) in enumerate(zip(mapped, posterior, strict=True), 1):
@@ -520,19 +561,19 @@ class _Query:
                 costs = self._costs(p, rule.costs, "y")
                 self._stage("expected", costs)
             expected = list(costs)
-        self._stage("choice", {"chosen": _case(tests, [str(at) for at in range(1, size + 1)])})
+        self._stage("choice", {"chosen": case(tests, [str(at) for at in range(1, size + 1)])})
         chosen = [f"chosen = {at}" for at in range(1, size + 1)]
-        probability = _case(chosen, p)
+        probability = case(chosen, p)
         texts = {"prob": probability}
         if expected is not None:
-            texts["cost"] = _case(chosen, expected)
+            texts["cost"] = case(chosen, expected)
         self._stage("chosen_class", texts)
         return self._scored(p, chosen)
 
     def _costs(self, p: Sequence[str], costs: FloatArray, letter: str) -> dict[str, str]:
         """Expected cost of each prediction."""
         return {
-            f"{letter}{action + 1}": _plus(
+            f"{letter}{action + 1}": plus(
                 [
                     column if cost == 1.0 else f"{column} * {self.renderer.literal(float(cost))}"
                     for column, cost in zip(p, costs[:, action], strict=True)
@@ -553,7 +594,9 @@ class _Query:
         if rule.rule.min_probability is not None:
             least = self.renderer.literal(rule.rule.min_probability)
             reasons.append((f"prob < {least}", "probability"))
-        prediction = _case(chosen, [self._class(value) for value in self.model.classes.to_pylist()])
+        prediction = case(
+            chosen, [dialect.value(value) for value in self.model.classes.to_pylist()]
+        )
         columns: dict[str, str] = {}
         if reasons:
             cases = " ".join(
@@ -581,6 +624,8 @@ class _Query:
             scored["rarity"] = "share"
         if self.scorer.options.rare is not None:
             scored["rare"] = f"share <= {self.dialect.literal(self.scorer.options.rare)}"
+        if self.contributed is not None:
+            scored |= self.contributed.scored(self._stage, self.posterior, *self.joint)
         texts = list(scored.values())
         conditions = ["refused = 0"] if self.refused else []
         conditions += ["incomplete = 0"] if self.incomplete else []
@@ -595,11 +640,6 @@ class _Query:
         limits, shares = (quantiles[name].to_pylist() for name in ("log_density", "quantile"))
         literal = self.dialect.literal
         return bisected("density", [*map(literal, limits)], [*map(literal, shares), literal(1.0)])
-
-    def _class(self, value: Any) -> str:
-        if isinstance(value, bool):
-            return "TRUE" if value else "FALSE"
-        return str(value) if isinstance(value, int) else self.dialect.string_literal(value)
 
 
 def formula_of(model: Model, block: str) -> Formula:
@@ -636,16 +676,3 @@ def _any(conditions: Sequence[str]) -> str:
         return " OR ".join(conditions)
     starts = range(0, len(conditions), step)
     return _any([f"({_any(conditions[start : start + step])})" for start in starts])
-
-
-def _plus(texts: Sequence[str]) -> str:
-    return " + ".join(texts)
-
-
-def _case(tests: Sequence[str], values: Sequence[str]) -> str:
-    """The value of the first test that is true, else the last value."""
-    if len(values) == 1:
-        return values[0]
-    pairs = list(zip(tests, values, strict=True))
-    cases = " ".join(f"WHEN {test} THEN {value}" for test, value in pairs[:-1])
-    return f"CASE {cases} ELSE {values[-1]} END"

@@ -70,7 +70,8 @@ def score_sql(
             are scored, and replace the rows of the sink with these values. By default all rows.
         where: further conditions of the rows to score; see `fit`.
         options: columns of the source to copy to the sink, after those of the partition, by default
-            none; posterior, decision, prior, rarity and rare, see `ScoringOptions`; no others.
+            none; posterior, decision, prior, rarity, rare and contributions, see `ScoringOptions`;
+            no others.
         run_id: id of the run. A repeated call with the same one changes nothing, unless the number
             of rows in the source or the sink has changed since. Without it, rows are scored again.
         store: store in which to record what was scored, as for `score`.
@@ -113,6 +114,7 @@ def score_sql(
         "prior": chosen.prior,
         "rarity": chosen.rarity,
         "rare": chosen.rare,
+        "contributions": chosen.contributions,
         "run_id": run_id,
     }
     commit_id = json_digest(identity)
@@ -206,7 +208,7 @@ def _batch_options(options: ScoringOptions, partition: Mapping[str, Any]) -> Bat
         SpecError: if an option is set that needs the rows or a sink of `score`.
     """
     default = ScoringOptions()
-    for name in ("contributions", "overwrite", "watch", "missing_columns", "schema"):
+    for name in ("overwrite", "watch", "missing_columns", "schema"):
         if getattr(options, name) not in (getattr(default, name), None):
             raise SpecError(f"score_sql has no option {name!r}; pc.score has.")
     if isinstance(options.prior, str):
@@ -217,7 +219,13 @@ def _batch_options(options: ScoringOptions, partition: Mapping[str, Any]) -> Bat
     named = [options.columns] if isinstance(options.columns, str) else options.columns or ()
     columns = list(dict.fromkeys([*partition, *named]))
     return BatchOptions(
-        columns, options.posterior, options.decision, options.prior, options.rarity, options.rare
+        columns,
+        options.posterior,
+        options.decision,
+        options.prior,
+        options.rarity,
+        options.rare,
+        options.contributions,
     )
 
 

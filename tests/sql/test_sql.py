@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import time
+from typing import Any
 
 import duckdb
 import jinja2
@@ -22,6 +23,7 @@ from sql_cases import (
     compare,
     fitted,
     hard_rows,
+    of_structs,
     on_duckdb,
     training,
 )
@@ -362,3 +364,53 @@ def test_an_estimator_without_a_formula_is_refused_with_its_reason() -> None:
     likelihood.formula = lambda: formula  # type: ignore[attr-defined]
     with pytest.raises(NotSupportedError, match="has a formula of version 2"):
         newer.to_sql(dialect="duckdb", source="rows")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("method", [None, "temperature_and_bias", "isotonic"])
+def test_contributions_of_weights_calibrations_and_rules_are_those_of_python(
+    engine: str, method: str | None
+) -> None:
+    """Blocks that are limited, bins with densities, and rejected rows."""
+    blocks = [
+        pc.Block("gaussian_diagonal", N[:2]),
+        pc.Block("categorical", ["word", "order"]),
+        pc.Block("gaussian_full", ["number", "amount"]),
+        pc.Block("discretized", "number", "bins"),
+    ]
+    density = [
+        pc.Block("discretized", [*N[:2], "number", "amount"], "of numbers"),
+        pc.Block("categorical", ["word", "order"], "of categories", given="number"),
+    ]
+    spec = pc.ModelSpec(
+        "label",
+        [*blocks, *density],
+        block_weights="fit",
+        density=[str(block.name) for block in density],
+    )
+    model = pc.fit(training(), spec)
+    if method is not None:
+        labels = training()["label"].take(pa.array(np.arange(600) // 3 * 3))
+        mixed_up = training().set_column(0, "label", labels)
+        model = pc.calibrate(model, mixed_up, method=method)
+        assert model.calibrator is not None
+    rows = hard_rows()
+    rule = pc.DecisionRule(costs={"one": {"it's two": 3.0}}, min_probability=0.6)
+    options: dict[str, Any] = {"decision": rule, "contributions": True}
+    if engine == "sqlite":
+        rows = rows.slice(0, 60)
+    expected = model.predict_table(rows, columns=["key"], **options)
+    assert expected["prediction"].null_count > 0
+    limited = expected["contributions"].combine_chunks().field("gaussian_diagonal")
+    assert 0 < pac.sum(pac.not_equal(limited, 0.0)).as_py() < len(rows)
+    actual = of_structs(scored(model, rows, engine, **options), expected.schema)
+    # A tail of 1e5 nats that all classes share takes the digits in which they differ.
+    near = pac.greater(expected["log_density"], -1e5)
+    compare(expected.filter(near).flatten(), actual.filter(near).flatten(), tolerance=1e-8)
+
+
+def test_contributions_are_not_joined() -> None:
+    with pytest.raises(NotSupportedError, match="contributions need the numbers of the model"):
+        fitted("mixed").to_sql(
+            dialect="duckdb", source="rows", contributions=True, tables="numbers"
+        )

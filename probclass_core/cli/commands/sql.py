@@ -18,6 +18,7 @@ def sql(
     decision: DecisionRule,
     rarity: bool = False,
     rare: float | None = None,
+    contributions: bool = False,
     view: str | None = None,
     tables: str | None = None,
 ) -> None:
@@ -34,6 +35,7 @@ def sql(
         posterior: write one column per class, or one list column in class order.
         rarity: add the share of the known rows that are at least as improbable.
         rare: NUMBER: add whether the rarity is at most this share, such as 0.001.
+        contributions: add what each column contributes.
         view: NAME: create this view of the query.
         tables: NAME: put the numbers of the model in tables whose names begin so. The statements
             that create and fill them come before the query.
@@ -47,6 +49,7 @@ def sql(
         decision=decision,
         rarity=rarity,
         rare=rare,
+        contributions=contributions,
         view=view,
         tables=tables,
     )
