@@ -72,6 +72,7 @@ class DatasetTable(Source):
             dataset.
         state: function that returns a text which differs between two states of a file; by default
             its path, for formats whose files never change.
+        version: version of the table, or None if its format has no versions.
         files_change: whether a file may be replaced by another under its name.
     """
 
@@ -83,9 +84,11 @@ class DatasetTable(Source):
         location: Location | None = None,
         partition_columns: Sequence[str] | None = None,
         state: Callable[[ds.Fragment], str] = path_of,
+        version: int | None = None,
         files_change: bool = False,
     ) -> None:
         self.uri = uri
+        self.version = version
         self._dataset = dataset
         self._location = location
         self._state = state
@@ -174,7 +177,7 @@ class DatasetTable(Source):
             [unit_of([part.row_groups for part in of]) for of in units],
             sum(part.row_groups.remaining_rows for part in parts),
             self._snapshot(files),
-            None,
+            self.version,
             [sum(part.row_groups.rows for part in of) for of in units],
             [partition_values(of[0].file.fragment, names) for of in units] if names else (),
             footers,
