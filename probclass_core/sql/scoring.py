@@ -155,9 +155,10 @@ def score_sql(
             database.execute(f"DELETE {written}")
             listed = ", ".join(map(dialect.identifier, scorer.schema.names))
             database.execute(f"INSERT INTO {names['sink']} ({listed})\n{query}")
+            never_null = "log_density" if model.spec.label is None else "probability"
             inserted, refused = _numbers(
                 database,
-                "SELECT COUNT(*), SUM(CASE WHEN t.probability IS NULL THEN 1 ELSE 0 END) "
+                f"SELECT COUNT(*), SUM(CASE WHEN t.{never_null} IS NULL THEN 1 ELSE 0 END) "
                 + written,
             )
             if inserted != count:

@@ -89,7 +89,8 @@ def _in_another_process(trial: Trial, seeds: range, longest: float, tally: Tally
         os.close(reader)
         status = 1
         # Libraries leave handlers: that of ClickHouse would wait for a thread of the parent.
-        for fatal in (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV):
+        faults = signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV
+        for fatal in (*faults, signal.SIGALRM):
             signal.signal(fatal, signal.SIG_DFL)
         try:
             with os.fdopen(writer, "w") as answers:

@@ -66,6 +66,16 @@ def test_partitions_are_replaced_one_by_one(connection: Any) -> None:
     assert len(models["model_id"]) == 2
 
 
+def test_a_density_without_a_label_scores_and_says_how_rare_rows_are(connection: Any) -> None:
+    known = ROWS.filter(ROWS["flag"].is_valid())
+    spec = pc.ModelSpec.auto(known, None, exclude=["flag", "key"], sql=True)
+    model = pc.fit(known, spec)
+    score(connection, model=model, options={"rare": 0.05})
+    rows = known.filter(known["flag"])
+    expected = model.predict_table(rows, columns=["key"], rare=0.05)
+    compare(expected, scored(connection).drop_columns(["flag"]))
+
+
 def test_a_retry_of_a_committed_partition_changes_nothing(connection: Any) -> None:
     first = score(connection, run_id="monday")
     record = records(connection)
