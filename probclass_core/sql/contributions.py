@@ -211,7 +211,8 @@ class ContributedColumns:
         for name in terms.others.values():
             prior = [self._renderer.literal(float(value)) for value in self._model.log_prior]
             rest = f"{zero} - {log_sum} - {self._pick('explains', prior)}"
-            texts[name] = f"COALESCE({rest}, {zero})"
+            impossible = f"top = {dialect.literal(-math.inf)}"
+            texts[name] = f"CASE WHEN {impossible} THEN {zero} ELSE COALESCE({rest}, {zero}) END"
         return texts
 
     def _difference(self, by_class: Sequence[str]) -> str:
