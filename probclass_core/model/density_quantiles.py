@@ -103,7 +103,7 @@ def rarity(table: pa.Table, log_density: FloatArray) -> FloatArray:
 
 
 def log_density_quantile(table: pa.Table, quantile: float) -> float:
-    """Log p(x) at a quantile, rounded down to the nearest thousandth.
+    """Log p(x) at a quantile, at the nearest stored quantile below.
 
     Raises:
         SpecError: if the quantile is below or above those of the table.
@@ -113,6 +113,7 @@ def log_density_quantile(table: pa.Table, quantile: float) -> float:
     if position < 0 or quantile > quantiles[-1] + 1e-9:
         raise SpecError(
             f"min_rarity must be between {quantiles[0]:g} and {quantiles[-1]:g}, got {quantile:g}: "
-            "the rows of which the density is known are too few to say more."
+            "the rows of which the density is known are too few to say more; "
+            "with_density_quantiles takes more."
         )
     return float(table["log_density"][position].as_py())

@@ -80,10 +80,7 @@ from probclass_core.plugins.manager import find_estimator, origins
 from probclass_core.release import VERSION
 from probclass_core.spec.model_spec import ModelSpec, Prior, category_text
 
-_POSTFIT_TABLES = ("calibration", "density_quantiles")
-"""Optional tables of a model, measured after it was fitted."""
-
-OPTIONAL_TABLES = ("block_weights", "bin_densities", *_POSTFIT_TABLES)
+OPTIONAL_TABLES = ("block_weights", "bin_densities", "calibration", "density_quantiles")
 """Tables that a model may have besides its prior and its parameters."""
 
 SPEC_NOTES = "spec_notes"

@@ -212,7 +212,7 @@ class ContributedColumns:
             prior = [self._renderer.literal(float(value)) for value in self._model.log_prior]
             rest = f"{zero} - {log_sum} - {self._pick('explains', prior)}"
             impossible = f"top = {dialect.literal(-math.inf)}"
-            texts[name] = f"CASE WHEN {impossible} THEN {zero} ELSE COALESCE({rest}, {zero}) END"
+            texts[name] = f"CASE WHEN {impossible} THEN {zero} ELSE {rest} END"
         return texts
 
     def _difference(self, by_class: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,8 +15,6 @@ import pytest
 import probclass_core as pc
 from probclass_core.arrow.arrays import ONE_CLASS
 from probclass_core.model.bin_densities import bin_densities
-
-duckdb = pytest.importorskip("duckdb")
 
 NEIGHBORS = [
     pc.Block("knn_density", ["x", "y"], scale="robust", points=300),
