@@ -95,7 +95,7 @@ check: lint test ## Run lint and test
 site: setup ## Build the documentation site in build/site, and run the notebooks
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --config-file .ci/site/mkdocs.yml
 
-pictures: setup ## Redraw the pictures of docs/plots.md and of the pipeline
+pictures: setup ## Redraw the pictures of docs/plots.md
 	$(PYTHON) tests/docs/draw.py
 
 commands: setup ## Write the commands into docs/cli.md, and what estimators offer into docs/estimators.md

