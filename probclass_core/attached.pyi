@@ -15,9 +15,8 @@ from probclass_core.arguments import ColumnName
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption
 from probclass_core.io.filters import Where
-from probclass_core.model.decision import DecisionOption
 from probclass_core.plots.methods import EvaluationPlots, ModelPlots
-from probclass_core.scoring.batch import PosteriorFormat
+from probclass_core.scoring.options import ScoringOption
 from probclass_core.spec.model_spec import (
     PARTITIONS,
     Effort,
@@ -53,30 +52,13 @@ class ModelMethods:
         They need matplotlib: ``pip install 'probclass[plots]'``.
         """
 
-    def predict_table(
-        self,
-        data: Any,
-        *,
-        columns: str | Sequence[str] | None = None,
-        posterior: PosteriorFormat = "columns",
-        decision: DecisionOption = "map",
-        rarity: bool = False,
-        rare: float | None = None,
-        contributions: bool = False,
-    ) -> pa.Table:
+    def predict_table(self, data: Any, *, options: ScoringOption = None) -> pa.Table:
         """The rows with their predictions, in memory: the columns that `pipeline.score` writes.
 
         Args:
             data: table or frame with the feature columns; see `arrays.as_table`.
-            columns: column of the data to keep, or several; by default all except an index without
-                a name of pandas.
-            posterior: ``"columns"`` for one column ``p_<class>`` per class, ``"list"`` for one list
-                column ``posterior``.
-            decision: decision rule; see `DecisionRule`.
-            rarity: whether to have ``rarity``, see `Model.rarity`.
-            rare: largest rarity of a row that is called ``rare``; None for none.
-            contributions: whether to add what each column contributes to the log odds of the
-                prediction and to its surprise, as the structs ``contributions`` and ``surprise``.
+            options: columns of the data to keep, posterior, decision, prior, rarity, rare and
+                contributions of `ScoringOptions`, or a mapping of them; no others.
 
         Returns:
             One row per row of the data: the columns that are kept, then ``prediction``,
@@ -84,7 +66,7 @@ class ModelMethods:
 
         Raises:
             DataError: if a column is missing, has an unsuitable type, or is infinite.
-            SpecError: if a column has the name of a scored one, an argument is not one of its
+            SpecError: if a column has the name of a scored one, an option is not one of its
                 choices, or the rule does not fit the model.
         """
 
@@ -145,15 +127,8 @@ class ModelMethods:
         *,
         dialect: str,
         source: str | Sequence[str],
-        columns: str | Sequence[str] = (),
-        posterior: PosteriorFormat = "columns",
-        decision: DecisionOption = "map",
-        prior: Mapping[str, float] | None = None,
-        rarity: bool = False,
-        rare: float | None = None,
-        contributions: bool = False,
+        options: ScoringOption = None,
         view: str | Sequence[str] | None = None,
-        tables: str | Sequence[str] | None = None,
     ) -> str:
         """The query that scores a table where it is: the scored table of `score`, as one SELECT.
 
@@ -165,18 +140,9 @@ class ModelMethods:
                 ``"clickhouse"``.
             source: name of the table, such as ``schema.table``, or its parts as a list; or a query
                 in parentheses, which is not quoted.
-            columns: passthrough column of the scored table, or several, in order; none by default.
-            posterior: ``"columns"`` for one column per class, ``"list"`` for one list column.
-            decision: decision rule; see `DecisionRule`.
-            prior: shares of the classes to have the posteriors under, as for `score`.
-            rarity: whether to have ``rarity``, as for `score`.
-            rare: largest rarity of a row that is called ``rare``; None for none.
-            contributions: whether to add what each column contributes, as for `score`: as structs,
-                or as JSON in dialects without them, where an infinite number is a text. Not with
-                `tables`.
+            options: columns to copy, by default none, and posterior, decision, prior, rarity, rare
+                and contributions of `ScoringOptions`, or a mapping of them; no others.
             view: name of a view to create; by default the text is the SELECT alone.
-            tables: beginning of the names of the tables that `to_sql_tables` creates, which the
-                query joins; by default the numbers of the model are in the query.
 
         Returns:
             SQL without a semicolon at its end.
@@ -184,30 +150,6 @@ class ModelMethods:
         Raises:
             SpecError: if the dialect is unknown, the engine cannot have one of the names, or the
                 options do not fit the model.
-            NotSupportedError: if a block has no formula, saying why.
-        """
-
-    def to_sql_tables(
-        self,
-        *,
-        dialect: str,
-        tables: str | Sequence[str],
-    ) -> list[str]:
-        """The statements that create and fill the tables of numbers that a query of `to_sql` joins.
-
-        The names of the tables contain the beginning of the model's id, so that a query only joins
-        the numbers of its own model. If rows of a table are missing, the query gives null.
-
-        Args:
-            dialect: as for `to_sql`.
-            tables: beginning of the names of the tables, such as ``schema.air``.
-
-        Returns:
-            Statements without a semicolon: DROP TABLE, CREATE TABLE and INSERT; none if all numbers
-            of the model are in the query.
-
-        Raises:
-            SpecError: if the dialect is unknown, or it cannot have such a name.
             NotSupportedError: if a block has no formula, saying why.
         """
 

@@ -7,7 +7,7 @@ import json
 import math
 import sqlite3
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ sys.path += map(str, (Path(__file__).parents[1] / "plugins").glob("probclass-*")
 import probclass_distributions
 import probclass_student_t
 
-Run = Callable[..., pa.Table]
-"""``run(rows, query, statements=())`` gives the result of the query after the statements."""
+Run = Callable[[pa.Table, str], pa.Table]
+"""``run(rows, query)`` gives the result of the query."""
 
 NAMES = {
     "plain": "x",
@@ -116,9 +116,6 @@ PLUGINS = [
     *probclass_distributions.probclass_estimators(),
     *probclass_student_t.probclass_estimators(),
 ]
-
-IN_TABLES = ("gaussian_diagonal", "predictive", "categorical", "given_categories", "mixed")
-"""Cases that also run with tables of numbers on the engines that are slow."""
 
 BLOCKS: Mapping[str, list[pc.Block]] = {
     "gaussian_diagonal": [pc.Block("gaussian_diagonal", N)],
@@ -260,23 +257,20 @@ def check_nist(source: pc.SqlSource) -> None:
         assert variance**0.5 == pytest.approx(0.1, rel=1e-7)
 
 
-def check_case(case: str, dialect: str, run: Run, tables: str | None = None) -> None:
+def check_case(case: str, dialect: str, run: Run) -> None:
     """Check that an engine scores `hard_rows` as `predict_table` does.
 
     Args:
         case: key of `BLOCKS`.
         dialect: dialect of the engine.
         run: runs a query over these rows, which are in the table "rows".
-        tables: name of tables of numbers, or None for numbers in the query.
     """
     rows, model = hard_rows(), fitted(case)
-    contributions = tables is None
-    options = {"dialect": dialect, "source": "rows", "columns": "key", "tables": tables}
+    options = {"columns": ["key"], "contributions": True}
     with pc.trying(*PLUGINS):
-        expected = model.predict_table(rows, columns=["key"], contributions=contributions)
-        query = model.to_sql(**options, contributions=contributions)
-        statements = model.to_sql_tables(dialect=dialect, tables=tables) if tables else []
-    result = run(rows, query, statements)
+        expected = model.predict_table(rows, options=options)
+        query = model.to_sql(dialect=dialect, source="rows", options=options)
+    result = run(rows, query)
     result = result.take(pac.sort_indices(result["key"]))
     if dialect == "postgres" and case not in BUILT_IN:  # see "Plugins" in docs/sql.md
         columns = [rows[name].to_numpy() for block in BLOCKS[case] for name in block.columns]
@@ -299,16 +293,14 @@ def of_structs(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table
 
 
-# Engines: each runs statements, and a query over the table "rows", whose result it returns.
+# Engines: each runs a query over the table "rows", whose result it returns.
 
 
-def on_duckdb(rows: pa.Table, query: str, statements: Sequence[str] = ()) -> pa.Table:
+def on_duckdb(rows: pa.Table, query: str) -> pa.Table:
     import duckdb
 
     with duckdb.connect() as connection:
         connection.register("rows", rows)
-        for statement in statements:
-            connection.execute(statement)
         return connection.sql(query).to_arrow_table()
 
 
@@ -325,32 +317,26 @@ def sqlite_table(connection: sqlite3.Connection, rows: pa.Table) -> None:
     connection.commit()
 
 
-def on_sqlite(rows: pa.Table, query: str, statements: Sequence[str] = ()) -> pa.Table:
+def on_sqlite(rows: pa.Table, query: str) -> pa.Table:
     connection = sqlite3.connect(":memory:")
     sqlite_table(connection, rows)
-    for statement in statements:
-        connection.execute(statement)
     result = fetched(connection.execute(query))
     connection.close()
     return result
 
 
-def on_datafusion(rows: pa.Table, query: str, statements: Sequence[str] = ()) -> pa.Table:
+def on_datafusion(rows: pa.Table, query: str) -> pa.Table:
     from datafusion import SessionContext
 
     context = SessionContext()
     context.register_record_batches("rows", [rows.to_batches()])
-    for statement in statements:
-        context.sql(statement).collect()
     return context.sql(query).to_arrow_table()
 
 
-def on_clickhouse(rows: pa.Table, query: str, statements: Sequence[str] = ()) -> pa.Table:
+def on_clickhouse(rows: pa.Table, query: str) -> pa.Table:
     from chdb.session import Session
 
     with Session() as session:
-        for statement in statements:
-            session.query(statement)
         return session.query(query.replace("`rows`", "Python(rows)"), "ArrowTable")
 
 

@@ -99,7 +99,9 @@ def ours(data: Dataset) -> Scored:
 def in_python(data: Dataset) -> Scored:
     """Rows as Arrow, `Model.predict_table`, and the scored table back into the database."""
     connection, model = _prepared(data.path, data.features)
-    table = model.predict_table(connection.sql("FROM rows").to_arrow_table(), columns=[LABEL])
+    table = model.predict_table(
+        connection.sql("FROM rows").to_arrow_table(), options={"columns": [LABEL]}
+    )
     connection.register("arrow", table)
     return _run(data, "FROM arrow")
 
@@ -113,7 +115,7 @@ def of_parquet(data: Dataset) -> Scored:
 @functools.cache
 def _query_of(data: Dataset, source: str) -> str:
     _, model = _prepared(data.path, data.features)
-    return model.to_sql(dialect="duckdb", source=source, columns=LABEL)
+    return model.to_sql(dialect="duckdb", source=source, options={"columns": LABEL})
 
 
 @functools.cache

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from probclass_core import DecisionRule, Model, ModelStore, Watch
     from probclass_core.store.references import ModelVersion
 
-ESTIMATED = "estimated"
-"""Prior whose shares are estimated from the rows."""
-
 
 @dataclass(frozen=True)
 class Parser:
@@ -95,10 +92,8 @@ def parse_names(texts: Sequence[str], option: str) -> list[str]:
     return names
 
 
-def parse_numbers(
-    texts: Sequence[str], option: str, form: str = "MODEL=NUMBER"
-) -> dict[str, float]:
-    """Parse numbers by name, in a form such as ``MODEL=NUMBER,…``.
+def parse_numbers(texts: Sequence[str], option: str) -> dict[str, float]:
+    """Parse numbers by name, ``NAME=NUMBER,…``.
 
     Raises:
         SpecError: if a text is not such a list, or a name is given twice.
@@ -112,25 +107,11 @@ def parse_numbers(
             except ValueError:
                 name = ""
             if not name:
-                raise SpecError(f"{option} {text!r}: write {form}.")
+                raise SpecError(f"{option} {text!r}: write NAME=NUMBER,….")
             if name in numbers:
                 raise SpecError(f"{option} {text!r}: {name!r} is given twice.")
             numbers[name] = value
     return numbers
-
-
-def parse_prior(
-    texts: Sequence[str], option: str = "--prior"
-) -> Literal["estimated"] | dict[str, float]:
-    """Parse shares of classes, ``CLASS=SHARE,…`` or ``estimated``.
-
-    Raises:
-        SpecError: as `parse_numbers`.
-    """
-    if [*texts] == [ESTIMATED]:
-        return "estimated"
-    form = f"CLASS=SHARE for every class, as in {option} good=0.6,bad=0.4, or {ESTIMATED}"
-    return parse_numbers(texts, option, form)
 
 
 def parse_half_life(text: str, option: str = "--half-life") -> float | Literal["auto"]:
@@ -369,9 +350,8 @@ FIELDS: Mapping[str, Any] = {
     "ScoringOptions.columns": Columns,
     "ScoringOptions.prior": Annotated[
         Any,
-        "SHARES|estimated: Class shares to have the posteriors under, CLASS=SHARE,…; or estimated: "
-        "those of the rows of each partition, found by reading them twice.",
-        Parser(parse_prior),
+        "SHARES: Class shares to have the posteriors under, such as good=0.6,bad=0.4.",
+        Parser(parse_numbers),
     ],
     "ScoringOptions.watch": Annotated[Any, MadeOf(lambda: Checks)],
     "ScoringOptions.decision": Annotated[Any, MadeOf(_rule)],

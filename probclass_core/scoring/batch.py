@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.analysis.distributions.label_shift import log_ratio
 from probclass_core.analysis.distributions.sums import HealthMeter, HealthSums
-from probclass_core.arguments import check_argument, checks_arguments
+from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import (
     FloatArray,
     IntArray,
@@ -26,43 +26,14 @@ from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, SpecError
 from probclass_core.model.contributions import Contributions
-from probclass_core.model.decision import (
-    DecisionOption,
-    Decisions,
-    rejection_reasons,
-    take_classes,
-)
+from probclass_core.model.decision import Decisions, rejection_reasons, take_classes
 from probclass_core.model.density_quantiles import rarity as rarity_of
 from probclass_core.model.model import Model
 from probclass_core.model.posterior import Posterior
-
-PosteriorFormat = Literal["columns", "list"]
+from probclass_core.scoring.options import ScoringOption, ScoringOptions
 
 _ROUNDING = 1e-6
 """By how much the probabilities of a row may differ from a sum of 1."""
-
-
-@dataclass(frozen=True)
-class BatchOptions:
-    """How batches are scored.
-
-    Attributes:
-        columns: passthrough columns, in order.
-        posterior: ``"columns"`` for one column per class, ``"list"`` for one list column.
-        decision: decision rule; see `DecisionRule`.
-        prior: share of each class to have the posteriors under; by default that of the training.
-        rarity: whether to say how rare each row is, which a model without a label says anyway.
-        rare: largest rarity of a row that is called rare; None to call none so.
-        contributions: whether to add what each column contributes.
-    """
-
-    columns: Sequence[str]
-    posterior: PosteriorFormat = "columns"
-    decision: DecisionOption = "map"
-    prior: Mapping[str, float] | None = None
-    rarity: bool = False
-    rare: float | None = None
-    contributions: bool = False
 
 
 class BatchScorer:
@@ -85,10 +56,11 @@ class BatchScorer:
 
     Args:
         schema: schema of the batches, passthrough columns and features.
-        options: columns to keep, format of the posterior, decision rule.
+        options: what is written for each row; without `columns` there are none, and the posteriors
+            are under the prior of the training unless the options have the shares.
 
     Attributes:
-        options: the options, with the decision rule parsed.
+        options: the options.
         quantiles: those of log p(x), if rarity is asked for.
         rule: decision rule.
         compiled_rule: the rule compiled for the model.
@@ -105,19 +77,20 @@ class BatchScorer:
             term.
     """
 
-    def __init__(self, model: Model, schema: pa.Schema, options: BatchOptions) -> None:
-        columns, posterior = list(options.columns), options.posterior
-        check_argument("posterior", posterior, PosteriorFormat)
-        if posterior != "columns":
-            model.spec.label_for(f"posterior={posterior!r}")
-        if options.prior is not None:
+    def __init__(self, model: Model, schema: pa.Schema, options: ScoringOptions) -> None:
+        columns = list(options.columns or ())
+        prior = options.prior
+        self._as_list = options.posterior == "list"
+        if self._as_list:
+            model.spec.label_for("posterior='list'")
+        if prior is not None:
             model.spec.label_for("prior")
         for name in columns:
             if columns.count(name) > 1:
                 raise SpecError(f"column {name!r} is listed twice in columns; list it once.")
         self._model = model
         self.compiled_rule = model.compile_rule(options.decision)
-        self.log_ratio = None if options.prior is None else log_ratio(model, options.prior)
+        self.log_ratio = None if prior is None else log_ratio(model, prior)
         if options.rarity or options.rare is not None:
             self.quantiles: pa.Table | None = model.check_rarity()
         else:  # without a label it is what people ask of a row
@@ -126,9 +99,7 @@ class BatchScorer:
         if options.contributions:
             self.contributions = Contributions(model, self.log_ratio)
         self._columns = columns
-        self._as_list = posterior == "list"
-        self.rule = self.compiled_rule.rule
-        self.options = replace(options, columns=columns, decision=self.rule)
+        self.rule, self.options = self.compiled_rule.rule, options
         passthrough = [schema.field(name) for name in columns]
         scored = self._scored_fields()
         taken = {field.name for field in scored} & set(columns)
@@ -285,31 +256,14 @@ def _check_distributions(probability: FloatArray) -> None:
 
 
 @checks_arguments
-def predict_table(
-    model: Model,
-    data: Any,
-    *,
-    columns: str | Sequence[str] | None = None,
-    posterior: PosteriorFormat = "columns",
-    decision: DecisionOption = "map",
-    rarity: bool = False,
-    rare: float | None = None,
-    contributions: bool = False,
-) -> pa.Table:
+def predict_table(model: Model, data: Any, *, options: ScoringOption = None) -> pa.Table:
     """The rows with their predictions, in memory: the columns that `pipeline.score` writes.
 
     Args:
         model: model to score with.
         data: table or frame with the feature columns; see `arrays.as_table`.
-        columns: column of the data to keep, or several; by default all except an index without
-            a name of pandas.
-        posterior: ``"columns"`` for one column ``p_<class>`` per class, ``"list"`` for one list
-            column ``posterior``.
-        decision: decision rule; see `DecisionRule`.
-        rarity: whether to have ``rarity``, see `Model.rarity`.
-        rare: largest rarity of a row that is called ``rare``; None for none.
-        contributions: whether to add what each column contributes to the log odds of the
-            prediction and to its surprise, as the structs ``contributions`` and ``surprise``.
+        options: columns of the data to keep, posterior, decision, prior, rarity, rare and
+            contributions of `ScoringOptions`, or a mapping of them; no others.
 
     Returns:
         One row per row of the data: the columns that are kept, then ``prediction``,
@@ -317,19 +271,16 @@ def predict_table(
 
     Raises:
         DataError: if a column is missing, has an unsuitable type, or is infinite.
-        SpecError: if a column has the name of a scored one, an argument is not one of its
+        SpecError: if a column has the name of a scored one, an option is not one of its
             choices, or the rule does not fit the model.
     """
     table = as_table(data)
-    names = [columns] if isinstance(columns, str) else columns
-    kept = names_of_columns(table.schema) if names is None else list(names)
+    chosen = ScoringOptions.of_rows(options, "predict_table")
+    kept = names_of_columns(table.schema) if chosen.columns is None else list(chosen.columns)
     check_columns(table.schema, kept)
     sources = source_columns(table.schema, model.spec.features)
     table = table.select(list(dict.fromkeys([*kept, *sources])))
-    options = BatchOptions(
-        kept, posterior, decision, rarity=rarity, rare=rare, contributions=contributions
-    )
-    scorer = BatchScorer(model, table.schema, options)
+    scorer = BatchScorer(model, table.schema, replace(chosen, columns=kept))
     rows = min(scorer.batch_rows, batch_rows(table.num_columns))
     batches = [scorer.score(batch) for batch in in_slices(table.to_batches(), rows)]
     return pa.Table.from_batches(batches, scorer.schema)

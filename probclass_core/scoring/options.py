@@ -11,7 +11,8 @@ from probclass_core.arguments import check_argument
 from probclass_core.errors import SpecError, shown, suggest
 from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.model.decision import DecisionOption, DecisionRule
-from probclass_core.scoring.batch import PosteriorFormat
+
+PosteriorFormat = Literal["columns", "list"]
 
 Overwrite = Literal["partition", "append", "never"]
 """What happens to rows that are already in the sink: replace them, add to them, or refuse."""
@@ -20,30 +21,26 @@ SchemaPolicy = Literal["evolve", "same"]
 """Whether a scored table gains passthrough columns that it lacks, and may have others that are then
 null, or must have the same columns."""
 
-PriorOption: TypeAlias = Literal["estimated"] | Mapping[str, float] | None
-"""Shares of the classes to have posteriors under: of training, given, or estimated by EM."""
-
 
 @dataclass(frozen=True)
 class ScoringOptions:
     """What scoring writes for each row, what it checks, and how it changes the sink.
 
     Attributes:
-        columns: passthrough column of the scored table, or several; by default all except an
-            index without a name that pandas wrote.
+        columns: passthrough column of the scored table, or several, in order; by default all except
+            an index without a name that pandas wrote, and none in SQL.
         posterior: ``"columns"`` for one column per class, ``"list"`` for one list column, in
             class order.
         decision: decision rule, or what `DecisionRule.parse` reads as one.
-        prior: shares of the classes to have the posteriors under, instead of those of the training:
-            a table ``{class: share}``, or ``"estimated"`` to estimate those of each partition by
-            EM, which reads its rows twice; see `analysis.distributions.label_shift`. It changes no
-            log p(x).
+        prior: share of each class to have the posteriors under, instead of those of the training,
+            such as those that `health` estimates. It changes no log p(x).
         rarity: write ``rarity``, the share of the known rows that are at least as improbable as the
             row, see `Model.rarity`; a model without a label does so anyway.
         rare: write ``rarity``, and ``rare``, whether it is at most this share, such as 0.001.
         contributions: whether to write what each column adds to the log odds of the class against
             the runner-up, and to −log p(x): the columns ``runner_up``, ``contributions`` and
-            ``surprise``; see `BatchScorer`.
+            ``surprise``; see `BatchScorer`. In SQL they are structs, or JSON in dialects without
+            structs, where an infinite number is a text.
         overwrite: ``"partition"`` replaces the partition; ``"append"`` adds to it, once for each
             model, input and configuration; ``"never"`` refuses a partition that exists, unless it
             was made from the same, before anything is written.
@@ -65,7 +62,7 @@ class ScoringOptions:
     columns: str | Sequence[str] | None = None
     posterior: PosteriorFormat = "columns"
     decision: DecisionOption = "map"
-    prior: PriorOption = None
+    prior: Mapping[str, float] | None = None
     rarity: bool = False
     rare: float | None = None
     contributions: bool = False
@@ -85,8 +82,9 @@ class ScoringOptions:
                 check_argument(field.name, value, kinds[field.name])
         if self.rare is not None and not 0.0 <= self.rare <= 1.0:
             raise SpecError(f"rare must be a share between 0 and 1, got {self.rare!r}.")
-        if self.columns is not None and not isinstance(self.columns, str):
-            object.__setattr__(self, "columns", tuple(self.columns))
+        if self.columns is not None:
+            names = [self.columns] if isinstance(self.columns, str) else self.columns
+            object.__setattr__(self, "columns", tuple(names))
 
     @classmethod
     def parse(cls, options: ScoringOption) -> ScoringOptions:
@@ -109,21 +107,38 @@ class ScoringOptions:
                 raise SpecError(f"unknown option {name!r}; known: {suggest(name, known)}")
         return cls(**options)
 
+    @classmethod
+    def of_rows(cls, options: ScoringOption, caller: str) -> ScoringOptions:
+        """Options of what scores rows and has no sink: those of what is written for each row.
+
+        Args:
+            options: see `parse`.
+            caller: name of the function, for messages.
+
+        Raises:
+            SpecError: as `parse`, or if an option is set that needs a sink.
+        """
+        parsed, default = cls.parse(options), cls()
+        for name in ("overwrite", "watch", "missing_columns", "schema"):
+            if getattr(parsed, name) not in (getattr(default, name), None):
+                raise SpecError(f"{caller} has no option {name!r}; pc.score has.")
+        return parsed
+
 
 ScoringOption: TypeAlias = ScoringOptions | Mapping[str, Any] | None
 """Scoring options, or a mapping of their names to values."""
 
 
-def _parse_prior(prior: PriorOption) -> PriorOption:
+def _parse_prior(prior: Mapping[str, Any] | None) -> Mapping[str, float] | None:
     """A prior whose shares are numbers; a template renders them as text.
 
     Raises:
         SpecError: if it is something else.
     """
-    if prior is None or (isinstance(prior, str) and prior == "estimated"):
-        return prior
+    if prior is None:
+        return None
     if not isinstance(prior, Mapping):
-        raise SpecError(f"prior must be 'estimated' or a table of shares, got {prior!r}.")
+        raise SpecError(f"prior must be a table of shares by class, got {prior!r}.")
     try:
         return {name: float(share) for name, share in prior.items()}
     except (TypeError, ValueError):

@@ -25,8 +25,9 @@ from probclass_core.execution.progress import RowCounter
 from probclass_core.io.sink import StagedPart, StagedPartition
 from probclass_core.io.table import Plan
 from probclass_core.model.model import Model
-from probclass_core.scoring.batch import BatchOptions, BatchScorer
+from probclass_core.scoring.batch import BatchScorer
 from probclass_core.scoring.checks import PartitionChecks
+from probclass_core.scoring.options import ScoringOptions
 from probclass_core.scoring.plan import PlannedPartition, ScoringPlanner
 from probclass_core.scoring.reports import PARTITION_FAILURES, PartitionFailure
 
@@ -78,12 +79,7 @@ def score_partitions(
             open_partitions.popleft().context.close()
             yield outcome
 
-    planned: Iterable[PlannedPartition | _Failed] = partitions
-    if planner.options.prior == "estimated":
-        planned = _with_estimated_priors(model, partitions, engine, counter)
-        if not engine.in_process:  # its workers do one thing at a time
-            planned = list(planned)
-    parts = (part for one in planned for part in _stage_parts(one, open_partitions))
+    parts = (part for one in partitions for part in _stage_parts(one, open_partitions))
     try:
         for finished in _score_parts(work, parts, engine, counter):
             yield from finished_partitions()  # those that could not be staged
@@ -134,7 +130,7 @@ class Part:
 
     name: str
     plan: Plan
-    options: BatchOptions
+    options: ScoringOptions
     partition: Mapping[str, Any]
     target: StagedPart
     whole: bool
@@ -206,7 +202,7 @@ class ScorePart:
             summary = self.summarize(total, part.options)
             return FinishedPart(part.target.finish(summary), summary)
 
-    def summarize(self, sums: HealthSums, options: BatchOptions) -> Mapping[str, Any]:
+    def summarize(self, sums: HealthSums, options: ScoringOptions) -> Mapping[str, Any]:
         """The entries of a commit record that follow from the rows; none without rows."""
         if not sums.rows:
             return {}
@@ -215,7 +211,7 @@ class ScorePart:
 
 @dataclass(frozen=True)
 class _Failed:
-    """A partition or a part that could not be read or scored."""
+    """A part that could not be read or scored."""
 
     failure: PartitionFailure
 
@@ -243,25 +239,11 @@ class _OpenPartition:
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _with_estimated_priors(
-    model: Model, partitions: Iterable[PlannedPartition], engine: Engine, counter: RowCounter
-) -> Iterator[PlannedPartition | _Failed]:
-    """The partitions, each to be scored under the shares of its own classes."""
-    meter = HealthMeter(model)
-    for one in partitions:
-        try:
-            yield one.estimate_prior(meter, engine, counter)
-        except PARTITION_FAILURES as failure:
-            yield _Failed(failure)
-
-
 def _stage_parts(
-    partition: PlannedPartition | _Failed, open_partitions: deque[_OpenPartition]
+    partition: PlannedPartition, open_partitions: deque[_OpenPartition]
 ) -> Iterator[Part]:
     """Stage a partition, add it to the open ones, and yield its parts."""
     try:
-        if isinstance(partition, _Failed):
-            raise partition.failure
         staged = _stage(partition)
     except PARTITION_FAILURES as failure:
         staged = _OpenPartition(None, None, ExitStack(), deque(), failure)

@@ -13,17 +13,14 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from probclass_core.analysis.distributions.sums import HealthMeter
 from probclass_core.arrow.arrays import names_of_columns
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.types import is_text_type
 from probclass_core.errors import (
-    DataError,
     TableError,
     TableMismatchError,
 )
-from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import ProgressOption, RowCounter
 from probclass_core.io.filters import Where, parse_where, partition_text, typed_partition
 from probclass_core.io.missing_columns import missing_shares, with_missing_columns
@@ -34,7 +31,7 @@ from probclass_core.io.sink import ColumnChanges, Sink, StagedPartition, TypedPa
 from probclass_core.io.table import Plan, Source
 from probclass_core.model.decision import DecisionRule
 from probclass_core.model.model import Model
-from probclass_core.scoring.batch import BatchOptions, BatchScorer
+from probclass_core.scoring.batch import BatchScorer
 from probclass_core.scoring.options import ScoringOptions
 
 log = logging.getLogger(__name__)
@@ -115,10 +112,8 @@ class ScoringPlanner:
         self, progress: ProgressOption, pending: Iterable[PlannedPartition], done: int
     ) -> RowCounter:
         """A counter of the rows of partitions to score, and of those that are already done."""
-        # The shares of the classes are estimated in a pass of their own.
-        passes = 2 if self.options.prior == "estimated" else 1
         todo = [one.rows for one in pending]
-        total = None if None in todo else done + passes * sum(rows or 0 for rows in todo)
+        total = None if None in todo else done + sum(rows or 0 for rows in todo)
         counter = RowCounter(progress, total)
         if done:
             counter.add(done)
@@ -211,9 +206,7 @@ class ScoringPlanner:
     @cached_property
     def _passthrough(self) -> list[str]:
         columns = self.options.columns
-        if columns is None:
-            return names_of_columns(self.table.schema)
-        return [columns] if isinstance(columns, str) else list(columns)
+        return names_of_columns(self.table.schema) if columns is None else list(columns)
 
     @cached_property
     def _json_where(self) -> Any:
@@ -230,18 +223,7 @@ class ScoringPlanner:
         columns = [name for name in self._passthrough if name not in partition]
         key = schema.serialize().to_pybytes() + json.dumps(columns).encode()
         if key not in self._schemas:
-            asked = self.options
-            prior = None if isinstance(asked.prior, str) else asked.prior
-            options = BatchOptions(
-                columns,
-                asked.posterior,
-                asked.decision,
-                prior,
-                asked.rarity,
-                asked.rare,
-                asked.contributions,
-            )
-            scorer = BatchScorer(self.model, schema, options)
+            scorer = BatchScorer(self.model, schema, replace(self.options, columns=columns))
             self._schemas[key] = scorer, [[one.name, str(one.type)] for one in scorer.schema]
         return self._schemas[key]
 
@@ -288,31 +270,6 @@ class PlannedPartition:
                 "while other partitions were scored; nothing was written for it: run it again."
             )
         return plan
-
-    def estimate_prior(
-        self, meter: HealthMeter, engine: Engine, counter: RowCounter
-    ) -> PlannedPartition:
-        """The partition, to be scored under the shares of its own classes.
-
-        The rows are read twice: once to estimate the shares by EM, and once to score them.
-
-        Raises:
-            DataError: if the shares cannot be estimated.
-        """
-        options = self.scorer.options
-        sums = meter.measure_plan(self.plan, options.decision, engine, counter)
-        if not sums.rows:
-            return self
-        health = meter.health(sums)
-        shares = {name: one.estimated for name, one in health.classes.items()}
-        if None in shares.values() or len(shares) < len(self.planner.model.classes):
-            raise DataError(
-                f"the shares of the classes cannot be estimated: {health.log_loss.unknown} Give "
-                "prior as a table of shares, or leave it out."
-            )
-        prior = {name: float(share or 0.0) for name, share in shares.items()}
-        scorer = BatchScorer(self.planner.model, self.plan.schema, replace(options, prior=prior))
-        return replace(self, scorer=scorer, record={**self.record, "estimated_prior": prior})
 
     @property
     def commit_id(self) -> str:

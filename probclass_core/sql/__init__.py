@@ -2,7 +2,6 @@
 
 query        from a model to the SELECT that gives the scored table
 contributions  what each column contributes, in that query
-tables       numbers of a model in tables that the query joins
 render       formulas as SQL expressions
 dialects     how each engine writes names, numbers and functions
 scoring      a table scored in its database, a transaction for each partition

@@ -14,8 +14,6 @@ from typing import Any
 
 from probclass_core.errors import NotSupportedError, SpecError, suggest
 
-Explode = Callable[[str, Mapping[str, Sequence[str]], str], str]
-
 
 def _doubled(quote: str) -> Callable[[str], str]:
     return lambda text: quote + text.replace(quote, 2 * quote) + quote
@@ -33,63 +31,6 @@ def _spark_text(text: str) -> str:
 def _plain_number(value: float) -> str:
     text = repr(value)
     return text if "e" in text else text + "e0"
-
-
-# Ways to put lists below each other: a query of the kept columns, the position from 1 as "term",
-# and the items of arrays of one length as columns of their names.
-
-_MOST_SELECTS = 400
-"""Selects of one UNION in SQLite, which allows 500."""
-
-
-def _explode_in_select(positions: str, array: str) -> Explode:
-    """Put lists below each other by functions that return several rows in the SELECT."""
-
-    def explode(kept: str, arrays: Mapping[str, Sequence[str]], source: str) -> str:
-        size = len(next(iter(arrays.values())))
-        listed = "".join(
-            f", unnest({array.format(', '.join(items))}) AS {name}"
-            for name, items in arrays.items()
-        )
-        return f"SELECT {kept}, unnest({positions.format(size)}) AS term{listed} FROM {source}"
-
-    return explode
-
-
-def _explode_lateral(kept: str, arrays: Mapping[str, Sequence[str]], source: str) -> str:
-    listed = ", ".join(f"ARRAY[{', '.join(items)}]" for items in arrays.values())
-    names = ", ".join([*arrays, "term"])
-    return (
-        f"SELECT {kept}, {names} FROM {source} "
-        f"CROSS JOIN LATERAL unnest({listed}) WITH ORDINALITY AS u ({names})"
-    )
-
-
-def _explode_inline(kept: str, arrays: Mapping[str, Sequence[str]], source: str) -> str:
-    size, names = len(next(iter(arrays.values()))), ", ".join(["term", *arrays])
-    listed = "".join(f", array({', '.join(items)})" for items in arrays.values())
-    zipped = f"arrays_zip(sequence(1, {size}){listed})"
-    return f"SELECT {kept}, {names} FROM {source} LATERAL VIEW inline({zipped}) u AS {names}"
-
-
-def _explode_array_join(kept: str, arrays: Mapping[str, Sequence[str]], source: str) -> str:
-    size, names = len(next(iter(arrays.values()))), ", ".join(["term", *arrays])
-    listed = "".join(f", [{', '.join(items)}] AS {name}" for name, items in arrays.items())
-    return f"SELECT {kept}, {names} FROM {source} ARRAY JOIN range(1, {size + 1}) AS term{listed}"
-
-
-def _explode_union(kept: str, arrays: Mapping[str, Sequence[str]], source: str) -> str:
-    rows = [
-        f"SELECT {kept}, {term} AS term, "
-        + ", ".join(f"{item} AS {name}" for item, name in zip(items, arrays, strict=True))
-        + f" FROM {source}"
-        for term, items in enumerate(zip(*arrays.values(), strict=True), 1)
-    ]
-    starts = range(0, len(rows), _MOST_SELECTS)
-    parts = [" UNION ALL ".join(rows[start : start + _MOST_SELECTS]) for start in starts]
-    return (
-        parts[0] if len(parts) == 1 else " UNION ALL ".join(f"SELECT * FROM ({p})" for p in parts)
-    )
 
 
 _QUOTED, _TEXT = _doubled('"'), _doubled("'")
@@ -170,9 +111,6 @@ class Dialect:
         longest_name: bytes of a name, or None if names may be long.
         most_arguments: arguments of GREATEST.
         dynamic_types: whether a column may contain values of any type.
-        row_number: a different number for each row.
-        explode: the query of lists below each other; see `_explode_in_select`.
-        storage: words after the columns of CREATE TABLE.
         settings: words at the end of a query.
     """
 
@@ -197,9 +135,6 @@ class Dialect:
     longest_name: int | None = None
     most_arguments: int = 10_000
     dynamic_types: bool = False
-    row_number: str = "ROW_NUMBER() OVER ()"
-    explode: Explode = _explode_union
-    storage: str = ""
     settings: str = ""
 
     def literal(self, value: float) -> str:
@@ -286,7 +221,6 @@ DIALECTS: Mapping[str, Dialect] = {
             matches="regexp_matches({text}, {pattern})",
             array="[{}]",
             struct_of=_struct_pack,
-            explode=_explode_in_select("generate_series(1, {})", "[{}]"),
             folds_case=True,
         ),
         Dialect(
@@ -304,7 +238,6 @@ DIALECTS: Mapping[str, Dialect] = {
             cte="MATERIALIZED ",
             raises=True,
             longest_name=63,
-            explode=_explode_lateral,
         ),
         Dialect(
             "sqlite",
@@ -332,14 +265,10 @@ DIALECTS: Mapping[str, Dialect] = {
             array="array({})",
             item="{array}[{position}]",
             folds_case=True,
-            row_number="monotonically_increasing_id()",
-            explode=_explode_inline,
-            storage=" USING parquet",
         ),
         Dialect(
             "datafusion",
             array="make_array({})",
-            explode=_explode_in_select("range(1, {} + 1)", "make_array({})"),
         ),
         Dialect(
             "clickhouse",
@@ -354,8 +283,6 @@ DIALECTS: Mapping[str, Dialect] = {
             matches="match({text}, {pattern})",
             array="[{}]",
             struct_of=_named_tuple,
-            explode=_explode_array_join,
-            storage=" ENGINE = MergeTree ORDER BY tuple()",
             # To merge common table expressions takes time exponential in their number.
             settings="\nSETTINGS query_plan_merge_expressions = 0",
         ),

@@ -14,7 +14,7 @@ Read from the top of the SQL to its end::
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,12 @@ from probclass_core.estimation.contract import FormulaLikelihood
 from probclass_core.estimation.formulas import FORMULA_VERSION, Expression, Formula
 from probclass_core.model.block_weights import CAP
 from probclass_core.model.calibration import IsotonicMaps, Softmax
-from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
-from probclass_core.scoring.batch import BatchOptions, BatchScorer, PosteriorFormat
+from probclass_core.scoring.batch import BatchScorer
+from probclass_core.scoring.options import ScoringOption, ScoringOptions
 from probclass_core.sql.contributions import ContributedColumns
 from probclass_core.sql.dialects import Dialect, case, find_dialect, plus
 from probclass_core.sql.render import Renderer, bisected
-from probclass_core.sql.tables import LongTerms
 
 _LEAST_EXPONENT = -700.0
 """Where exp of a smaller number raises an error, it is 0."""
@@ -45,15 +44,8 @@ def to_sql(
     *,
     dialect: str,
     source: str | Sequence[str],
-    columns: str | Sequence[str] = (),
-    posterior: PosteriorFormat = "columns",
-    decision: DecisionOption = "map",
-    prior: Mapping[str, float] | None = None,
-    rarity: bool = False,
-    rare: float | None = None,
-    contributions: bool = False,
+    options: ScoringOption = None,
     view: str | Sequence[str] | None = None,
-    tables: str | Sequence[str] | None = None,
 ) -> str:
     """The query that scores a table where it is: the scored table of `score`, as one SELECT.
 
@@ -66,18 +58,9 @@ def to_sql(
             ``"clickhouse"``.
         source: name of the table, such as ``schema.table``, or its parts as a list; or a query
             in parentheses, which is not quoted.
-        columns: passthrough column of the scored table, or several, in order; none by default.
-        posterior: ``"columns"`` for one column per class, ``"list"`` for one list column.
-        decision: decision rule; see `DecisionRule`.
-        prior: shares of the classes to have the posteriors under, as for `score`.
-        rarity: whether to have ``rarity``, as for `score`.
-        rare: largest rarity of a row that is called ``rare``; None for none.
-        contributions: whether to add what each column contributes, as for `score`: as structs,
-            or as JSON in dialects without them, where an infinite number is a text. Not with
-            `tables`.
+        options: columns to copy, by default none, and posterior, decision, prior, rarity, rare
+            and contributions of `ScoringOptions`, or a mapping of them; no others.
         view: name of a view to create; by default the text is the SELECT alone.
-        tables: beginning of the names of the tables that `to_sql_tables` creates, which the
-            query joins; by default the numbers of the model are in the query.
 
     Returns:
         SQL without a semicolon at its end.
@@ -87,9 +70,8 @@ def to_sql(
             options do not fit the model.
         NotSupportedError: if a block has no formula, saying why.
     """
-    columns = [columns] if isinstance(columns, str) else columns
-    options = BatchOptions(columns, posterior, decision, prior, rarity, rare, contributions)
-    query = _Query(model, find_dialect(dialect), source, options, tables)
+    chosen = ScoringOptions.of_rows(options, "to_sql")
+    query = _Query(model, find_dialect(dialect), source, chosen)
     select = query.text()
     if view is None:
         return select
@@ -102,37 +84,7 @@ def joint_sql(model: Model, *, dialect: str, source: str | Sequence[str]) -> str
     Raises:
         SpecError, NotSupportedError: as `Model.to_sql`.
     """
-    return _Query(model, find_dialect(dialect), source, BatchOptions((), "columns")).joint_text()
-
-
-def to_sql_tables(model: Model, *, dialect: str, tables: str | Sequence[str]) -> list[str]:
-    """The statements that create and fill the tables of numbers that a query of `to_sql` joins.
-
-    The names of the tables contain the beginning of the model's id, so that a query only joins
-    the numbers of its own model. If rows of a table are missing, the query gives null.
-
-    Args:
-        model: model to score with.
-        dialect: as for `to_sql`.
-        tables: beginning of the names of the tables, such as ``schema.air``.
-
-    Returns:
-        Statements without a semicolon: DROP TABLE, CREATE TABLE and INSERT; none if all numbers
-        of the model are in the query.
-
-    Raises:
-        SpecError: if the dialect is unknown, or it cannot have such a name.
-        NotSupportedError: if a block has no formula, saying why.
-    """
-    options = BatchOptions((), "columns")
-    query = _Query(model, find_dialect(dialect), "rows", options, tables)
-    query.text()
-    assert query.long is not None
-    return [
-        statement
-        for table in query.long.tables.values()
-        for statement in table.statements(query.dialect)
-    ]
+    return _Query(model, find_dialect(dialect), source, ScoringOptions()).joint_text()
 
 
 class _Query:
@@ -143,10 +95,10 @@ class _Query:
         model: Model,
         dialect: Dialect,
         source: str | Sequence[str],
-        options: BatchOptions,
-        tables: str | Sequence[str] | None = None,
+        options: ScoringOptions,
     ) -> None:
-        passthrough = pa.schema([(name, pa.null()) for name in options.columns])
+        self.passthrough = options.columns or ()
+        passthrough = pa.schema([(name, pa.null()) for name in self.passthrough])
         self.scorer = BatchScorer(model, passthrough, options)
         self.rule = self.scorer.compiled_rule
         self.model = model
@@ -155,7 +107,7 @@ class _Query:
         self.renderer = Renderer(dialect, model.features, _SOURCE)
         self.size = len(model.classes)
         self.ctes: list[tuple[str, str]] = []
-        self.refused = self.incomplete = False  # whether there are such columns
+        self.refused = False  # whether there is such a column
         self._check_names(self.scorer.schema.names)
         self.contributed = None
         if self.scorer.contributions is not None:
@@ -165,13 +117,6 @@ class _Query:
                     self._check_names([inner.name for inner in field.type])
         self.posterior: Sequence[str] = ()
         self.joint: tuple[Sequence[str], str] = (), ""  # of the density, and its log sum
-        self.long = None
-        if tables is not None:
-            if self.contributed is not None:
-                raise NotSupportedError(
-                    "contributions need the numbers of the model in the query; leave tables out."
-                )
-            self.long = LongTerms(self.renderer, self.size, tables, model.id)
         if options.posterior == "list" and dialect.array is None:
             raise NotSupportedError(f"{dialect.name} has no lists; use posterior='columns'.")
 
@@ -247,9 +192,6 @@ class _Query:
         for name, formula in formulas.items():
             self._refuse(name, formula)
             terms = formula.terms
-            if self.long is not None:
-                of_block = "" if model.weights is None else name
-                terms = [term for term in terms if not self.long.take(of_block, term)]
             if self.contributed is not None and self.contributed.divides(name):
                 blocks[name] = self.contributed.sum_of_columns(name, terms, self._sum_of)
             else:
@@ -261,8 +203,6 @@ class _Query:
         self._inputs(refused)
         if within:
             self._stage("within_bins", within)
-        if self.long is not None and not self.long.is_empty:
-            blocks = self._join(self.long, blocks, within)
         if self.contributed is not None and self.contributed.columns:
             self._stage("columns", self.contributed.columns)
         prior = [self.dialect.literal(float(value)) for value in model.log_prior]
@@ -307,44 +247,6 @@ class _Query:
         self._stage("joint", {**joints, **(densities or {})})
         return list(joints), None if densities is None else list(densities)
 
-    def _join(
-        self, long: LongTerms, blocks: Mapping[str, list[str]], kept: Iterable[str]
-    ) -> dict[str, list[str]]:
-        """Add the sums of the terms that are joined; the texts of the blocks with them.
-
-        Args:
-            long: the terms.
-            blocks: texts of the other terms, by block and class.
-            kept: columns that are needed later.
-        """
-        in_query = {
-            f"a{number}_{at}": text
-            for number, texts in enumerate(blocks.values(), 1)
-            for at, text in enumerate(texts, 1)
-            if text != self.dialect.literal(0.0)
-        }
-        if in_query:
-            self._stage("in_query", in_query)
-        passthrough = range(1, len(self.scorer.options.columns) + 1)
-        kept = [*kept, *(f"k{number}" for number in passthrough)]
-        if self.refused:
-            kept.append("refused")
-        weighted = self.model.weights is not None
-        kept += in_query
-        self.ctes += long.stages(self._last, kept, list(blocks) if weighted else [])
-        complete = f"CASE WHEN {long.is_complete()} THEN 0 ELSE 1 END"
-        self._stage("complete", {"incomplete": complete})
-        self.incomplete = True
-        sums: dict[str, list[str]] = {}
-        for number, block in enumerate(blocks, 1):
-            sums[block] = []
-            for at in range(1, self.size + 1):
-                parts = [name for name in [f"a{number}_{at}"] if name in in_query]
-                if weighted or number == 1:
-                    parts.append(f"s{number}_{at}")
-                sums[block].append(plus(parts or [self.dialect.literal(0.0)]))
-        return sums
-
     def _refuse(self, name: str, formula: Formula) -> None:
         for number, condition in enumerate(formula.refused):
             decided = self.renderer.condition(condition, 0)
@@ -374,11 +276,9 @@ class _Query:
         dialect = self.dialect
         kept = [
             f"{_SOURCE}.{dialect.identifier(name)} AS k{number}"
-            for number, name in enumerate(self.scorer.options.columns, 1)
+            for number, name in enumerate(self.passthrough, 1)
         ]
         first, *later = self.renderer.columns.levels
-        if self.long is not None:
-            kept.append(f"{dialect.row_number} AS id")
         listed = [*kept, *(f"{text} AS {name}" for name, text in first.items())]
         flags = list(dict.fromkeys(refused))
         raw = [text for text in flags if f"{_SOURCE}." in text]
@@ -627,12 +527,9 @@ class _Query:
         if self.contributed is not None:
             scored |= self.contributed.scored(self._stage, self.posterior, *self.joint)
         texts = list(scored.values())
-        conditions = ["refused = 0"] if self.refused else []
-        conditions += ["incomplete = 0"] if self.incomplete else []
-        if conditions:
-            when = " AND ".join(conditions)
-            texts = [f"CASE WHEN {when} THEN {text} END" for text in texts]
-        kept = [f"k{number}" for number in range(1, len(self.scorer.options.columns) + 1)]
+        if self.refused:
+            texts = [f"CASE WHEN refused = 0 THEN {text} END" for text in texts]
+        kept = [f"k{number}" for number in range(1, len(self.passthrough) + 1)]
         return [*kept, *texts, self.dialect.string_literal(self.model.id)]
 
     def _rarity(self, quantiles: pa.Table) -> str:

@@ -171,18 +171,12 @@ class Renderer:
             return self.columns.add("n", text, 1)
         return self._category(code)
 
-    def words(self, name: str) -> Sql:
+    def _words(self, name: str) -> Sql:
         """A column as text."""
         text = f"CAST({self._input(name)} AS {self.dialect.string})"
         if self.dialect.dynamic_types:
             text += " COLLATE BINARY"
         return self.columns.add("x", text, 0)
-
-    def is_words(self, name: str) -> bool:
-        """Whether the categories of a column are compared as text."""
-        kind = self._type(name)
-        checks = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating)
-        return not any(check(kind) for check in checks)
 
     def _category(self, code: Categories) -> Sql:
         dialect, kind = self.dialect, self._type(code.column)
@@ -205,7 +199,7 @@ class Renderer:
                 self.refused[f"text {code.column}"] = self._is_text(code.column)
             literals = [each if _is_whole(each) else "NULL" for each in code.values]
         else:
-            value = self.words(code.column)
+            value = self._words(code.column)
             literals = [dialect.string_literal(each) for each in code.values]
         cases = " ".join(
             f"WHEN {value.text} = {literal} THEN {position}"
@@ -221,7 +215,7 @@ class Renderer:
         if isinstance(expression, Constant):
             values = expression.values
             return float(values if values.ndim == 0 else values[position])
-        if not isinstance(expression, (Column, Lookup)) and not by_class(expression):
+        if not isinstance(expression, (Column, Lookup)) and not _by_class(expression):
             shared = self._compute(expression, position)
             return shared if isinstance(shared, float) else self._named(shared)
         return self._compute(expression, position)
@@ -398,7 +392,7 @@ class Renderer:
         values = np.ascontiguousarray(node.table[at]).ravel()
         if (values == values[0]).all():
             return float(values[0])
-        cell = self.cell(node)
+        cell = self._cell(node)
         literals = [self.dialect.literal(float(value)) for value in values]
         if self.dialect.array is None:
             inner = _choose(cell.text, literals, 0)
@@ -406,7 +400,7 @@ class Renderer:
         array = self.dialect.array.format(", ".join(literals))
         return Sql(self.dialect.item.format(array=array, position=cell.text), cell.level)
 
-    def cell(self, node: Lookup) -> Sql:
+    def _cell(self, node: Lookup) -> Sql:
         """The position of a row in a table ``(k, s₁, s₂, …)`` as one number."""
         codes = [self.code(code) for code in node.codes]
         if len(codes) == 1:
@@ -499,7 +493,7 @@ def _spreads_null(node: Expression, name: str) -> bool:
     return False
 
 
-def by_class(expression: Expression) -> bool:
+def _by_class(expression: Expression) -> bool:
     """Whether constants of the expression differ between classes."""
     return any(np.ndim(values) > 0 for node in nodes(expression) for values in _constants(node))
 

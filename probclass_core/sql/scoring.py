@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,7 +22,7 @@ from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.errors import DataError, SpecError, TableError, TableMismatchError
 from probclass_core.io.filters import Where, partition_text, typed_conditions
 from probclass_core.model.decision import DecisionRule
-from probclass_core.scoring.batch import BatchOptions, BatchScorer
+from probclass_core.scoring.batch import BatchScorer
 from probclass_core.scoring.options import ScoringOption, ScoringOptions
 from probclass_core.scoring.recording import StoredModelOption, load_scorer, record_scored
 from probclass_core.scoring.reports import Outcome, PartitionOutcome, ScoreReport
@@ -97,7 +98,9 @@ def score_sql(
     began = time.monotonic()
     database = database_of(connection)
     dialect = database.dialect
-    chosen = _batch_options(ScoringOptions.parse(options), partition or {})
+    chosen = ScoringOptions.of_rows(options, "score_sql")
+    columns = list(dict.fromkeys([*(partition or {}), *(chosen.columns or ())]))
+    chosen = replace(chosen, columns=columns)
     names = {"source": dialect.source(source), "sink": dialect.source(sink)}
     if names["source"] == names["sink"]:
         raise TableMismatchError(f"{sink} is the source; write the scored table somewhere else.")
@@ -108,7 +111,7 @@ def score_sql(
         "source": source if isinstance(source, str) else list(source),
         "partition": as_json(partition or {}),
         "where": as_json(where),
-        "columns": chosen.columns,
+        "columns": columns,
         "posterior": chosen.posterior,
         "decision": DecisionRule.parse(chosen.decision).to_dict(),
         "prior": chosen.prior,
@@ -118,7 +121,7 @@ def score_sql(
         "run_id": run_id,
     }
     commit_id = json_digest(identity)
-    schema = pa.schema([(name, pa.null()) for name in chosen.columns])
+    schema = pa.schema([(name, pa.null()) for name in columns])
     scorer = BatchScorer(model, schema, chosen)
     with database.transaction():
         table = SqlSource(connection, source)
@@ -133,12 +136,7 @@ def score_sql(
             )
         selected, replaced = conditions
         rows = f"SELECT * FROM {names['source']} AS t{selected}"
-        query = to_sql(
-            model,
-            dialect=dialect.name,
-            source=f"({rows})",
-            **vars(chosen),
-        )
+        query = to_sql(model, dialect=dialect.name, source=f"({rows})", options=chosen)
         record = _Record(database, dialect.source(commits), address, identity["partition"])
         before = record.lock()
         (count,) = _numbers(database, f"SELECT COUNT(*) FROM ({rows}) AS t")
@@ -200,34 +198,6 @@ def score_sql(
     )
     record_scored(store, version, report, provenance or {})
     return report
-
-
-def _batch_options(options: ScoringOptions, partition: Mapping[str, Any]) -> BatchOptions:
-    """The options of a query, whose columns begin with those of the partition.
-
-    Raises:
-        SpecError: if an option is set that needs the rows or a sink of `score`.
-    """
-    default = ScoringOptions()
-    for name in ("overwrite", "watch", "missing_columns", "schema"):
-        if getattr(options, name) not in (getattr(default, name), None):
-            raise SpecError(f"score_sql has no option {name!r}; pc.score has.")
-    if isinstance(options.prior, str):
-        raise SpecError(
-            f"prior must be a table of shares of the classes, got {options.prior!r}; estimated "
-            "shares need the rows: pc.score estimates them."
-        )
-    named = [options.columns] if isinstance(options.columns, str) else options.columns or ()
-    columns = list(dict.fromkeys([*partition, *named]))
-    return BatchOptions(
-        columns,
-        options.posterior,
-        options.decision,
-        options.prior,
-        options.rarity,
-        options.rare,
-        options.contributions,
-    )
 
 
 class _Record:

@@ -95,7 +95,7 @@ def test_a_day_is_scored_in_one_transaction_and_a_retry_changes_nothing(
     assert written() == before
     scored = fetched(warehouse.execute("SELECT * FROM scored ORDER BY key"))
     kept = ROWS.filter(pa.array([row % 3 < 2 for row in range(len(ROWS))]))
-    expected = fitted("mixed").predict_table(kept, columns=["key"])
+    expected = fitted("mixed").predict_table(kept, options={"columns": ["key"]})
     compare(expected, scored.drop_columns(["day"]))
     records = pc.ModelStore(store).scorings("taxis")
     assert [record.partitions[0]["partition"]["day"] for record in records] == DAYS[:2]

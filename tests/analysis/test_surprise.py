@@ -33,7 +33,7 @@ def test_explanations_and_contributions_agree(
 ) -> None:
     model = models[kind]
     columns = {str(block.name): ", ".join(block.columns) for block in model.spec.pool}
-    scored = model.predict_table(penguins, contributions=True).to_pylist()
+    scored = model.predict_table(penguins, options={"contributions": True}).to_pylist()
     explanation = pc.explain(model, penguins, limit=None)
     surprises = explanation.surprise.to_pylist()
     for row, (written, compared) in enumerate(

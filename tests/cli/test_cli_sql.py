@@ -25,16 +25,10 @@ def model(probclass: Any) -> pc.Model:
 def test_the_printed_query_is_that_of_the_model(probclass: Any, model: pc.Model) -> None:
     (probclass.folder / "costs.json").write_text(f"{COSTS}".replace("'", '"'))
     sql = "sql air --dialect duckdb --source rows --columns id,wind --costs costs.json"
-    options: dict[str, Any] = {"dialect": "duckdb", "source": "rows", "columns": ["id", "wind"]}
-    options["decision"] = pc.DecisionRule(costs=COSTS)
-    viewed = model.to_sql(**options, view="scored")
+    options = {"columns": ["id", "wind"], "decision": pc.DecisionRule(costs=COSTS)}
+    viewed = model.to_sql(dialect="duckdb", source="rows", options=options, view="scored")
     assert probclass.ok(f"{sql} --view scored").out == f"{viewed};\n"
-    tables = model.to_sql_tables(dialect="duckdb", tables="air_model")
-    statements = [*tables, model.to_sql(**options, tables="air_model")]
-    printed = probclass.ok(f"{sql} --tables air_model").out
-    assert printed == "".join(f"{statement};\n" for statement in statements)
-    document = probclass(f"{sql} --tables air_model --json").json
-    assert [*document["tables"], document["query"]] == statements
+    assert probclass(f"{sql} --view scored --json").json["query"] == viewed
 
 
 @pytest.mark.parametrize(

@@ -74,17 +74,13 @@ def test_an_invalid_watch_is_one_line(
 
 
 def test_posteriors_may_be_under_other_shares(probclass: Any, model: Path) -> None:
-    """Given shares, or estimates of those of each partition."""
     january = "score m lake scored --partition month=2014-01"
     probclass.ok(f"{january} --prior a=0.25 --prior b=0.75")
     (commit,) = pc.commits(probclass.folder / "scored")
     assert commit["prior"] == {"a": 0.25, "b": 0.75}
     assert commit["health"]["classes"]["a"]["prior"] == 0.25
-    probclass.ok(f"{january} --prior estimated")
-    (commit,) = pc.commits(probclass.folder / "scored")
-    assert sum(commit["estimated_prior"].values()) == pytest.approx(1.0)
     for text, message in (
-        ("a", "write CLASS=SHARE for every class"),
+        ("a", "write NAME=NUMBER"),
         ("a=0.5,a=0.5", "'a' is given twice"),
         ("a=0.5,b=0.4,c=0.1", "names class 'c'"),
         ("a=0.5,b=0.7", "sum to 1"),

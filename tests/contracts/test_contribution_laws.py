@@ -83,7 +83,7 @@ def test_terms_sum_to_log_odds_and_surprise(estimator: str, data: st.DataObject)
     spec = dataclasses.replace(spec_of(estimator, **options), block_weights=weights)
     model = fitted_or_rejected(table, spec)
     for rows in (table.drop_columns([LABEL]), data.draw(queries())):
-        scored = model.predict_table(rows, columns=[], contributions=True)
+        scored = model.predict_table(rows, options={"columns": [], "contributions": True})
         counts = np.array([rows[name].fill_null(0).cast(pa.float64()) for name in COUNTS]).sum(0)
         error = 1e-14 * np.abs(counts) * np.log1p(np.abs(counts))  # of log N!
         joint = model.joint_log_likelihood(rows)  # a difference of two keeps their error
@@ -139,7 +139,7 @@ def test_calibration_is_a_term(
         )
         known = mixed_up.filter(pac.is_in(mixed_up["species"], model.classes))
         model = pc.calibrate(model, known, method=method)
-    scored = model.predict_table(penguins, columns=[], contributions=True)
+    scored = model.predict_table(penguins, options={"columns": [], "contributions": True})
     check_sums(model, scored, model.predict_log_proba(penguins))
     applied = method is not None and model.calibrator is not None
     assert ("calibration" in terms(scored, "contributions")) == applied
@@ -195,7 +195,7 @@ def test_a_partition_is_scored_again_with_contributions(
     pc.score(model, source, sink, options=rest)
     scored = ds.dataset(sink, partitioning="hive").to_table()
     assert scored["contributions"].null_count == scored["surprise"].null_count == 0
-    in_memory = model.predict_table(penguins, columns=["sex"], contributions=True)
+    in_memory = model.predict_table(penguins, options={"columns": ["sex"], "contributions": True})
     for name in ("contributions", "surprise"):
         for field, of_field in terms(scored, name).items():
             np.testing.assert_allclose(
@@ -206,7 +206,7 @@ def test_a_partition_is_scored_again_with_contributions(
 def test_one_class_has_a_surprise_alone(penguins: pa.Table) -> None:
     alone = penguins.filter(pac.field("species") == "Gentoo").drop_null()
     model = pc.fit(alone, pc.ModelSpec("species", {"gaussian_diagonal": NUMBERS}))
-    scored = model.predict_table(alone, columns=[], contributions=True)
+    scored = model.predict_table(alone, options={"columns": [], "contributions": True})
     assert {"runner_up", "contributions"}.isdisjoint(scored.column_names)
     surprise = terms(scored, "surprise")
     assert list(surprise) == NUMBERS
@@ -229,7 +229,7 @@ def test_names_of_terms_are_those_of_columns_unless_taken(penguins: pa.Table) ->
         pc.Block("categorical", "prior"),
     ]
     model = pc.fit(renamed, pc.ModelSpec("species", blocks))
-    scored = model.predict_table(renamed, columns=[], contributions=True)
+    scored = model.predict_table(renamed, options={"columns": [], "contributions": True})
     expected = ["flipper_length_mm", "body_mass_g", "prior", "prior_", "prior__"]
     assert list(terms(scored, "contributions")) == expected
     prior = dict(zip(model.class_names, model.log_prior, strict=True))
@@ -244,4 +244,4 @@ def test_a_column_named_as_a_scored_one_is_refused(
     table = penguins.append_column("surprise", penguins["sex"])
     models["default"].predict_table(table)
     with pytest.raises(pc.errors.SpecError, match="'surprise' of the source has the name of"):
-        models["default"].predict_table(table, contributions=True)
+        models["default"].predict_table(table, options={"contributions": True})

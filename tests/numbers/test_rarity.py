@@ -79,10 +79,14 @@ def test_scored_tables_and_sql_have_it(name: str, tmp_path: Path) -> None:
     assert rarity.min() > 0.0
     np.testing.assert_array_equal(scored["rarity"], rarity)
     np.testing.assert_array_equal(scored["rare"], rarity <= 0.02)
-    assert predict_table(model, table, columns=(), rarity=True, rare=0.02).equals(scored)
+    assert predict_table(
+        model, table, options={"columns": (), "rarity": True, "rare": 0.02}
+    ).equals(scored)
     with duckdb.connect() as connection:
         connection.register("rows", table)
-        query = model.to_sql(source="rows", dialect="duckdb", rarity=True, rare=0.02)
+        query = model.to_sql(
+            source="rows", dialect="duckdb", options={"rarity": True, "rare": 0.02}
+        )
         in_sql = connection.execute(query).fetchnumpy()
     np.testing.assert_allclose(
         np.sort(in_sql["rarity"]), np.sort(rarity), atol=1.1e-3

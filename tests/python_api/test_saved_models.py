@@ -93,9 +93,15 @@ def test_predict_table_is_what_score_writes(
 ) -> None:
     pc.score(model, penguins, tmp_path / "scored.parquet", options=options)
     written = pq.read_table(tmp_path / "scored.parquet")
-    scored = model.predict_table(penguins, **options)
+    scored = model.predict_table(penguins, options=options)
     assert scored.schema.names == written.schema.names
     plain = written.replace_schema_metadata(None)
     assert scored.cast(plain.schema).equals(plain)
-    assert model.predict_table(penguins.to_pandas(), columns=[]).num_rows == penguins.num_rows
-    assert model.predict_table(penguins.slice(0, 0), **options).schema.names == scored.schema.names
+    assert (
+        model.predict_table(penguins.to_pandas(), options={"columns": []}).num_rows
+        == penguins.num_rows
+    )
+    assert (
+        model.predict_table(penguins.slice(0, 0), options=options).schema.names
+        == scored.schema.names
+    )

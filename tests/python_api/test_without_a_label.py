@@ -87,14 +87,14 @@ def test_a_scored_table_has_the_log_density_and_no_classes(
     found = pa.Table.from_batches(scored.batches())
     order, own = np.argsort(found["x"]), np.argsort(table["x"])
     assert found["log_density"].to_numpy()[order] == pytest.approx(expected[own], abs=1e-12)
-    in_memory = model.predict_table(table, columns=["kind"])
+    in_memory = model.predict_table(table, options={"columns": ["kind"]})
     assert in_memory.column_names == ["kind", "log_density", "rarity", "model_id"]
     assert pc.health(model, table).rows == 2000
 
 
 def test_a_closed_form_integrates_to_one_and_is_the_same_in_sql(table: pa.Table) -> None:
     model = pc.fit(table, pc.ModelSpec(None, CLOSED))
-    query = model.to_sql(dialect="duckdb", source="table", columns=["x"])
+    query = model.to_sql(dialect="duckdb", source="table", options={"columns": ["x"]})
     scored = duckdb.sql(query).to_arrow_table()
     assert scored.column_names == ["x", "log_density", "rarity", "model_id"]
     assert scored["log_density"].to_numpy() == pytest.approx(model.score_samples(table), abs=1e-9)
@@ -147,9 +147,11 @@ def test_a_spec_refuses_what_is_about_classes(values: dict[str, Any], message: s
         lambda model, table: pc.explain(model, table[:1], against=ONE_CLASS),
         lambda model, table: pc.importance(model, table),
         lambda model, table: pc.cross_validate(table, model.spec),
-        lambda model, table: model.predict_table(table, posterior="list"),
-        lambda model, table: model.predict_table(table, decision="ml"),
-        lambda model, table: model.to_sql(dialect="duckdb", source="t", prior={ONE_CLASS: 1.0}),
+        lambda model, table: model.predict_table(table, options={"posterior": "list"}),
+        lambda model, table: model.predict_table(table, options={"decision": "ml"}),
+        lambda model, table: model.to_sql(
+            dialect="duckdb", source="t", options={"prior": {ONE_CLASS: 1.0}}
+        ),
     ],
 )
 def test_what_needs_a_label_says_so(table: pa.Table, use: Callable[..., Any]) -> None:

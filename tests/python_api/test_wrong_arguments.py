@@ -137,8 +137,14 @@ MESSAGES: list[tuple[Call, list[str]]] = [
     ),
     (lambda: MODEL.predict_table("scored.parquet"), ["cannot read str as a table"]),
     (lambda: MODEL.predict_table({"size": [0.5]}), ["no column 'color'"]),
-    (lambda: MODEL.predict_table(FRAME, columns="kidn"), ["no column 'kidn'", "mean 'kind'"]),
-    (lambda: MODEL.predict_table(FRAME, columns=["kind"] * 2), ["'kind' is listed twice"]),
+    (
+        lambda: MODEL.predict_table(FRAME, options={"columns": "kidn"}),
+        ["no column 'kidn'", "mean 'kind'"],
+    ),
+    (
+        lambda: MODEL.predict_table(FRAME, options={"columns": ["kind"] * 2}),
+        ["'kind' is listed twice"],
+    ),
     (lambda: pc.fit(FRAME), ["expected a spec, or label=", "got neither"]),
     (lambda: pc.fit(FRAME, SPEC, label="kind"), ["got both a spec and a label"]),
     (lambda: pc.fit(FRAME, SPEC, exclude="size"), ["exclude= is for a spec that is derived"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -30,11 +30,10 @@ def postgres_connection(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
 def on_postgres(postgres_connection: psycopg.Connection[Any]) -> Run:
     """The engine, whose arithmetic raises errors beyond float64."""
 
-    def run(rows: pa.Table, query: str, statements: Sequence[str] = ()) -> pa.Table:
+    def run(rows: pa.Table, query: str) -> pa.Table:
         postgres_connection.execute("DROP VIEW IF EXISTS scores")
         postgres_table(postgres_connection, rows)
-        for statement in [*statements, f"CREATE VIEW scores AS {query}"]:
-            postgres_connection.execute(statement)
+        postgres_connection.execute(f"CREATE VIEW scores AS {query}")
         return fetched(postgres_connection.execute("SELECT * FROM scores"))
 
     return run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import time
 from typing import Any
 
 import duckdb
@@ -17,7 +16,6 @@ import sqlglot
 from sql_cases import (
     BLOCKS,
     ENGINES,
-    IN_TABLES,
     N,
     check_case,
     compare,
@@ -37,71 +35,24 @@ def rows() -> pa.Table:
     return hard_rows()
 
 
-def scored(
-    model: pc.Model, rows: pa.Table, engine: str, *, tables: str | None = None, **options: object
-) -> pa.Table:
-    """The scored table of an engine, in the order of the rows; with tables of numbers if named."""
-    query = model.to_sql(dialect=engine, source="rows", columns="key", tables=tables, **options)
-    statements = model.to_sql_tables(dialect=engine, tables=tables) if tables else []
-    result = ENGINES[engine](rows, query, statements)
+def scored(model: pc.Model, rows: pa.Table, engine: str, **options: object) -> pa.Table:
+    """The scored table of an engine, in the order of the rows."""
+    query = model.to_sql(dialect=engine, source="rows", options={"columns": "key", **options})
+    result = ENGINES[engine](rows, query)
     return result.take(pac.sort_indices(result["key"]))
 
 
 @pytest.mark.parametrize("engine", [*ENGINES, pytest.param("postgres", marks=pytest.mark.services)])
-@pytest.mark.parametrize(
-    ("case", "tables"),
-    [*((case, None) for case in BLOCKS), *((case, "numbers") for case in IN_TABLES)],
-)
+@pytest.mark.parametrize("case", BLOCKS)
 def test_every_family_scores_as_in_python(
-    engine: str, case: str, tables: str | None, request: pytest.FixtureRequest
+    engine: str, case: str, request: pytest.FixtureRequest
 ) -> None:
     run = ENGINES.get(engine) or request.getfixturevalue("on_postgres")
     if (engine, case) == ("sqlite", "written"):
         with pytest.raises(NotSupportedError, match="sqlite cannot read the text of"):
-            check_case(case, engine, run, tables)
+            check_case(case, engine, run)
     else:
-        check_case(case, engine, run, tables)
-
-
-@pytest.mark.parametrize("case", sorted(set(BLOCKS) - set(IN_TABLES)))
-def test_numbers_of_every_family_may_be_in_tables(case: str) -> None:
-    check_case(case, "duckdb", on_duckdb, "numbers")
-
-
-@pytest.mark.parametrize(
-    ("engine", "size"), [("duckdb", 200), pytest.param("sqlite", 5, marks=pytest.mark.nightly)]
-)
-def test_500_columns_and_50_classes_are_scored_by_joins(engine: str, size: int) -> None:
-    random = np.random.default_rng(0)
-    group = np.arange(400) % 50
-    numbers = random.normal(0.1 * group, 1.0, (500, 400))
-    names = [f"x{number}" for number in range(500)]
-    table = pa.table({"y": group, "key": np.arange(400), **dict(zip(names, numbers, strict=True))})
-    model = pc.fit(table, pc.ModelSpec("y", [pc.Block("gaussian_diagonal", names)]))
-    query = model.to_sql(dialect=engine, source="rows", columns="key", tables="numbers")
-    assert len(query) < 150_000  # with numbers in it, 4 MB
-    rows = table.slice(0, size)
-    expected = model.predict_table(rows, columns=["key"])
-    started = time.process_time()
-    compare(expected, scored(model, rows, engine, tables="numbers"))
-    assert time.process_time() - started < 60.0
-
-
-def test_a_query_gives_null_if_rows_of_its_tables_are_missing(rows: pa.Table) -> None:
-    model = fitted("mixed")
-    query = model.to_sql(dialect="duckdb", source="rows", tables="numbers")
-    statements = model.to_sql_tables(dialect="duckdb", tables="numbers")
-    names = [each.split('"')[1] for each in statements if each.startswith("CREATE")]
-    assert all(model.id[:12] in name for name in names)
-    for change in (
-        *(f'DELETE FROM "{name}" WHERE rowid = 0' for name in names),
-        statements[-1],  # rows that are loaded twice
-    ):
-        result = on_duckdb(rows, query, [*statements, change])
-        for name in result.column_names[:-1]:
-            assert result[name].null_count == len(rows)
-    twice = on_duckdb(rows, query, statements * 2)
-    assert twice["prediction"].null_count < len(rows)
+        check_case(case, engine, run)
 
 
 def with_wrong_labels(table: pa.Table) -> pa.Table:
@@ -145,9 +96,9 @@ def test_decisions_weights_and_calibration_are_in_the_query(
         model = pc.calibrate(model, with_wrong_labels(training(5, 3000)), method=method)
         assert model.calibrator is not None
     model = pc.with_density_quantiles(model, table)
-    for engine, tables in (("duckdb", None), ("sqlite", None), ("duckdb", "numbers")):
-        expected = model.predict_table(rows, columns=["key"], decision=decision)
-        compare(expected, scored(model, rows, engine, decision=decision, tables=tables))
+    for engine in ("duckdb", "sqlite"):
+        expected = model.predict_table(rows, options={"columns": ["key"], "decision": decision})
+        compare(expected, scored(model, rows, engine, decision=decision))
 
 
 def test_another_prior_gives_the_posteriors_of_that_prior(rows: pa.Table) -> None:
@@ -155,7 +106,7 @@ def test_another_prior_gives_the_posteriors_of_that_prior(rows: pa.Table) -> Non
     shares = {"one": 0.7, "it's two": 0.2, 'th"ree': 0.1}
     compare(
         model.with_prior(shares)
-        .predict_table(rows, columns=["key"])
+        .predict_table(rows, options={"columns": ["key"]})
         .drop_columns(["model_id", "log_density"]),
         scored(model, rows, "duckdb", prior=shares).drop_columns(["model_id", "log_density"]),
     )
@@ -163,11 +114,13 @@ def test_another_prior_gives_the_posteriors_of_that_prior(rows: pa.Table) -> Non
 
 def test_a_list_of_posteriors_is_in_class_order(rows: pa.Table) -> None:
     model = fitted("mixed")
-    expected = model.predict_table(rows, columns=["key"], posterior="list")["posterior"]
+    expected = model.predict_table(rows, options={"columns": ["key"], "posterior": "list"})[
+        "posterior"
+    ]
     actual = scored(model, rows, "duckdb", posterior="list")["posterior"]
     np.testing.assert_allclose(expected.to_pylist(), actual.to_pylist(), rtol=1e-9, atol=1e-300)
     with pytest.raises(NotSupportedError, match="sqlite has no lists"):
-        model.to_sql(dialect="sqlite", source="rows", posterior="list")
+        model.to_sql(dialect="sqlite", source="rows", options={"posterior": "list"})
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -216,8 +169,8 @@ def test_many_columns_with_nulls_in_a_covariance_are_refused_row_by_row() -> Non
     none = pa.table({"y": ["a"], **{name: pa.array([None], pa.float64()) for name in names}})
     rows = pa.concat_tables([table, none])
     compare(
-        model.predict_table(rows, columns=["y"]),
-        on_duckdb(rows, model.to_sql(dialect="duckdb", source="rows", columns=["y"])),
+        model.predict_table(rows, options={"columns": ["y"]}),
+        on_duckdb(rows, model.to_sql(dialect="duckdb", source="rows", options={"columns": ["y"]})),
     )
     result = on_duckdb(partly, model.to_sql(dialect="duckdb", source="rows"))
     assert result["prediction"].to_pylist() == [None]
@@ -229,9 +182,9 @@ def test_names_of_passthrough_columns_may_be_those_of_the_query(rows: pa.Table) 
     table = rows
     for number, name in enumerate(names):
         table = table.append_column(name, pa.array([float(number)] * len(rows)))
-    expected = model.predict_table(table, columns=["key", *names])
+    expected = model.predict_table(table, options={"columns": ["key", *names]})
     for engine in ("duckdb", "sqlite", "clickhouse"):
-        query = model.to_sql(dialect=engine, source="rows", columns=["key", *names])
+        query = model.to_sql(dialect=engine, source="rows", options={"columns": ["key", *names]})
         result = ENGINES[engine](table, query)
         compare(expected, result.take(pac.sort_indices(result["key"])))
 
@@ -253,10 +206,9 @@ HOSTILE = [
 """Texts that SQL, a driver or a template could take for more than text."""
 
 
-@pytest.mark.parametrize("tables", [None, 'x"; DROP TABLE rows; --'], ids=["in_query", "in_tables"])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_hostile_texts_are_only_texts(engine: str, tables: str | None) -> None:
-    """As classes, categories, names of columns, and parts of the names of tables."""
+def test_hostile_texts_are_only_texts(engine: str) -> None:
+    """As classes, categories and names of columns."""
     words = HOSTILE * 6
     names = [f"x{text}" for text in HOSTILE]
     columns = {name: np.arange(len(words)) % (place + 2.0) for place, name in enumerate(names)}
@@ -266,19 +218,21 @@ def test_hostile_texts_are_only_texts(engine: str, tables: str | None) -> None:
     blocks = {"categorical": ["word"], "gaussian_diagonal": names}
     model = pc.fit(table, pc.ModelSpec("y", blocks))
     rows = table.drop_columns(["y"])
-    compare(model.predict_table(rows, columns=["key"]), scored(model, rows, engine, tables=tables))
-    query = model.to_sql(dialect=engine, source="rows", tables=tables)
+    compare(model.predict_table(rows, options={"columns": ["key"]}), scored(model, rows, engine))
+    query = model.to_sql(dialect=engine, source="rows")
     (parsed,) = sqlglot.parse(query, dialect=engine if engine != "datafusion" else "postgres")
     assert isinstance(parsed, sqlglot.exp.Select)
     known = {cte.alias for cte in parsed.ctes}
     read = {each.name for each in parsed.find_all(sqlglot.exp.Table)} - known
-    assert {name for name in read if model.id[:12] not in name} <= {"rows"}
+    assert read <= {"rows"}
 
 
 def test_the_recipe_for_dbt_renders_to_the_query() -> None:
     table = pa.table({"y": HOSTILE * 4, "word": HOSTILE * 4, "key": range(4 * len(HOSTILE))})
     model = pc.fit(table, pc.ModelSpec("y", {"categorical": ["word"]}))
-    select = model.to_sql(dialect="duckdb", source="(SELECT * FROM REF)", columns="key")
+    select = model.to_sql(
+        dialect="duckdb", source="(SELECT * FROM REF)", options={"columns": "key"}
+    )
     template = select.replace("{", "{{ '{' }}").replace("FROM REF)", "FROM {{ ref('trips') }})")
     rendered = jinja2.Template(template).render(ref=lambda name: f"memory.main.{name}")
     assert rendered == select.replace("FROM REF)", "FROM memory.main.trips)")
@@ -301,7 +255,9 @@ def test_a_view_is_created_and_its_source_may_be_a_query(rows: pa.Table) -> None
             if isinstance(source, list):
                 connection.execute("CREATE TABLE copied AS SELECT * FROM rows")
                 source = [*source[:2], "copied"]
-            view = model.to_sql(dialect="duckdb", source=source, columns=["key"], view="my scores")
+            view = model.to_sql(
+                dialect="duckdb", source=source, options={"columns": ["key"]}, view="my scores"
+            )
             connection.execute(view)
             found = connection.execute('SELECT count(*) FROM "my scores"').fetchall()
             assert found == [(9 if source[0] == "(" else len(rows),)]
@@ -331,27 +287,28 @@ def test_text_in_a_column_of_another_type_is_an_error(engine: str, column: str) 
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("dialect", "source", "options", "message"),
     [
-        ({"dialect": "duckbd"}, "dialect 'duckbd' is unknown; use .* Did you mean 'duckdb'"),
-        ({"source": ""}, "source '' is not the name of a table"),
-        ({"source": "a..b"}, "source 'a..b' is not the name of a table"),
-        ({"columns": "prediction"}, "has the name of a scored column"),
-        ({"columns": ["p_ONE"]}, "'p_ONE' and 'p_one' are the same to duckdb"),
-        ({"posterior": "rows"}, "posterior must be"),
-        ({"decision": "most"}, "decision by 'most' is unknown"),
-        ({"prior": {"one": 1.0}}, "prior"),
-        ({"dialect": "postgres", "columns": "c" * 64}, "of at most 63 bytes"),
-        ({"dialect": "spark", "columns": "${env:HOME}"}, "spark cannot have a column named"),
-        ({"columns": "a\0b"}, "duckdb cannot have a column named"),
-        ({"tables": ""}, "tables '' is not the name of a table"),
-        ({"tables": "a" * 64, "dialect": "postgres"}, "postgres cannot have"),
+        ("duckbd", "rows", {}, "dialect 'duckbd' is unknown; use .* Did you mean 'duckdb'"),
+        ("duckdb", "", {}, "source '' is not the name of a table"),
+        ("duckdb", "a..b", {}, "source 'a..b' is not the name of a table"),
+        ("duckdb", "rows", {"columns": "prediction"}, "has the name of a scored column"),
+        ("duckdb", "rows", {"columns": ["p_ONE"]}, "'p_ONE' and 'p_one' are the same to duckdb"),
+        ("duckdb", "rows", {"posterior": "rows"}, "posterior must be"),
+        ("duckdb", "rows", {"decision": "most"}, "decision by 'most' is unknown"),
+        ("duckdb", "rows", {"prior": {"one": 1.0}}, "prior"),
+        ("duckdb", "rows", {"watch": {"fail": ["nulls"]}}, "to_sql has no option 'watch'"),
+        ("postgres", "rows", {"columns": "c" * 64}, "of at most 63 bytes"),
+        ("spark", "rows", {"columns": "${env:HOME}"}, "spark cannot have a column named"),
+        ("duckdb", "rows", {"columns": "a\0b"}, "duckdb cannot have a column named"),
     ],
 )
-def test_bad_options_are_one_clear_line(options: dict[str, object], message: str) -> None:
+def test_bad_options_are_one_clear_line(
+    dialect: str, source: str, options: dict[str, object], message: str
+) -> None:
     model = fitted("gaussian_diagonal")
     with pytest.raises(SpecError, match=re.compile(message)):
-        model.to_sql(**{"dialect": "duckdb", "source": "rows", **options})  # type: ignore[arg-type]
+        model.to_sql(dialect=dialect, source=source, options=options)
 
 
 def test_an_estimator_without_a_formula_is_refused_with_its_reason() -> None:
@@ -399,7 +356,7 @@ def test_contributions_of_weights_calibrations_and_rules_are_those_of_python(
     options: dict[str, Any] = {"decision": rule, "contributions": True}
     if engine == "sqlite":
         rows = rows.slice(0, 60)
-    expected = model.predict_table(rows, columns=["key"], **options)
+    expected = model.predict_table(rows, options={"columns": ["key"], **options})
     assert expected["prediction"].null_count > 0
     limited = expected["contributions"].combine_chunks().field("gaussian_diagonal")
     assert 0 < pac.sum(pac.not_equal(limited, 0.0)).as_py() < len(rows)
@@ -407,10 +364,3 @@ def test_contributions_of_weights_calibrations_and_rules_are_those_of_python(
     # A tail of 1e5 nats that all classes share takes the digits in which they differ.
     near = pac.greater(expected["log_density"], -1e5)
     compare(expected.filter(near).flatten(), actual.filter(near).flatten(), tolerance=1e-8)
-
-
-def test_contributions_are_not_joined() -> None:
-    with pytest.raises(NotSupportedError, match="contributions need the numbers of the model"):
-        fitted("mixed").to_sql(
-            dialect="duckdb", source="rows", contributions=True, tables="numbers"
-        )

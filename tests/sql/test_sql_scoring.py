@@ -57,7 +57,7 @@ def test_partitions_are_replaced_one_by_one(connection: Any) -> None:
         ROWS["flag"].is_valid().to_pylist()
     )
     known = ROWS.filter(ROWS["flag"].is_valid())
-    expected = MODEL.predict_table(known, columns=["key"])
+    expected = MODEL.predict_table(known, options={"columns": ["key"]})
     compare(expected, scored(connection).drop_columns(["flag"]))
     other = fitted("categorical")
     report = score(connection, model=other)
@@ -72,7 +72,7 @@ def test_a_density_without_a_label_scores_and_says_how_rare_rows_are(connection:
     model = pc.fit(known, spec)
     score(connection, model=model, options={"rare": 0.05})
     rows = known.filter(known["flag"])
-    expected = model.predict_table(rows, columns=["key"], rare=0.05)
+    expected = model.predict_table(rows, options={"columns": ["key"], "rare": 0.05})
     compare(expected, scored(connection).drop_columns(["flag"]))
 
 
@@ -122,7 +122,6 @@ def interrupt() -> None:
         ("DROP TABLE rows", {}, TableError, "rows"),
         ("", {"where": pac.field("key") > 1}, SpecError, "cannot be written as SQL"),
         ("", {"options": {"decision": {"by": "nothing"}}}, SpecError, "nothing"),
-        ("", {"options": {"prior": "estimated"}}, SpecError, "estimated shares need the rows"),
         ("", {"options": {"overwrite": "append"}}, SpecError, "no option 'overwrite'"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -115,41 +114,6 @@ def test_without_watching_only_the_health_is_left_out(
     for with_health in records[1]:
         del with_health["health"]
     assert records[0] == records[1]
-
-
-def test_engines_estimate_the_same_shares(model: pc.Model, source: Path, tmp_path: Path) -> None:
-    """They write the same bytes, though an executor's workers measure whole partitions."""
-    with ThreadPoolExecutor(2) as pool:
-        for name, engine in (("threads", None), ("executor", pool), ("again", None)):
-            pc.score(model, source, tmp_path / name, options={"prior": "estimated"}, engine=engine)
-    files = sorted(path.relative_to(tmp_path / "again") for path in tmp_path.glob("again/*/*"))
-    assert len(files) == 5, "and the verdicts of January"
-    for file in files:
-        contents = {path.read_bytes() for path in tmp_path.glob(f"*/{file}")}
-        assert len(contents) == 1
-
-
-def test_estimated_shares_are_recorded_and_part_of_the_identity(
-    model: pc.Model, source: Path, tmp_path: Path
-) -> None:
-    sink = tmp_path / "scored"
-    plain, corrected = (
-        pc.score(model, source, sink, options=pc.ScoringOptions(prior=prior))
-        for prior in (None, "estimated")
-    )
-    assert plain.commit_id != corrected.commit_id
-    assert corrected.counts["unchanged"] == 0
-    for commit, health in zip(pc.commits(sink), corrected.health, strict=True):
-        assert health is not None
-        assert commit["prior"] == "estimated"
-        priors = {name: one.prior for name, one in health.classes.items()}
-        assert priors == pytest.approx(commit["estimated_prior"])
-    assert (
-        pc.score(model, source, sink, options=pc.ScoringOptions(prior="estimated")).counts[
-            "unchanged"
-        ]
-        == 2
-    )
 
 
 def test_a_csv_file_has_no_commit_but_the_report_has_its_health(

@@ -119,29 +119,25 @@ def test_a_failed_partition_does_not_stop_the_others(
     assert names(pc.score(model, lake, sink).scored) == [MONTHS[-1]]
 
 
-@pytest.mark.parametrize(
-    ("engine", "prior"), [("threads", None), ("threads", "estimated"), ("processes", "estimated")]
-)
+@pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_a_partition_whose_rows_cannot_be_scored_fails_alone(
-    engine: str, prior: Any, model: pc.Model, lake: Path, tmp_path: Path
+    engine: str, model: pc.Model, lake: Path, tmp_path: Path
 ) -> None:
     path = write_month(lake, "2014-02")
     table = pq.read_table(path, partitioning=None)
     x = pa.array([float("inf"), *table["x"].to_pylist()[1:]])
     pq.write_table(table.set_column(0, "x", x), path)
     sink, done = tmp_path / "scored", []
-    options: dict[str, Any] = {"engine": engine, "workers": 2, "options": {"prior": prior}}
+    options: dict[str, Any] = {"engine": engine, "workers": 2}
     with pytest.raises(PartitionError, match=r"1 of 4 .*month=2014-02: .*'x'") as raised:
         pc.score(model, lake, sink, progress=lambda *rows: done.append(rows), **options)
     assert not raised.value.is_transient
-    assert {total for _, total in done} == {320 if prior else 160}
+    assert {total for _, total in done} == {160}
     commits = raised.value.report.commits
     assert [one["partition"]["month"] for one in commits] == ["2014-01", "2014-03", "2014-04"]
     assert not (sink / "month=2014-02").exists()
     shutil.rmtree(lake / "month=2014-02")
-    assert (
-        pc.score(model, lake, sink, options=pc.ScoringOptions(prior=prior)).counts["unchanged"] == 3
-    )
+    assert pc.score(model, lake, sink).counts["unchanged"] == 3
 
 
 def test_what_concerns_all_partitions_is_refused_before_anything_is_written(

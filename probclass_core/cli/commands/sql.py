@@ -5,7 +5,7 @@ from __future__ import annotations
 from probclass_core.cli.options import Columns, StoredModel
 from probclass_core.cli.output import show
 from probclass_core.model.decision import DecisionRule
-from probclass_core.scoring.batch import PosteriorFormat
+from probclass_core.scoring.options import PosteriorFormat, ScoringOptions
 
 
 def sql(
@@ -20,7 +20,6 @@ def sql(
     rare: float | None = None,
     contributions: bool = False,
     view: str | None = None,
-    tables: str | None = None,
 ) -> None:
     """Print the SQL query that scores a table where it is.
 
@@ -37,24 +36,14 @@ def sql(
         rare: NUMBER: add whether the rarity is at most this share, such as 0.001.
         contributions: add what each column contributes.
         view: NAME: create this view of the query.
-        tables: NAME: put the numbers of the model in tables whose names begin so. The statements
-            that create and fill them come before the query.
     """
-    loaded = model.load()
-    query = loaded.to_sql(
-        dialect=dialect,
-        source=source,
+    options = ScoringOptions(
         columns=columns,
         posterior=posterior,
         decision=decision,
         rarity=rarity,
         rare=rare,
         contributions=contributions,
-        view=view,
-        tables=tables,
     )
-    filled = [] if tables is None else loaded.to_sql_tables(dialect=dialect, tables=tables)
-    show(
-        {"model": model.version.ref, "tables": filled, "query": query},
-        "\n".join(f"{statement};" for statement in [*filled, query]),
-    )
+    query = model.load().to_sql(dialect=dialect, source=source, options=options, view=view)
+    show({"model": model.version.ref, "query": query}, f"{query};")
