@@ -140,6 +140,11 @@ class Evaluation(Report, EvaluationMethods):
         )
 
     @property
+    def is_of_density(self) -> bool:
+        """Whether the model has no label, so that only `log_density` says something of it."""
+        return bool(self.confusion["class"].to_pylist() == [ONE_CLASS])
+
+    @property
     def left_out(self) -> str | None:
         """How many rows are left out of all metrics, and why; None if there are none."""
         counts = {
@@ -205,7 +210,7 @@ class Evaluation(Report, EvaluationMethods):
 
     def _report(self) -> list[Part]:
         """The rows, the warning, and the metrics with those of the prior alone."""
-        if self.confusion["class"].to_pylist() == [ONE_CLASS]:
+        if self.is_of_density:
             return [f"Evaluation on {counted(self.rows, 'row')}", self._density]
         lines = [] if self.warning is None else [f"{self.warning[:1].upper()}{self.warning[1:]}."]
         names = [name for name in METRICS if name != "cost" or self.cost is not None]
@@ -256,8 +261,9 @@ class Evaluation(Report, EvaluationMethods):
         return rows
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values, with `worse_than_prior`; an infinite or undefined number is null."""
-        return dict(json_values({**vars(self), "worse_than_prior": self.worse_than_prior}))
+        """Plain JSON values, with the properties; an infinite or undefined number is null."""
+        names = ("worse_than_prior", "is_of_density")
+        return dict(json_values({**vars(self), **{name: getattr(self, name) for name in names}}))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Evaluation:
@@ -348,6 +354,7 @@ class RowScores:
         log_loss: −log P(true class | x) in nats of each known row.
         brier: Σ_c (P(c | x) − [c true])² of each known row.
         cost: cost of the predicted class of each known row; None if the rule has no costs.
+        log_density: log p(x) in nats of each known row; None if the model has no density.
     """
 
     known: BoolArray
@@ -356,6 +363,7 @@ class RowScores:
     log_loss: FloatArray
     brier: FloatArray
     cost: FloatArray | None
+    log_density: FloatArray | None
 
 
 class Evaluator:
@@ -416,6 +424,7 @@ class Evaluator:
             log_loss=log_loss,
             brier=squared.sum(axis=1),
             cost=None if costs is None else costs[truth[known], decisions.choice[known]],
+            log_density=density if self.model.normalized else None,
         )
         return sums, scores
 

@@ -37,6 +37,8 @@ from probclass_core.io.table import Plan
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
 
+_METRICS = (*METRICS, "log_density")
+
 
 @dataclass(frozen=True)
 class Gain:
@@ -69,10 +71,11 @@ class PairedEvaluation(Report):
     Attributes:
         challenger: evaluation of the challenger.
         champion: evaluation of the champion, or None if there is no champion.
-        gains: `Gain` by metric: log_loss, brier, accuracy, ece, and cost if the decision rule has
-            costs; empty without a champion. Rows of a class that only one of the two was trained on
-            are wrong for the other in that of accuracy, and left out of the others, which would be
-            infinite or undefined; rows of a class that neither was trained on are left out of all.
+        gains: `Gain` by metric: log_loss, brier, accuracy, ece, cost if the decision rule has
+            costs, and log_density if both models have one; empty without a champion. Rows of a
+            class that only one of the two was trained on are wrong for the other in that of
+            accuracy, and left out of the others, which would be infinite or undefined; rows of a
+            class that neither was trained on are left out of all.
         window: values of partition columns that all rows have, or None for all rows.
         windows: the same for each window, in order; empty if the rows were not divided.
     """
@@ -88,11 +91,14 @@ class PairedEvaluation(Report):
         challenger, champion = self.challenger, self.champion
         if champion is None:
             return list(challenger._report())
-        metrics = [metric for metric in METRICS if metric in self.gains]
+        of_density = challenger.is_of_density
+        metrics = [metric for metric in _METRICS if metric in self.gains]
+        metrics = ["log_density"] if of_density else metrics
         gains = [self.gains[metric] for metric in metrics]
+        labeled = "" if of_density else "labeled "
         title = (
             f"Challenger {challenger.model_id[:12]} against champion {champion.model_id[:12]} on "
-            f"the same {challenger.rows:,} labeled rows; a gain above 0 is for the challenger"
+            f"the same {challenger.rows:,} {labeled}rows; a gain above 0 is for the challenger"
         )
         parts: list[Part] = [
             title,
@@ -107,17 +113,18 @@ class PairedEvaluation(Report):
             ),
         ]
         if self.windows:
-            gains = [each.gains["log_loss"] for each in self.windows]
+            metric = "log_density" if of_density else "log_loss"
+            gains = [each.gains[metric] for each in self.windows]
             rivals = [each.champion for each in self.windows]
             columns: dict[str, list[Any]] = {
                 "window": [partition_text(each.window or {}) for each in self.windows],
                 "rows": [each.challenger.rows for each in self.windows],
-                "challenger": [each.challenger.log_loss for each in self.windows],
-                "champion": [None if each is None else each.log_loss for each in rivals],
+                "challenger": [getattr(each.challenger, metric) for each in self.windows],
+                "champion": [None if each is None else getattr(each, metric) for each in rivals],
                 "gain": [gain.value for gain in gains],
                 "± s.e.": [gain.standard_error for gain in gains],
             }
-            parts.append(TablePart(columns, "log loss by window"))
+            parts.append(TablePart(columns, f"{metric.replace('_', ' ')} by window"))
         return parts
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,7 +157,7 @@ def _plain(gains: Mapping[str, Gain]) -> dict[str, Any]:
 
 
 def _metrics(evaluation: Evaluation) -> dict[str, Any]:
-    return dict(json_values({metric: getattr(evaluation, metric) for metric in METRICS}))
+    return dict(json_values({metric: getattr(evaluation, metric) for metric in _METRICS}))
 
 
 def _gain(moments: RowMoments, windows: Sequence[RowMoments] = ()) -> Gain:
@@ -234,7 +241,11 @@ class PairedEvaluator:
         challenger, champion = self.challenger, self.champion
         if champion is None:
             return PairedSums(challenger.no_rows, None, {})
-        metrics = METRICS if challenger.compiled_rule.costs is not None else [*METRICS][:-1]
+        metrics = [*_METRICS]
+        if challenger.compiled_rule.costs is None:
+            metrics.remove("cost")
+        if not (challenger.model.normalized and champion.model.normalized):
+            metrics.remove("log_density")
         none = RowMoments.of_rows(np.zeros((4, 0)))
         moments = {metric: none for metric in metrics if metric != "ece"}
         return PairedSums(challenger.no_rows, champion.no_rows, moments)
@@ -313,6 +324,9 @@ def _moments(challenger: RowScores, champion: RowScores) -> Iterator[tuple[str, 
     if challenger.cost is not None and champion.cost is not None:
         decided = (each.decided[known].astype(np.float64) for each in (challenger, champion))
         yield "cost", _paired(-challenger.cost[own], -champion.cost[other], *decided)
+    if challenger.log_density is not None and champion.log_density is not None:
+        densities = challenger.log_density[own], champion.log_density[other]
+        yield "log_density", _paired(*densities, every, every)
 
 
 def _paired(own: FloatArray, other: FloatArray, u: FloatArray, w: FloatArray) -> RowMoments:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from probclass_core.analysis.distributions.reading import density_units
 from probclass_core.analysis.paired import PairedEvaluation, PairedEvaluator, PairedSums
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.bundle import as_json
@@ -168,7 +169,8 @@ def promote_if_better(
         where: rows to judge on.
         windows: partition column that divides the rows into judging windows, see
             `evaluate_paired`.
-        gate: the conditions; those of ``Gate()`` by default.
+        gate: the conditions; those of ``Gate()`` by default, and without a label those of
+            ``Gate("log_density")``.
         decision: decision rule; see `DecisionRule`.
         by: who promotes, by default the user of this process.
         provenance: plain JSON values to record with the decision, such as a run id.
@@ -182,6 +184,7 @@ def promote_if_better(
     Raises:
         SpecError: if the decision rule or the gate does not fit, or `windows` is not a partition
             column.
+        NotSupportedError: if the metric is the log density, and a model has none.
         DataError: if a version cannot be evaluated.
         StoreError: if there is no such version, or another process promotes meanwhile.
         TableError: if the table or partition does not exist or cannot be read.
@@ -193,7 +196,10 @@ def promote_if_better(
         >>> print(entry.action, entry.reason)                                 # doctest: +SKIP
         promoted log_loss 0.7115 against 0.7908 on 2,160 rows is better by 0.0793 ± 0.0048 …
     """
-    gate, rule = Gate() if gate is None else gate, DecisionRule.parse(decision)
+    if gate is None:
+        spec = store.load(challenger if isinstance(challenger, str) else challenger.ref).spec
+        gate = Gate("log_loss" if spec.label is not None else "log_density")
+    rule = DecisionRule.parse(decision)
     table = open_table(source)
     selection = Selection(table, partition, where)
     on = {
@@ -212,6 +218,12 @@ def promote_if_better(
             return {"judged_until": until}
         versions = [version] if champion is None else [version, champion]
         models = [store.load(each.ref) for each in versions]
+        if gate.metric == "log_density":
+            units = [density_units(each) for each in models]
+            if differ := _differ(units[0], units[-1]):
+                return {"other_columns": differ}
+        elif models[0].spec.label is None:
+            models[0].spec.label_for(f"the metric {gate.metric}")
         seen = dict(zip(("challenger", "champion"), map(overlap, models), strict=False))
         if seen["challenger"] == "yes" and not gate.allow_training_rows:
             return {"trained_on": seen}
@@ -244,3 +256,14 @@ def promote_if_better(
         return trained_on(model.training, selection)
 
     return store.promote_if_better(challenger, alias, judge, gate=gate, by=by, provenance=recorded)
+
+
+def _differ(challenger: Mapping[str, str], champion: Mapping[str, str]) -> str | None:
+    """How the columns of two densities differ, in words; None if they do not."""
+    for name, unit in challenger.items():
+        other = champion.get(name)
+        if other != unit:
+            of_champion = "does not have" if other is None else f"knows as {other}"
+            return f"the challenger has {name!r} as {unit}, which the champion {of_champion}"
+    missing = champion.keys() - challenger.keys()
+    return f"the challenger does not have {one_of(sorted(missing))}" if missing else None

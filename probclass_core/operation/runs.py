@@ -166,7 +166,10 @@ def plan_run(
     trained, judged = labeled[-needed:-judge], labeled[-judge:]
 
     def conditions(window: Sequence[Any]) -> Conditions:
-        return [(column, ">=", window[0]), (column, "<=", window[-1])]
+        first, last = window[0], window[-1]
+        if first == last:
+            return [(column, "==", first)]
+        return [(column, ">=", first), (column, "<=", last)]
 
     return RunPlan(
         scored=dict(partition),

@@ -10,7 +10,10 @@ from typing import Any, Literal
 from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import DataError, SpecError, suggest
 
-LESS_IS_BETTER = {"log_loss": True, "brier": True, "ece": True, "cost": True, "accuracy": False}
+LESS_IS_BETTER = {
+    **dict.fromkeys(("log_loss", "brier", "ece", "cost"), True),
+    **dict.fromkeys(("accuracy", "log_density"), False),
+}
 """The metrics of an evaluation that can be compared."""
 
 PRIOR = "prior"
@@ -30,7 +33,8 @@ class Gate(ShortRepr):
 
     Attributes:
         metric: ``"log_loss"``, ``"brier"``, ``"ece"`` or ``"cost"``, of which less is better, or
-            ``"accuracy"``.
+            ``"accuracy"`` or ``"log_density"``. Without a label, only the last differs between
+            models; it compares densities of the same columns.
         margin: least improvement, in the unit of the metric.
         min_z: least improvement in its standard errors; 1 by default. The calibration error,
             ``"ece"``, has no standard error: its default is 0.
@@ -101,7 +105,8 @@ class Gate(ShortRepr):
             judged: `PairedEvaluation.to_dict`, with or without tables, and ``trained_on``: whether
                 challenger and champion were trained on the rows; see `TrainedOn`. Or
                 ``judged_until`` alone: the newest partition that a version was judged on, if that
-                is newer than the rows.
+                is newer than the rows. Or ``other_columns`` alone: how the columns of the two
+                densities differ.
             champion: what the champion is called, for reasons.
 
         Raises:
@@ -110,6 +115,9 @@ class Gate(ShortRepr):
         if until := judged.get("judged_until"):
             reason = f"it is judged on rows before {until}, up to which the {champion} was judged"
             return Decision(False, f"{reason}; runs go forward in time", {"judged_until": until})
+        if differ := judged.get("other_columns"):
+            reason = f"log densities compare for the same columns only, and {differ}"
+            return Decision(False, f"{reason}; promote it without comparing", {})
         trained_on = dict(judged.get("trained_on") or {})
         if trained_on.get("challenger") == "yes" and not self.allow_training_rows:
             reason = "it was trained on rows that it is judged on; judge it on others"
@@ -272,5 +280,5 @@ def _z(gain: float | None, error: float | None) -> float | None:
 
 def _text(metric: str, value: float | None) -> str:
     if value is None:  # JSON cannot express an infinite log loss
-        return "inf" if metric == "log_loss" else "undefined"
+        return {"log_loss": "inf", "log_density": "-inf"}.get(metric, "undefined")
     return f"{value:.6g}"

@@ -38,6 +38,7 @@ def test_the_folder_has_these_dags(dags: dict[str, Any]) -> None:
         "air_quality_rescore": {"rescore.plan", "rescore.score"},
         "air_quality_by_hand": {"train", "promote"},
         "air_quality_operate": {f"air.{verb}" for verb in OPERATION},
+        "air_quality_unusual": {f"weather.{verb}" for verb in OPERATION if verb != "judge"},
         "air_quality_undo": {"rollback.rollback", "rollback.rescore"},
         "air_quality_sql": {"score"},
         "air_quality_window": {"train", "score"},

@@ -50,11 +50,10 @@ def operate(
                 source=str(lake),
                 sink=str(tmp_path / "scored"),
                 store=str(tmp_path / "models"),
-                label_column="late",
                 partition={"week": str(week)},
                 train_on=2,
                 default_args={"retries": 0},
-                **more,
+                **{"label_column": "late", **more},
             )
         return {task_id.removeprefix("late."): ran for task_id, ran in run_dag(dag).items()}
 
@@ -129,6 +128,28 @@ def test_with_a_failed_training_the_week_is_scored_by_the_champion(
         assert failed_run(session, "no such DAG") is None
     assert failed is not None
     assert failed.tasks == ["late.train", "late.done"]
+
+
+def test_without_a_label_the_gate_compares_densities_and_an_unusual_week_is_not_green(
+    operate: Callable[..., Any], lake: Path, tmp_path: Path
+) -> None:
+    density: dict[str, Any] = {"label_column": None, "exclude": ["late"]}
+    first = operate(15, **density)
+    assert {task.state for task in first.values()} == {"success"}
+    assert set(first) == {"plan", "train", "promote", "score", "done"}
+    assert first["promote"].result["reason"] == "there is no champion yet"
+    scored = pq.read_table(tmp_path / "scored" / "week=15")
+    assert np.mean(scored["rarity"].to_numpy() <= 0.1) == pytest.approx(0.1, abs=0.05)
+    path = lake / "week=16" / "part-0.parquet"
+    rows = pq.read_table(path)
+    fahrenheit = pa.compute.add(32.0, pa.compute.multiply(rows["x"], 1.8))
+    pq.write_table(rows.set_column(0, "x", fahrenheit), path)
+    second = operate(16, **density, alerts=[Asset("faults")])
+    assert second["done"].state == "failed"
+    said = [text for fault, text in second["alert"].events["faults"]["faults"]]
+    assert any("have a density below the 1 % quantile of training" in one for one in said)
+    third = operate(17, **density)  # judged on the week of the fault, which neither has seen
+    assert "log_density" in third["promote"].result["reason"]
 
 
 def test_a_run_long_after_the_last_rows_makes_no_champion(

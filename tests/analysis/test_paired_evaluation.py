@@ -62,16 +62,20 @@ def terms(model: pc.Model, rows: pa.Table) -> dict[str, np.ndarray]:
         "log_loss": -np.log(posterior[np.arange(len(truth)), truth]),
         "brier": ((posterior - one_hot) ** 2).sum(axis=1),
         "accuracy": (posterior.argmax(axis=1) == truth).astype(float),
+        "log_density": model.score_samples(rows),
     }
 
 
-@pytest.mark.parametrize("metric", ["log_loss", "brier", "accuracy"])
+MORE_IS_BETTER = ("accuracy", "log_density")
+
+
+@pytest.mark.parametrize("metric", ["log_loss", "brier", "accuracy", "log_density"])
 def test_z_is_the_statistic_of_a_paired_t_test(
     metric: str, rows: pa.Table, models: tuple[pc.Model, pc.Model]
 ) -> None:
     paired = evaluate_paired(*models, rows)
     own, other = (terms(model, rows)[metric] for model in models)
-    better, worse = (own, other) if metric == "accuracy" else (other, own)
+    better, worse = (own, other) if metric in MORE_IS_BETTER else (other, own)
     gains, gain = better - worse, paired.gains[metric]
     assert gain.value == pytest.approx(gains.mean(), rel=1e-9)
     assert gain.standard_error == pytest.approx(stats.sem(gains), rel=1e-9)
@@ -83,7 +87,7 @@ def test_z_is_the_statistic_of_a_paired_t_test(
 
 
 def difference(paired: PairedEvaluation, metric: str) -> float:
-    sign = 1.0 if metric == "accuracy" else -1.0
+    sign = 1.0 if metric in MORE_IS_BETTER else -1.0
     return float(sign * (getattr(paired.challenger, metric) - getattr(paired.champion, metric)))
 
 

@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy import stats
 
 import probclass_core as pc
 from probclass_core.arrow.arrays import ONE_CLASS
+from probclass_core.errors import SpecError
 from probclass_core.model.bin_densities import bin_densities
 
 NEIGHBORS = [
@@ -220,3 +222,46 @@ def test_its_evaluation_is_the_mean_log_density(table: pa.Table, lake: str) -> N
     assert pc.evaluate(of_classes, test).log_density == pytest.approx(
         of_classes.score_samples(test).mean(), abs=1e-12
     )
+
+
+def test_the_gate_compares_mean_log_densities(table: pa.Table, tmp_path: Path) -> None:
+    """y depends on x, so a network that knows it is denser where the rows are."""
+    store = pc.ModelStore(tmp_path)
+    trained, judged = table.slice(0, 1000), table.slice(1000)
+    y = pc.Block("discretized", ["y"], name="y", cuts={"y": [1.0, 2.0]})
+    alone = [CLOSED[0], y, pc.Block("categorical", ["kind"])]
+    dense, independent = (
+        store.save(pc.fit(trained, pc.ModelSpec(None, blocks)), "m") for blocks in (CLOSED, alone)
+    )
+    store.promote("m", independent, "champion")
+    entry = pc.promote_if_better(store, dense, judged)
+    assert entry.action == "promoted"
+    densities = [store.load(version.ref).score_samples(judged) for version in (dense, independent)]
+    gain = densities[0] - densities[1]
+    assert entry.metrics["gain"] == pytest.approx(gain.mean(), rel=1e-9)
+    assert entry.metrics["standard_error"] == pytest.approx(stats.sem(gain), rel=1e-9)
+    refused = pc.promote_if_better(store, independent, judged)
+    assert "log_density" in str(refused.reason)
+    assert refused.action == "refused"
+
+
+def test_the_gate_does_not_compare_densities_of_other_columns(
+    table: pa.Table, tmp_path: Path
+) -> None:
+    store = pc.ModelStore(tmp_path)
+    both, one = (
+        store.save(pc.fit(table.slice(0, 1000), pc.ModelSpec(None, blocks)), "m")
+        for blocks in (CLOSED, CLOSED[:1])
+    )
+    text = table.set_column(0, "x", table["x"].cast(pa.string())).slice(0, 1000)
+    names = store.save(pc.fit(text, pc.ModelSpec(None, [pc.Block("categorical", ["x"])])), "m")
+    store.promote("m", one, "champion")
+    for challenger, differs in (
+        (both, "the challenger has 'y' as numbers, which the champion does not have"),
+        (names, "the challenger has 'x' as values, which the champion knows as numbers"),
+    ):
+        refused = pc.promote_if_better(store, challenger, table.slice(1000))
+        assert refused.action == "refused"
+        assert differs in str(refused.reason)
+    with pytest.raises(SpecError, match="the metric log_loss needs a model with a label"):
+        pc.promote_if_better(store, both, table.slice(1000), gate=pc.Gate("log_loss"))

@@ -165,6 +165,27 @@ def test_the_timeline_shows_versions_metrics_and_events_by_month(operated: Histo
     assert f"Rolled back to {first[:12]}" in html
 
 
+def test_a_model_without_a_label_shows_its_density_and_no_metric_of_classes(
+    history: History,
+) -> None:
+    rows = pa.table({"x": [1.0, 2.0, 3.0, 4.0, 6.0]})
+    spec = pc.ModelSpec(None, [pc.Block("gaussian_diagonal", ["x"])])
+    version = history.store.save(pc.fit(rows, spec), "density")
+    history.store.promote("density", version, "champion")
+    evaluation = pc.evaluate(history.store.load(version.ref), rows)
+    on = {"source": "s3://bucket/lake", "partition": {"month": "2014-01"}}
+    history.store.record_evaluation(version, evaluation, on=on)
+    history.score(version, "2014-02", health={"log_density": {"rare": 0.25}})
+    html = history.get("density")
+    shown = f"−{abs(evaluation.log_density or 0.0):.4g}"
+    assert f"has log density {shown} on lake, month=2014-01;" in texts(html)
+    assert "month=2014-02: 25.0 % of the rows are rare" in html
+    assert "Mean log density of rows that the version was not trained on, nats" in html
+    assert "Accuracy" not in html
+    assert f"{shown} log density" in texts(history.get("density/-/evaluations"))
+    assert "100.0 %" not in history.get("density/-/evaluations")
+
+
 def test_partitions_say_what_changed_and_lead_to_the_log(operated: History) -> None:
     store = operated.store
     second = store.versions("air")[1]

@@ -2,7 +2,9 @@
 
 Each run plans its windows, trains a challenger, promotes it if it passes the gate, judges the
 version that scored the newest labeled partition, scores its own partition with the version that the
-alias then names, and says what was wrong. `operate_model` puts the tasks together.
+alias then names, and says what was wrong. Without a label, the model is a density of all rows: the
+gate compares log densities, nobody judges, and what is wrong is an unusual partition.
+`operate_model` puts the tasks together.
 """
 
 from __future__ import annotations
@@ -209,8 +211,8 @@ class ProbClassReportOperator(BaseOperator):
     - ``"unhealthy"``: the rows of a scored partition do not resemble those of the training.
 
     Args:
-        results: results of the tasks plan, train, promote, judge and score; None of one that did
-            not finish.
+        results: results of the tasks plan, train, promote, judge and score by name; None of one
+            that did not finish.
         fail_on: faults that fail the task, without a retry; the paragraphs are the exception,
             for a notifier as `on_failure_callback`.
         outlets: assets that get an event, with the paragraphs, if there was a fault; else the task
@@ -255,7 +257,7 @@ class ProbClassReportOperator(BaseOperator):
 def faults(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The faults of a run, each with what happened, its figures, and what to do."""
     plan, promoted, judged, scored = (
-        results[task] or {} for task in ("plan", "promote", "judge", "score")
+        results.get(task) or {} for task in ("plan", "promote", "judge", "score")
     )
     if "problem" in plan:
         yield "failed", f"Nothing was trained: {plan['problem']}"
@@ -288,7 +290,7 @@ def operate_model(
     sink: str,
     store: str,
     partition: Mapping[str, str],
-    label_column: str,
+    label_column: str | None,
     spec: Mapping[str, Any] | str | None = None,
     exclude: Sequence[str] = (),
     half_life: Literal["auto"] | float | None = None,
@@ -303,7 +305,7 @@ def operate_model(
     options: Mapping[str, Any] | None = None,
     catch_up: int = 7,
     outlets: Sequence[Asset] = (),
-    fail_on: Sequence[Fault] = ("labels", "worse"),
+    fail_on: Sequence[Fault] | None = None,
     on_fault: Any = None,
     alerts: Sequence[Asset] = (),
     workers: int | None = None,
@@ -324,6 +326,7 @@ def operate_model(
       seen.
     - ``judge`` evaluates the version that scored the newest labeled partition. If the version that
       the alias names is worse there than its class prior, the alias is moved: see `fallback`.
+      Without a label there is no such task.
     - ``score`` scores the partition of the run with the version that the alias names, even if a
       task before failed. It also scores what earlier runs missed, such as a day that came late, and
       leaves what is scored as it is, since labels change the rows and not what was predicted.
@@ -340,7 +343,9 @@ def operate_model(
         store: path or URI of the model store.
         partition: partition to score in a run, such as
             ``{"month": "{{ data_interval_start.strftime('%Y-%m') }}"}``.
-        label_column: the class column; in Airflow, a task has another `label`.
+        label_column: the class column; in Airflow, a task has another `label`. None for a model
+            without a label, which says how unusual each row is: a challenger must have a larger
+            mean log density on partitions that it was not trained on.
         spec: the model, as a dict or the path of a file; by default the one that `ModelSpec.auto`
             derives from the rows of each training.
         exclude: columns that the derived model does not use, such as what the label is made from.
@@ -363,7 +368,8 @@ def operate_model(
             missing in the sink, and before the judged one that are judged as well if their labels
             came late; if one of them cannot be scored, the run fails, too.
         outlets: assets of the scored table.
-        fail_on: faults that fail ``done``, and so the run, besides tasks that failed.
+        fail_on: faults that fail ``done``, and so the run, besides tasks that failed; by default
+            ``("labels", "worse")``, and ``("unhealthy",)`` without a label.
         on_fault: notifier or callback of ``done``; the exception has a paragraph for each fault.
         alerts: assets that get an event if a run has any fault, by a task ``alert``.
         workers: number of threads of each task.
@@ -402,6 +408,7 @@ def operate_model(
             where=_entry(plan, "train"),
             spec=spec,
             label_column=label_column if spec is None else None,
+            no_label=label_column is None and spec is None,
             exclude=exclude,
             half_life=half_life,
             model=model,
@@ -414,22 +421,26 @@ def operate_model(
             model=_entry(train, "model"),
             alias=alias,
             windows=next(iter(partition)) if judge_on > 1 else None,
+            metric="log_density" if label_column is None else "log_loss",
             decision=decision,
             **places,
         )
-        judge = ProbClassJudgeOperator(
-            task_id="judge",
-            partition=_entry(plan, "labeled"),
-            model=model,
-            sink=sink,
-            alias=alias,
-            fallback=fallback,
-            prior_of=_entry(train),
-            decision=decision,
-            catch_up=catch_up,
-            trigger_rule="all_done",  # a champion that does harm is replaced without a challenger
-            **places,
-        )
+        tasks: list[ProbClassOperator] = [plan, train, promote]
+        if label_column is not None:
+            judge = ProbClassJudgeOperator(
+                task_id="judge",
+                partition=_entry(plan, "labeled"),
+                model=model,
+                sink=sink,
+                alias=alias,
+                fallback=fallback,
+                prior_of=_entry(train),
+                decision=decision,
+                catch_up=catch_up,
+                trigger_rule="all_done",  # a champion that does harm is replaced by its prior
+                **places,
+            )
+            tasks.append(judge)
         score = ProbClassScoreOperator(
             task_id="score",
             partitions={"where": [partition], "catch_up": catch_up},
@@ -441,13 +452,17 @@ def operate_model(
             trigger_rule="all_done",
             **places,
         )
-        tasks = [plan, train, promote, judge, score]
+        tasks.append(score)
         chain(*tasks)
         plan >> score
         results = {task.label: _entry(task) for task in tasks}
         report: dict[str, Any] = {"results": results, "trigger_rule": "all_done"}
+        usual = ("unhealthy",) if label_column is None else ("labels", "worse")
         ProbClassReportOperator(
-            task_id="done", fail_on=fail_on, on_failure_callback=on_fault, **report
+            task_id="done",
+            fail_on=usual if fail_on is None else fail_on,
+            on_failure_callback=on_fault,
+            **report,
         )
         if alerts:
             ProbClassReportOperator(task_id="alert", outlets=list(alerts), **report)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from probclass_core.store.promotions import Promotion
 
-Metric = Literal["log_loss", "brier", "ece", "cost", "accuracy"]
+Metric = Literal["log_loss", "brier", "ece", "cost", "accuracy", "log_density"]
 OnRefusal = Literal["succeed", "skip", "fail"]
 
 
@@ -35,7 +35,7 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
         model: the challenger, ``name@alias`` or ``name@id``.
         alias: the alias to promote to; the champion is the version that it names now.
         metric: ``"log_loss"``, ``"brier"``, ``"ece"`` or ``"cost"``, of which less is better, or
-            ``"accuracy"``; see `Evaluation`.
+            ``"accuracy"`` or ``"log_density"``, that of models without a label; see `Gate`.
         margin: least improvement, in the unit of the metric.
         min_z: least improvement in its standard errors; by default that of `Gate`.
         floor: what the challenger must reach in any case: ``"prior"``, a mapping from metrics to

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import SpecError, suggest
-from probclass_core.estimation.marginals import Levels, Marginal, marginal
+from probclass_core.estimation.marginals import Curve, Levels, Marginal, marginal
 from probclass_core.model.model import Model
 from probclass_core.spec.model_spec import Block
 
@@ -61,6 +61,29 @@ def null_share(model: Model, column: str) -> FloatArray | None:
         if isinstance(own, Levels) and own.missing is not None:
             return own.missing
     return None
+
+
+def density_units(model: Model) -> dict[str, str]:
+    """The columns of log p(x), and what each is for the density: numbers, counts or values.
+
+    Densities of numbers have the unit of the column, probabilities of values have none: log p(x) of
+    two models compares if both say the same here.
+
+    Raises:
+        NotSupportedError: if the model has no density.
+    """
+    model.check_normalized()
+    units: dict[str, str] = {}
+    for block in model.spec.blocks:
+        if block.name not in model.spec.density_blocks:
+            continue
+        for column in block.columns:
+            own = block_marginal(model, block, column)
+            if isinstance(own, Levels) and column not in model.cuts:
+                units[column] = "values"
+            else:
+                units[column] = "counts" if isinstance(own, Curve) and own.whole else "numbers"
+    return units
 
 
 def training_ends(*models: Model, column: str) -> tuple[float, float] | None:

@@ -47,8 +47,15 @@ class EvaluationRow:
     run: Mapping[str, str] | None
     worse: Sequence[str]
 
+    @property
+    def is_of_density(self) -> bool:
+        """Whether the model has no label, so that only its log density says something."""
+        return self.record.result.get("is_of_density") is True
+
     def number(self, name: str) -> float | None:
         """A number of the result, or None if it is unknown; infinite for an infinite log loss."""
+        if self.is_of_density and name not in ("rows", "log_density"):
+            return None
         value = self.record.result.get(name)
         if value is None and name == "log_loss" and name in self.record.result:
             return math.inf
@@ -104,6 +111,12 @@ class PartitionRow:
         """Health of the partition as a dict, see `Health.to_dict`; empty if it is unknown."""
         health = self.values.get("health")
         return health if isinstance(health, dict) else {}
+
+    @property
+    def rare(self) -> float | None:
+        """Share of the rows that are rare; None if it is unknown."""
+        density = self.health.get("log_density")
+        return finite(density.get("rare")) if isinstance(density, Mapping) else None
 
     @property
     def columns(self) -> dict[str, Mapping[str, Any]]:
@@ -256,9 +269,10 @@ def version_rows(records: ModelRecords) -> list[VersionRow]:
 
 def evaluation_row(record: EvaluationRecord) -> EvaluationRow:
     """An evaluation as a row."""
+    table = str(record.on.get("source") or "").rstrip("/").rpartition("/")[2]
     return EvaluationRow(
         record=record,
-        on=described_rows(record.on),
+        on=described_rows({**record.on, "source": table}),
         run=run_of(record.provenance),
         worse=worse_metrics(record.result),
     )

@@ -87,7 +87,10 @@ def champion_status(row: ModelRow) -> Status:
     assert champion is not None
     known = []
     if newest is not None:
-        known.append(f"is better than the class prior alone on {newest.on or 'its newest rows'}")
+        better = "is better than the class prior alone"
+        if newest.is_of_density:
+            better = f"has log density {number(newest.number('log_density'))}"
+        known.append(f"{better} on {newest.on or 'its newest rows'}")
     if scored is not None:
         health = "which has no warnings" if scored.health else "which was not watched"
         known.append(f"the last scored partition is {scored.name}, {health}")
@@ -177,6 +180,10 @@ def evaluations_status(records: ModelRecords) -> Status:
     if not own:
         return Status("The champion was not evaluated yet." if champion is not None else "")
     last, worse = own[-1], sum(bool(one.worse) for one in own)
+    if last.is_of_density:
+        text = f"The champion {last.record.version[:8]} has a mean log density of "
+        text += f"{number(last.number('log_density'))} nats on {last.on or 'its newest rows'}."
+        return Status(text)
     loss, floor = (number(last.number(name)) for name in ("log_loss", "baseline_log_loss"))
     text = f"The champion {last.record.version[:8]} has log loss {loss} on "
     text += f"{last.on or 'its newest rows'}, the class prior alone {floor}; it is worse than the "
@@ -232,11 +239,14 @@ def comparison_status(
     pairs: Sequence[MetricPair], left: ModelVersion, right: ModelVersion
 ) -> Status:
     """Which of two versions is better on the same rows."""
-    losses = [(pair.left.number("log_loss"), pair.right.number("log_loss")) for pair in pairs]
-    better = [b < a for a, b in losses if a is not None and b is not None]
+    name, more = "log_loss", "less log loss"
+    if any(pair.left.is_of_density for pair in pairs):
+        name, more = "log_density", "more log density"
+    values = [(pair.left.number(name), pair.right.number(name)) for pair in pairs]
+    better = [(b < a) == (name == "log_loss") for a, b in values if a is not None and b is not None]
     if not better or left.id == right.id:
         return Status("")
-    text = f"{right.id[:8]} has less log loss than {left.id[:8]} in {sum(better)} of "
+    text = f"{right.id[:8]} has {more} than {left.id[:8]} in {sum(better)} of "
     return Status(f"{text}{len(better):,} evaluations on the same rows.")
 
 

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -305,8 +306,9 @@ def _lanes(
             lanes.append(drawn)
 
     champions = [_named_at(placed, slot.when) for slot in slots]
-    add(lambda top: _metric(slots, champions, scale, top, "log_loss"))
-    add(lambda top: _metric(slots, champions, scale, top, "accuracy"))
+    of_density = any(one.is_of_density for slot in slots for one in slot.evaluations)
+    for name in ("log_density",) if of_density else ("log_loss", "accuracy"):
+        add(partial(_metric, slots, champions, scale, name))
     add(lambda top: _shares(slots, scale, top))
     add(lambda top: _heat(slots, scale, top))
     return lanes
@@ -385,15 +387,19 @@ def _versions(
     )
 
 
-_TITLES = {"log_loss": "Log loss, nats", "accuracy": "Accuracy"}
+_TITLES = {
+    "log_loss": "Log loss, nats",
+    "accuracy": "Accuracy",
+    "log_density": "Mean log density of rows that the version was not trained on, nats",
+}
 
 
 def _metric(
     slots: Sequence[_Slot],
     champions: Sequence[str | None],
     scale: _Scale,
-    top: float,
     name: str,
+    top: float,
 ) -> Lane | None:
     """A metric once labels came, the prior's, and what was expected without labels."""
     evaluations = [slot.evaluation(named) for slot, named in zip(slots, champions, strict=True)]
@@ -406,7 +412,9 @@ def _metric(
         return None
     format_ = percent if name == "accuracy" else number
     low, high = 0.0, 1.0 if name == "accuracy" else _upper(known)
-    title, largest = _TITLES[name], max(v for v in (0.0, *actual) if v is not None)
+    if name == "log_density":
+        low, high = min(known), max(*known, min(known) + 1.0)
+    title, largest = _TITLES[name], max(v for v in (low, *actual) if v is not None)
     if largest > high:
         title += f", up to {number(largest)}, drawn at the edge"
     height = 104.0
@@ -437,8 +445,10 @@ def _metric(
             low_y, high_y = y(triple[0]), y(triple[2])
             corners = ((left, low_y), (right, low_y), (right, high_y), (left, high_y))
             areas.append(("interval", " ".join(f"{u},{v}" for u, v in corners)))
-    legend = [("dot", "with labels"), ("dot bad", "worse than the prior")]
-    legend += [("prior", "prior alone")]
+    legend = []
+    if name != "log_density":
+        legend = [("dot", "with labels"), ("dot bad", "worse than the prior")]
+        legend += [("prior", "prior alone")]
     if areas:
         legend.append(("expected", "expected without labels, 95 %"))
     ticks = [(y(value), _tick(value, name)) for value in _round_ticks(low, high)]
@@ -463,10 +473,7 @@ def _expected(slot: _Slot, name: str) -> tuple[float, float, float] | None:
 
 def _shares(slots: Sequence[_Slot], scale: _Scale, top: float) -> Lane | None:
     """The share of rare rows."""
-    shares = []
-    for slot in slots:
-        density = {} if slot.scored is None else slot.scored.health.get("log_density")
-        shares.append(finite(density.get("rare")) if isinstance(density, Mapping) else None)
+    shares = [None if slot.scored is None else slot.scored.rare for slot in slots]
     known = [share for share in shares if share is not None]
     if not known:
         return None
@@ -560,12 +567,12 @@ def _runs(points: Iterable[tuple[float, float | None]], y: Callable[[float], flo
 
 
 def _round_ticks(low: float, high: float) -> list[float]:
-    """Three to five round values."""
+    """Two to five round values."""
     raw = (high - low) / 3 or 1.0
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(n * power for n in (1.0, 2.0, 2.5, 5.0, 10.0) if n * power >= raw * 0.999)
-    count = int((high - low) / step + 1e-9)
-    return [low + step * n for n in range(count + 1)]
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [step * n for n in range(first, last + 1)]
 
 
 def _tick(value: float, name: str) -> str:
