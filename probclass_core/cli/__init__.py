@@ -12,7 +12,6 @@ In reading order:
     - `sql`: sql, the query that scores a table in a database.
     - `cache`: cache ls, cache gc.
     - `tables`: table inspect, table labels, table clean, table formats.
-    - `plots`: plot, with one command per plot.
     - `estimators`: estimators; plugin new, a project for an estimator of your own.
     - `demo`: train and score the bundled data.
 - `options`: options that several commands take, alone and in groups; from text such as

@@ -40,17 +40,6 @@ COMMANDS: Tree = {
         "prune": "models",
     },
     "plugin": {"": "Create your own estimator.", "new": "estimators"},
-    "plot": {
-        "": "Plot a model, its evaluation or a scored table.",
-        "contours": "plots",
-        "effect": "plots",
-        "weights": "plots",
-        "importance": "plots",
-        "waterfall": "plots",
-        "reliability": "plots",
-        "confusion": "plots",
-        "posterior-over-time": "plots",
-    },
     "table": {
         "": "Inspect tables, and remove leftovers of killed writers.",
         "inspect": "tables",

@@ -148,22 +148,6 @@ def parse_floor(texts: Sequence[str], option: str = "--floor") -> str | dict[str
     return floors
 
 
-def parse_point(text: str, option: str = "--point") -> tuple[float, float]:
-    """Parse coordinates from ``X,Y``.
-
-    Raises:
-        SpecError: if the text is not a pair of numbers.
-    """
-    try:
-        x, y = map(float, text.split(","))
-    except ValueError:
-        raise SpecError(
-            f"{option} {text!r}: write X,Y, two numbers separated by a comma, "
-            f"as in {option} 6.75,4.25."
-        ) from None
-    return x, y
-
-
 def read_costs(text: str, option: str) -> Any:
     """Read the costs of mistakes from the file that an option names.
 

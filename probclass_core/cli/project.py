@@ -1,7 +1,7 @@
 """The project file ``probclass.toml``: values for options and arguments that are not given.
 
 The file is the first one found in the working directory and its parents. Keys at its top apply to
-every command that has such an option; a table such as ``[fit]`` or ``[plot.contours]`` applies to
+every command that has such an option; a table such as ``[fit]`` or ``[models.prune]`` applies to
 one command and comes first. The table ``[watch]`` has the thresholds and actions of `Watch`.
 Relative paths are relative to the file.
 """
@@ -41,7 +41,7 @@ SHARED = (
 )
 """Keys at the top of the file."""
 
-_PATHS = ("store", "source", "sink", "spec", "cache_store", "costs", "data", "out", "watch")
+_PATHS = ("store", "source", "sink", "spec", "cache_store", "costs", "watch")
 """Keys whose values may be paths."""
 
 _DERIVED = (
@@ -70,7 +70,7 @@ log = logging.getLogger("probclass_core.cli")
 
 
 Commands = Mapping[tuple[str, ...], Mapping[str, Setting]]
-"""The settings of each command by its words, such as ``("plot", "contours")``, and their keys."""
+"""The settings of each command by its words, such as ``("models", "prune")``, and their keys."""
 
 
 def defaults(

@@ -183,9 +183,7 @@ def _curve(model: Model, column: str) -> Curve:
     found = read_column(model, column)
     if found is not None and isinstance(found[1], Levels) and found[1].cuts is not None:
         return Bins.of(model, column, found[1].without_missing()).curve
-    raise SpecError(
-        f"column {column!r} has categories, not numbers; use effect (probclass plot effect)."
-    )
+    raise SpecError(f"column {column!r} has categories, not numbers; use effect.")
 
 
 def _log_likelihood(

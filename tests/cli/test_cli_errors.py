@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,7 @@ INVALID: list[tuple[str, list[str]]] = [
     (f"{AUTO} --workers 0", ["--workers"]),
     ("models --store nope://somewhere", ["nope://somewhere"]),
     ("estimators knn", ["unknown estimator 'knn'"]),
-    ("plot", ["See 'probclass plot --help'."]),
+    ("plugin", ["See 'probclass plugin --help'."]),
     ("demo spec.json", ["spec.json"]),
 ]
 
@@ -93,23 +92,6 @@ def test_a_command_that_a_model_or_table_contradicts_is_an_error(
     probclass.table("other.parquet", COLUMNS | {"air": ["fair"] * ROWS})
     line = probclass.error(command)
     assert [part for part in parts if part not in line] == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("--time x --out x.png", "'x' is double; a plot over time needs dates"),
-        ("--time tim --out x.png", "no column 'tim'"),
-        ("--time day --out x.doc", "--out 'x.doc': cannot write the format 'doc'"),
-        ("--time day --out no/x.png", "cannot write no/x.png: No such file"),
-    ],
-)
-def test_an_invalid_posterior_over_time_is_an_error(
-    probclass: Any, trained: Path, arguments: str, message: str
-) -> None:
-    probclass.table("dated.parquet", COLUMNS | {"day": [date(2014, 1, 1)] * ROWS})
-    probclass.ok("score air dated.parquet scored")
-    assert message in probclass.error(f"plot posterior-over-time scored {arguments}")
 
 
 def test_an_interrupted_command_reports_it_and_saves_nothing(

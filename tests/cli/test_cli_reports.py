@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -247,17 +246,23 @@ def test_estimators_lists_and_describes(probclass: Any) -> None:
     assert knn["traits"]["state_grows"] is True
 
 
-def test_posterior_over_time_plots_the_selected_rows(probclass: Any, iris_model: pc.Model) -> None:
-    iris = pq.read_table("iris.parquet")
-    days = [date(2014, 1, 1) + timedelta(days=row) for row in range(iris.num_rows)]
-    source = probclass.table("dated.parquet", iris.append_column("day", pa.array(days)))
-    probclass.ok(f"score iris {source} scored")
-    plot = "plot posterior-over-time scored --time day --label species"
-    assert probclass.ok(f"{plot} --out iris.png").out == "Plotted 150 rows in iris.png.\n"
-    assert Path("iris.png").read_bytes().startswith(b"\x89PNG")
-    document = probclass(f"{plot} --out iris.svg --where 'day < 2014-02-01' --json").json
-    assert document == {"rows": 31, "out": "iris.svg"}
-    assert "<svg" in Path("iris.svg").read_text()
+def test_inspect_lists_blocks_by_importance(probclass: Any, iris: pa.Table) -> None:
+    sizes = pa.array(["small", "large", "huge"] * 50)
+    table = probclass.table("sized.parquet", iris.append_column("size", sizes))
+    blocks = [
+        pc.Block("gaussian_full", ["sepal_length", "sepal_width"]),
+        pc.Block("categorical", ["size"]),
+    ]
+    model = pc.fit(table, pc.ModelSpec("species", blocks, block_weights="fit"))
+    pc.ModelStore("models").save(model, "weighted")
+    lines = probclass.ok("inspect weighted").lines
+    first = lines.index("block weight importance") + 2
+    assert lines[first].startswith("gaussian_full ")
+    assert lines[first].endswith("█" * 24)
+    assert lines[first + 1].startswith("categorical 0")
+    document = probclass("inspect weighted --json").json
+    names = [term["name"] for term in document["block_weights"]]
+    assert names[:3] == ["gaussian_full", "categorical", "iris-setosa"]
 
 
 def test_the_demo_beats_the_prior_and_can_be_repeated(probclass: Any) -> None:
@@ -273,7 +278,7 @@ def test_the_demo_beats_the_prior_and_can_be_repeated(probclass: Any) -> None:
     }
     assert loss["log_loss"] < loss["baseline_log_loss"]
     commands = [line.split()[1:] for line in shown if line.startswith("probclass ")]
-    assert len(commands) == 4
+    assert len(commands) == 3
     for command in commands:
         probclass.ok(*command)
 

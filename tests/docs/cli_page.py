@@ -20,7 +20,7 @@ BEGIN = "<!-- written by tests/docs/cli_page.py -->\n"
 OF_EVERY_COMMAND = ("- `--json", "- `--verbose", "- `--quiet")
 
 Command = tuple[str, Any]
-"""The words of a command, such as ``plot contours``, and what Typer knows of it."""
+"""The words of a command, such as ``models prune``, and what Typer knows of it."""
 
 
 def commands(group: Any = None, words: str = "") -> Iterator[Command]:

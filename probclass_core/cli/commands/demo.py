@@ -98,7 +98,5 @@ def _next_commands(directory: Path, lake: Path) -> str:
         f"Scored tables are in {scored}. Next, try:\n"
         f"  probclass models {store}\n"
         f"  probclass inspect air_full@2014-06 {store}\n"
-        f"  probclass evaluate air_full@2014-06 {lake} {store} --partition month=2014-07\n"
-        f"  probclass plot posterior-over-time {scored / 'air_full'} --time time --label air"
-        " --out air.png"
+        f"  probclass evaluate air_full@2014-06 {lake} {store} --partition month=2014-07"
     )
