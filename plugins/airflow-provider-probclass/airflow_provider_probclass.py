@@ -102,19 +102,6 @@ def get_provider_info() -> dict[str, Any]:
                 ],
             }
         ],
-        "sensors": [
-            {"integration-name": "probclass", "python-modules": ["probclass_airflow.sensors"]}
-        ],
-        "triggers": [
-            {"integration-name": "probclass", "python-modules": ["probclass_airflow.triggers"]}
-        ],
-        "task-decorators": [
-            {
-                "name": f"probclass_{verb}",
-                "class-name": f"probclass_airflow.decorators.{verb}_task",
-            }
-            for verb in ("train", "score", "evaluate")
-        ],
         "asset-uris": [
             {
                 "schemes": ["probclass"],

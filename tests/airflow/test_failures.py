@@ -16,7 +16,6 @@ import probclass_core as pc
 from probclass_airflow import (
     ProbClassCalibrateOperator,
     ProbClassEvaluateOperator,
-    ProbClassLabelsSensor,
     ProbClassMaintainOperator,
     ProbClassPlanPartitionsOperator,
     ProbClassPlanShardsOperator,
@@ -42,7 +41,6 @@ RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(0)}
 NEEDED: dict[type, str] = {
     ProbClassCalibrateOperator: "source store model partition",
     ProbClassEvaluateOperator: "source store model partition",
-    ProbClassLabelsSensor: "source label_column",
     ProbClassMaintainOperator: "store",
     ProbClassPlanPartitionsOperator: "source store model",
     ProbClassPlanShardsOperator: "source spec store",
@@ -90,7 +88,6 @@ AT_ONCE: list[tuple[type, dict[str, Any], str]] = [
     (ProbClassScoreOperator, {"partition": {"month": ""}}, r"partition\['month'\] is empty"),
     (ProbClassSummarizeOperator, {"shard": ""}, "shard is empty"),
     (ProbClassMaintainOperator, {"tables": [" "]}, r"tables\[0\] is empty after rendering"),
-    (ProbClassLabelsSensor, {"partition": {"month": " "}}, r"\['month'\] is empty after rendering"),
     # Texts that are not numbers, and numbers out of range
     (ProbClassPromoteOperator, {"margin": "much"}, "margin must be a finite number .*'much'"),
     (ProbClassMaintainOperator, {"keep": "some"}, "must be numbers, got 'some' and None"),
@@ -102,7 +99,6 @@ AT_ONCE: list[tuple[type, dict[str, Any], str]] = [
         {"options": {"prior": {"a": "half", "b": 0.5}}},
         "the shares of a prior must",
     ),
-    (ProbClassLabelsSensor, {"min_share": 1.5}, "min_share must be from 0 to 1 .* got 1.5 and 1"),
     # Errors of the library: one of each kind, and the arguments that a task has alone
     (ProbClassTrainOperator, {"spec": {"label": "air", "blocks": BLOCKS}}, "gaussian_full"),
     (ProbClassTrainOperator, {"spec": SPEC | {"label": "ear"}}, "'ear'.*'air'"),

@@ -4,7 +4,6 @@ Reading map:
     base: the arguments of all operators, progress, cancellation, errors, results.
     operators: train, calibrate and evaluate; one operator for each verb.
     score: scores whatever is missing or stale in a scored table; plans it for many tasks.
-    sensors: waits for labels; triggers: waits for them in the triggerer.
     promotion: promotes a challenger that beats the champion; rolls back.
     sql: scores a table in the database of a connection.
     mapped: operators for one table and many tasks: plan, shards, merge.
@@ -14,7 +13,6 @@ Reading map:
     assets: models and tables as assets, each under one URI.
     specs: spec files, found next to the DAG and read when it is parsed.
     credentials: Airflow connections as options of tables and model stores.
-    decorators: the verbs as ``@task.probclass_score`` and the like.
     hooks: tables and model stores opened by a connection id.
     lineage: inputs and outputs of a task as OpenLineage datasets.
     links: buttons from a task to its report and to its model card.
@@ -62,7 +60,6 @@ from probclass_airflow.operators import (
 )
 from probclass_airflow.promotion import ProbClassPromoteOperator, ProbClassRollbackOperator
 from probclass_airflow.score import ProbClassPlanBatchesOperator, ProbClassScoreOperator
-from probclass_airflow.sensors import ProbClassLabelsSensor
 from probclass_airflow.sql import ProbClassSQLScoreOperator
 
 __all__ = [
@@ -70,7 +67,6 @@ __all__ = [
     "ProbClassEvaluateOperator",
     "ProbClassHook",
     "ProbClassJudgeOperator",
-    "ProbClassLabelsSensor",
     "ProbClassMaintainOperator",
     "ProbClassMergeOperator",
     "ProbClassOperator",

@@ -233,7 +233,7 @@ class ProbClassEvaluateOperator(ProbClassOperator):
         model: ``name@alias`` or ``name@id``; an alias is resolved once, and the id is recorded.
         decision: ``"map"``, ``"ml"``, or a dict for `DecisionRule.from_dict`.
         missing_labels: what to do if no row has a label yet: ``"retry"`` while the task has retries
-            left, ``"skip"`` the task, or ``"fail"`` at once. A `ProbClassLabelsSensor` waits.
+            left, ``"skip"`` the task, or ``"fail"`` at once.
         watch: floors and what to do below them, as for `Watch.from_dict`; True for its defaults,
             which warn, False for none. The action ``"fail"`` fails the task without a retry,
             ``"rollback"`` moves the alias of `model` back to the version before, once, if it still
