@@ -21,7 +21,7 @@ PATIENT := -o faulthandler_timeout=3600
 .DEFAULT_GOAL := help
 .PHONY: help setup demo airflow test test-services test-nightly servers faults promoters hostile backfill celery \
 	distributions image format lint check site pictures commands screenshots clean bench figures accuracy anomalies \
-	scale billion partitions years peers wheel golden constraints licenses
+	scale partitions years peers wheel golden constraints licenses
 
 ##@ Start
 
@@ -131,8 +131,6 @@ scale: setup ## Measure time and memory from 100,000 rows to 100 million
 	$(PYTHON) -m benchmarks.scale --record
 	$(PYTHON) -m benchmarks.pages
 
-billion: setup ## Train on a billion rows, kill it in the middle, and go on
-	$(PYTHON) -m benchmarks.billion --record
 	$(PYTHON) -m benchmarks.pages
 
 partitions: setup ## Measure one task that scores 500 partitions, by format

@@ -13,7 +13,6 @@ In reading order::
     pages       the pages of figures, from templates/ and the stored figures
     peers       the posterior of a model by DuckDB and by Polars
     scale       time and memory as the number of rows grows
-    billion     a billion rows, and training that goes on after a kill
     partitions  processor time of a task that scores many partitions
     accuracy/   error, log loss and calibration on many tables
     years/      a model in operation, month by month

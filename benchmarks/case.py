@@ -80,8 +80,7 @@ class Case(Generic[Inputs]):
         reference: name of the implementation whose outcome the others must equal, or None if there
             is nothing to compare.
         targets: targets to meet.
-        unit: what is measured: seconds per call, seconds of processor time per call, or the peak
-            memory of the process in MB.
+        unit: what is measured: seconds per call, or seconds of processor time per call.
         fresh: whether each call runs in a new process, without a call to warm up.
         tolerance: largest relative difference between equal outcomes.
         outcome: function that makes an `Outcome` of what an implementation returned; not timed.
@@ -95,7 +94,7 @@ class Case(Generic[Inputs]):
     prepare: Callable[[Path, int], Inputs]
     reference: str | None = None
     targets: tuple[Target, ...] = ()
-    unit: Literal["s", "CPU s", "MB"] = "s"
+    unit: Literal["s", "CPU s"] = "s"
     fresh: bool = False
     tolerance: float = 1e-9
     outcome: Callable[[Inputs, Any], Outcome] = lambda inputs, returned: returned or {}

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
-from benchmarks import anomalies, billion, figures, partitions, report, scale
+from benchmarks import anomalies, figures, partitions, report, scale
 from benchmarks.accuracy import report as accuracy
 from benchmarks.cases import all_cases
 from benchmarks.figures import FiguresError
@@ -43,7 +43,6 @@ CASES: Mapping[str, Callable[[list[Result]], str]] = {
 SUBJECTS: Mapping[str, Callable[..., str]] = {
     "accuracy": accuracy.page,
     "anomalies": anomalies.table,
-    "billion": billion.summary,
     "partitions": partitions.table,
     "scale": scale.table,
     "years": years.table,

@@ -160,11 +160,7 @@ def run_case(
                 entry.rejected = measurement.failure
                 outcomes[name] = measurement.outcome
                 if number >= 0:
-                    figures = {
-                        "s": measurement.seconds,
-                        "CPU s": measurement.cpu_seconds,
-                        "MB": measurement.peak_megabytes,
-                    }
+                    figures = {"s": measurement.seconds, "CPU s": measurement.cpu_seconds}
                     entry.figures.append(figures[case.unit])
                     entry.cpu_seconds.append(measurement.cpu_seconds)
             for name, reason in disagreements(case, outcomes):

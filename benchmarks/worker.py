@@ -41,14 +41,12 @@ class Measurement:
     Attributes:
         seconds: wall time.
         cpu_seconds: processor time of all threads, which depends less on the load of the machine.
-        peak_megabytes: peak memory of the process so far.
         outcome: outcome of the implementation, or None if it failed.
         failure: why it failed, or None if it did not.
     """
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
-    peak_megabytes: float = 0.0
     outcome: Mapping[str, Any] | None = None
     failure: str | None = None
 
@@ -110,12 +108,11 @@ def measure(case: Case[Any], job: Job) -> Measurement:
         cpu_start, start = time.process_time(), time.perf_counter()
         returned = run(job.inputs)
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
-        peak = peak_megabytes()
         outcome = case.outcome(job.inputs, returned)
     except Exception as error:  # the other implementations must still be measured
         traceback.print_exc()
         return Measurement(failure=f"{type(error).__name__}: {' '.join(str(error).split())}")
-    return Measurement(seconds, cpu_seconds, peak, dict(outcome))
+    return Measurement(seconds, cpu_seconds, dict(outcome))
 
 
 def peak_megabytes() -> float:

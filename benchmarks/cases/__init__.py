@@ -9,7 +9,6 @@ engines            training by threads, by processes and by Spark
 score              Parquet in, posteriors in Parquet out
 score_sql          the query of a model in DuckDB
 watch              a wide table scored with the health of its rows
-memory             peak memory as the number of rows grows
 knn                nearest neighbors, in few dimensions and in many
 startup            a first fit, and the example DAGs parsed
 """
@@ -32,7 +31,6 @@ MODULES = (
     "score",
     "score_sql",
     "watch",
-    "memory",
     "knn",
     "startup",
 )

@@ -31,7 +31,7 @@ counting: Case[Path] = Case(
     ),
 )
 starting: Case[Path] = Case(
-    name="starting", title="start a process", rows=4, prepare=calls_file, fresh=True, unit="MB"
+    name="starting", title="start a process", rows=4, prepare=calls_file, fresh=True
 )
 CASES = (counting, starting)
 

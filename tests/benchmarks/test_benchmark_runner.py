@@ -75,10 +75,9 @@ def test_no_figure_counts_if_the_reference_fails(cache: Path) -> None:
 
 
 def test_a_fresh_case_starts_a_process_in_each_round(tmp_path: Path) -> None:
-    result = run_case(sample_cases.starting, "sample_cases", tmp_path, rounds=3)
+    run_case(sample_cases.starting, "sample_cases", tmp_path, rounds=3)
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len(set(calls)) == len(calls) == 3
-    assert all(5.0 < megabytes < 500.0 for megabytes in result.entries["record"].figures)
 
 
 @pytest.mark.nightly

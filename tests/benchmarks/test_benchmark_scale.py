@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import billion, figures, scale
+from benchmarks import figures, scale
 
 
 def test_a_small_run(
@@ -22,10 +22,3 @@ def test_a_small_run(
     assert max(run["peak_megabytes"] for run in runs) < 1_000
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(lengths)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures", "lake"]
-
-
-def test_training_goes_on_after_a_kill_to_the_same_model(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert billion.main(["--rows", "640000", "--folder", str(tmp_path)]) == 0
-    assert "640,000 rows in 64 files take " in capsys.readouterr().out
