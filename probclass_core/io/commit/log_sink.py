@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem, LocalFileSystem
 
@@ -413,7 +412,6 @@ class PartitionFile(ParquetPart):
 
     Attributes:
         file: name and location of the file.
-        nan_columns: names of the float columns that contain a NaN, which Parquet statistics ignore.
     """
 
     def __init__(
@@ -430,7 +428,6 @@ class PartitionFile(ParquetPart):
         )
         self.file = file
         self._partition = dict(partition)
-        self.nan_columns: set[str] = set()
 
     def write(self, batch: pa.RecordBatch) -> None:
         schema = self.file.schema
@@ -442,20 +439,7 @@ class PartitionFile(ParquetPart):
         for field in partition:
             value = pa.scalar(self._partition[field.name], field.type)
             columns.append(pa.repeat(value, batch.num_rows))
-        rows = pa.record_batch(columns, schema=schema)
-        for name, column in zip(schema.names, rows.columns, strict=True):
-            if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-                self.nan_columns.add(name)
-        super().write(rows)
-
-    def finish(self, summary: Mapping[str, Any] | None = None) -> Any:
-        footer = super().finish(summary)
-        return None if footer is None else (footer, self.nan_columns)
-
-    def adopt(self, finished: Any) -> None:
-        if finished is not None:
-            footer, self.nan_columns = finished
-            super().adopt(footer)
+        super().write(pa.record_batch(columns, schema=schema))
 
     @property
     def footer(self) -> pq.FileMetaData:
