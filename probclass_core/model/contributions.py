@@ -108,6 +108,15 @@ class Contributions:
         self.surprise_names = self.surprise_terms.names if model.normalized else []
 
     @property
+    def columns(self) -> list[str]:
+        """Names of the columns of a scored table: the runner-up, then a column for each term."""
+        return [
+            *(["runner_up"] if self.log_odds_names else []),
+            *(f"contribution_{name}" for name in self.log_odds_names),
+            *(f"surprise_{name}" for name in self.surprise_names),
+        ]
+
+    @property
     def batch_rows(self) -> int:
         """Number of rows to score at once, so that what is kept of them fits in memory."""
         size = len(self._model.classes)

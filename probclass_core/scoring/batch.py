@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -47,12 +47,11 @@ class BatchScorer:
     options for it, ``rarity``, see `Model.rarity`, and whether it is ``rare``; ``model_id``.
     Without a label: the passthrough columns, ``log_density`` and what follows it.
 
-    With ``contributions``, before ``model_id``: ``runner_up``, the most probable class besides the
-    chosen one; ``contributions``, a struct with what each column, the prior, the biases of weights
-    and the calibration add to the log odds of the chosen class against it; and ``surprise``, a
-    struct with what each column and the class add to −log p(x). Both are in nats; see
-    `model.contributions`. A model of one class has no ``contributions``, and one whose log p(x) is
-    not a density no ``surprise``.
+    With ``contributions``, after ``model_id``: ``runner_up``, the most probable class besides the
+    chosen one; ``contribution_<name>``, what each column, the prior, the biases of weights and the
+    calibration add to the log odds of the chosen class against it; and ``surprise_<name>``, what
+    each column and the class add to −log p(x). They are in nats; see `model.contributions`. A model
+    of one class has no contributions, and one whose log p(x) is not a density no surprise.
 
     Args:
         schema: schema of the batches, passthrough columns and features.
@@ -121,8 +120,8 @@ class BatchScorer:
             pa.field("log_density", pa.float64()),
             *([pa.field("rarity", pa.float64())] if self.quantiles is not None else []),
             *([pa.field("rare", pa.bool_())] if self.options.rare is not None else []),
-            *self._contributed_fields(),
             pa.field("model_id", pa.string()),
+            *self._contributed_fields(),
         ]
         if model.spec.label is None:
             return of_density
@@ -140,17 +139,9 @@ class BatchScorer:
         ]
 
     def _contributed_fields(self) -> Iterator[pa.Field]:
-        if self.contributions is None:
-            return
-        names = self.contributions.log_odds_names, self.contributions.surprise_names
-        of_log_odds, of_surprise = (
-            pa.struct([(name, pa.float64()) for name in listed]) for listed in names
-        )
-        if of_log_odds.num_fields:
-            yield pa.field("runner_up", self._model.classes.type)
-            yield pa.field("contributions", of_log_odds)
-        if of_surprise.num_fields:
-            yield pa.field("surprise", of_surprise)
+        for name in self.contributions.columns if self.contributions is not None else ():
+            is_class = name == "runner_up"
+            yield pa.field(name, self._model.classes.type if is_class else pa.float64())
 
     @property
     def batch_rows(self) -> int:
@@ -197,8 +188,8 @@ class BatchScorer:
             columns.append(pa.array(shares))
             if self.options.rare is not None:
                 columns.append(pa.array(shares <= self.options.rare))
-        columns += self._contributed(rows, posterior, decisions.choice)
         columns.append(pa.repeat(self._model.id, batch.num_rows))
+        columns += self._contributed(rows, posterior, decisions.choice)
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _of_classes(self, posterior: Posterior, decisions: Decisions) -> list[pa.Array]:
@@ -226,17 +217,16 @@ class BatchScorer:
         if self.contributions.log_odds_names:
             runner_up = posterior.runner_up(choice)
             yield take_classes(self._model.classes, runner_up)
-            yield _struct(self.contributions.log_odds(rows, posterior, choice, runner_up))
+            numbers = self.contributions.log_odds(rows, posterior, choice, runner_up)
+            yield from (_or_null(numbers[name]) for name in self.contributions.log_odds_names)
         if self.contributions.surprise_names:
-            yield _struct(self.contributions.surprise(rows))
+            numbers = self.contributions.surprise(rows)
+            yield from (_or_null(numbers[name]) for name in self.contributions.surprise_names)
 
 
-def _struct(numbers: Mapping[str, FloatArray]) -> pa.StructArray:
-    """Numbers by name, NaN as null, as one column."""
-    arrays = [
-        pa.array(of_name, from_pandas=bool(np.isnan(of_name).any())) for of_name in numbers.values()
-    ]
-    return pa.StructArray.from_arrays(arrays, list(numbers))
+def _or_null(numbers: FloatArray) -> pa.Array:
+    """Numbers, NaN as null."""
+    return pa.array(numbers, from_pandas=bool(np.isnan(numbers).any()))
 
 
 def _check_distributions(probability: FloatArray) -> None:

@@ -38,9 +38,9 @@ class ScoringOptions:
             row, see `Model.rarity`; a model without a label does so anyway.
         rare: write ``rarity``, and ``rare``, whether it is at most this share, such as 0.001.
         contributions: whether to write what each column adds to the log odds of the class against
-            the runner-up, and to −log p(x): the columns ``runner_up``, ``contributions`` and
-            ``surprise``; see `BatchScorer`. In SQL they are structs, or JSON in dialects without
-            structs, where an infinite number is a text.
+            the runner-up, and to −log p(x): ``runner_up``, and a column ``contribution_<name>``
+            and ``surprise_<name>`` for each term; see `BatchScorer`. Those that another version
+            wrote to the table are null, as if `schema` were about them.
         overwrite: ``"partition"`` replaces the partition; ``"append"`` adds to it, once for each
             model, input and configuration; ``"never"`` refuses a partition that exists, unless it
             was made from the same, before anything is written.

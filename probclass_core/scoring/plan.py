@@ -29,6 +29,7 @@ from probclass_core.io.patterns import may_match, split_pattern
 from probclass_core.io.references import TableRef
 from probclass_core.io.sink import ColumnChanges, Sink, StagedPartition, TypedPartition
 from probclass_core.io.table import Plan, Source
+from probclass_core.model.contributions import Contributions
 from probclass_core.model.decision import DecisionRule
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchScorer
@@ -187,9 +188,11 @@ class ScoringPlanner:
         if self._sink is not None:
             return self._sink.sibling(partition)
         sink = open_sink(self.sink, partition)
-        evolves = self.options.schema == "evolve"
-        self._sink = sink.evolving(self._passthrough) if evolves else sink
-        return self._sink
+        if self.options.schema == "evolve":
+            contributed = Contributions(self.model).columns if self.options.contributions else []
+            sink = sink.evolving([*self._passthrough, *contributed])
+        self._sink = sink
+        return sink
 
     def _check_append(self, sink: Sink, plan: Plan) -> None:
         if not sink.appends:

@@ -89,8 +89,8 @@ class ContributedColumns:
 
     def scored(
         self, stage: Stage, posterior: Sequence[str], joint: Sequence[str], log_sum: str
-    ) -> dict[str, str]:
-        """SQL of the scored columns ``runner_up``, ``contributions`` and ``surprise``.
+    ) -> list[str]:
+        """SQL of the scored columns, in the order of `Contributions.columns`.
 
         Args:
             stage: adds named columns to the query.
@@ -98,20 +98,15 @@ class ContributedColumns:
             joint: names of log p(x, c) of the density.
             log_sum: name of log Σ exp of these relative to the largest; null if all are −∞.
         """
-        scored: dict[str, str] = {}
-
-        def struct(name: str, letters: str, texts: Mapping[str, str]) -> str:
-            columns = {f"{letters}{number}": text for number, text in enumerate(texts.values(), 1)}
-            stage(name, columns)
-            return self._renderer.dialect.struct(dict(zip(texts, columns, strict=True)))
-
+        scored: list[str] = []
         if self._contributions.log_odds_names:
             texts = self._log_odds(stage, posterior)
-            scored["contributions"] = struct("contributions", "cc", texts)
             classes = self._model.classes.to_pylist()
-            scored = {"runner_up": self._pick("rival", map(self._class, classes)), **scored}
+            scored.append(self._pick("rival", map(self._class, classes)))
+            scored += [texts[name] for name in self._contributions.log_odds_names]
         if self._contributions.surprise_names:
-            scored["surprise"] = struct("surprise", "cs", self._surprise(stage, joint, log_sum))
+            texts = self._surprise(stage, joint, log_sum)
+            scored += [texts[name] for name in self._contributions.surprise_names]
         return scored
 
     def _log_odds(self, stage: Stage, posterior: Sequence[str]) -> dict[str, str]:

@@ -6,7 +6,6 @@ and arithmetic of doubles. A dialect says what differs.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,54 +35,6 @@ def _plain_number(value: float) -> str:
 _QUOTED, _TEXT = _doubled('"'), _doubled("'")
 
 
-# Ways to write a struct of doubles, or JSON.
-
-_MOST_FIELDS = 40
-"""Fields of one call of a function that makes JSON: PostgreSQL and SQLite limit its arguments."""
-
-
-def _named_struct(dialect: Dialect, fields: Mapping[str, str]) -> str:
-    pairs = (f"{dialect.string_literal(name)}, {text}" for name, text in fields.items())
-    return f"named_struct({', '.join(pairs)})"
-
-
-def _struct_pack(dialect: Dialect, fields: Mapping[str, str]) -> str:
-    pairs = (f"{dialect.identifier(name)} := {text}" for name, text in fields.items())
-    return f"struct_pack({', '.join(pairs)})"
-
-
-def _named_tuple(dialect: Dialect, fields: Mapping[str, str]) -> str:
-    types = ", ".join(f"{dialect.identifier(name)} {dialect.double}" for name in fields)
-    return f"CAST(tuple({', '.join(fields.values())}) AS Tuple({types}))"
-
-
-def _json(
-    function: str, joined: str, *, has_infinity: bool
-) -> Callable[[Dialect, Mapping[str, str]], str]:
-    """JSON by a function of names and values.
-
-    Args:
-        function: its name.
-        joined: an object of the fields of two, ``{}`` each.
-        has_infinity: whether an infinite number becomes a text.
-    """
-
-    def struct(dialect: Dialect, fields: Mapping[str, str]) -> str:
-        pairs = [f"{dialect.string_literal(name)}, {text}" for name, text in fields.items()]
-        if not has_infinity:
-            ends = dialect.literal(math.inf), dialect.literal(-math.inf)
-            pairs = [
-                f"{dialect.string_literal(name)}, CASE {text} WHEN {ends[0]} THEN 'Infinity' "
-                f"WHEN {ends[1]} THEN '-Infinity' ELSE {text} END"
-                for name, text in fields.items()
-            ]
-        starts = range(0, len(pairs), _MOST_FIELDS)
-        parts = (f"{function}({', '.join(pairs[at : at + _MOST_FIELDS])})" for at in starts)
-        return functools.reduce(joined.format, parts)
-
-    return struct
-
-
 @dataclass(frozen=True)
 class Dialect:
     """What differs between engines.
@@ -103,7 +54,6 @@ class Dialect:
             there are none.
         functions: names that differ from those of the core.
         array: an array literal, with ``{}`` for its items, or None if there are no arrays.
-        struct_of: writes a struct of doubles, or JSON.
         item: an item of an array, ``{array}`` at ``{position}`` counted from 0.
         cte: words before the query of a common table expression: it is computed once.
         raises: whether arithmetic beyond the range of doubles is an error.
@@ -128,7 +78,6 @@ class Dialect:
     functions: Mapping[str, str] = field(default_factory=dict)
     array: str | None = None
     item: str = "{array}[{position} + 1]"
-    struct_of: Callable[[Dialect, Mapping[str, str]], str] = _named_struct
     cte: str = ""
     raises: bool = False
     folds_case: bool = False
@@ -187,14 +136,6 @@ class Dialect:
             return "TRUE" if value else "FALSE"
         return str(value) if isinstance(value, int) else self.string_literal(value)
 
-    def struct(self, fields: Mapping[str, str]) -> str:
-        """A struct of doubles, or JSON.
-
-        Args:
-            fields: the texts of its fields, by name.
-        """
-        return self.struct_of(self, fields)
-
     def source(self, name: str | Sequence[str]) -> str:
         """A table's name as SQL: parts between dots are quoted; a query in parentheses stays.
 
@@ -220,7 +161,6 @@ DIALECTS: Mapping[str, Dialect] = {
             "duckdb",
             matches="regexp_matches({text}, {pattern})",
             array="[{}]",
-            struct_of=_struct_pack,
             folds_case=True,
         ),
         Dialect(
@@ -234,7 +174,6 @@ DIALECTS: Mapping[str, Dialect] = {
             matches="{text} ~ {pattern}",
             array="ARRAY[{}]",
             item="({array})[{position} + 1]",
-            struct_of=_json("jsonb_build_object", "({} || {})", has_infinity=True),
             cte="MATERIALIZED ",
             raises=True,
             longest_name=63,
@@ -254,7 +193,6 @@ DIALECTS: Mapping[str, Dialect] = {
             folds_case=True,
             most_arguments=50,
             dynamic_types=True,
-            struct_of=_json("json_object", "json_patch({}, {})", has_infinity=False),
         ),
         Dialect(
             "spark",
@@ -282,7 +220,6 @@ DIALECTS: Mapping[str, Dialect] = {
             is_nan="isNaN({})",
             matches="match({text}, {pattern})",
             array="[{}]",
-            struct_of=_named_tuple,
             # To merge common table expressions takes time exponential in their number.
             settings="\nSETTINGS query_plan_merge_expressions = 0",
         ),

@@ -112,9 +112,6 @@ class _Query:
         self.contributed = None
         if self.scorer.contributions is not None:
             self.contributed = ContributedColumns(self.scorer.contributions, model, self.renderer)
-            for field in self.scorer.schema:
-                if pa.types.is_struct(field.type):
-                    self._check_names([inner.name for inner in field.type])
         self.posterior: Sequence[str] = ()
         self.joint: tuple[Sequence[str], str] = (), ""  # of the density, and its log sum
         if options.posterior == "list" and dialect.array is None:
@@ -524,13 +521,18 @@ class _Query:
             scored["rarity"] = "share"
         if self.scorer.options.rare is not None:
             scored["rare"] = f"share <= {self.dialect.literal(self.scorer.options.rare)}"
+        contributed: list[str] = []
         if self.contributed is not None:
-            scored |= self.contributed.scored(self._stage, self.posterior, *self.joint)
-        texts = list(scored.values())
-        if self.refused:
-            texts = [f"CASE WHEN refused = 0 THEN {text} END" for text in texts]
+            contributed = self.contributed.scored(self._stage, self.posterior, *self.joint)
         kept = [f"k{number}" for number in range(1, len(self.passthrough) + 1)]
-        return [*kept, *texts, self.dialect.string_literal(self.model.id)]
+        model_id = self.dialect.string_literal(self.model.id)
+        of_rows, terms = (
+            map(self._unless_refused, texts) for texts in (scored.values(), contributed)
+        )
+        return [*kept, *of_rows, model_id, *terms]
+
+    def _unless_refused(self, text: str) -> str:
+        return f"CASE WHEN refused = 0 THEN {text} END" if self.refused else text
 
     def _rarity(self, quantiles: pa.Table) -> str:
         """The share of the known rows that are at least as improbable; see `rarity`."""

@@ -22,12 +22,12 @@ NUMBERS = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"
 RULE = pc.DecisionRule(costs={"Adelie": {"Gentoo": 9.0, "Chinstrap": 4.0}}, min_probability=0.9)
 
 
-def terms(table: pa.Table, name: str) -> dict[str, np.ndarray]:
-    """The fields of a struct as arrays, NaN for null."""
-    column = table[name].combine_chunks()
+def terms(table: pa.Table, prefix: str) -> dict[str, np.ndarray]:
+    """The columns of a kind as arrays, NaN for null."""
     return {
-        field.name: values.to_numpy(zero_copy_only=False)
-        for field, values in zip(column.type, column.flatten(), strict=True)
+        name.removeprefix(prefix): table[name].to_numpy()
+        for name in table.column_names
+        if name.startswith(prefix)
     }
 
 
@@ -44,7 +44,7 @@ def check_sum(parts: dict[str, np.ndarray], expected: np.ndarray, error: np.ndar
 def check_sums(
     model: Model, scored: pa.Table, log_probability: np.ndarray, error: float | np.ndarray = 0.0
 ) -> None:
-    """Compare the sums of both structs with log P(c | x) and log p(x).
+    """Compare the sums of both kinds with log P(c | x) and log p(x).
 
     Args:
         model: the model.
@@ -62,16 +62,16 @@ def check_sums(
     assert (chosen != rival).all()
     assert (log_probability[rows, rival] == others.max(axis=1)).all()
     log_odds = log_probability[rows, chosen] - log_probability[rows, rival]
-    parts = terms(scored, "contributions")
+    parts = terms(scored, "contribution_")
     before = np.nansum([part for name, part in parts.items() if name != "calibration"], axis=0)
     if "calibration" in parts:  # infinite log odds become finite: no number does that
         assert (np.isnan(parts["calibration"]) == np.isinf(before)).all()
         log_odds = np.where(np.isinf(before), before, log_odds)
     check_sum(parts, log_odds, error)
     if model.normalized:
-        check_sum(terms(scored, "surprise"), -scored["log_density"].to_numpy(), error)
+        check_sum(terms(scored, "surprise_"), -scored["log_density"].to_numpy(), error)
     else:
-        assert "surprise" not in scored.column_names
+        assert not terms(scored, "surprise_")
 
 
 @pytest.mark.parametrize("estimator", sorted(BLOCKS))
@@ -142,8 +142,8 @@ def test_calibration_is_a_term(
     scored = model.predict_table(penguins, options={"columns": [], "contributions": True})
     check_sums(model, scored, model.predict_log_proba(penguins))
     applied = method is not None and model.calibrator is not None
-    assert ("calibration" in terms(scored, "contributions")) == applied
-    assert not applied or np.nanmax(np.abs(terms(scored, "contributions")["calibration"])) > 0.01
+    assert ("calibration" in terms(scored, "contribution_")) == applied
+    assert not applied or np.nanmax(np.abs(terms(scored, "contribution_")["calibration"])) > 0.01
 
 
 def test_rejected_rows_and_other_priors_have_contributions(
@@ -194,21 +194,20 @@ def test_a_partition_is_scored_again_with_contributions(
     rest = {"columns": ["sex"], "contributions": True, "overwrite": "append"}
     pc.score(model, source, sink, options=rest)
     scored = ds.dataset(sink, partitioning="hive").to_table()
-    assert scored["contributions"].null_count == scored["surprise"].null_count == 0
     in_memory = model.predict_table(penguins, options={"columns": ["sex"], "contributions": True})
-    for name in ("contributions", "surprise"):
-        for field, of_field in terms(scored, name).items():
-            np.testing.assert_allclose(
-                np.sort(of_field), np.sort(terms(in_memory, name)[field]), rtol=1e-12, atol=1e-12
-            )
+    for prefix in ("contribution_", "surprise_"):
+        for name, numbers in terms(in_memory, prefix).items():
+            found = np.sort(scored[f"{prefix}{name}"].to_numpy())
+            np.testing.assert_allclose(found, np.sort(numbers), rtol=1e-12, atol=1e-12)
 
 
 def test_one_class_has_a_surprise_alone(penguins: pa.Table) -> None:
     alone = penguins.filter(pac.field("species") == "Gentoo").drop_null()
     model = pc.fit(alone, pc.ModelSpec("species", {"gaussian_diagonal": NUMBERS}))
     scored = model.predict_table(alone, options={"columns": [], "contributions": True})
-    assert {"runner_up", "contributions"}.isdisjoint(scored.column_names)
-    surprise = terms(scored, "surprise")
+    assert "runner_up" not in scored.column_names
+    assert not terms(scored, "contribution_")
+    surprise = terms(scored, "surprise_")
     assert list(surprise) == NUMBERS
     check_sum(surprise, -scored["log_density"].to_numpy(), np.zeros(len(alone)))
     of_bill = (
@@ -231,17 +230,17 @@ def test_names_of_terms_are_those_of_columns_unless_taken(penguins: pa.Table) ->
     model = pc.fit(renamed, pc.ModelSpec("species", blocks))
     scored = model.predict_table(renamed, options={"columns": [], "contributions": True})
     expected = ["flipper_length_mm", "body_mass_g", "prior", "prior_", "prior__"]
-    assert list(terms(scored, "contributions")) == expected
+    assert list(terms(scored, "contribution_")) == expected
     prior = dict(zip(model.class_names, model.log_prior, strict=True))
     pairs = zip(scored["prediction"].to_pylist(), scored["runner_up"].to_pylist(), strict=True)
     difference = [prior[chosen] - prior[rival] for chosen, rival in pairs]
-    np.testing.assert_allclose(terms(scored, "contributions")["prior__"], difference, atol=1e-12)
+    np.testing.assert_allclose(terms(scored, "contribution_")["prior__"], difference, atol=1e-12)
 
 
 def test_a_column_named_as_a_scored_one_is_refused(
     models: dict[str, pc.Model], penguins: pa.Table
 ) -> None:
-    table = penguins.append_column("surprise", penguins["sex"])
+    table = penguins.append_column("surprise_sex", penguins["sex"])
     models["default"].predict_table(table)
-    with pytest.raises(pc.errors.SpecError, match="'surprise' of the source has the name of"):
+    with pytest.raises(pc.errors.SpecError, match="'surprise_sex' of the source has the name of"):
         models["default"].predict_table(table, options={"contributions": True})

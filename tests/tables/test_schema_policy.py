@@ -61,6 +61,26 @@ def test_a_column_added_upstream_is_added_once(
     assert (later.changes.added, later.changes.absent) == ((), ())
 
 
+def test_contributions_of_a_version_that_knows_other_columns_are_added(
+    backend: Backend, tmp_path: Path
+) -> None:
+    """A column that a version does not know is null; a retrained default may have others."""
+    lake, sink = tmp_path / "lake", backend.ref("scored")
+    for month in ("2014-01", "2014-02"):
+        lands(lake, month, z=pa.array(range(40), pa.float64()))
+    options = {"columns": ["x"], "contributions": True, "watch": False}
+    for month, name in (("2014-01", "x"), ("2014-02", "z")):
+        spec = pc.ModelSpec("y", {"gaussian_diagonal": name})
+        report = pc.score(
+            pc.fit(lake, spec), lake, sink, partition={"month": month}, options=options
+        )
+    assert report.changes.added == ("contribution_z", "surprise_z")
+    assert report.changes.absent == ("contribution_x", "surprise_x")
+    for name, without in (("x", "2014-02"), ("z", "2014-01")):
+        for month, numbers in column(backend, f"surprise_{name}").items():
+            assert numbers.count(None) == (40 if month == without else 0)
+
+
 def test_a_column_removed_upstream_is_null_with_a_warning(
     backend: Backend, model: pc.Model, tmp_path: Path
 ) -> None:

@@ -32,8 +32,8 @@ class EvolvingSink(Sink):
     ) -> ColumnChanges:
         """Compare the columns of rows with those of a table, in any order.
 
-        The columns from ``prediction`` to ``model_id`` are those of a scoring, and are never added
-        nor left out.
+        The columns from ``prediction``, or ``log_density`` without a label, to ``model_id`` are
+        those of a scoring, and are never added nor left out.
 
         Args:
             uri: path or URI of the table, for messages.
@@ -78,9 +78,8 @@ class EvolvingSink(Sink):
         written = {*rows.names, *self.partition}
         absent = [name for name in table.names if name not in written]
         names = list(table.names)
-        scored = range(
-            *(names.index(name) if name in names else 0 for name in ("prediction", "model_id"))
-        )
+        first = "prediction" if "prediction" in names else "log_density"
+        scored = range(*(names.index(name) if name in names else 0 for name in (first, "model_id")))
         refused = [
             name
             for name in absent
