@@ -93,7 +93,7 @@ def format_of(ref: TableRef) -> TableFormat:
 
     Raises:
         PluginError: if the format is unknown.
-        TableError: if a format is written before a path that is not a URI.
+        TableError: if a format is written before a path that does not begin with a slash.
     """
     if ref.format is not None:
         return find_table_format(ref.format)
@@ -102,7 +102,7 @@ def format_of(ref: TableRef) -> TableFormat:
     if rest and prefix in formats and "://" not in rest and not Path(ref.uri).exists():
         # It would become a Parquet directory of that odd name.
         raise TableMismatchError(
-            f"{ref.uri}: a format can only precede a URI; write {prefix}+file://{rest}, or "
+            f"{ref.uri}: a format precedes a URI or a whole path; write {prefix}+file://{rest}, or "
             f"TableRef({rest!r}, format={prefix!r})."
         )
     recognized = (candidate for candidate in formats.values() if candidate.recognizes(ref))

@@ -24,7 +24,8 @@ class TableRef:
     """The address of a table: its path or URI, format, version and options.
 
     Attributes:
-        uri: path or URI; a prefix names the format, as in ``delta+s3://bucket/table``.
+        uri: path or URI; a prefix names the format, as in ``delta+s3://bucket/table`` or
+            ``delta+/lake/table``.
         format: name of a registered format; by default it follows from the prefix or the files.
         version: version or snapshot to read; by default the newest.
         timestamp: time whose newest version to read; not together with `version`.
@@ -50,7 +51,7 @@ class TableRef:
                 f"{self.uri}: give a version or a timestamp to read, not both."
             )
         prefix, plus, rest = self.uri.partition("+")
-        if plus and "://" in rest and prefix.isidentifier():
+        if plus and ("://" in rest or rest.startswith("/")) and prefix.isidentifier():
             if self.format not in (None, prefix):
                 raise TableMismatchError(
                     f"{self.uri} is of format {prefix!r}, not {self.format!r}."
