@@ -190,18 +190,6 @@ def test_a_calibration_that_does_not_help_is_the_identity(
     assert f"calibrated by {method}, the log loss" in caplog.text
 
 
-def test_a_temperature_at_its_bound_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    train = pa.table({"x": [0.0, 1.0, 5.0, 6.0] * 9, "y": ["a", "a", "b", "b"] * 9})
-    model = fitted(train, "y", pc.Block("gaussian_diagonal", ["x"]))
-    wrong = pa.table({"x": train["x"], "y": ["b", "b", "a", "a"] * 9})
-    for method in METHODS[:2]:
-        calibrated = pc.calibrate(model, wrong, method)
-        assert parameters(calibrated)[0] == pytest.approx(1e3)
-        assert "temperature reached its bound of 1000" in caplog.text
-        caplog.clear()
-        assert pc.evaluate(calibrated, wrong).log_loss == pytest.approx(math.log(2.0), abs=0.02)
-
-
 def test_rows_that_are_all_right_do_not_make_the_posterior_certain() -> None:
     train, _, _ = copies(classes=2)
     model = fitted(train, "kind", BLOCK)

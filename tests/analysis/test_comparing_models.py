@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -72,21 +71,6 @@ def test_each_model_has_the_folds_and_metrics_of_its_own_cross_validation(
             assert together.validations[name].to_dict() == alone.to_dict()
 
 
-def test_text_html_and_json_have_every_model_with_the_prior(result: CrossValidations) -> None:
-    text, html = str(result), result._repr_html_()
-    assert "3 models, the smallest log loss first, on the same 4 folds of 333 labeled rows" in text
-    for row in result.table.to_pylist():
-        numbers = [row["log_loss"], row["accuracy"], row["baseline_log_loss"]]
-        for words in (row["model"], *(f"{number:.4f}" for number in numbers)):
-            assert words in text
-            assert words in html
-    values = json.loads(json.dumps(result.to_dict()))
-    assert values["best"] == "body"
-    assert values["models"] == result.table.to_pylist()
-    assert list(values["validations"]) == list(SPECS)
-    assert len(repr(result).splitlines()) <= 12
-
-
 def test_an_impossible_row_makes_the_difference_infinite_and_its_error_unknown() -> None:
     rows = pa.table({"y": ["a", "b"] * 20, "u": ["p", "q"] * 19 + ["q", "p"], "x": [0.0, 1.0] * 20})
     sure = pc.ModelSpec("y", [pc.Block("categorical", ["u"], pseudo_count=0)])
@@ -99,34 +83,6 @@ def test_an_impossible_row_makes_the_difference_infinite_and_its_error_unknown()
 
 
 SPECS_OF_X = pc.ModelSpec("y", {"discretized": "x"})
-ODD = pc.ModelSpec("species", {"gaussian_diagonal": "island"})
-
-
-def test_a_list_names_its_models_and_progress_covers_all_of_them(known: pa.Table) -> None:
-    reported: list[tuple[int, int | None]] = []
-    result = pc.cross_validate(
-        known, list(SPECS.values()), progress=lambda *done: reported.append(done)
-    )
-    assert set(result.validations) == {"M1", "M2", "M3"}
-    assert reported[-1] == (6 * known.num_rows, 6 * known.num_rows)
-    assert np.all(np.diff([done for done, _ in reported]) >= 0)
-
-
-@pytest.mark.parametrize(
-    ("specs", "options", "message"),
-    [
-        ({"a": SPECS["one"]}, {}, "a comparison needs two models or more, got 1"),
-        (SPECS | {"x": SPECS_OF_X}, {}, "model 'x' predicts 'y' and 'one' predicts 'species'"),
-        (SPECS | {"x": "categorical"}, {}, "expected a ModelSpec, got str"),
-        (SPECS, {"label": "species"}, "expected specs or label=, got both"),
-        (SPECS | {"odd": ODD}, {}, "model 'odd': .*'island'"),
-    ],
-)
-def test_specs_that_cannot_be_compared_are_refused(
-    known: pa.Table, specs: Any, options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(SpecError, match=message):
-        pc.cross_validate(known, specs, **options)
 
 
 def test_evidence_of_different_columns_is_refused_before_any_row_and_points_here(

@@ -18,8 +18,6 @@ import probclass_core as pc
 from probclass_core.errors import DataError
 from probclass_core.estimation.statistics import Statistics
 
-COLUMNS = ("model", "log_evidence", "log_bayes_factor", "bayes_factor")
-
 
 def summarized(table: Any, *blocks: pc.Block, label: str = "c", **more: Any) -> Statistics:
     return pc.summarize(table, pc.ModelSpec(label=label, blocks=blocks, **more))
@@ -141,15 +139,6 @@ def test_the_comparison_agrees_with_bayes_rule_over_models(prior: list[float]) -
         assert row["odds"] == pytest.approx(expected.odds(name, comparison.best))
         pair = dataclasses.asdict(comparison.odds(name, comparison.best))
         assert {key: row[key] for key in ("bayes_factor", "odds")}.items() <= pair.items()
-
-
-def test_models_have_given_or_numbered_names() -> None:
-    table = {"x": ["p", "q"], "c": ["a", "b"]}
-    pair = [summarized(table, pc.Block("categorical", "x", pseudo_count=n)) for n in (1, 9)]
-    assert sorted(pc.compare(pair).table["model"].to_pylist()) == ["M1", "M2"]
-    by_name = pc.compare(dict(zip("ba", pair, strict=True)))
-    assert sorted(by_name.table["model"].to_pylist()) == ["a", "b"]
-    assert by_name.table.column_names[:4] == list(COLUMNS)
 
 
 CLASS_FREE = {

@@ -162,16 +162,11 @@ STRICT = pc.ModelSpec("y", {"gaussian_diagonal": "x"}, on_scarce="error")
     ("source", "options", "error", "message"),
     [
         (ROWS, {"folds": 1}, SpecError, "folds must be a whole number from 2 to 1,000, got 1"),
-        (ROWS, {"folds": 2.0}, SpecError, "folds must be a whole number, got 2.0"),
-        (ROWS, {"seed": -1}, SpecError, "seed must be a whole number from 0"),
         (ROWS, {"folds": 4}, DataError, "4 folds need as many labeled rows, and there are 3"),
         (ROWS, {"groups": "x"}, DataError, "5 folds need as many groups, and column 'x' has 3"),
         (ROWS, {"groups": "y"}, SpecError, "groups is the label 'y'"),
-        (ROWS, {"groups": "z"}, pc.ProbClassError, "'z'"),
         (ROWS, {"spec": None}, SpecError, "got neither a spec nor a label"),
-        (ROWS, {"label": "y"}, SpecError, "got both a spec and a label"),
         (ROWS.to_reader(), {}, DataError, "a reader can be read only once; pass a table"),
-        (ROWS, {"where": "x over 3"}, SpecError, "where 'x over 3': write COLUMN OP VALUE"),
         (ROWS, {"folds": 2, "spec": STRICT}, DataError, "fold [01]: "),
     ],
 )

@@ -60,18 +60,6 @@ def test_the_others_are_one_line_and_all_are_shown_on_request(
     assert "other columns" not in str(whole)
 
 
-def test_text_and_html_say_the_same(model: pc.Model, titanic: pa.Table) -> None:
-    for by in ("column", "block"):
-        explanation = pc.explain(model, titanic, rows=[1], by=by)
-        text, html = str(explanation), explanation._repr_html_()
-        assert "row 1: 1 rather than 0" in text
-        assert "row 1: 1 rather than 0" in html
-        outcome = " ".join(text[text.index("posterior:") :].split())
-        assert outcome.endswith("Bars to the right are for 1, bars to the left against it.")
-        assert outcome in html
-        assert (" ×0." in text) == (" ×0." in html) == (by == "block")
-
-
 def test_values_of_a_column_of_several_blocks_are_shown_once(
     model: pc.Model, titanic: pa.Table
 ) -> None:

@@ -70,20 +70,6 @@ def test_contributions_of_features_are_their_densities(penguins: pa.Table) -> No
     assert entries["prior"]["weight"] == pytest.approx(one - other)
 
 
-def test_contributions_of_blocks_agree_with_the_model(mixed: pc.Model, penguins: pa.Table) -> None:
-    by_block = mixed.log_likelihood_by_block(penguins)
-    explanation = pc.explain(mixed, penguins, limit=None)
-    pairs = explanation.rows.select(["prediction", "against"]).to_pylist()
-    for row in (0, 3, 152, 343):
-        classes = [mixed.class_names.index(name) for name in pairs[row].values()]
-        shares = by_block[row, classes]
-        for number, block in enumerate(mixed.spec.blocks):
-            entries = [e for e in ledger(explanation, row).values() if e["block"] == block.name]
-            totals = [sum(e[side] for e in entries) for side in ("log_for", "log_against")]
-            assert totals == pytest.approx(shares[:, number], abs=1e-9)
-            assert len(entries) == (2 if block.estimator == "categorical" else 1)
-
-
 def test_fields_of_the_entries(mixed: pc.Model, penguins: pa.Table) -> None:
     entries = ledger(pc.explain(mixed, penguins, rows=[0]), 0)
     kinds = {name: (entry["entry"], entry["value"]) for name, entry in entries.items()}
@@ -225,15 +211,6 @@ def test_a_text_is_explained_word_by_word(block: pc.Block) -> None:
     np.testing.assert_allclose(sums(limited), sums(explanation), atol=1e-9)
     assert list(ledger(limited, 0)) == ["prior", "hour", "rest"]
     assert "in text" in str(explanation)
-
-
-def test_columns_of_counts_are_explained_column_by_column() -> None:
-    table = {"a": [1, 0, 2, 0], "b": [0, 3, 0, 1], "c": ["x", "y", "x", "y"]}
-    for kind in ("bernoulli", "multinomial", "poisson", "discretized"):
-        model = fitted(table, pc.Block(kind, ["a", "b"]), label="c")
-        explanation = pc.explain(model, table)
-        np.testing.assert_allclose(sums(explanation), explanation.rows["log_odds"], atol=1e-9)
-        assert ledger(explanation, 2)["a"]["value"] == "2"
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])

@@ -20,7 +20,7 @@ from probclass_core.analysis.distributions.label_shift import estimate_shares
 from probclass_core.analysis.distributions.sums import HealthMeter
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError, SpecError
+from probclass_core.errors import DataError
 from probclass_core.scoring.batch import BatchScorer
 
 CLASSES = ["u", "v", "w"]
@@ -219,22 +219,6 @@ def test_sums_do_not_depend_on_how_they_are_merged(
 def test_a_source_without_rows_is_refused(model: pc.Model) -> None:
     with pytest.raises(DataError, match="there are no rows to measure"):
         pc.health(model, drawn(10, TRAINING, 0).slice(0, 0))
-
-
-@pytest.mark.parametrize(
-    ("prior", "message"),
-    [
-        ({"u": 1.0}, "leaves out class 'v'"),
-        ({"u": 0.5, "v": 0.5, "w": 0.5}, "sum to 1"),
-        ("em", "a table of shares"),
-    ],
-)
-def test_a_prior_that_is_none_is_refused(
-    model: pc.Model, tmp_path: object, prior: object, message: str
-) -> None:
-    rows = drawn(10, TRAINING, 0)
-    with pytest.raises(SpecError, match=message):
-        pc.score(model, rows, f"{tmp_path}/scored.parquet", options=pc.ScoringOptions(prior=prior))  # type: ignore[arg-type]
 
 
 def test_models_without_densities_or_marginals_say_what_they_do_not_know() -> None:

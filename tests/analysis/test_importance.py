@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pytest
-from refusals import refused
 
 import probclass_core as pc
 
@@ -81,19 +78,3 @@ def test_the_rows_drawn_are_the_same_each_time(penguins: pa.Table) -> None:
     in_batches = pa.Table.from_batches(penguins.to_batches(max_chunksize=7))
     assert pc.importance(model, in_batches, rows=50).table.equals(few)
     assert pc.importance(model, penguins, rows=10_000).table["rows"][0].as_py() == len(penguins)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"rows": 0}, "rows must be a whole number of at least 1, got 0"),
-        ({"units": "bit"}, "units must be one of 'bits', 'decibans', 'nats', got 'bit'"),
-        ({"where": [("island", "==", "Mars")]}, "no row matches"),
-    ],
-)
-def test_bad_arguments_are_one_clear_line(
-    arguments: dict[str, Any], message: str, penguins: pa.Table
-) -> None:
-    model = pc.fit(penguins, SPECS["product"])
-    with refused(pc.ProbClassError, message):
-        pc.importance(model, penguins, **arguments)

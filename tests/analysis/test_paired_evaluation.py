@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refused
 from scipy import stats
 
 import probclass_core as pc
 from probclass_core.analysis.paired import PairedEvaluation
 from probclass_core.analysis.row_moments import RowMoments
-from probclass_core.errors import DataError, SpecError, TableError
 from probclass_core.operation.promotion import evaluate_paired
 
 CLASSES = ("a", "b", "c")
@@ -188,33 +185,3 @@ def test_moments_of_parts_are_those_of_the_whole(parts: Any, data: Any) -> None:
         assert merged.scatter == pytest.approx(
             np.cov(values) * (whole.rows - 1), rel=1e-6, abs=1e-3
         )
-
-
-@pytest.mark.parametrize(
-    ("fields", "error", "message"),
-    [
-        ({"windows": "y"}, SpecError, "windows must be a partition column .*, got 'y'"),
-        ({"where": "month = 2031-01"}, TableError, "2031-01"),
-        ({"windows": "month", "where": "month > 2031-01"}, DataError, "no partition by 'month'"),
-        ({"windows": "month", "where": "x > 1e9"}, DataError, "window month=2014-01: nothing"),
-    ],
-)
-def test_rows_that_cannot_be_judged_are_one_error(
-    fields: dict[str, Any], error: Any, message: str, lake: str, models: tuple[pc.Model, pc.Model]
-) -> None:
-    with refused(error, message):
-        evaluate_paired(*models, lake, **fields)
-
-
-def test_an_error_names_the_model_that_does_not_fit(
-    rows: pa.Table, models: tuple[pc.Model, pc.Model], tmp_path: Path
-) -> None:
-    with pytest.raises(DataError, match=r"the challenger: .*'y'"):
-        evaluate_paired(*models, rows.drop_columns("y"))
-    with pytest.raises(DataError, match=r"the champion: .*'y'"):
-        evaluate_paired(*models[::-1], rows.drop_columns("y"))
-    other = rows.rename_columns(["kind", "x", "y", "month"])
-    kinds = pc.fit(other, pc.ModelSpec("kind", {"gaussian_diagonal": "x"}))
-    message = "the challenger predicts 'label' and the champion 'kind'"
-    with pytest.raises(SpecError, match=message):
-        evaluate_paired(models[0], kinds, rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -11,7 +10,6 @@ import pyarrow.compute as compute
 import pytest
 
 import probclass_core as pc
-from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.errors import DataError
 from probclass_core.operation.promotion import evaluate_paired
 
@@ -42,17 +40,6 @@ def test_every_metric_and_baseline_is_that_of_the_rows_of_known_classes(model: p
     assert (known.rows, known.unseen_labels) == (80, 0)
     assert (every.decided, every.rejected) == (known.decided, known.rejected)
     assert math.isfinite(every.log_loss)
-
-
-def test_text_html_and_json_say_how_many_rows_are_left_out(model: pc.Model) -> None:
-    evaluation = pc.evaluate(model, ROWS)
-    sentence = "left out: 40 of a class that training never saw"
-    for show in (repr, str, Evaluation.report, Evaluation._repr_html_):
-        assert sentence in show(evaluation)
-    values = json.loads(json.dumps(evaluation.to_dict()))
-    assert (values["rows"], values["unseen_labels"]) == (80, 40)
-    assert Evaluation.from_dict(values).left_out == "40 of a class that training never saw"
-    assert "left out" not in str(pc.evaluate(model, KNOWN))
 
 
 def test_a_paired_evaluation_of_models_of_the_same_classes_leaves_them_out(

@@ -9,6 +9,7 @@ import pytest
 from benchmarks import figures, scale
 
 
+@pytest.mark.nightly
 def test_a_small_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

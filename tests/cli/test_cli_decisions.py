@@ -59,22 +59,6 @@ def test_options_give_the_same_decisions_as_a_decision_rule(
     assert again["unchanged"] == 1
 
 
-def test_an_evaluation_reports_rejected_rows_and_cost(probclass: Any, flowers: Path) -> None:
-    (probclass.folder / "costs.json").write_text(json.dumps(COSTS))
-    rule = pc.DecisionRule(costs=COSTS, min_probability=0.6)
-    evaluation = pc.evaluate(pc.ModelStore("models").load("iris@raw"), flowers, decision=rule)
-    options = "--costs costs.json --min-probability 0.6"
-    shown = probclass.ok(f"evaluate iris@raw {flowers} {options}").lines
-    rejected = evaluation.rows - evaluation.decided
-    assert f"Evaluation on 150 labeled rows; {rejected} rejected for probability" in shown
-    for metric in ("accuracy", "cost", "brier", "ece", "log_loss"):
-        values = getattr(evaluation, metric), getattr(evaluation, f"baseline_{metric}")
-        start = "{} {:.4f} {:.4f}".format(metric.replace("_", " "), *values)
-        assert any(line.startswith(start) for line in shown)
-    plain = probclass.ok(f"evaluate iris@raw {flowers}").out
-    assert [word for word in ("rejected", "cost", "warning") if word in plain] == []
-
-
 def test_a_model_worse_than_its_prior_is_reported_first(
     probclass: Any, flowers: Path, iris: pa.Table
 ) -> None:
@@ -89,20 +73,6 @@ def test_a_model_worse_than_its_prior_is_reported_first(
     assert lines.index(warning) < lines.index("metric model prior alone")
     worse = probclass(f"evaluate m {source} --json").json["worse_than_prior"]
     assert worse == ["log_loss", "brier", "accuracy"]
-
-
-def test_fit_shows_the_log_loss_of_rows_that_the_blocks_did_not_see(
-    probclass: Any, flowers: Path
-) -> None:
-    spec = {"label": "species", "block_weights": "fit", "blocks": {"gaussian_diagonal": SEPALS}}
-    (probclass.folder / "weighted.json").write_text(json.dumps(spec))
-    shown = probclass.ok(f"fit {flowers} --spec weighted.json --name weighted").lines
-    fitted = pc.ModelStore("models").load("weighted").training["block_weights"]
-    line = (
-        f"Log loss {fitted['log_loss']:.4f} on the {fitted['rows']} training rows of the block "
-        "weights; prior alone 1.0986."
-    )
-    assert line in shown
 
 
 @pytest.fixture
@@ -174,11 +144,8 @@ def test_calibrate_warns_if_it_does_not_help(probclass: Any, flowers: Path, iris
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--decision mpa", "decision by 'mpa' is unknown; use 'map', 'ml'"),
-        ("--costs none.toml", "cannot read the costs none.toml: No such file"),
         ("--costs bad.toml", "bad.toml is not valid TOML: "),
         ("--costs bad.csv", "no column 'prediction'; the table has 'class', 'cost'"),
-        ("--costs costs.xml", "expected a .toml, .json or .csv file"),
         ("--min-probability 2", "min_probability must be between 0 and 1, got 2.0"),
     ],
 )
@@ -189,16 +156,3 @@ def test_an_invalid_decision_rule_is_an_error(
     (probclass.folder / "bad.csv").write_text("class,cost\niris-setosa,1\n")
     assert message in probclass.error(f"evaluate iris@raw {flowers} {options}")
     assert message in probclass.error(f"score iris@raw {flowers} scored {options}")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--method platt", "method 'platt' is unknown; use 'isotonic', 'temp"),
-        ("--alias a/b", "'a/b' cannot be an alias"),
-    ],
-)
-def test_an_invalid_calibration_is_an_error(
-    probclass: Any, flowers: Path, options: str, message: str
-) -> None:
-    assert message in probclass.error(f"calibrate iris@raw {flowers} {options}")

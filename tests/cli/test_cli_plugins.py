@@ -11,21 +11,6 @@ import pytest
 
 from probclass_core.plugins import manager
 
-PLUGIN = '''
-from probclass_core import hookimpl
-from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
-
-PROBCLASS_API = 1
-
-class Narrow(GaussianDiagonal):
-    """A normal by another name."""
-
-    name = "narrow"
-
-@hookimpl
-def probclass_estimators():
-    yield Narrow
-'''
 BROKEN = "def license():\n    return {}['key']\n\nlicense()\n"
 
 
@@ -47,16 +32,6 @@ def install(site: Path, source: str, module: str) -> None:
     entry = f"[probclass]\nnarrow = {module}\n"
     (site / "narrow-1.0.dist-info" / "entry_points.txt").write_text(entry)
     manager._installed.cache_clear()
-
-
-def test_check_lists_every_plugin(probclass: Any, site: Path) -> None:
-    install(site, PLUGIN, "narrow_good")
-    result = probclass.ok("estimators --check")
-    (line,) = (line for line in result.lines if line.startswith("narrow_good"))
-    assert line == "narrow_good narrow 1.0 narrow good"
-    assert "broken" not in result.out
-    assert "A normal by another name." in probclass.ok("estimators").out
-    assert "cannot be used with NAME" in probclass.error("estimators narrow --check")
 
 
 def test_check_shows_the_traceback_of_a_broken_plugin(probclass: Any, site: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 import typer.main
 
 import probclass_core as pc
-from probclass_core.cli import output
 from probclass_core.cli.app import app
 from probclass_core.execution import progress
 
@@ -147,23 +146,6 @@ def test_inspect_shows_the_weights_of_a_linear_model(probclass: Any, iris: pa.Ta
     assert shown[-1] == "… and 7 more rows"
 
 
-def test_a_table_cuts_large_matrices_and_formats_any_cell(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    wide = pa.fixed_shape_tensor(pa.float64(), (10, 10))
-    storage = pa.array([list(range(100))], pa.list_(pa.float64(), 100))
-    columns = {
-        "matrix": pa.ExtensionArray.from_storage(wide, storage),
-        "names": pa.array([["a", "b"]]),
-        "none": pa.nulls(1),
-        "yes": [True],
-    }
-    output.show({}, output.table(pa.table(columns), "Cells"))
-    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert shown[3] == '0 1 2 3 4 5 6 7 … ["a", "b"] – true'
-    assert shown[-1] == "…"
-
-
 def test_json_writes_infinity_as_null(probclass: Any) -> None:
     source = probclass.table("t.parquet", {"x": ["a", "b", "b"], "y": ["u", "u", "v"]})
     spec = probclass.spec("y", categorical={"columns": ["x"], "pseudo_count": 0})
@@ -197,18 +179,6 @@ def test_evaluate_reports_rows_without_a_known_label(probclass: Any, iris_model:
     assert any(line.startswith(f"accuracy {evaluation.accuracy:.4f} 0.3197 ") for line in shown)
     assert "true class iris-setosa iris-versicolor iris-virginica" in shown
     assert "iris-setosa 47 0 0" in shown
-
-
-def test_evaluate_lists_the_most_frequent_mistakes_of_many_classes(probclass: Any) -> None:
-    x = np.repeat(np.arange(30.0), 10) + np.tile(np.linspace(-0.7, 0.7, 10), 30)
-    labels = [f"c{number:02}" for number in np.repeat(np.arange(30), 10)]
-    source = probclass.table("many.parquet", {"x": x, "y": labels})
-    probclass.ok(f"fit {source} --label y --name many")
-    shown = probclass.ok(f"evaluate many {source}").lines
-    at = shown.index("Most frequent mistakes")
-    assert shown[at + 1] == "true class predicted rows"
-    assert "… and 10 more rows" in shown
-    assert len(probclass(f"evaluate many {source} --json").json["confusion"]) == 30
 
 
 def test_score_reports_partitions_and_unchanged_ones(probclass: Any, iris_model: pc.Model) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import time
@@ -14,8 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.authoring import TableFormat
-from probclass_core.plugins import manager as plugins
 
 ROWS = 60
 
@@ -82,32 +79,9 @@ def test_labels_counts_rows_with_a_label(probclass: Any) -> None:
     assert february.lines == ["0 of 60 rows have a label (0.0%)."]
 
 
-def test_inspect_reports_missing_statistics(probclass: Any) -> None:
-    pq.write_table(rows("2014-01"), "rows.parquet", write_statistics=["x"], row_group_size=25)
-    report = probclass.ok("table inspect rows.parquet --json").json
-    assert {column["name"]: column["statistics"] for column in report["schema"]} == {
-        "x": 1.0,
-        "name": 0.0,
-        "y": 0.0,
-    }
-    assert report["statistics_coverage"] == pytest.approx(1 / 3)
-    assert (report["row_groups"], report["partitions"], report["models"]) == (3, [], [])
-    shown = probclass.ok("table inspect rows.parquet").lines
-    assert "3 row groups, minimum and maximum in 33% of row groups × columns" in shown
-
-
 def test_inspect_reads_an_earlier_version(probclass: Any, lake: Path, model: pc.Model) -> None:
     pc.score(model, lake, pc.TableRef("scored", format="delta"))
     assert probclass.ok("table inspect scored --version 0 --json").json["rows"] == 60
-
-
-def test_inspect_shows_the_first_of_many_partitions(probclass: Any) -> None:
-    for day in range(30):
-        probclass.table(f"days/day={day:02}/rows.parquet", rows("x"))
-    shown = probclass.ok("table inspect days").lines
-    assert "30 partitions from day=0 to day=29" in shown
-    assert shown[-1] == "… and 10 more rows"
-    assert len(probclass.ok("table inspect days --json").json["partitions"]) == 30
 
 
 def test_clean_lists_leftovers_and_removes_them(
@@ -144,44 +118,11 @@ def test_formats_are_listed(probclass: Any) -> None:
     assert delta.endswith("true true")
 
 
-@pytest.fixture
-def read_only_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plugin's table format whose tables are not files and cannot be written."""
-
-    class Numbers(TableFormat):
-        """Numbers from nowhere."""
-
-        name = "numbers"
-
-        def recognizes(self, ref: pc.TableRef) -> bool:
-            return ref.uri.startswith("numbers")
-
-        def open(self, ref: pc.TableRef) -> Any:
-            return pc.open_table({"x": [1.0, 2.0]})
-
-    formats = {**plugins.registry().table_formats, "numbers": Numbers()}
-    changed = dataclasses.replace(plugins.registry(), table_formats=formats)
-    monkeypatch.setattr("probclass_core.io.open.registry", lambda: changed)
-
-
-def test_inspect_works_without_files_and_clean_does_not(
-    probclass: Any, read_only_format: None
-) -> None:
-    report = probclass.ok("table inspect numbers --json").json
-    assert (report["format"], report["rows"], report["partitions"]) == ("numbers", 2, [])
-    assert probclass.ok("table inspect numbers").lines[0].endswith("rows 2")
-    assert "cannot list" in probclass.error("table clean numbers")
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
         ("inspect nowhere", "nowhere does not exist"),
-        ("clean nowhere", "nowhere does not exist"),
-        ("inspect lake --partition month=2015-01", "has no partition with"),
         ("inspect lake --format delta", "is not a Delta table"),
-        ("inspect lake --format xml", "unknown table format 'xml'"),
-        ("inspect lake --version 0", "has no versions"),
         ("clean lake --older-than -1", "--older-than"),
     ],
 )

@@ -58,21 +58,6 @@ def test_an_evaluation_fails_below_its_floor(probclass: Any, model: Path) -> Non
     assert "confusion" in failed.out.lower() or "By class" in failed.out
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--fail-on nuls", "a watch has no check 'nuls'"),
-        ("--watch none.toml", "cannot read the watch none.toml: No such file"),
-        ("--watch watch.csv", "cannot read the watch watch.csv: expected a .toml or .json"),
-        ("--watch off --fail-on nulls", "--fail-on needs checks"),
-    ],
-)
-def test_an_invalid_watch_is_one_line(
-    probclass: Any, model: Path, options: str, message: str
-) -> None:
-    assert message in probclass.error(f"score m lake scored {options}")
-
-
 def test_posteriors_may_be_under_other_shares(probclass: Any, model: Path) -> None:
     january = "score m lake scored --partition month=2014-01"
     probclass.ok(f"{january} --prior a=0.25 --prior b=0.75")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from samples import BLOCKS, spec_of, training_tables
 
 import probclass_core as pc
-from probclass_core.errors import DataError, StoreError
+from probclass_core.errors import DataError
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.testing.trial import LABEL, WEIGHT
 
@@ -96,13 +96,6 @@ def test_statistics_of_different_specs_do_not_merge() -> None:
         pc.merge(parts)
     with pytest.raises(DataError, match="no statistics to merge"):
         pc.merge([])
-
-
-def test_a_model_is_not_statistics() -> None:
-    table = {LABEL: ["a", "b"], "u": ["p", "q"], "v": ["p", "q"]}
-    model = pc.fit(table, spec_of("categorical"))
-    with pytest.raises(StoreError, match="the bundle contains a model, not statistics"):
-        Statistics.from_bundle(model.to_bundle())
 
 
 def test_merged_profiles_keep_the_order_of_the_columns() -> None:

@@ -201,22 +201,3 @@ def test_documents_longer_than_a_part_are_counted() -> None:
         for cells, kind in ((long, TALLY), (written_out, PLAIN))
     ]
     assert_same(*tables, same_id=False)
-
-
-def test_files_of_different_writers_are_one_table(tmp_path: Path) -> None:
-    """Lists written by polars and pyarrow, lists of views, and empty lists."""
-    table = table_of(pa.array(WORDS, PLAIN))
-    no_words = pa.table({"label": ["a", "b"], "words": [[], None]})
-    lake, sink = tmp_path / "lake", tmp_path / "scored"
-    lake.mkdir()
-    pl.DataFrame(pl.from_arrow(table)).write_parquet(lake / "a.parquet")
-    pq.write_table(table, lake / "b.parquet")
-    pq.write_table(pa.table(pl.DataFrame(pl.from_arrow(table))), lake / "c.parquet")
-    pq.write_table(no_words, lake / "d.parquet")
-    whole = pa.concat_tables([table] * 3 + [no_words.cast(table.schema)])
-    model = pc.fit(lake, SPEC)
-    assert model.id == pc.fit(whole, SPEC).id
-    pc.score(model, lake, sink)
-    scored = pq.read_table(sink)
-    assert scored["words"].to_pylist() == whole["words"].to_pylist()
-    assert scored["prediction"].combine_chunks().equals(model.predict(whole))

@@ -17,11 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refused
 
 import probclass_core as pc
 from probclass_core.authoring import Rows
-from probclass_core.errors import DataError, TableError
+from probclass_core.errors import DataError
 
 # Values that every type below represents exactly.
 NUMBERS: Mapping[str, list[float | None]] = {
@@ -337,21 +336,6 @@ def test_a_lazy_frame_is_a_source_that_can_be_read_again(tmp_path: Path) -> None
     assert scored["n"].to_pylist() == frame["n"].to_list()
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda frame: frame.with_columns(q=pl.col("nope")), "cannot collect .*find column .nope"),
-        (lambda frame: frame.with_columns(x=pl.col("s").cast(pl.Float64)), "conversion from `str`"),
-        (lambda frame: pl.scan_csv("nowhere.csv"), "No such file or directory"),
-    ],
-)
-def test_a_lazy_frame_that_cannot_be_collected_is_one_line(change: Any, message: str) -> None:
-    lazy = change(pl.LazyFrame({"x": [1.0, 2.0], "s": ["a", "b"], "y": ["u", "v"]}))
-    spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
-    with refused(TableError, message):
-        pc.fit(lazy, spec)
-
-
 def test_run_end_encoded_columns() -> None:
     plain = pa.table(
         {
@@ -390,15 +374,3 @@ def test_labels_of_any_type(kind: str) -> None:
     other = numbers.append_column("label", VALUES["text"].types[kind](labels))
     assert_same(NUMERIC_BLOCKS, reference, other)
     assert pc.fit(other, pc.ModelSpec("label", NUMERIC_BLOCKS[:1])).training["null_labels"] == 2
-
-
-def test_rows_convert_each_column_once_and_without_some_are_null_there() -> None:
-    rows = Rows(pa.record_batch({"x": [1, 2, None], "kind": ["a", None, "b"]}))
-    assert rows.numbers("x") is rows.numbers("x")
-    assert rows.bins("x", [1.5], -1).tolist() == [0, 1, -1]
-    without = rows.without(["x"])
-    assert np.isnan(without.numbers("x")).all()
-    assert without.categories("kind") is without.categories("kind")
-    assert without.categories("kind")[1] == rows.categories("kind")[1] == ["a", "b"]
-    with pytest.raises(DataError, match="no column 'y'; the table has 'kind', 'x'"):
-        rows.numbers("y")

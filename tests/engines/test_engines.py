@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import multiprocessing
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from importlib.metadata import EntryPoint
@@ -22,10 +20,9 @@ from workloads import SPEC, WEIGHTED, FaultyTable, file_digests, rows_of, scored
 
 import probclass_core as pc
 from probclass_core.cli.app import app
-from probclass_core.errors import DataError, NotSupportedError, PluginError, SpecError, TableError
+from probclass_core.errors import DataError, PluginError, SpecError, TableError
 from probclass_core.execution.serialization import resolve, run, serialize
 from probclass_core.plugins import manager as plugins
-from probclass_core.plugins.manager import find_estimator
 
 ROWS = 600
 
@@ -159,20 +156,6 @@ def test_options_of_scoring_reach_the_workers(
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
-def test_cached_statistics_are_not_computed_again(
-    lake: Path, tmp_path: Path, pool: Executor
-) -> None:
-    cacheable = [
-        block for block in SPEC.blocks if not find_estimator(block.estimator).estimator.state_grows
-    ]
-    spec = dataclasses.replace(SPEC, blocks=cacheable)
-    store = tmp_path / "models"
-    pc.summarize(lake, spec, cache=store, engine=pool, partition={"month": 2})
-    models = [pc.fit(lake, spec, cache=store, engine=engine) for engine in (pool, pool, None)]
-    assert [model.training["cache"]["reused"] for model in models] == [1, 5, 5]
-    assert {model.id for model in models} == {pc.fit(lake, spec).id}
-
-
 def test_rows_in_memory_are_sent_but_not_a_reader(pool: Executor) -> None:
     table = pa.concat_tables([rows_of(seed) for seed in range(3)])
     assert pc.fit(table, SPEC, engine=pool).id == pc.fit(table, SPEC).id
@@ -291,12 +274,3 @@ def test_a_worker_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch)
         work = serialize(len)
     with pytest.raises(PluginError, match=r"was sent work by 0\.0\.1; install the same"):
         resolve("rows", run(work, serialize("four")), lambda: b"")
-
-
-def test_spark_without_pyspark_names_the_extra(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(sys.modules):
-        if name.startswith(("probclass_core.execution.spark", "pyspark.")):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(NotSupportedError, match=r"pip install 'probclass\[spark\]'"):
-        pc.fit(lake, SPEC, engine="spark")

@@ -210,16 +210,6 @@ def test_a_partition_that_lost_a_part_is_scored_again(
     assert file_digests(sink) == before
 
 
-def test_several_workers_write_one_partition(model: pc.Model, lake: Path, tmp_path: Path) -> None:
-    source: Any = lake
-    for number in (0, 2):
-        wait = workloads.wait_for_another_process
-        source = FaultyTable(source, number, wait, tmp_path / "met")
-    report = pc.score(model, source, tmp_path / "scored", engine="processes", workers=2)
-    assert report.rows == ROWS
-    assert len(list((tmp_path / "met").iterdir())) == 2, "each part waited for the other"
-
-
 def test_a_part_that_always_fails_is_named_and_nothing_is_committed(
     model: pc.Model, lake: Path, table_at: TableFactory, tmp_path: Path, pool: Executor
 ) -> None:

@@ -14,8 +14,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from workloads import SPEC
 
 import probclass_core as pc
-from probclass_core.arrow.arrays import FloatArray
-from probclass_core.model.weight_fit import WeightProblem
 
 TIMEOUT = 60.0
 
@@ -63,25 +61,3 @@ def test_a_fit_that_ends_first_leaves_the_other_fit_on_one_thread(lake: Path) ->
         assert second_fit.result().id == first_fit.result().id
         assert set.union(*seen) == {1}
         assert blas_threads() == {2}, "also while the threads of the fits are alive"
-
-
-def test_fits_on_an_executor_restore_the_number_of_threads(lake: Path) -> None:
-    with ThreadPoolExecutor(3) as pool:
-        for _ in range(3):
-            pc.fit(lake, SPEC, engine=pool, workers=3)
-            assert blas_threads() == {2}
-
-
-def test_the_weights_of_blocks_are_fitted_on_one_thread(
-    lake: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: set[int] = set()
-    value_and_gradient = WeightProblem._value_and_gradient
-
-    def noted(problem: WeightProblem, terms: FloatArray) -> tuple[float, FloatArray]:
-        seen.update(blas_threads())
-        return value_and_gradient(problem, terms)
-
-    monkeypatch.setattr(WeightProblem, "_value_and_gradient", noted)
-    pc.ModelSpec.auto(lake, SPEC.label)
-    assert seen == {1}

@@ -74,15 +74,3 @@ def test_the_temporary_file_is_removed_if_the_map_ends_early(
                 list(answers)
         else:
             answers.close()  # type: ignore[attr-defined]
-
-
-def test_a_temporary_folder_that_cannot_be_written_is_named(
-    model: pc.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    message = r"for the worker processes to .*gone: .* TMPDIR"
-    with (
-        open_engine("processes", 1) as engine,
-        pytest.raises(TableError, match=message),
-    ):
-        next(engine.map(workloads.LogDensities(model), ["not a batch"]))

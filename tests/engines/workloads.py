@@ -140,17 +140,6 @@ def take_a_nap(flag: Path) -> None:
     time.sleep(random.choice([0.01, 0.03]))
 
 
-def wait_for_another_process(folder: Path) -> None:
-    """Wait until two processes are in this function."""
-    folder.mkdir(exist_ok=True)
-    (folder / str(os.getpid())).touch()
-    deadline = time.monotonic() + 60.0
-    while len(list(folder.iterdir())) < 2:
-        if time.monotonic() > deadline:
-            raise TimeoutError("no other process came")
-        time.sleep(0.01)
-
-
 def _is_first(flag: Path) -> bool:
     try:
         flag.touch(exist_ok=False)

@@ -17,7 +17,6 @@ from scipy.stats import norm, poisson
 from sklearn.metrics import mutual_info_score
 
 import probclass_core as pc
-from probclass_core.errors import DataError, SpecError
 from probclass_core.plots import effect
 
 SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
@@ -68,11 +67,6 @@ def test_histograms_have_the_scale_of_the_curves(
     assert areas == pytest.approx(np.ones(3))
 
 
-def test_rows_without_a_label_have_one_grey_histogram(penguin_model: pc.Model) -> None:
-    figure = effect(penguin_model, "body_mass_g", data={"body_mass_g": [4000.5, None, 5000.0]})
-    assert set(legend(figure)) == {*SPECIES, "all rows", "prior"}
-
-
 def test_counts_have_probabilities_at_whole_numbers() -> None:
     rows = {"n": [0, 1, 1, 2, 7, 9, 8, 12], "c": [*"aaaabbbb"]}
     model = fit(rows, "poisson", "n")
@@ -108,12 +102,6 @@ def test_a_bar_is_the_probability_of_its_category(penguin_model: pc.Model) -> No
     assert list(drawn["Adelie"]) == ["Biscoe", "Dream", "Torgersen"]
     assert [*drawn, "prior"] == legend(figure)
     assert fits(figure)
-
-
-def test_integer_categories_are_in_ascending_order() -> None:
-    rows = {"hour": [2, 10, 9, 1], "c": [*"aabb"]}
-    drawn = bars(effect(fit(rows, "categorical", "hour"), "hour").axes[0])
-    assert list(drawn["a"]) == ["1", "2", "9", "10"]
 
 
 def test_the_most_informative_categories_are_drawn(adult: tuple[pa.Table, pa.Table]) -> None:
@@ -154,35 +142,12 @@ def test_long_names_and_many_classes_fit_in_the_figure() -> None:
     assert fits(figure)
 
 
-def test_a_constant_column_has_one_bar() -> None:
-    rows = {"x": [2.5, 2.5, 2.5, 4.0], "c": [*"aabb"]}
-    model = fit(rows, "gaussian_diagonal", "x")
-    figure = effect(model, "x", data={"x": [2.5, 2.5], "c": ["a", "a"]})
-    (bar,) = [each for each in figure.axes[0].patches if isinstance(each, StepPatch)]
-    assert bar.get_data().edges.mean() == 2.5
-
-
 @pytest.mark.parametrize(("scale", "offset"), [(1e-15, 0.0), (1e12, 0.0), (1e14, 1.7e18)])
 def test_classes_of_any_position_and_scale_are_found(scale: float, offset: float) -> None:
     values = np.array([-1.0, 1.0, 0.5, 1.5]) * scale + offset
     model = fit({"x": values, "c": [*"aabb"]}, "gaussian_diagonal", "x")
     for curve in labeled(effect(model, "x").axes[0]).values():
         assert np.trapezoid(curve[:, 1], curve[:, 0]) == pytest.approx(1.0, abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("column", "options", "error", "message"),
-    [
-        ("iland", {}, SpecError, "no column 'iland'; it reads .*'island'.*mean 'island'"),
-        ("island", {"most": 0}, SpecError, "most must be at least 1"),
-        ("body_mass_g", {"data": {"species": ["Adelie"]}}, DataError, "no column 'body_mass_g'"),
-    ],
-)
-def test_invalid_arguments_are_refused(
-    penguin_model: pc.Model, column: str, options: Any, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        effect(penguin_model, column, **options)
 
 
 def test_dollar_signs_are_escaped() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pac
 import pytest
-from artists import fits, labeled, legend, lines
+from artists import fits, labeled, lines
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import StepPatch
@@ -20,7 +20,7 @@ from scipy.stats import binomtest
 import probclass_core as pc
 from probclass_core import plots
 from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.errors import NotSupportedError, SpecError
+from probclass_core.errors import NotSupportedError
 from probclass_core.plots import confusion, reliability
 from probclass_core.plots.style import LINES
 
@@ -80,27 +80,6 @@ def test_points_agree_with_the_reliability_table(
     assert drawn["perfect calibration"].tolist() == [[0.0, 0.0], [1.0, 1.0]]
     assert f"{adult_quality.ece:.3f}" in curve.get_title(loc="left")
     assert fits(figure)
-
-
-def test_bins_of_few_rows_are_hollow(penguins: pa.Table) -> None:
-    model = pc.fit(penguins, naive_spec(penguins.schema, "species"))
-    evaluation = pc.evaluate(model, penguins)
-    figure = reliability(evaluation)
-    table = bins_of(evaluation, None)
-    few = table.filter(pac.less(table["rows"], 30))
-    assert 0 < few.num_rows < table.num_rows
-    (hollow,) = lines(figure.axes[0], markerfacecolor="white")
-    assert hollow[:, 0].tolist() == few["probability"].to_pylist()
-    assert "fewer than 30 rows" in legend(figure)
-
-
-def test_no_marker_is_hollow_if_all_bins_have_many_rows(adult_quality: Evaluation) -> None:
-    assert "fewer than 30 rows" not in legend(reliability(adult_quality))
-
-
-def test_an_unknown_class_is_refused(adult_quality: Evaluation) -> None:
-    with pytest.raises(SpecError, match=r"no class '>50k'.*Did you mean '>50K'"):
-        reliability(adult_quality, classes=[">50k"])
 
 
 def test_cells_show_counts_and_shares(adult_quality: Evaluation) -> None:
@@ -193,14 +172,3 @@ def test_differences_are_those_of_the_folds(penguins: pa.Table) -> None:
         assert np.ptp(ends[:, 0]) == pytest.approx(4.0 * row["log_loss_difference_error"])
     assert fits(figure)
     assert figure._repr_png_().startswith(b"\x89PNG")
-
-
-def test_an_infinite_difference_is_said() -> None:
-    rows = {"x": [*"a" * 13, *"b" * 12], "y": [*"u" * 12, *"v" * 13]}
-    smooth, strict = (
-        pc.ModelSpec("y", [pc.Block("categorical", ["x"], pseudo_count=count)])
-        for count in (1.0, 0.0)
-    )
-    validations = pc.cross_validate(rows, {"smooth": smooth, "strict": strict}, folds=3)
-    texts = [text.get_text() for text in validations.plot().axes[0].texts]
-    assert texts == ["+∞"]

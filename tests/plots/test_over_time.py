@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from matplotlib.dates import num2date
 
-from probclass_core.errors import DataError
 from probclass_core.plots import posterior_over_time
 
 
@@ -72,28 +71,3 @@ def test_one_day_can_be_plotted(scored: pa.Table, tmp_path: Path) -> None:
     path = tmp_path / "one.png"
     posterior_over_time(scored.slice(1), "time", label="air").savefig(path)
     assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_more_classes_than_colors_are_distinguishable() -> None:
-    columns = {"time": [date(2014, 3, 1), date(2014, 3, 2)], "probability": [0.1, 0.1]}
-    columns |= {f"p_{i}": [0.1, 0.1] for i in range(10)} | {"log_density": [0.0, 0.0]}
-    (axis,) = posterior_over_time(pa.table(columns), "time").axes
-    looks = {(tuple(a.get_facecolor()[0]), a.get_hatch()) for a in axis.collections}
-    assert len(looks) == 10
-
-
-@pytest.mark.parametrize(
-    ("change", "time", "message"),
-    [
-        (lambda t: t, "when", "'when'"),
-        (lambda t: t, "air", "string"),
-        (lambda t: t.drop_columns(["p_bad", "p_good"]), "time", "posterior='columns'"),
-        (lambda t: t.set_column(0, "time", pa.nulls(3, pa.timestamp("s"))), "time", "no row"),
-    ],
-    ids=["no such column", "no times", "no posterior", "all null"],
-)
-def test_invalid_arguments_are_refused(
-    change: object, time: str, message: str, scored: pa.Table
-) -> None:
-    with pytest.raises(DataError, match=message):
-        posterior_over_time(change(scored), time)  # type: ignore[operator]

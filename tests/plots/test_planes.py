@@ -15,7 +15,6 @@ from matplotlib.colors import to_rgba
 from scipy.spatial.distance import cdist
 
 import probclass_core as pc
-from probclass_core.errors import DataError, SpecError
 from probclass_core.plots import class_contours
 
 L, W = "sepal_length", "sepal_width"
@@ -150,68 +149,9 @@ def test_knn_density_has_contours(sepals: pa.Table) -> None:
     assert means[0] == pytest.approx(values_of(sepals, "c1").mean(axis=0))
 
 
-def test_rows_of_unknown_class_are_grey_and_nulls_are_left_out(sepals: pa.Table) -> None:
-    model = fit(sepals, "gaussian_full")
-    rows = {L: [5.0, 6.0, None, 7.0], W: [3.0, 3.0, 3.0, None]}
-    figure = class_contours(model, L, W, data=rows)
-    assert labeled(figure.axes[0])["unknown class"].tolist() == [[5.0, 3.0], [6.0, 3.0]]
-    rows["c"] = ["c1", "c9", "c1", "c1"]
-    figure = class_contours(model, L, W, data=rows)
-    assert labeled(figure.axes[0])["unknown class"].tolist() == [[6.0, 3.0]]
-
-
 def test_many_rows_are_sampled_and_the_legend_says_so(sepals: pa.Table) -> None:
     many = pa.concat_tables([sepals] * 40)
     figure = class_contours(fit(sepals, "gaussian_full"), L, W, data=many)
     clouds = [line for line in figure.axes[0].lines if line.get_alpha()]
     assert sum(len(cloud.get_xydata()) for cloud in clouds) == 5_000
     assert legend(figure)[-1] == "5,000 of 6,000 rows drawn"
-
-
-@pytest.mark.parametrize(
-    ("estimator", "options", "last"),
-    [("knn_density", {"k": 2}, None), ("gaussian_diagonal", {"variance_floor": 0}, 9.0)],
-    ids=["no values", "a point mass"],
-)
-def test_a_class_without_values_or_of_one_point_has_no_contour(
-    estimator: str, options: dict[str, Any], last: float | None
-) -> None:
-    rows = {"x": [1.0, 2.0, 3.0, last, last], "y": [1.0, 3.0, 1.0, 5.0, 5.0], "c": [*"aaabb"]}
-    figure = class_contours(fit(pa.table(rows), estimator, ["x", "y"], **options), "x", "y")
-    assert len(outlines(figure)) == 1
-    assert legend(figure) == ["a", "b"]
-    means = np.concatenate(lines(figure.axes[0], color="black")).tolist()
-    assert last is None or means[1] == [9.0, 5.0]
-
-
-def test_twenty_classes_fit_in_the_figure() -> None:
-    rng = np.random.default_rng(0)
-    labels = np.repeat(np.arange(20), 10)
-    rows = {"x": labels + rng.normal(size=200), "y": rng.normal(size=200)}
-    table = pa.table({**rows, "c": [f"a class of a long name {position}" for position in labels]})
-    figure = class_contours(fit(table, "gaussian_full", ["x", "y"]), "x", "y", data=table)
-    assert len(outlines(figure)) == 20
-    assert fits(figure)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda m: class_contours(m, L, "sepal_widht"), SpecError, "Did you mean 'sepal_width'"),
-        (lambda m: class_contours(m, L, L), SpecError, "name two columns"),
-        (lambda m: class_contours(m, L, "kind"), SpecError, "'kind' has categories"),
-        (lambda m: class_contours(m, L, W, level=1.0), SpecError, "between 0 and 1"),
-        (lambda m: class_contours(m, L, W, point=(1.0,)), SpecError, "two finite numbers"),
-        (lambda m: class_contours(m, L, W, point="x"), SpecError, "two finite numbers"),
-        (lambda m: class_contours(m, L, W, data={L: [1.0]}), DataError, "no column 'sepal_wid"),
-        (lambda m: class_contours(m, L, W, data={L: ["a"], W: [1.0]}), DataError, "string"),
-        (lambda m: class_contours(m, L, W, data={L: [None], W: [1.0]}), DataError, "no row"),
-    ],
-)
-def test_invalid_arguments_are_refused(
-    sepals: pa.Table, call: Any, error: type[Exception], message: str
-) -> None:
-    with_kind = sepals.append_column("kind", pa.array(["a", "b"] * 75))
-    blocks = [pc.Block("gaussian_full", [L, W]), pc.Block("categorical", ["kind"])]
-    with pytest.raises(error, match=message):
-        call(pc.fit(with_kind, pc.ModelSpec("c", blocks)))

@@ -64,12 +64,6 @@ def test_a_column_that_is_only_a_condition_has_its_frequencies(titanic: pa.Table
         assert [bar.get_width() for bar in group] == pytest.approx(shares.tolist())
 
 
-def test_a_column_named_class_has_its_own_levels(titanic: pa.Table) -> None:
-    rows = titanic.drop_columns("pclass")  # which says the same and comes first
-    left, _ = pc.fit(rows, label="label").plot.effect("class").axes
-    assert levels(left) == ["First", "Second", "Third"]
-
-
 def test_bins_that_are_too_narrow_to_see_are_bars() -> None:
     rows = {"x": [0.0, 1.0, 2.0, 3.0, 900.0, 2000.0], "c": [*"aaabbb"]}
     block = pc.Block("discretized", ["x"], cuts={"x": [1.5, 2.5]}, pseudo_count=0)

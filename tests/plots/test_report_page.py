@@ -120,13 +120,6 @@ def test_the_page_loads_nothing_and_is_small(content: str, page: ReadPage) -> No
     ]
 
 
-def test_a_phone_and_a_dark_scheme_are_provided_for(content: str, page: ReadPage) -> None:
-    assert 'name="viewport" content="width=device-width, initial-scale=1"' in content
-    assert "color-scheme: light dark" in content
-    assert "@media (max-width: 640px)" in content
-    assert all("prefers-color-scheme: dark" in svg(one) for one in page.pictures.values())
-
-
 def test_quality_is_that_of_an_evaluation_next_to_the_prior(
     model: pc.Model, held_out: pa.Table, page: ReadPage
 ) -> None:
@@ -248,14 +241,6 @@ def test_a_model_that_is_its_prior_says_so(model: pc.Model, tmp_path: Path) -> N
     assert "The posterior is the class prior for every row" in page.sections["evaluation"]
 
 
-def test_a_model_of_words_has_a_report(tmp_path: Path) -> None:
-    table = pa.table({"words": [["good", "film"], ["bad", "film"]] * 20, "c": ["yes", "no"] * 20})
-    model = pc.fit(table, pc.ModelSpec("c", {"multinomial": "words"}))
-    page = written(model, tmp_path / "words.html", source=table)
-    assert "Effect of words" in page.pictures
-    assert "list<item: string>" in page.sections["health"]
-
-
 def test_without_matplotlib_the_rest_is_written(
     model: pc.Model, held_out: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,13 +250,6 @@ def test_without_matplotlib_the_rest_is_written(
     assert page.sections["effects"].endswith(
         "Plots need matplotlib: pip install 'probclass[plots]'."
     )
-
-
-def test_progress_counts_the_plots(model: pc.Model, tmp_path: Path) -> None:
-    counts: list[int] = []
-    model.report(tmp_path / "model.html", progress=lambda done, total: counts.append(done))
-    assert counts == list(range(1, len(counts) + 1))
-    assert len(counts) >= len(model.features)
 
 
 def test_what_does_not_fit_is_refused(model: pc.Model, held_out: pa.Table, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import pytest
 from artists import fits
 
 import probclass_core as pc
-from probclass_core.errors import SpecError
 from probclass_core.plots import block_weights
 
 
@@ -29,10 +28,3 @@ def test_a_bar_is_the_importance_of_its_block(penguins: pa.Table) -> None:
     for name, text in zip(named, axes.texts, strict=False):
         assert text.get_text().endswith(f", weight {terms[name]['value']:.2f}")
     assert fits(figure)
-
-
-def test_a_model_without_fitted_weights_is_refused(penguins: pa.Table) -> None:
-    blocks = [pc.Block("gaussian_diagonal", ["body_mass_g"])]
-    given = pc.ModelSpec("species", blocks, block_weights={"gaussian_diagonal": 0.5})
-    with pytest.raises(SpecError, match="no fitted block weights"):
-        block_weights(pc.fit(penguins, given))

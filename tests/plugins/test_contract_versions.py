@@ -8,12 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pluggy
 import pytest
 from fake_install import PLUGIN, install, run
 
 from probclass_core.authoring import EstimatorPlugin
-from probclass_core.plugins import hookspecs
 from probclass_core.testing.generators import numbers
 from probclass_core.testing.laws import laws_of
 from probclass_core.testing.suite import try_law
@@ -72,29 +70,6 @@ def test_a_plugin_of_version_1_obeys_the_laws(frozen: EstimatorPlugin) -> None:
     columns = {"x": numbers(at_least=0.0), "y": numbers(at_least=0.0)}
     for law in laws_of(frozen):
         try_law(law, frozen, columns, [{}, {"rows": 1, "sum": 2}], examples=2)
-
-
-def test_new_hook_arguments_do_not_break_old_plugins(frozen: EstimatorPlugin) -> None:
-    """pluggy passes an implementation only the arguments that it names."""
-    import probclass_frozen
-
-    class LaterHooks:
-        @staticmethod
-        @hookspecs.hookspec
-        def probclass_estimators(purpose: str) -> None:
-            """A hook with an argument that version 1 does not have."""
-
-        @staticmethod
-        @hookspecs.hookspec
-        def probclass_table_formats(purpose: str) -> None: ...
-
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
-    manager.add_hookspecs(LaterHooks)
-    manager.register(probclass_frozen)
-    manager.check_pending()
-    for hook, name in (("probclass_estimators", "frozen"), ("probclass_table_formats", "jsonl")):
-        (descriptors,) = getattr(manager.hook, hook)(purpose="training")
-        assert [descriptor.name for descriptor in descriptors] == [name]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.errors import SpecError
 from probclass_core.operation.promotion import evaluate_paired
 from probclass_core.training.shards import plan_shards
 
@@ -94,25 +93,6 @@ def test_a_result_at_the_prompt_takes_at_most_a_dozen_lines(results: dict[str, A
         assert all(line.isprintable() for line in lines), name
 
 
-def test_a_model_shows_label_rows_classes_blocks_and_log_loss(
-    model: pc.Model, rows: pa.Table
-) -> None:
-    text = repr(model)
-    known = model.training["block_weights"]
-    for words in (
-        "'label'",
-        f"{rows.num_rows:,} rows",
-        "2 classes",
-        f"{len(model.spec.pool)} blocks",
-        f"{known['log_loss']:.4f}",
-        f"{known['prior_log_loss']:.4f}",
-        model.id[:12],
-        *model.class_names,
-    ):
-        assert words in text
-    assert len(str(model).splitlines()) > MOST_LINES, "print shows every block"
-
-
 def test_a_spec_shows_a_row_for_each_block_and_its_notes_in_print_and_notebooks(
     model: pc.Model,
 ) -> None:
@@ -173,18 +153,3 @@ def test_a_block_that_is_left_with_the_columns_of_another_goes() -> None:
     assert fewer.block_weights == {"a": 0.5, "bins": 0.5, "parts": 0.5}
     assert fewer.without("t").features == ("a", "c"), "no part of a date"
     assert fewer.without("hour(t)").features == ("a", "c", "weekday(t)")
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (["fair"], "no feature 'fair'; it has 'c', 'fare'. Did you mean 'fare'?"),
-        (["y"], "no feature 'y'"),
-        (["fare", "c"], "no block is left without 'c', 'fare'"),
-    ],
-)
-def test_a_column_that_cannot_be_left_out_is_an_error(columns: list[str], message: str) -> None:
-    spec = pc.ModelSpec("y", {"gaussian_diagonal": "fare", "categorical": "c"})
-    with pytest.raises(SpecError) as error:
-        spec.without(*columns)
-    assert message in str(error.value)

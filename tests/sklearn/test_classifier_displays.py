@@ -71,9 +71,3 @@ def test_rows_that_do_not_suffice_yet_are_named_when_predicting() -> None:
         few.predict(X[NUMBERS])
     more = few.partial_fit(X[NUMBERS][1:], Y[1:])
     assert set(more.predict(X[NUMBERS])) == {"same", "different"}
-
-
-def test_the_classifier_is_no_transformer() -> None:
-    """scikit-learn's LinearDiscriminantAnalysis projects rows."""
-    for name in ("transform", "fit_transform", "n_components"):
-        assert not hasattr(ProbClassifier("gaussian_shared").fit(X[NUMBERS], Y), name)

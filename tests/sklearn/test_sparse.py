@@ -112,29 +112,6 @@ def test_a_column_of_counts_has_a_map_per_row() -> None:
     assert counts_column(matrix[:0], ["a", "b"]).to_pylist() == []
 
 
-def test_a_column_of_counts_is_cut_where_text_would_be_too_long(
-    monkeypatch: pytest.MonkeyPatch, X: sparse.csr_array
-) -> None:
-    terms = [f"term {position}" for position in range(12)]
-    expected = counts_column(X, terms)
-    monkeypatch.setattr("probclass_core.arrow.sparse_counts._TEXT_OF_A_CHUNK", 100)
-    cut = counts_column(X, terms)
-    assert cut.num_chunks > 5
-    assert cut.to_pylist() == expected.to_pylist()
-
-
-@pytest.mark.parametrize(
-    ("matrix", "message"),
-    [
-        (np.eye(2), "takes a sparse matrix of SciPy, got ndarray"),
-        (sparse.eye_array(2, 3), "the matrix has 3 columns, but there are 2 terms"),
-    ],
-)
-def test_a_column_of_counts_needs_a_sparse_matrix_and_its_terms(matrix: Any, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        counts_column(matrix, ["a", "b"])
-
-
 @pytest.mark.parametrize(
     "estimator", ["auto", "gaussian_diagonal", "categorical", {"multinomial": ["x0"]}]
 )
@@ -167,9 +144,3 @@ def test_numbers_that_are_no_counts_are_refused(
     damaged.data[3] = value
     with pytest.raises(ValueError, match=message):
         ProbClassifier("multinomial").fit(damaged, y)
-
-
-def test_an_unknown_estimator_is_refused_before_the_matrix_is_read(y: np.ndarray) -> None:
-    assert not ProbClassifier("no such").__sklearn_tags__().input_tags.sparse
-    with pytest.raises(SpecError, match="estimator is 'no such'"):
-        ProbClassifier("no such").fit(sparse.eye_array(60), y)

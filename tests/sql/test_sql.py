@@ -263,13 +263,6 @@ def test_a_view_is_created_and_its_source_may_be_a_query(rows: pa.Table) -> None
             connection.execute('DROP VIEW "my scores"')
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_column_that_the_table_lacks_is_named_by_the_engine(engine: str, rows: pa.Table) -> None:
-    model = fitted("gaussian_diagonal")
-    with pytest.raises(Exception, match="select"):
-        scored(model, rows.drop_columns(["select"]), engine)
-
-
 @pytest.mark.parametrize("engine", sorted(set(ENGINES) - {"sqlite"}))
 @pytest.mark.parametrize("column", ["x", "count", "order", "flag"])
 def test_text_in_a_column_of_another_type_is_an_error(engine: str, column: str) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +17,6 @@ from daily_lake import (
     days_between,
     fit_and_count,
     footers_of,
-    packs,
     rows_of,
     write_day,
 )
@@ -27,8 +24,6 @@ from daily_lake import (
 import probclass_core as pc
 from probclass_core.errors import TableError
 from probclass_core.io.open import open_table
-from probclass_core.io.table import Footer
-from probclass_core.store.statistics_cache import Pack, encode_pack, pack_name
 from probclass_core.training.shards import plan_shards
 
 
@@ -74,74 +69,6 @@ def test_a_file_that_differs_from_its_cached_footer_is_reported(lake: Path) -> N
     with pytest.raises(TableError, match=rf"{DAYS[0]}.* has changed while it was being read"):
         list(plan.units[0].read())
     assert sum(batch.num_rows for batch in plan.units[1].read()) == 60
-
-
-def forge_pack(
-    store: pc.ModelStore,
-    forge: Callable[[Footer], Footer],
-    *,
-    intact: bool,
-    unit: str | None = None,
-) -> None:
-    """Change every footer in the largest pack of a store.
-
-    Args:
-        store: the store.
-        forge: the change.
-        intact: whether the checksum is right.
-        unit: digest to store all statistics under others than their own, or None.
-    """
-    (path, *_) = packs(store)
-    pack, entries = Pack(path.read_bytes(), path.stem, "the pack"), {}
-    for number, name in enumerate(sorted(pack.units)):
-        entry = pack.entry(name)
-        assert entry.footers
-        entries[f"{unit}{number}" if unit else name] = dataclasses.replace(
-            entry, footers=[*map(forge, entry.footers)]
-        )
-    data = encode_pack(pack.summary, entries)
-    path.unlink()
-    path.with_stem(pack_name(data) if intact else path.stem).write_bytes(data)
-
-
-FORGED_FOOTERS = {
-    "other row groups": lambda footer: dataclasses.replace(footer, rows=(*footer.rows, 5)),
-    "more rows": lambda footer: dataclasses.replace(footer, rows=(10**12,)),
-    "no columns": lambda footer: dataclasses.replace(footer, schema=pa.schema([])),
-    "another type": lambda footer: dataclasses.replace(
-        footer, schema=footer.schema.set(0, pa.field("x", pa.string()))
-    ),
-    "a wider type": lambda footer: dataclasses.replace(
-        footer, schema=footer.schema.set(0, pa.field("x", pa.int64()))
-    ),
-}
-
-
-@pytest.mark.parametrize("forged", FORGED_FOOTERS)
-@pytest.mark.parametrize(("intact", "unit"), [(True, None), (True, "none"), (False, None)], ids=str)
-def test_a_pack_with_forged_footers_gives_the_model_of_the_files(
-    lake: Path, store: pc.ModelStore, forged: str, intact: bool, unit: str | None
-) -> None:
-    """Whether its statistics are found, are those of no file, or are damaged."""
-    model = pc.fit(lake, SPEC, cache=store)
-    forge_pack(store, FORGED_FOOTERS[forged], intact=intact, unit=unit)
-    again = pc.fit(lake, SPEC, cache=store)
-    assert again.id == model.id
-    assert again.training["cache"]["reused"] <= 8
-    shards = plan_shards(lake, SPEC, cache=store, min_rows=1).shards
-    assert all(pc.summarize(lake, SPEC, cache=store, shard=shard).rows for shard in shards)
-    assert pc.fit(lake, SPEC, cache=store).id == model.id
-
-
-def test_a_forged_footer_does_not_mislead_a_second_pass(lake: Path, store: pc.ModelStore) -> None:
-    """Statistics of the first pass are kept, and the second has to read the files."""
-    spec = pc.ModelSpec("air", [pc.Block("discretized", "x", given="y")])
-    model = pc.fit(lake, spec, cache=store)
-    assert model.training["passes"] == 2
-    _, last = sorted(packs(store), key=lambda path: path.stat().st_mtime_ns)
-    last.unlink()
-    forge_pack(store, FORGED_FOOTERS["more rows"], intact=True)
-    assert pc.fit(lake, spec, cache=store).id == model.id
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import tempfile
 from collections.abc import Callable, Mapping
@@ -421,11 +420,3 @@ def test_a_deleted_version_is_gone_and_its_promotions_stay(
     assert store.resolve("air@champion") == second
     assert store.save(SampleModel(0), "air").id == first.id
     assert store.rollback("air").id == first.id
-
-
-def test_an_entry_is_documented_json(
-    store: ModelStore, versions: list[ModelVersion], tmp_path: Path
-) -> None:
-    store.promote("air", versions[0], "champion", by="ana")
-    (file,) = (tmp_path / "models" / "air" / "promotions" / "champion").iterdir()
-    assert json.loads(file.read_text()) == dataclasses.asdict(store.history("air")[0])

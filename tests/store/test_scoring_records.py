@@ -205,19 +205,6 @@ def test_a_damaged_record_hides_no_other_and_is_read_once_it_is_restored(
     assert len(store.records("iris").evaluations) == 5
 
 
-def test_a_record_is_read_once_in_a_process(
-    store: pc.ModelStore, model: pc.Model, iris: pa.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(model_records, "_RECORDS_CACHED", 1000)
-    fill(store, model, iris, 4)
-    before = store.records("iris")
-    reads: list[str] = []
-    monkeypatch.setattr(model_records, "_read", lambda files, model, path: reads.append(path))
-    again = store.records("iris")
-    assert (again.evaluations, again.scorings) == (before.evaluations, before.scorings)
-    assert [path for path in reads if not path.startswith("aliases/")] == []
-
-
 def test_an_alias_that_moves_twice_in_an_instant_is_read_again(
     store: pc.ModelStore, model: pc.Model, iris: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

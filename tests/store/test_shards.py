@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from daily_lake import rows_of, write_day
-from hypothesis import given
-from hypothesis import strategies as st
 
 import probclass_core as pc
-from probclass_core.errors import DataError, SpecError
-from probclass_core.training.shards import Shard, ShardPlan, _balance, plan_shards
+from probclass_core.errors import SpecError
+from probclass_core.training.shards import Shard, ShardPlan, plan_shards
 
 SPEC = pc.ModelSpec(
     "air", [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])]
@@ -87,45 +84,7 @@ def test_a_shard_beyond_the_end_is_empty(lake: Path, store: pc.ModelStore) -> No
     assert beyond.rows == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"cache": None}, "pass cache="),
-        ({"most": 0}, "most must be at least 1, got 0"),
-        ({"min_rows": -5}, "min_rows must be at least 1, got -5"),
-        ({"spec": pc.ModelSpec("ear", [pc.Block("categorical", ["wind"])])}, "'ear'"),
-        ({"spec": pc.ModelSpec("air", [pc.Block("gaussian_full", ["wind"])])}, "'wind'"),
-    ],
-)
-def test_invalid_arguments_of_a_plan_are_refused(
-    arguments: dict[str, Any], message: str, lake: Path, store: pc.ModelStore
-) -> None:
-    arguments = {"spec": SPEC, "cache": store, **arguments}
-    with pytest.raises((SpecError, DataError), match=message):
-        plan_shards(lake, **arguments)
-
-
 @pytest.mark.parametrize("shard", ["", "1", "a:b", "-1:3", 3])
 def test_an_invalid_shard_is_refused(shard: Any, lake: Path) -> None:
     with pytest.raises(SpecError, match=r"is not a shard; pass one of plan_shards"):
         pc.summarize(lake, SPEC, shard=shard)
-
-
-@given(
-    st.lists(st.integers(0, 10**6), max_size=300),
-    st.integers(1, 120),
-    st.integers(1, 10**6),
-)
-def test_shards_cover_all_rows_once_and_are_balance(
-    sizes: list[int], most: int, min_rows: int
-) -> None:
-    shards = _balance(sizes, most, min_rows)
-    total = sum(sizes)
-    assert len(shards) <= max(1, min(most, total // min_rows))
-    assert all(a.stop <= b.first for a, b in pairwise(shards))
-    rows = [sum(sizes[shard.first : shard.stop]) for shard in shards]
-    assert sum(rows) == total
-    if shards:
-        assert 0 not in rows
-        # No shard is more than a fair share and one unit.
-        assert max(rows) <= total / max(1, min(most, total // min_rows)) + max(sizes)

@@ -24,8 +24,6 @@ from refusals import refused
 import probclass_core as pc
 from probclass_core.arrow.parts import PARTS, parts_of_type, select
 from probclass_core.errors import DataError, SpecError
-from probclass_core.plots import effect
-from probclass_core.sklearn import ProbClassifier
 
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia", "+05:30")
@@ -275,30 +273,10 @@ def test_statistics_of_two_time_zones_do_not_merge(table: pa.Table) -> None:
         pc.merge(parts)
 
 
-def test_drift_and_plots_name_the_parts(table: pa.Table) -> None:
-    spec = pc.ModelSpec(
-        "tip",
-        [pc.Block("categorical", "hour(pickup)"), pc.Block("gaussian_diagonal", FEATURES[2])],
-    )
-    models = [pc.fit(table.slice(start, 300), spec) for start in (0, 300)]
-    assert set(pc.drift(*models).features["feature"].to_pylist()) == {FEATURES[0], FEATURES[2]}
-    assert effect(models[0], "hour(pickup)").axes
-    assert effect(models[0], "time_of_day(pickup)", data=table).axes
-
-
 def test_a_column_with_the_name_of_a_part_comes_first(table: pa.Table) -> None:
     spec = pc.ModelSpec("tip", [pc.Block("categorical", "hour(pickup)")])
     both = table.append_column("hour(pickup)", pa.array(["always"] * table.num_rows))
     assert pc.fit(both, spec).parameters["categorical"]["value"].unique().to_pylist() == ["always"]
-
-
-def test_only_the_source_column_is_read(files: Path) -> None:
-    spec = pc.ModelSpec("tip", [pc.Block("categorical", list(FEATURES[:2]))])
-    statistics = pc.summarize(files, spec, where=[("pickup", "<", "1970-02-01T00:00:00Z")])
-    assert statistics.features.names == list(FEATURES[:2])
-    assert 0 < statistics.rows < 600
-    assert spec.source_columns(["pickup", "tip"]) == ("pickup",)
-    assert spec.source_columns(["hour(pickup)", "pickup"]) == ("hour(pickup)", "pickup")
 
 
 @pytest.mark.parametrize(
@@ -310,18 +288,10 @@ def test_only_the_source_column_is_read(files: Path) -> None:
             pa.date32(),
             "'hour\\(t\\)': column 't' is date32.*'weekday', 'year'.$",
         ),
-        ("weekday(t)", pa.time32("s"), "whose parts are 'hour', 'minute', 'time_of_day'.$"),
-        ("hour(t)", pa.string(), "column 't' is string, not a date or time; convert it"),
         (
             "hour(tt)",
             pa.date32(),
             "no column 'tt', which 'hour\\(tt\\)' is .*mean 't'",
-        ),
-        ("log(t)", pa.float64(), "no column 'log\\(t\\)'; the table has"),
-        (
-            "hour(hour(t))",
-            pa.timestamp("us"),
-            "no column 'hour\\(t\\)', which 'hour",
         ),
     ],
 )
@@ -406,23 +376,6 @@ def test_auto_of_a_schema_or_reader_takes_hours_and_weekdays(table: pa.Table) ->
     assert kept.features == ("month(pickup)",)
 
 
-def test_parts_can_be_excluded(table: pa.Table) -> None:
-    table = table.drop_columns("toll")
-    spec = pc.ModelSpec.auto(table, "tip", effort="fast", exclude=["hour(pickup)"])
-    assert "hour(pickup)" not in " ".join((*spec.features, *spec.notes))
-    assert pc.ModelSpec.auto(table, "tip", exclude="pickup").features == ("fare",)
-    with pytest.raises(SpecError, match=r"no column 'hour\(pikup\)'"):
-        pc.ModelSpec.auto(table, "tip", exclude="hour(pikup)")
-
-
-def test_columns_of_parts_that_exist_are_taken_instead() -> None:
-    table = shifts(60)
-    table = table.append_column("hour(at)", pac.hour(table["at"]))
-    spec = pc.ModelSpec.auto(table, "busy", effort="fast")
-    assert "The table has columns of parts of 'at': others are not tried." in spec.notes
-    assert "hour(at)" in spec.features
-
-
 @pytest.mark.parametrize("text", ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S"])
 def test_auto_says_that_text_is_dates(text: str) -> None:
     table = shifts(60)
@@ -430,11 +383,3 @@ def test_auto_says_that_text_is_dates(text: str) -> None:
     spec = pc.ModelSpec.auto(table, "busy", effort="fast")
     assert "written" not in spec.features
     assert any("they are dates as text" in note and "'written'" in note for note in spec.notes)
-
-
-def test_a_classifier_takes_frames_with_dates(table: pa.Table) -> None:
-    frame = table.to_pandas()
-    for estimator in ("default", "auto"):
-        classifier = ProbClassifier(estimator).fit(frame[["pickup", "fare"]], frame["tip"])
-        assert "hour(pickup)" in classifier.model_.spec.features
-        assert classifier.predict(frame[["pickup", "fare"]]).shape == (len(frame),)

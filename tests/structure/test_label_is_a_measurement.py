@@ -11,11 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import probclass_core as pc
-from probclass_core.cli.app import app
-from probclass_core.errors import DataError, SpecError
+from probclass_core.errors import DataError
 from probclass_core.sklearn import ProbClassifier
 from probclass_core.training.shards import plan_shards
 
@@ -129,28 +127,11 @@ def test_max_classes_allows_them_wherever_a_model_is_described(tmp_path: Path) -
     assert len(classifier.fit(ids.select(["x0"]), labels).classes_) == 110
 
 
-def test_max_classes_is_an_option_of_the_command_line(tmp_path: Path) -> None:
-    pq.write_table(IDS[:110].select(["x0", "cut", "y"]), tmp_path / "rows.parquet")
-    arguments = ["fit", str(tmp_path / "rows.parquet"), "--label", "y", "--dry-run"]
-    refused = CliRunner().invoke(app, arguments)
-    assert refused.exit_code == 2
-    assert "--max-classes" in " ".join(refused.output.split())
-    allowed = CliRunner().invoke(app, [*arguments, "--effort", "fast", "--max-classes", "110"])
-    assert allowed.exit_code == 0, allowed.output
-    assert "max_classes = 110" in allowed.output
-
-
 def test_a_limit_of_the_user_is_kept() -> None:
     table = rows_with(np.arange(90) % 9, columns=1)
     spec = pc.ModelSpec("y", {"gaussian_diagonal": "x0"}, max_classes=8)
     with pytest.raises(DataError, match="9 different values, and the spec allows max_classes"):
         pc.fit(table, spec)
-
-
-@pytest.mark.parametrize("limit", [0, -1, 2.5, True, "many"])
-def test_a_limit_that_is_no_number_is_refused(limit: Any) -> None:
-    with pytest.raises(SpecError, match="max_classes must be a whole number"):
-        pc.ModelSpec("y", {"gaussian_diagonal": "x0"}, max_classes=limit)
 
 
 def test_a_spec_without_a_limit_keeps_its_digest() -> None:

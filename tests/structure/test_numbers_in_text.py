@@ -164,12 +164,3 @@ def test_an_earlier_spec_reads_the_numbers_of_rows_without_markers(
     assert "'age' is text: numbers, as in the earlier spec." in again.notes
     by_types = pc.ModelSpec.auto(pa.Table.from_pandas(clean).to_reader(), "label", like=model.spec)
     assert by_types.blocks == model.spec.blocks
-
-
-def test_the_numbers_of_a_text_can_be_excluded(frame: pd.DataFrame) -> None:
-    spec = pc.ModelSpec.auto(frame, "label", effort="fast", exclude=["number(age)"])
-    assert "number(age)" not in spec.features
-    assert not any("'age' is text" in note for note in spec.notes)
-    taken = pa.Table.from_pandas(frame).append_column("number(age)", pa.array(np.arange(ROWS) % 5))
-    assert not any("'age' is text" in n for n in pc.ModelSpec.auto(taken, "label").notes)
-    assert pc.ModelSpec.auto(frame, "label").without("age").source_columns([]) == ("fare", "room")

@@ -173,18 +173,6 @@ def test_an_earlier_spec_is_replaced_if_the_rows_contradict_it() -> None:
     assert pc.ModelSpec.auto(table.schema, "label", like=spec) == spec
 
 
-@pytest.mark.parametrize(
-    ("like", "message"),
-    [
-        ("air@champion", "like must be a ModelSpec, got 'air@champion'"),
-        (pc.ModelSpec("other", [pc.Block("discretized", "a")]), "for the label 'other', not"),
-    ],
-)
-def test_an_earlier_spec_is_one_for_the_label(like: Any, message: str) -> None:
-    with pytest.raises(SpecError, match=message):
-        pc.ModelSpec.auto(days_of_numbers(1), "label", like=like)
-
-
 def test_more_effort_gives_more_kinds_of_blocks() -> None:
     table = development_table("german")
     kinds = {
@@ -355,13 +343,6 @@ def test_columns_that_act_apart_are_no_group(seed: int) -> None:
     codes.append(codes[0])  # a copy tells nothing new
     levels = [int(code.max()) + 1 for code in codes]
     assert GroupSearch(codes, levels, [False] * 7, truth, np.ones(800), 3).groups(10) == []
-
-
-def test_groups_larger_than_the_limits_are_not_tried() -> None:
-    random = np.random.default_rng(4)
-    codes = list(random.integers(0, 300, (40, 500)))
-    truth = random.integers(0, 4, 500)
-    assert GroupSearch(codes, [300] * 40, [False] * 40, truth, np.ones(500), 4).groups(10) == []
 
 
 def test_a_model_knows_what_three_columns_tell_together() -> None:

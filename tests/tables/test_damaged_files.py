@@ -15,7 +15,6 @@ from python_processes import output_of_python
 
 import probclass_core as pc
 from probclass_core.errors import TableError
-from probclass_core.io.labels import count_labels
 
 
 def rows(count: int = 3_000) -> pa.Table:
@@ -184,19 +183,3 @@ def test_a_column_that_the_footer_describes_wrongly_is_refused_by_name(
             "write it again."
         )
     assert uses[f"{damage}-{count} others"] == str(count)
-
-
-def test_a_struct_without_fields_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "rows.parquet"
-    pq.write_table(rows(300), path, store_schema=False)
-    model = pc.fit(path, pc.ModelSpec("y", [pc.Block("gaussian_full", ["x"])]))
-    # Arrow writes none: add one to the schema, with its repetition, name and number of children.
-    replace_in_footer(path, b"\x19\x5c", b"\x19\x6c")
-    replace_in_footer(path, b"schema\x15\x08\x00", b"schema\x15\x0a\x00")
-    nested = b"\x35\x02\x18\x06nested\x15\x00\x00"
-    replace_in_footer(path, b"\x16\xd8\x04\x19\x1c", nested + b"\x16\xd8\x04\x19\x1c")
-    assert pq.read_schema(path).field("nested").type == pa.struct([])
-    assert pc.fit(path, model.spec).id == model.id
-    assert count_labels(path, "y").labeled == 300
-    with pytest.raises(TableError, match="nested"):
-        pc.score(model, path, tmp_path / "scored")

@@ -60,19 +60,6 @@ def test_partitions_are_scored_one_by_one_and_once(
     assert no_leftovers(sink)
 
 
-def test_other_tools_read_the_same(backend: Backend, model: pc.Model, source: Path) -> None:
-    order = [("month", "ascending"), ("x", "ascending")]
-    columns = ["month", "x", "prediction", "p_low", "log_density", "model_id"]
-    for name, posterior in (("scored", "columns"), ("lists", "list")):
-        pc.score(model, source, backend.ref(name), options=pc.ScoringOptions(posterior=posterior))
-        chosen = [*columns[:3], "posterior"] if posterior == "list" else columns
-        ours = backend.read(name).sort_by(order)
-        for tool, read in backend.others.items():
-            theirs = read(name).sort_by(order)
-            assert {*theirs.column_names} == {*ours.column_names}, tool
-            assert theirs.select(chosen).to_pylist() == ours.select(chosen).to_pylist(), tool
-
-
 @everywhere
 def test_the_files_of_a_scored_table_are_inspected(
     backend: Backend, model: pc.Model, source: Path

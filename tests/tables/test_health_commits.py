@@ -85,20 +85,6 @@ def test_appended_rows_have_a_health_and_verdicts_of_their_own(
     assert [commit["health"]["rows"] for commit in commits] == [20, 20]
 
 
-def test_a_single_file_has_the_verdicts_on_its_rows(
-    model: pc.Model, source: Path, tmp_path: Path
-) -> None:
-    file = source / "month=2014-01/0.parquet"
-    for name, watch in (("plain", False), ("scored", NULLS)):
-        report = pc.score(model, file, tmp_path / f"{name}.parquet", options={"watch": watch})
-    (commit,) = pc.commits(tmp_path / "scored.parquet")
-    assert commit["verdicts"] == [verdict.to_dict() for _, verdict in report.verdicts] != []
-    assert commit["rows"] == 20
-    plain, scored = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("plain", "scored"))
-    assert scored.equals(plain)
-    assert {path.name for path in tmp_path.iterdir()} == {"lake", "plain.parquet", "scored.parquet"}
-
-
 def test_without_watching_only_the_health_is_left_out(
     model: pc.Model, source: Path, tmp_path: Path
 ) -> None:

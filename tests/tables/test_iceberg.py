@@ -85,23 +85,6 @@ def test_changed_columns_are_found_by_their_ids(lake: IcebergLake) -> None:
     assert old["n"].to_pylist() == [2]
 
 
-def test_the_model_does_not_depend_on_renamed_columns(lake: IcebergLake) -> None:
-    original = pc.fit(lake.ref("lake"), spec())
-    with lake.table("lake").update_schema() as change:
-        change.rename_column("x", "was x")
-        change.rename_column("kind", "x")
-    with lake.table("lake").update_schema() as change:
-        change.rename_column("x", "kind")
-        change.rename_column("was x", "x")
-    assert pc.fit(lake.ref("lake"), spec()).id == original.id
-    with lake.table("lake").update_schema() as change:
-        change.rename_column("kind", "sort")
-    blocks = [pc.Block("gaussian_diagonal", ["x"]), pc.Block("categorical", ["sort"])]
-    renamed = pc.fit(lake.ref("lake"), pc.ModelSpec("y", blocks))
-    in_memory = pc.fit(lake.read("lake"), pc.ModelSpec("y", blocks))
-    assert renamed.id == in_memory.id
-
-
 def test_statistics_of_columns_that_swapped_names_are_computed_again(
     lake: IcebergLake, tmp_path: Path
 ) -> None:

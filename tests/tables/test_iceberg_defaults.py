@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pac
 import pytest
-from delta_and_iceberg import IcebergLake, rows
+from delta_and_iceberg import IcebergLake
 from iceberg_deletes import delete_rows
 from pyiceberg.types import (
     BinaryType,
@@ -107,19 +107,6 @@ def test_a_filter_by_another_value_leaves_the_rows_with_the_default_out(lake: Ic
     assert read(lake.ref("typed"), columns=["x"], where=[("int", "!=", 7)]) == []
     assert read(lake.ref("typed"), columns=["x"], where=[("int", "<", 7)]) == []
     assert len(read(lake.ref("typed"), columns=["x"], where=[("int", ">", 6)])) == 4
-
-
-def test_a_model_learns_from_a_column_with_a_default(tmp_path: Path) -> None:
-    lake = IcebergLake(tmp_path)
-    lake.write("lake", rows("2014-01").drop_columns("kind"), ["month"])
-    with lake.table("lake").update_schema() as change:
-        change.add_column("kind", StringType(), default_value="p")
-    lake.write("lake", rows("2014-02"), ["month"])
-    model = pc.fit(lake.ref("lake"), label="y", groups=None)
-    in_memory = pc.fit(lake.read("lake"), label="y", groups=None)
-    assert model.id == in_memory.id
-    plan = pc.open_table(lake.ref("lake")).plan(["kind"])
-    assert plan.missing == {}, "no row is null for want of the column"
 
 
 def test_the_default_of_a_later_column_of_that_name_is_read(tmp_path: Path) -> None:

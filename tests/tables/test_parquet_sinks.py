@@ -17,10 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from backends import JANUARY, JANUARY_ROWS, Arrives, append, object_store
-from buckets import SECRET
 from fsspec.implementations.memory import MemoryFile
-from monthly_lake import SPEC, rows_of, write_lake
 from monthly_lake import model as model_of
+from monthly_lake import rows_of, write_lake
 from reading import read_rows
 
 import probclass_core as pc
@@ -168,26 +167,3 @@ def test_refused_sources_and_sinks(lake: Path, tmp_path: Path) -> None:
     ]:
         with pytest.raises(TableError, match=message):
             pc.score(model_of(), source, sink, **options)
-
-
-def test_the_snapshot_of_a_table_on_an_object_store_identifies_its_state(
-    lake: Path, tmp_path: Path
-) -> None:
-    table, spec = object_store(tmp_path).ref("scored"), pc.ModelSpec("prediction", SPEC.blocks)
-    snapshots = []
-    for seed in (50, 50, 51):
-        pc.score(model_of(seed), lake, table, partition=JANUARY)
-        snapshots.append(pc.fit(table, spec).training["snapshot"])
-    assert snapshots[0] == snapshots[1] != snapshots[2]
-
-
-def test_a_uri_is_not_a_path(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match="was a URI before it was made a Path"):
-        pc.fit(Path("s3://bucket/lake"), SPEC)
-    with pytest.raises(TableError, match="must not contain a password") as caught:
-        pc.fit(f"s3://tester:{SECRET}@bucket/lake", SPEC)
-    assert SECRET not in str(caught.value)
-    with pytest.raises(TableError, match="'acess_key'"):
-        pc.fit(pc.TableRef("s3://bucket/lake", options={"acess_key": "x", "region": "x"}), SPEC)
-    with pytest.raises(TableError, match="takes no options"):
-        pc.fit(pc.TableRef(str(tmp_path), options={"region": "x"}), SPEC)

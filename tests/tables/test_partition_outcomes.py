@@ -411,21 +411,6 @@ def test_a_wrong_argument_is_refused_before_anything_is_written(
     assert not (tmp_path / "scored").exists()
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"limit": 0}, "limit must be at least 1, got 0"),
-        ({"catch_up": -1}, "catch_up must be at least 0, got -1"),
-        ({"limit": "three"}, "limit must be a whole number, got 'three'"),
-        ({"frist": {}}, "no field 'frist', only .*Did you mean 'first'"),
-    ],
-)
-def test_wrong_partitions_are_refused(values: dict[str, Any], message: str) -> None:
-    assert pc.Partitions.parse({"limit": "3"}) == pc.Partitions(limit=3)
-    with pytest.raises(SpecError, match=message):
-        pc.Partitions.parse(values)
-
-
 def test_an_orphan_in_a_folder_of_another_name_is_not_said_to_be_removed(
     model: pc.Model, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from monthly_lake import SPEC, model, rows_of, write_lake, write_rows
+from monthly_lake import SPEC, rows_of, write_lake, write_rows
 from refusals import refused
 
 import probclass_core as pc
@@ -276,13 +276,6 @@ def test_filters_on_times_numbers_text_and_dictionaries(tmp_path: Path) -> None:
         assert rows_read(table, where=where) == rows_read(folder, where=where) == rows
 
 
-def test_partition_and_filter_together(tmp_path: Path) -> None:
-    lake = write_lake(tmp_path, "2014-01", "2014-02")
-    january = pa.concat_tables([rows_of(0), rows_of(100, rows=7)])
-    count = rows_read(lake, partition={"month": "2014-01"}, where=[("wind", "==", "N")])
-    assert count == january["wind"].to_pylist().count("N")
-
-
 TEXTS = [
     "year >= 2014",
     " year>='2014' AND air in (good, bad, 'x and y') ",
@@ -331,15 +324,6 @@ def test_malformed_filters_are_rejected(tmp_path: Path, where: Any, message: str
             rows_read(source, where=where)
 
 
-def test_filter_on_a_type_without_comparison_is_rejected(tmp_path: Path) -> None:
-    table = pa.table({"id": [1], "air": ["good"], "pair": [{"x": 1}], "list": [[1]]})
-    pq.write_table(table, tmp_path / "nested.parquet")
-    for source in (table, tmp_path / "nested.parquet"):
-        for column, value in {"pair": {"x": 1}, "list": [1]}.items():
-            with pytest.raises(SpecError, match=r"cannot be compared with (struct|list)<"):
-                rows_read(source, where=[(column, "==", value)])
-
-
 def test_filter_on_an_unknown_column_is_rejected(tmp_path: Path) -> None:
     lake = write_lake(tmp_path, "2014-01")
     message = r"no column 'year' to filter by; the table has .*'month'"
@@ -348,23 +332,6 @@ def test_filter_on_an_unknown_column_is_rejected(tmp_path: Path) -> None:
             rows_read(lake, **selection)
     with pytest.raises(SpecError, match="partition must be a table such as"):
         rows_read(lake, partition="month=2014-01")
-
-
-def test_unknown_partition_is_rejected_with_a_list_of_partitions(tmp_path: Path) -> None:
-    lake = write_lake(tmp_path / "lake", *(f"2014-{month:02d}" for month in range(1, 7)))
-    message = (
-        r"lake has no partition with \{'month': '2015-01'\}; it has 6: "
-        r"'month=2014-01', 'month=2014-02', 'month=2014-03', … 'month=2014-06'"
-    )
-    partition = {"month": "2015-01"}
-    for call in (
-        lambda: pc.fit(lake, SPEC, partition=partition),
-        lambda: pc.evaluate(model(), lake, partition=partition),
-        lambda: pc.score(model(), lake, tmp_path / "scored", partition=partition),
-    ):
-        with pytest.raises(TableError, match=message):
-            call()
-    assert not (tmp_path / "scored").exists()
 
 
 def test_files_of_different_types_are_read_as_their_common_type(tmp_path: Path) -> None:

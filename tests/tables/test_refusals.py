@@ -14,7 +14,7 @@ from permissions import as_nobody, make_readable
 from refusals import refused
 
 import probclass_core as pc
-from probclass_core.errors import SpecError, TableError, TableMismatchError
+from probclass_core.errors import TableError, TableMismatchError
 
 
 def lake_in(root: Path) -> Path:
@@ -123,32 +123,6 @@ def test_refused_sources_and_sinks(tmp_path: Path, kind: str) -> None:
         pc.score(model(), source, sink, **options)
     assert contents(tmp_path) == before
     assert not list(tmp_path.rglob("_staging*"))
-
-
-@pytest.mark.parametrize(
-    ("sink", "options", "message"),
-    [
-        (5, {}, "is not a path"),
-        ("sea://bucket/scored", {}, "Protocol not known"),
-        (
-            "scored",
-            {"options": {"overwrite": "always"}},
-            "overwrite must be one of 'append', 'never', 'partition', got 'always'",
-        ),
-        (
-            "scored",
-            {"options": {"posterior": "rows"}},
-            "posterior must be one of 'columns', 'list', got 'rows'",
-        ),
-    ],
-)
-def test_wrong_arguments_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sink: Any, options: Any, message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises((SpecError, TableError), match=message):
-        pc.score(model(), rows_of(1), sink, **options)
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_source_without_rows_is_refused(tmp_path: Path) -> None:

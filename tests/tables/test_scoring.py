@@ -61,16 +61,6 @@ def test_a_scored_table_contains_the_source_and_the_predictions(lake: Path, sink
     assert footer[b"probclass.model_id"] == model().id.encode()
 
 
-def test_a_single_file_as_sink(lake: Path, tmp_path: Path) -> None:
-    source, sink = lake / "month=2014-01", tmp_path / "scored.parquet"
-    report = pc.score(model(), source, sink)
-    assert (report.rows, len(report.scored), len(report.partitions)) == (47, 1, 1)
-    assert pc.score(model(), source, sink).counts["unchanged"] == 1
-    assert pc.score(model(51), source, sink).counts["unchanged"] == 0
-    with pytest.raises(TableError, match="is a file and cannot have partitions"):
-        pc.score(model(), lake, sink)
-
-
 def test_a_link_stays_and_the_directory_it_points_to_is_replaced(
     lake: Path, tmp_path: Path
 ) -> None:
@@ -109,28 +99,6 @@ def test_only_the_listed_columns_are_passed_through(lake: Path, sink: Path) -> N
     assert pq.read_schema(sink / "month=2014-01" / "part-0.parquet").names == ["air", *SCORED]
     with pytest.raises(DataError, match=r"no columns 'ide', 'wend'; the table has .*'wind'"):
         pc.score(model(), lake, sink, options=pc.ScoringOptions(columns=["id", "wend", "ide"]))
-
-
-def test_only_columns_whose_values_repeat_are_written_with_dictionaries(tmp_path: Path) -> None:
-    rows, generator = 40_000, np.random.default_rng(0)
-    exact = generator.normal(size=rows)
-    columns = {
-        "x": np.round(exact, 1),
-        "exact": exact,
-        "mostly_zero": np.where(generator.random(rows) < 0.6, 0.0, exact),
-        "visit": np.arange(rows),
-        "visitor": generator.integers(0, 1000, rows),
-        "code": pa.array([f"{row:08}" for row in range(rows)]),
-        "vector": pa.array([[1.0]] * rows),
-        "label": pa.array(["a", "b"] * (rows // 2)),
-    }
-    spec = pc.ModelSpec("label", [pc.Block("gaussian_diagonal", ["x", "exact"])])
-    table = pa.table(columns)
-    pc.score(pc.fit(table, spec), table, tmp_path / "scored.parquet")
-    footer = pq.read_metadata(tmp_path / "scored.parquet").row_group(0)
-    chunks = [footer.column(number) for number in range(footer.num_columns)]
-    encoded = {chunk.path_in_schema for chunk in chunks if chunk.has_dictionary_page}
-    assert encoded == {"x", "visitor", "label", "prediction", "model_id"}
 
 
 SCORED_NAMES = ["prediction", "probability", "p_good", "log_density", "model_id"]

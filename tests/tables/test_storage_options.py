@@ -21,7 +21,6 @@ from probclass_core.errors import StoreError, TableError
 from probclass_core.io.conditional_writes import NOT_IN_CONFIG, ConditionalWrites
 from probclass_core.io.storage_options import (
     SERVICES,
-    deltalake_options,
     pyarrow_options,
     pyiceberg_options,
     read_options,
@@ -52,28 +51,6 @@ def test_each_library_knows_its_names(service: str) -> None:
         if option.name not in NOT_IN_CONFIG:
             with suppress(GenericError):
                 OBSTORE[service]("bucket", config=read_options(service, given), client_options={})
-
-
-@pytest.mark.parametrize(
-    ("options", "translated"),
-    [
-        (
-            {"access_key_id": "a", "skip_signature": "false"},
-            {"aws_access_key_id": "a", "aws_skip_signature": "false"},
-        ),
-        ({"timeout": 1.5}, {"timeout": "1500ms"}),
-        ({"endpoint": "http://h:9"}, {"aws_endpoint_url": "http://h:9", "allow_http": "true"}),
-        (
-            {"endpoint": "https://h", "proxy_url": "http://p:1"},
-            {"aws_endpoint_url": "https://h", "proxy_url": "http://p:1"},
-        ),
-    ],
-)
-def test_options_of_a_delta_table_are_texts(
-    options: dict[str, Any], translated: dict[str, str]
-) -> None:
-    found = deltalake_options("s3://bucket/table", options)
-    assert found == {"retry_timeout": "15s", **translated}
 
 
 def test_properties_of_a_catalog_are_passed_on() -> None:

@@ -131,7 +131,6 @@ HALF = summarize(ROWS, NORMAL)
 EMPTY = summarize(ROWS[:0], NORMAL)
 OTHER_LABEL = summarize(ROWS, NORMAL, label="u")
 WEIGHTED = summarize(ROWS.append_column("w", pa.array([1] * 4)), NORMAL, weight="w")
-PAIR = {"a": NAIVE, "b": NAIVE}
 PRIORS: list[tuple[Any, str]] = [
     ({"M1": 1}, "for each of 'M1', 'M2', got {'M1': 1}"),
     (2, "prior must give a number for each of"),
