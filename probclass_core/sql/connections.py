@@ -1,6 +1,6 @@
 """Databases: an open connection, or the URI of one, behind one interface.
 
-A connection of DuckDB, of ADBC, or of a DB-API driver gives the columns of a table and the result
+A connection of DuckDB or of a DB-API driver gives the columns of a table and the result
 of a query as Arrow batches, and runs statements in a transaction.
 """
 
@@ -26,7 +26,7 @@ from probclass_core.errors import (
 )
 from probclass_core.sql.dialects import Dialect, find_dialect
 
-_DRIVERS = ("duckdb", "_duckdb", "sqlite3", "psycopg", "psycopg2", "adbc_driver_manager")
+_DRIVERS = ("duckdb", "_duckdb", "sqlite3", "psycopg", "psycopg2")
 """Modules whose exceptions are errors of the database."""
 
 _PER_QUERY = 400
@@ -149,19 +149,14 @@ def database_of(connection: Any) -> Database:
     """An open connection as a database.
 
     Args:
-        connection: of DuckDB, sqlite3, psycopg, psycopg2 or ADBC, or an Engine or Connection of
-            SQLAlchemy on one of these drivers.
+        connection: of DuckDB, sqlite3, psycopg or psycopg2.
 
     Raises:
         NotSupportedError: if it is something else, or a database without a dialect.
     """
     modules = {kind.__module__.partition(".")[0] for kind in type(connection).__mro__}
-    if "sqlalchemy" in modules:
-        return _of_sqlalchemy(connection)
     if modules & {"duckdb", "_duckdb"}:
         return _DuckDb(connection)
-    if "adbc_driver_manager" in modules:
-        return _Adbc(connection)
     if "sqlite3" in modules:
         return _Sqlite(connection)
     if modules & {"psycopg", "psycopg2"}:
@@ -169,23 +164,9 @@ def database_of(connection: Any) -> Database:
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
     raise NotSupportedError(
         f"{kind} is not a connection that SqlSource reads; give a connection of duckdb, sqlite3, "
-        "psycopg, psycopg2 or ADBC, or an engine of SQLAlchemy on one of these."
+        "psycopg or psycopg2; of an engine of SQLAlchemy, "
+        "engine.raw_connection().driver_connection."
     )
-
-
-def _of_sqlalchemy(connection: Any) -> Database:
-    if hasattr(connection, "raw_connection"):  # an engine
-        pooled = connection.raw_connection()
-    elif hasattr(connection, "connection"):
-        pooled = connection.connection
-    else:
-        raise NotSupportedError(
-            f"SqlSource takes an Engine or a Connection of SQLAlchemy, got "
-            f"{type(connection).__name__}."
-        )
-    database = database_of(pooled.driver_connection)
-    database.keeps_open = pooled  # type: ignore[attr-defined]  # or the pool would close it
-    return database
 
 
 SCHEMES: Mapping[str, str] = {
@@ -284,39 +265,6 @@ class _DuckDb(Database):
         return relation.fetch_arrow_reader(rows)  # before DuckDB 1.4
 
 
-class _Adbc(Database):
-    """A connection of ADBC, which gives Arrow."""
-
-    def __init__(self, connection: Any) -> None:
-        super().__init__(connection)
-        vendor = str(connection.adbc_get_info().get("vendor_name", "unknown"))
-        known = {"duckdb": "duckdb", "sqlite": "sqlite", "postgresql": "postgres"}
-        if vendor.lower() not in known:
-            raise NotSupportedError(
-                f"SqlSource has no dialect for {vendor}; read its rows with cursor."
-                "fetch_record_batch() and give the reader instead."
-            )
-        self.name, self.dialect = vendor, find_dialect(known[vendor.lower()])
-
-    def columns(self, source: str) -> dict[str, SqlColumn]:
-        if self.dialect.dynamic_types:
-            return _sqlite_columns(self, source)
-        with self.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0")
-            return _arrow_columns(cursor.fetch_arrow_table().schema)
-
-    def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
-        with self.cursor() as cursor:
-            cursor.execute(query)
-            yield from _as_schema(cursor.fetch_record_batch(), schema)
-
-    @property
-    def in_transaction(self) -> bool:
-        raise NotSupportedError(
-            f"a transaction needs a connection of the DB-API driver of {self.name}, not of ADBC."
-        )
-
-
 def _as_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield in_safe_types(batch).rename_columns(schema.names).cast(schema)
@@ -357,9 +305,7 @@ class _Sqlite(Database):
         return bool(self._connection.in_transaction)
 
 
-def _sqlite_columns(
-    database: Database, source: str, names: Sequence[str] | None = None
-) -> dict[str, SqlColumn]:
+def _sqlite_columns(database: Database, source: str, names: Sequence[str]) -> dict[str, SqlColumn]:
     """The columns of a table of SQLite, with the types of all of their values."""
     dialect, rows = database.dialect, database.rows
     declared: dict[str, str] = {}
@@ -367,10 +313,9 @@ def _sqlite_columns(
         table = source.rpartition("`.`")[2].strip("`").replace("``", "`")
         found = rows(f"SELECT name, type FROM pragma_table_info({dialect.text(table)})")
         declared = {name: str(kind).upper() for name, kind in found}
-    listed = list(declared) if names is None else names
     columns: dict[str, SqlColumn] = {}
-    for start in range(0, len(listed), _PER_QUERY):
-        part = listed[start : start + _PER_QUERY]
+    for start in range(0, len(names), _PER_QUERY):
+        part = names[start : start + _PER_QUERY]
         counts = [
             text
             for name in part

@@ -63,8 +63,8 @@ def score_sql(
     Args:
         model: model to score with; see `Model.to_sql` for those that have SQL. With `store`, a
             version in it or a reference to one.
-        connection: connection of DuckDB, sqlite3, psycopg or psycopg2, or of SQLAlchemy on one of
-            these, without an open transaction; it stays open.
+        connection: connection of DuckDB, sqlite3, psycopg or psycopg2, without an open transaction;
+            it stays open.
         source: table to score, as for `SqlSource`.
         sink: scored table; it is created if it does not exist.
         partition: values of columns of the source, such as ``{"day": "2014-01-01"}``: these rows

@@ -72,8 +72,8 @@ class SqlSource(Source):
     spec has ``aggregates`` (see `AggregatedEstimator`); otherwise, and for all else, rows are read.
 
     Args:
-        connection: an open connection of DuckDB, sqlite3, psycopg, psycopg2 or ADBC, or an Engine
-            or Connection of SQLAlchemy on one of these. It is only read from, and stays open.
+        connection: an open connection of DuckDB, sqlite3, psycopg or psycopg2. It is only read
+            from, and stays open.
         table: name such as ``"schema.table"``, whose parts are quoted; a list of such parts; or a
             query in parentheses.
 

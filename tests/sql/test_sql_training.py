@@ -55,23 +55,6 @@ def on_sqlite(rows: pa.Table) -> sqlite3.Connection:
     return connection
 
 
-def on_adbc(rows: pa.Table) -> Any:
-    import adbc_driver_duckdb.dbapi
-
-    connection = adbc_driver_duckdb.dbapi.connect(":memory:")
-    with connection.cursor() as cursor:
-        cursor.adbc_ingest("rows", rows)
-    return connection
-
-
-def on_sqlalchemy(rows: pa.Table) -> Any:
-    import sqlalchemy
-    from sqlalchemy.pool import StaticPool
-
-    connection = on_sqlite(rows)
-    return sqlalchemy.create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
-
-
 Connect = Callable[[pa.Table], Any]
 DATABASES = ["duckdb", "sqlite", pytest.param("postgres", marks=pytest.mark.services)]
 
@@ -131,15 +114,6 @@ def test_a_database_counts_categories_given_categories(source: pc.SqlSource, mis
     block = pc.Block("categorical", ["word", "order"], given=["flag"], missing=missing)
     spec = pc.ModelSpec("label", [block])
     compare_parameters(pc.fit(ROWS, spec), pc.fit(source, spec))
-
-
-@pytest.mark.parametrize("case", ["mixed", "given_numbers"])
-def test_other_kinds_of_connections(case: str) -> None:
-    spec = pc.ModelSpec("label", BLOCKS[case])
-    expected = pc.fit(ROWS, spec)
-    with on_adbc(ROWS) as connection:
-        compare_parameters(expected, pc.fit(pc.SqlSource(connection, "rows"), spec))
-    compare_parameters(expected, pc.fit(pc.SqlSource(on_sqlalchemy(ROWS), "rows"), spec))
 
 
 @pytest.mark.parametrize("case", sorted(set(BUILT_IN) - set(AGGREGATED)))
