@@ -1,8 +1,7 @@
-"""Inspect the files, partitions and statistics of a table by its footers, without reading rows."""
+"""Inspect the files and partitions of a table by its footers, without reading rows."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,7 +21,6 @@ from probclass_core.io.references import ABANDONED, Leftover, TableRef
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
-    import pyarrow.parquet as pq
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,7 +33,6 @@ class DataFile(ShortRepr):
         rows: number of rows.
         bytes: size in bytes, or None if the file system does not report it.
         row_groups: number of row groups.
-        statistics: by column, the number of row groups with its minimum and maximum.
         commit: record of the scoring that wrote the file, or None if another writer did.
         written: time of the last change, or None if the file system does not report it.
     """
@@ -45,7 +42,6 @@ class DataFile(ShortRepr):
     rows: int
     bytes: int | None
     row_groups: int
-    statistics: Mapping[str, int]
     commit: Mapping[str, Any] | None
     written: datetime | None
 
@@ -94,33 +90,9 @@ class DataFiles(ShortRepr):
         return sorted({str(record["model_id"]) for record in records if "model_id" in record})
 
     @property
-    def coverage(self) -> dict[str, float]:
-        """By stored column, the share of row groups with its minimum and maximum.
-
-        Readers use these values to skip row groups.
-        """
-        with_statistics, row_groups = self._row_groups_by_column()
-        return {name: with_statistics[name] / n for name, n in row_groups.items() if n}
-
-    @property
-    def statistics_coverage(self) -> float | None:
-        """The same share for all row groups × columns, or None if there are none."""
-        with_statistics, row_groups = self._row_groups_by_column()
-        return with_statistics.total() / row_groups.total() if row_groups.total() else None
-
-    def _row_groups_by_column(self) -> tuple[Counter[str], Counter[str]]:
-        """Count the row groups with statistics, and all row groups, by column."""
-        with_statistics: Counter[str] = Counter()
-        row_groups: Counter[str] = Counter()
-        for file in self.files:
-            with_statistics.update(file.statistics)
-            row_groups.update(dict.fromkeys(file.statistics, file.row_groups))
-        return with_statistics, row_groups
-
-    @property
     def totals(self) -> dict[str, Any]:
         """The totals as plain values."""
-        names = ("rows", "row_groups", "bytes", "written", "statistics_coverage", "models")
+        names = ("rows", "row_groups", "bytes", "written", "models")
         return {"files": len(self), **{name: getattr(self, name) for name in names}}
 
     def by_partition(self) -> list[tuple[Mapping[str, Any], DataFiles]]:
@@ -158,17 +130,13 @@ class TableInspection(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """The inspection as plain values, for JSON."""
-        files, coverage = self.files, {} if self.files is None else self.files.coverage
         return {
             "uri": self.uri,
             "format": self.format,
             "version": self.version,
-            **({"rows": self.rows} if files is None else files.totals),
+            **({"rows": self.rows} if self.files is None else self.files.totals),
             "partition_columns": list(self.partition_columns),
-            "schema": [
-                {"name": one.name, "type": str(one.type), "statistics": coverage.get(one.name)}
-                for one in self.schema
-            ],
+            "schema": [{"name": one.name, "type": str(one.type)} for one in self.schema],
             "partitions": [
                 {"partition": partition, **of.totals} for partition, of in self._by_partition
             ]
@@ -191,18 +159,14 @@ class TableInspection(Report):
         if files is not None:
             size = "" if files.bytes is None else f" of {files.bytes:,} bytes"
             title += f", files {len(files):,}{size}"
-            if files.statistics_coverage is not None:
-                share = f"{files.statistics_coverage:.0%} of row groups × columns"
-                facts.append(f"{files.row_groups:,} row groups, minimum and maximum in {share}")
+            facts.append(f"{files.row_groups:,} row groups")
             if files.models:
                 facts.append(f"scored by {', '.join(files.models)}")
-        coverage = {} if files is None else files.coverage
-        known = {name: f"{share:.0%}" for name, share in coverage.items()}
-        known |= dict.fromkeys(self.partition_columns, "partition column")
+        partitions = {*self.partition_columns}
         columns: dict[str, Sequence[Any]] = {
             "column": self.schema.names,
             "type": [str(field.type) for field in self.schema],
-            "minimum and maximum": [known.get(name, "") for name in self.schema.names],
+            "": ["of the partitions" if name in partitions else "" for name in self.schema.names],
         }
         parts: list[Part] = [title, facts, TablePart(columns)]
         if self._by_partition:
@@ -229,7 +193,7 @@ def inspect_table(
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
 ) -> TableInspection:
-    """Inspect the files, partitions and statistics of a table, without reading rows.
+    """Inspect the files and partitions of a table, without reading rows.
 
     Args:
         table: path, URI or `TableRef`.
@@ -294,27 +258,9 @@ def _data_file(location: str, fragment: ds.Fragment, partition_columns: Sequence
         rows=footer.num_rows,
         bytes=info.size,
         row_groups=footer.num_row_groups,
-        statistics=_row_groups_with_statistics(footer),
         commit=commit_record_in(footer),
         written=info.mtime,
     )
-
-
-def _row_groups_with_statistics(footer: pq.FileMetaData) -> dict[str, int]:
-    """By column, count the row groups with its minimum and maximum, or with only nulls."""
-    counts: dict[str, int] = {}
-    for leaf in range(footer.num_columns):
-        column = footer.schema.column(leaf)
-        nested = column.name != column.path  # a flat column may have a dot in its name
-        name = column.path.partition(".")[0] if nested else column.path
-        count = 0
-        for number in range(footer.num_row_groups):
-            statistics = footer.row_group(number).column(leaf).statistics
-            count += statistics is not None and (
-                statistics.has_min_max or statistics.num_values == 0
-            )
-        counts[name] = min(counts.get(name, count), count)
-    return counts
 
 
 def clean_table(

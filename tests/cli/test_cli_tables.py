@@ -48,11 +48,10 @@ def test_inspect_reports_rows_files_and_models_of_a_scored_table(
     assert (report["rows"], report["files"], report["row_groups"]) == (2 * ROWS, 2, 2)
     assert report["bytes"] == sum(path.stat().st_size for path in files)
     assert report["models"] == [model.id]
-    assert report["statistics_coverage"] == 1.0
     assert report["partition_columns"] == ["month"]
     columns_by_name = {column["name"]: column for column in report["schema"]}
-    assert columns_by_name["month"] == {"name": "month", "type": "string", "statistics": None}
-    assert columns_by_name["p_low"] == {"name": "p_low", "type": "double", "statistics": 1.0}
+    assert columns_by_name["month"] == {"name": "month", "type": "string"}
+    assert columns_by_name["p_low"] == {"name": "p_low", "type": "double"}
     assert set(columns_by_name) == {*columns, "month"}
     assert [record["partition"] for record in report["partitions"]] == [
         {"month": "2014-01"},

@@ -70,7 +70,6 @@ def test_the_files_of_a_scored_table_are_inspected(
     assert inspection.files is not None
     assert [file.rows for file in inspection.files] == [40, 40]
     assert inspection.files.models == [model.id]
-    assert inspection.files.statistics_coverage == 1.0
 
 
 def test_partitions_by_dates_numbers_texts_and_nulls(

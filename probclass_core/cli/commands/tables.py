@@ -19,7 +19,7 @@ Format = Annotated[str | None, "--format NAME: Format of the table, if it cannot
 def inspect(
     uri: Uri, *, rows: Rows, version: int | None = None, format_name: Format = None
 ) -> None:
-    """Show the columns, partitions, rows, sizes and statistics of a table.
+    """Show the columns, partitions, rows and sizes of a table.
 
     Only metadata is read: file footers and logs. With --where, each file that may contain matching
     rows counts with all of its rows.
