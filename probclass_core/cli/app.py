@@ -15,7 +15,6 @@ from probclass_core.cli.messages import Messages, collected_messages, show_messa
 from probclass_core.errors import ProbClassError
 
 COMMANDS: Tree = {
-    "init": "init",
     "fit": "train_and_score",
     "score": "train_and_score",
     "evaluate": "analysis",
@@ -45,9 +44,8 @@ COMMANDS: Tree = {
         "inspect": "tables",
         "labels": "tables",
         "clean": "tables",
-        "formats": "tables",
     },
-    "cache": {"": "List and remove cached statistics.", "ls": "cache", "gc": "cache"},
+    "cache": {"": "Remove cached statistics.", "gc": "cache"},
 }
 """Where the function of each command is; of a group, its help and its commands."""
 

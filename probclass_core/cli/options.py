@@ -176,7 +176,7 @@ Source = Annotated[
 Ref = Annotated[
     str,
     "REF: Model: name@alias, name@id, or the name of a model with one version; "
-    "name@alias@previous and name@alias@DATE are earlier versions.",
+    "name@alias@previous is the version before.",
 ]
 _STORE = "URI: Model store: a directory or any fsspec URI."
 _ENVIRONMENT = {"envvar": "PROBCLASS_STORE"}

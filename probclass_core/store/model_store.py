@@ -68,7 +68,6 @@ from probclass_core.store.references import (
     ModelVersion,
     check_alias,
     check_model_name,
-    end_of,
     is_id,
     is_id_prefix,
     is_model_name,
@@ -199,8 +198,8 @@ class ModelStore:
 
         Args:
             ref: ``name@alias``, ``name@<content id>``, ``name@<at least 8 first digits of it>``,
-                or ``name`` if the model has one version; ``name@alias@previous`` or
-                ``name@alias@<date or time>`` for the version that the alias named before or then.
+                or ``name`` if the model has one version; ``name@alias@previous`` for the version
+                that the alias named before.
 
         Raises:
             StoreError: if there is no such model or version, or it is damaged, or was written by a
@@ -408,7 +407,6 @@ class ModelStore:
         alias: str = DEFAULT_ALIAS,
         *,
         steps: int = 1,
-        to: str | None = None,
         expected: ModelVersion | str | None = None,
         by: str | None = None,
         reason: str | None = None,
@@ -423,7 +421,6 @@ class ModelStore:
             name: name of the model.
             alias: alias to move back.
             steps: number of promotions to undo.
-            to: date or time, see `resolve`, whose version to return to; in place of `steps`.
             expected: version to roll back from, or a reference to it. If the alias was rolled back
                 from it already, nothing changes, so a retry is harmless.
             by: who rolls back, by default the user of this process.
@@ -453,17 +450,11 @@ class ModelStore:
                     f"'{name}@{alias}' names {current.id[:12]}, not {left.id[:12]}, the expected "
                     "version; nothing to roll back."
                 )
-            if to is not None:
-                time = end_of(to)
-                position = sum(entry.time <= time for entry in stack) - 1
-            else:
-                position = len(stack) - 1 - steps
+            position = len(stack) - 1 - steps
             if not 0 <= position < len(stack) - 1:
                 raise RollbackError(
-                    f"cannot roll back '{name}@{alias}'"
-                    + (f" to {to}" if to is not None else f" by {steps}")
-                    + f": it has {len(stack) - 1} earlier promotions; 'probclass models history "
-                    f"{name}' lists them."
+                    f"cannot roll back '{name}@{alias}' by {steps}: it has {len(stack) - 1} "
+                    f"earlier promotions; 'probclass models history {name}' lists them."
                 )
             target = stack[position]
             entry = _entry(self._version(name, target.id), alias, current, by, provenance)
@@ -898,29 +889,19 @@ class ModelStore:
         elif "@" not in selector and (record := self._alias(name, selector)) is not None:
             return record.id
         elif "@" in selector or selector == PREVIOUS:
-            alias, _, moment = selector.rpartition("@")
-            return self._earlier(self._existing_alias(name, alias or DEFAULT_ALIAS), moment)
+            alias = selector.rpartition("@")[0] or DEFAULT_ALIAS
+            return self._previous(self._existing_alias(name, alias))
         self._known_ids(name)
         raise StoreError(
             f"model {name!r} has no version or alias {selector!r}; it has {self._choices(name)}."
             + nearest(selector, self._alias_names(name))
         )
 
-    def _earlier(self, alias: Alias, moment: str) -> str:
-        """Content id of the version that an alias named before, or at a time."""
-        if moment == PREVIOUS:
-            if alias.previous is None:
-                raise StoreError(f"'{alias.model}@{alias.alias}' named no version before this one.")
-            return alias.previous
-        time = end_of(moment)
-        entries = promotions_in_force(self._files, alias)
-        named = [entry.id for entry in entries if entry.time <= time]
-        if not named:
-            raise StoreError(
-                f"'{alias.model}@{alias.alias}' named no version on {moment}; its first promotion "
-                f"was at {entries[0].time}."
-            )
-        return named[-1]
+    def _previous(self, alias: Alias) -> str:
+        """Content id of the version that an alias named before."""
+        if alias.previous is None:
+            raise StoreError(f"'{alias.model}@{alias.alias}' named no version before this one.")
+        return alias.previous
 
     def _model_folders(self) -> list[str]:
         return [name for name in self._files.names("") if is_model_name(name)]

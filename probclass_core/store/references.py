@@ -2,9 +2,7 @@
 
 A reference is ``name@alias``, ``name@<content id>``, ``name@<at least 8 first digits of it>``, or
 the bare ``name`` of a model that has one version. ``name@alias@previous`` is the version to which
-the alias would be rolled back, ``name@alias@2014-09-01`` the one that it named at the end of that
-day in UTC, or at a time such as ``2014-09-01T12:00``; ``name@previous`` is short for
-``name@champion@previous``.
+the alias would be rolled back; ``name@previous`` is short for ``name@champion@previous``.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from typing import Any
 
 from probclass_core.arrow.display import ShortRepr
@@ -123,33 +120,12 @@ def parse_ref(ref: str) -> tuple[str, str | None]:
     check_model_name(name)
     if not at:
         return name, None
-    alias, at, moment = selector.partition("@")
+    alias, at, before = selector.partition("@")
     if not is_id_prefix(selector):
         check_alias(alias)
-    if at and moment != PREVIOUS:
-        end_of(moment)
-    return name, selector
-
-
-def end_of(moment: str) -> str:
-    """The time, or the end of the day, that a reference names, ISO 8601 in UTC.
-
-    Args:
-        moment: a date, or a date and time, in UTC unless it has an offset.
-
-    Raises:
-        StoreError: if it is neither.
-    """
-    try:
-        if len(moment) == len("2014-09-01"):
-            day = date.fromisoformat(moment)
-            time = datetime.combine(day, datetime.max.time(), UTC)
-        else:
-            time = datetime.fromisoformat(moment)
-            time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
-    except ValueError:
+    if at and before != PREVIOUS:
         raise StoreError(
-            f"{moment!r} is not a time of an alias; write 'previous', a date such as 2014-09-01, "
-            "or a time such as 2014-09-01T12:00."
-        ) from None
-    return time.isoformat(timespec="microseconds")
+            f"{before!r} cannot follow the alias of {ref!r}; write '{name}@{alias}@{PREVIOUS}', "
+            f"or find the version in 'probclass models history {name}'."
+        )
+    return name, selector

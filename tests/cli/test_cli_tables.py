@@ -105,18 +105,6 @@ def test_clean_lists_leftovers_and_removes_them(
     assert not leftover.exists()
 
 
-def test_formats_are_listed(probclass: Any) -> None:
-    formats = {
-        record["name"]: record for record in probclass.ok("table formats --json").json["formats"]
-    }
-    assert {"delta", "parquet"} <= set(formats)
-    assert formats["delta"]["written"]
-    assert formats["parquet"]["cleaned"]
-    shown = probclass.ok("table formats").lines
-    (delta,) = (line for line in shown if line.startswith("delta "))
-    assert delta.endswith("true true")
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

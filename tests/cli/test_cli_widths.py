@@ -15,13 +15,11 @@ CATEGORIES = {"categorical": ["wind_direction", "hour"]}
 REPORTS = {
     "calibrate": "calibrate air@first lake --partition month=2011-01",
     "compare": "compare lake spec.json naive.json --partition month=2010-02",
-    "cache": "cache ls",
     "drift": "drift air@first air@second",
     "estimator": "estimators discretized",
     "estimators": "estimators",
     "evaluate": "evaluate air@first lake --partition month=2010-04",
     "explain": "explain air@first lake --partition month=2010-04 --row 3",
-    "formats": "table formats",
     "history": "models history air",
     "importance": "importance air@first lake --partition month=2010-04",
     "inspect": "inspect air@first",

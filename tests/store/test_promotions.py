@@ -89,18 +89,10 @@ def test_a_reference_can_name_an_earlier_version_of_an_alias(
         "air@champion": 2,
         "air@champion@previous": 1,
         "air@previous": 1,
-        "air@champion@2014-01-15": 0,  # a date is the end of the day
-        "air@champion@2014-02-14": 0,
-        "air@champion@2014-02-15T04:59": 0,
-        "air@champion@2014-02-15T05:00": 1,
-        "air@champion@2014-02-15T06:30+01:00": 1,
-        "air@champion@2020-01-01": 2,
     }
     assert {ref: versions.index(store.resolve(ref)) for ref in expected} == expected
     for ref, message in {
-        "air@champion@2014-01-14": "named no version on 2014-01-14; its first promotion was",
-        "air@champion@last week": "'last week' is not a time of an alias; write 'previous', a date",
-        "air@champion@2014-13-01": "'2014-13-01' is not a time",
+        "air@champion@2014-01-14": "cannot follow the alias .*write 'air@champion@previous'",
         "air@champoin@previous": "Did you mean 'champion'",
         "air@deadbeef@previous": "looks like a content id",
     }.items():
@@ -134,19 +126,6 @@ def test_rolling_back_twice_goes_back_two_promotions(
     with pytest.raises(StoreError, match="named no version before"):
         store.resolve("air@previous")
     assert [entry.reason for entry in store.history("air")][4] == "it was worse"
-
-
-def test_a_rollback_to_a_date_finds_the_version_of_that_day(
-    store: ModelStore, versions: list[ModelVersion], clock: Callable[[str], None]
-) -> None:
-    for month, version in enumerate(versions, 1):
-        clock(f"2014-{month:02}-15T05:00")
-        store.promote("air", version, "champion")
-    clock("2014-05-01T05:00")
-    assert store.rollback("air", to="2014-03-01").id == versions[1].id
-    assert store.resolve("air@champion@2014-04-20") == versions[3], "what it named on that day"
-    with pytest.raises(StoreError, match="to 2014-01-01"):
-        store.rollback("air", to="2014-01-01")
 
 
 @given(steps=st.lists(st.one_of(st.integers(0, 3), st.just("back")), max_size=12))

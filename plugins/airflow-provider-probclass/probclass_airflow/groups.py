@@ -225,7 +225,6 @@ def rollback_task_group(
     store: str,
     alias: str = "champion",
     steps: int | str = 1,
-    to: str | None = None,
     version: str | None = None,
     reason: str | None = None,
     options: Mapping[str, Any] | None = None,
@@ -250,7 +249,6 @@ def rollback_task_group(
         store: path or URI of the model store.
         alias: alias to move back.
         steps: number of promotions to undo.
-        to: date or time whose version to return to, in place of `steps`.
         version: ``name@id`` to roll back from; the task fails if the alias names another one.
         reason: why, for the ledger.
         options: options of scoring, see `ProbClassScoreOperator`: the same as where the table is
@@ -270,7 +268,6 @@ def rollback_task_group(
             store_conn_id=store_conn_id,
             alias=alias,
             steps=steps,
-            to=to,
             version=version,
             reason=reason,
             outlets=list(outlets),

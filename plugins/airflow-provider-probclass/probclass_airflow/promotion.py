@@ -189,7 +189,6 @@ class ProbClassRollbackOperator(ProbClassOperator):
         model: name of the model.
         alias: alias to move back.
         steps: number of promotions to undo.
-        to: date or time whose version to return to, in place of `steps`.
         version: ``name@id`` to roll back from, such as that of a failed evaluation; if the alias
             names another version by now, the task fails, unless it was rolled back from it already.
         reason: why, for the ledger.
@@ -200,7 +199,7 @@ class ProbClassRollbackOperator(ProbClassOperator):
     Returns (XCom and the `extra` of outlet assets):
         model (``name@id`` in force), alias, action (``"rolled_back"`` or ``"unchanged"``), reason,
         rolled_back (``name@id`` that the alias named before), left_behind (``name@id`` of each
-        version whose promotion was undone; several with `steps` or `to`).
+        version whose promotion was undone; several with `steps`).
     """
 
     template_fields: Sequence[str] = (
@@ -209,7 +208,6 @@ class ProbClassRollbackOperator(ProbClassOperator):
         "model",
         "alias",
         "steps",
-        "to",
         "version",
         "reason",
     )
@@ -222,7 +220,6 @@ class ProbClassRollbackOperator(ProbClassOperator):
         model: str,
         alias: str = "champion",
         steps: int | str = 1,
-        to: str | None = None,
         version: str | None = None,
         reason: str | None = None,
         **kwargs: Any,
@@ -231,7 +228,6 @@ class ProbClassRollbackOperator(ProbClassOperator):
         self.model = model
         self.alias = alias
         self.steps = steps
-        self.to = to
         self.version = version
         self.reason = reason
 
@@ -247,7 +243,6 @@ class ProbClassRollbackOperator(ProbClassOperator):
                 self.model,
                 self.alias,
                 steps=int(self.steps),
-                to=self.to,
                 expected=self.version,
                 by=f"{run['dag_id']}.{run['task_id']}",
                 reason=self.reason,

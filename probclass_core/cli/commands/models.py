@@ -426,7 +426,6 @@ def rollback(
     store: Store,
     alias: str = "champion",
     steps: Count = 1,
-    to: str | None = None,
     reason: Reason = None,
 ) -> None:
     """Point an alias at the version that it named before the last promotion.
@@ -439,10 +438,8 @@ def rollback(
     Options:
         alias: alias to move back.
         steps: number of promotions to undo.
-        to: DATE: return to the version that the alias named at the end of this day, in UTC; a time
-            such as 2014-09-01T12:00 is possible. In place of --steps.
     """
-    entry = pc.ModelStore(store).rollback(model, alias, steps=steps, to=to, reason=reason)
+    entry = pc.ModelStore(store).rollback(model, alias, steps=steps, reason=reason)
     show(document(entry), prose(_line(entry)))
 
 

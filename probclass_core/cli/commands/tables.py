@@ -1,4 +1,4 @@
-"""table inspect, labels, clean and formats: look at tables and remove leftover files."""
+"""table inspect, labels and clean: look at tables and remove leftover files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from probclass_core.cli.options import DryRun, Rows
 from probclass_core.cli.output import report_parts, show, table
 from probclass_core.io.labels import count_labels
 from probclass_core.io.references import ABANDONED
-from probclass_core.plugins.manager import registry
 
 Uri = Annotated[str, "URI: Path or URI of a table, such as delta+s3://bucket/table."]
 Format = Annotated[str | None, "--format NAME: Format of the table, if it cannot be recognized."]
@@ -79,20 +78,3 @@ def clean(
         if removed
         else f"Found no leftover files older than {older_than:g} hours in {ref.uri}.",
     )
-
-
-def formats() -> None:
-    """List the registered table formats, and whether each can be written and cleaned.
-
-    Example: probclass table formats
-    """
-    records = [
-        {
-            "name": table_format.name,
-            "summary": table_format.summary,
-            "written": table_format.can("sink"),
-            "cleaned": table_format.can("leftovers"),
-        }
-        for table_format in registry().table_formats.values()
-    ]
-    show({"formats": records}, table(records, "Table formats"))
