@@ -58,7 +58,6 @@ The packages follow the pipeline::
 import lazy_loader
 
 from probclass_core.attached import (
-    CrossValidationsMethods,
     EvaluationMethods,
     ExplanationMethods,
     ModelMethods,
@@ -80,4 +79,3 @@ attach(ModelMethods, "to_sql", "sql.query:to_sql")
 attach(ModelSpecMethods, "auto", "structure.auto:auto", staticmethod)
 attach(EvaluationMethods, "plot", "plots.methods:EvaluationPlots", property)
 attach(ExplanationMethods, "plot", "plots.evidence:waterfall")
-attach(CrossValidationsMethods, "plot", "plots.evaluation:differences")

@@ -27,10 +27,6 @@ class ExplanationMethods:
     """Methods that are attached to `Explanation`."""
 
 
-class CrossValidationsMethods:
-    """Methods that are attached to `CrossValidations`."""
-
-
 def attach(base: type, name: str, address: str, kind: type | None = None) -> None:
     """Make a function a method, which is imported when it is first used.
 

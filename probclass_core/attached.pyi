@@ -47,7 +47,7 @@ class ModelMethods:
 
     @property
     def plot(self) -> ModelPlots:
-        """Plots of a model: of its columns and blocks, and of what it says about rows.
+        """Plots of a model: of its columns, and of what it says about rows.
 
         They need matplotlib: ``pip install 'probclass[plots]'``.
         """
@@ -263,21 +263,5 @@ class ExplanationMethods:
 
         Raises:
             DataError: if the explanation does not have the row, or is of a model of one class.
-            NotSupportedError: if matplotlib is not installed.
-        """
-
-class CrossValidationsMethods:
-    def plot(
-        self,
-    ) -> Figure:
-        """Plot how much larger the log loss of each model is than that of the best one.
-
-        A marker is the mean difference over the folds, and its line reaches two standard errors to
-        either side; if it crosses 0, the difference may be chance. Circles are the folds.
-
-        Returns:
-            A matplotlib figure.
-
-        Raises:
             NotSupportedError: if matplotlib is not installed.
         """

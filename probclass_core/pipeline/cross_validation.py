@@ -30,7 +30,6 @@ from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select
 from probclass_core.arrow.row_hashes import row_hashes
 from probclass_core.arrow.rows import Rows
-from probclass_core.attached import CrossValidationsMethods
 from probclass_core.errors import DataError, ProbClassError, SpecError
 from probclass_core.estimation.statistics import Statistics, merge, refine, summarize_batches
 from probclass_core.estimation.statistics import accumulator as statistics_accumulator
@@ -160,7 +159,7 @@ class CrossValidation(Report):
 
 
 @dataclass(frozen=True, repr=False)
-class CrossValidations(Report, CrossValidationsMethods):
+class CrossValidations(Report):
     """Cross-validations of several specs on the same folds, compared.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""What columns contribute to predictions: on average, in one row step by step, and by block."""
+"""What columns contribute to predictions: on average, and in one row step by step."""
 
 from __future__ import annotations
 
@@ -13,27 +13,22 @@ from probclass_core.analysis.explanation import Explanation, explain
 from probclass_core.analysis.importance import Importance
 from probclass_core.analysis.importance import importance as measure
 from probclass_core.errors import DataError, SpecError
-from probclass_core.model.block_weights import ranked_blocks
-from probclass_core.model.model import Model, ModelOption
+from probclass_core.model.model import ModelOption
 from probclass_core.plots.style import (
     GREY,
     INK,
     LINES,
     blank_figure,
-    draw_bars,
     few_names,
     plain_axes,
     short,
 )
-from probclass_core.spec.model_spec import Block
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _FOR, _AGAINST = LINES[0], LINES[1]
 _LABEL_LENGTH = 44
-_SMALLEST = 0.02
-"""Blocks of less than this fraction of the largest importance are summed."""
 
 
 def importance(importance: Importance, *, most: int = 15) -> Figure:
@@ -58,10 +53,17 @@ def importance(importance: Importance, *, most: int = 15) -> Figure:
     if others := lines[most:]:
         names.append(f"{len(others)} others, summed" if len(others) > 1 else others[0]["item"])
         sizes.append(sum(line["size"] for line in others))
-    notes = [f"{size:.3f}" if math.isfinite(size) else "∞" for size in sizes]
+    largest = max((size for size in sizes if math.isfinite(size)), default=0.0) or 1.0
     figure = blank_figure(8.0, 1.1 + 0.3 * max(len(names), 1))
     axes = figure.subplots()
-    draw_bars(axes, names, sizes, notes)
+    # An infinite bar ends where the axis does.
+    bars = axes.barh(range(len(names)), np.minimum(sizes, 1.3 * largest), 0.66, color=LINES[0])
+    notes = [f"{size:.3f}" if math.isfinite(size) else "∞" for size in sizes]
+    axes.bar_label(bars, notes, padding=5, fontsize=9)
+    axes.set_yticks(range(len(names)), [short(name, _LABEL_LENGTH) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlim(0.0, 1.45 * largest)
+    axes.tick_params(axis="y", length=0)
     axes.set_xlabel(f"mean absolute weight of evidence ({importance.units})")
     rows = f" in {lines[0]['rows']:,} rows" if lines else ""
     plain_axes(axes, f"How far each column moves the log odds{rows}")
@@ -199,55 +201,3 @@ def waterfall_of_row(
         NotSupportedError: if matplotlib is not installed.
     """
     return waterfall(explain(model, source, rows=row, limit=most, **options))
-
-
-def block_weights(model: Model, *, most: int = 12) -> Figure:
-    """Plot the importance of each block, with its weight: the feature importance of the model.
-
-    The importance of a block is the increase of the mean log loss, on rows that its parameters did
-    not see, if the block is left out of the posterior and nothing else changes. Blocks of little or
-    no importance are one bar, the sum of theirs.
-
-    Args:
-        model: model with fitted block weights.
-        most: largest number of blocks to name, the most important ones.
-
-    Returns:
-        A matplotlib figure.
-
-    Raises:
-        SpecError: if the model has no fitted block weights, or `most` is less than 1.
-        NotSupportedError: if matplotlib is not installed.
-    """
-    if model.block_weights is None or not model.spec.fits_weights:
-        raise SpecError(
-            "the model has no fitted block weights; fit one with ModelSpec(…, block_weights='fit')."
-        )
-    if most < 1:
-        raise SpecError(f"most must be at least 1, got {most!r}.")
-    ranked = ranked_blocks(model.block_weights).to_pylist()
-    least = _SMALLEST * ranked[0]["importance"]
-    named = [each for each in ranked[:most] if each["importance"] >= least]
-    others = ranked[len(named) :]
-    blocks = {str(block.name): block for block in model.spec.blocks}
-    names = [_block_text(blocks[each["block"]]) for each in named]
-    sizes = [each["importance"] for each in named]
-    notes = [f"{each['importance']:.3f}, weight {each['weight']:.2f}" for each in named]
-    if others:
-        rest = sum(each["importance"] for each in others)
-        names.append(f"{len(others)} other {'blocks' if len(others) > 1 else 'block'}")
-        sizes.append(rest)
-        notes.append(f"{rest:.3f}{', summed' if len(others) > 1 else ''}")
-    figure = blank_figure(8.0, 1.1 + 0.3 * len(names))
-    axes = figure.subplots()
-    draw_bars(axes, names, sizes, notes)
-    axes.set_xlabel("increase of the log loss without the block (nats)")
-    plain_axes(axes, "Importance of blocks")
-    return figure
-
-
-def _block_text(block: Block) -> str:
-    """The name of a block, with its columns if the name does not say them."""
-    columns = few_names(block.columns)
-    name = str(block.name)
-    return name if name.startswith(columns) else f"{name}: {columns}"

@@ -30,14 +30,13 @@ class _Plot(Generic[Parameters, Result]):
 
 @dataclass(frozen=True)
 class ModelPlots:
-    """Plots of a model: of its columns and blocks, and of what it says about rows.
+    """Plots of a model: of its columns, and of what it says about rows.
 
     They need matplotlib: ``pip install 'probclass[plots]'``.
     """
 
     _subject: Model
 
-    block_weights = _Plot(evidence.block_weights)
     class_contours = _Plot(planes.class_contours)
     effect = _Plot(columns.effect)
     importance = _Plot(evidence.importance_of_model)
@@ -53,5 +52,4 @@ class EvaluationPlots:
 
     _subject: Evaluation
 
-    confusion = _Plot(evaluation.confusion)
     reliability = _Plot(evaluation.reliability)

@@ -19,21 +19,9 @@ if TYPE_CHECKING:
 
 Dashes = str | tuple[float, tuple[float, ...]]
 
-AREAS = (
-    # Okabe & Ito (2008): distinguishable with every common kind of color vision.
-    "#56b4e9",
-    "#e69f00",
-    "#d55e00",
-    "#009e73",
-    "#0072b2",
-    "#cc79a7",
-    "#f0e442",
-    "#999999",
-)
-"""Fill colors of areas, class by class."""
-
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666")
-"""Colors of thin lines and small markers: the same palette, dark ones first, without yellow."""
+"""Colors of lines and markers, after Okabe and Ito (2008): distinguishable with every common kind
+of color vision; dark ones first, without their yellow."""
 
 GREY, INK = "#999999", "#222222"
 
@@ -63,7 +51,6 @@ _UNITS = {
     "mps": "m/s",
 }
 _MAX_NAME_LENGTH, _MAX_LABEL_LENGTH, _NAMES_PER_COLUMN = 28, 60, 12
-_MAX_BAR_NAME_LENGTH = 44
 
 
 @dataclass(frozen=True)
@@ -97,24 +84,6 @@ def blank_figure(width: float, height: float) -> Figure:
     except ImportError as error:
         raise NotSupportedError("plots need matplotlib: pip install 'probclass[plots]'.") from error
     return Figure(figsize=(width, height), layout="constrained")
-
-
-def draw_bars(
-    axes: Axes, names: Sequence[str], sizes: Sequence[float], notes: Sequence[str]
-) -> None:
-    """Draw named horizontal bars, the first one on top, with a note at the end of each.
-
-    An infinite bar ends where the axis does.
-    """
-    finite = [size for size in sizes if np.isfinite(size)]
-    largest, smallest = max(finite, default=0.0) or 1.0, min([*finite, 0.0])
-    lengths = [min(size, 1.3 * largest) for size in sizes]
-    bars = axes.barh(range(len(names)), lengths, color=LINES[0], height=0.66)
-    axes.bar_label(bars, list(notes), padding=5, fontsize=9)
-    axes.set_yticks(range(len(names)), [short(name, _MAX_BAR_NAME_LENGTH) for name in names])
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_xlim(1.3 * smallest, 1.45 * largest)
-    axes.tick_params(axis="y", length=0)
 
 
 def plain_axes(axes: Axes, title: str) -> None:

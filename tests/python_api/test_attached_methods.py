@@ -17,11 +17,9 @@ import probclass_core as pc
 from probclass_core import attached
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.explanation import Explanation
-from probclass_core.pipeline.cross_validation import CrossValidations
 
 CLASSES: dict[str, type] = {
-    f"{one.__name__}Methods": one
-    for one in (pc.Model, pc.ModelSpec, Evaluation, Explanation, CrossValidations)
+    f"{one.__name__}Methods": one for one in (pc.Model, pc.ModelSpec, Evaluation, Explanation)
 }
 STUB = ast.parse(Path(attached.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 METHODS = [
