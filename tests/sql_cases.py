@@ -119,11 +119,10 @@ PLUGINS = [
 
 BLOCKS: Mapping[str, list[pc.Block]] = {
     "gaussian_diagonal": [pc.Block("gaussian_diagonal", N)],
-    "predictive": [pc.Block("gaussian_diagonal", N, predictive=True)],
     "point_mass": [pc.Block("gaussian_diagonal", ["flag", "x"], variance_floor=0)],
     "gaussian_full": [pc.Block("gaussian_full", N[:3])],
     "gaussian_shared": [pc.Block("gaussian_shared", N[:4], shrinkage="oas")],
-    "student_full": [pc.Block("gaussian_full", ["key", "number"], predictive=True)],
+    "full_of_two": [pc.Block("gaussian_full", ["key", "number"])],
     "categorical": [pc.Block("categorical", ["word", "order", "flag"])],
     "categorical_ignore": [pc.Block("categorical", ["word", "order"], unseen="ignore")],
     "categorical_levels": [pc.Block("categorical", ["word", "order"], missing="level")],
@@ -133,9 +132,7 @@ BLOCKS: Mapping[str, list[pc.Block]] = {
     "written": [pc.Block("gaussian_diagonal", ["number(written)"])],
     "bernoulli": [pc.Block("bernoulli", ["count", "events", "flag"])],
     "poisson": [pc.Block("poisson", ["count", "events"])],
-    "poisson_predictive": [pc.Block("poisson", ["count", "events"], predictive=True)],
     "multinomial": [pc.Block("multinomial", ["count", "events"])],
-    "multinomial_predictive": [pc.Block("multinomial", ["count", "events"], predictive=True)],
     "given_categories": [
         pc.Block("categorical", ["word"], given=["flag", "order"]),
         pc.Block("discretized", ["x"], given=["word"]),

@@ -168,15 +168,13 @@ class CountReader:
     Attributes:
         columns: columns of the block.
         of_terms: whether the block is one column of lists or maps.
-        vocabulary: terms to count, in order, or None for all terms that occur.
-        refuse_others: whether terms outside the vocabulary are an error, or skipped.
+        vocabulary: terms to count, in order; others are skipped. None for all terms that occur.
         whole: whether counts that are not whole are an error.
     """
 
     columns: Sequence[str]
     of_terms: bool
     vocabulary: pa.Array | None = None
-    refuse_others: bool = False
     whole: bool = False
 
     def read(self, rows: Rows) -> Counts:
@@ -184,7 +182,7 @@ class CountReader:
 
         Raises:
             DataError: if a count is negative, infinite, above `LARGEST_COUNT`, or not whole but
-                must be, a term is refused, or a column has another type.
+                must be, or a column has another type.
         """
         counts = self._terms(rows) if self.of_terms else self._numbers(rows)
         if self.whole:
@@ -250,8 +248,6 @@ class CountReader:
             # One more position, because null tokens have a code even if there are no terms.
             codes = np.append(positions, MISSING)[codes]
             outside = (codes == MISSING) & (counts > 0.0)
-            if self.refuse_others:
-                self._refuse_others(tokens.filter(pa.array(outside)))
             counts = np.where(outside, 0.0, counts)
             terms = self.vocabulary
         positive = counts > 0.0
@@ -263,14 +259,6 @@ class CountReader:
         if column.null_count:
             known = column.is_valid().to_numpy(zero_copy_only=False)[:, None]
         return Counts(terms, matrix, known)
-
-    def _refuse_others(self, tokens: pa.Array) -> None:
-        number = len(tokens)
-        if number:
-            raise DataError(
-                f"column {self.columns[0]!r} contains {number} term{'s' * (number > 1)} outside "
-                f"the vocabulary, such as {tokens[0].as_py()!r}; set unseen='ignore' to skip them."
-            )
 
 
 def _occurrences(column: pa.Array, name: str) -> tuple[IntArray, pa.Array, FloatArray]:

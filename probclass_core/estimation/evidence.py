@@ -45,22 +45,6 @@ class NormalPrior:
     scatter: FloatArray
 
 
-def normal_posterior(
-    prior: NormalPrior, count: FloatArray, mean: FloatArray, scatter: FloatArray
-) -> NormalPrior:
-    """The posterior of the parameters of single normal features: Murphy 2007, section 5.
-
-    Args:
-        prior: broadcasts against the statistics.
-        count: Σ w, any shape.
-        mean: mean of the rows, same shape; any number if the count is 0.
-        scatter: Σ w (x − mean)², same shape.
-    """
-    of_one = multivariate_normal_posterior(*_as_blocks(prior, count, mean, scatter))
-    shapes = of_one.count[..., 0], of_one.degrees_of_freedom, of_one.mean[..., 0, 0]
-    return NormalPrior(*shapes, of_one.scatter[..., 0, 0])
-
-
 def normal_evidence(
     prior: NormalPrior, count: FloatArray, mean: FloatArray, scatter: FloatArray
 ) -> FloatArray:

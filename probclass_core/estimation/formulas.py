@@ -8,7 +8,7 @@ columns and constants; a constant is one number, or one for each class. SQL is m
 Values are float64. A column that is null is unknown, and so is all arithmetic with it; a term must
 be 0 if what it describes is missing (law 5 of the contract), see `if_known`. A log-likelihood of
 −∞ is `IMPOSSIBLE`. Engines differ in what happens beyond the range of float64, some raise errors:
-use `Distance`, `square` and `log_one_plus_square`, which each dialect keeps within the range.
+use `Distance` and `square`, which each dialect keeps within the range.
 """
 
 from __future__ import annotations
@@ -29,9 +29,6 @@ FORMULA_VERSION = 1
 
 MOST_LOOKUPS = 2**18
 """Most numbers of a table that a formula looks up."""
-
-_FAR = 1e8
-"""For larger r, 1 + r² equals r² in float64."""
 
 _SHIFT = 10
 """Stirling's series is exact to nearly the last digit from here on."""
@@ -357,21 +354,6 @@ def ln(expression: Expression) -> Expression:
     return Function("ln", expression)
 
 
-def log_one_plus(small: Expression) -> Expression:
-    """log(1 + u) of u ≥ 0, to the last digit also for small u."""
-    u = Named(small)
-    series = u * (1.0 - u * (0.5 - u * (1.0 / 3.0 - u * 0.25)))
-    return Case([(u < 1e-4, series)], ln(1.0 + u))
-
-
-def log_one_plus_square(x: Column, center: FloatArray, width: FloatArray) -> Expression:
-    """log(1 + r²) of r = (x − center) / width, also if r² is beyond float64."""
-    precision = np.minimum(1.0 / width, 1e308)
-    r = Named(Function("abs", Distance(x, center, precision, limit=10.0 * _FAR)))
-    far = 2.0 * (ln(positive(Function("abs", x - center))) - np.log(width))
-    return Case([(r > _FAR, far)], log_one_plus(square(within(r, 0.0, _FAR))))
-
-
 def positive(value: Expression) -> Expression:
     """A value above 0; otherwise 1, so that taking its logarithm does not fail."""
     return Case([(value <= 0.0, as_expression(1.0))], value)
@@ -395,15 +377,6 @@ def log_gamma(x: Expression) -> Expression:
     for step in range(1, _SHIFT):
         product = product * (x + float(step))
     return (y - 0.5) * ln(y) - y + _HALF_LOG_2PI + _stirling_rest(y) - ln(product)
-
-
-def log_rising(start: Operand, by: Expression) -> Expression:
-    """log Γ(a + x) / Γ(a) of a > 0 and x ≥ 0, without cancellation for large a."""
-    a, by = as_expression(start), Named(within(by, 0.0, 1e20))
-    end = Named(a + by)
-    rest = _stirling_rest(end) - _stirling_rest(a)
-    far = (a - 0.5) * log_one_plus(by / a) + by * ln(end) - by + rest
-    return Case([(a < float(_SHIFT), log_gamma(end) - log_gamma(a))], far)
 
 
 def _stirling_rest(y: Expression) -> Expression:

@@ -29,7 +29,6 @@ RULES: Mapping[str, pc.DecisionRule] = {
 NUMBERS, WORDS = ["x", "y"], ["u", "v"]
 BLOCKS: Mapping[str, list[pc.Block]] = {
     "gaussian_diagonal": [pc.Block("gaussian_diagonal", NUMBERS)],
-    "gaussian_diagonal_predictive": [pc.Block("gaussian_diagonal", NUMBERS, predictive=True)],
     "gaussian_full": [pc.Block("gaussian_full", NUMBERS, ridge=1e-6)],
     "gaussian_shared": [pc.Block("gaussian_shared", NUMBERS)],
     "categorical": [pc.Block("categorical", WORDS, domain={"u": ["p", "q", "r", "s"]})],

@@ -50,8 +50,6 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"variance_floor": 0},
         {"variance_floor": 0.1},
         {"ddof": 1},
-        {"predictive": True},
-        {"predictive": True, "conjugate_prior": {"count": 0.1, "mean": 1.0}},
     ],
     "gaussian_full": [
         {},
@@ -59,8 +57,6 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"ddof": 1},
         {"shrinkage": "oas"},
         {"shrinkage": 0.5},
-        {"shrinkage": "oas", "shrinkage_target": "pooled"},
-        {"predictive": True},
     ],
     "gaussian_shared": [
         {},
@@ -68,8 +64,6 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"ddof": 1},
         {"shrinkage": "oas"},
         {"shrinkage": 0.5},
-        {"predictive": True},
-        {"predictive": True, "conjugate_prior": {"degrees_of_freedom": 3.5, "mean": {"x": 1.0}}},
     ],
     "categorical": [
         {},
@@ -92,22 +86,14 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
     ],
     "bernoulli": [{}, {"pseudo_count": 0}, {"pseudo_count": 0.1}],
     "bernoulli_of_terms": _OF_TERMS,
-    "multinomial": [{}, {"pseudo_count": 0}, {"predictive": True}],
-    "multinomial_of_terms": [
-        *_OF_TERMS,
-        *({**options, "predictive": True} for options in _OF_TERMS),
-    ],
+    "multinomial": [{}, {"pseudo_count": 0}],
+    "multinomial_of_terms": _OF_TERMS,
     "poisson": [
         {},
         {"pseudo_count": 0},
         {"pseudo_count": 0, "pseudo_rows": 0},
-        {"predictive": True},
-        {"predictive": True, "pseudo_count": 0, "pseudo_rows": 0},
     ],
-    "poisson_of_terms": [
-        *({**options, "predictive": flag} for options in _OF_TERMS for flag in (False, True)),
-        {"pseudo_count": 0, "pseudo_rows": 0},
-    ],
+    "poisson_of_terms": [*_OF_TERMS, {"pseudo_count": 0, "pseudo_rows": 0}],
     "knn_density": [
         {"k": 1},
         {"k": 3, "metric": "manhattan"},

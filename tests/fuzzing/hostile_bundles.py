@@ -47,14 +47,6 @@ PLUGINS = [
 
 SPECS: dict[str, dict[str, Any]] = {
     "gaussian_diagonal": {"blocks": {"gaussian_diagonal": ["x", "z"]}},
-    "predictive": {
-        "blocks": [
-            pc.Block("gaussian_diagonal", ["x"], predictive=True),
-            pc.Block("gaussian_full", ["z", "w"], predictive=True),
-            pc.Block("multinomial", ["i", "j"], predictive=True),
-        ],
-    },
-    "predictive events": {"blocks": [pc.Block("poisson", ["i", "j"], predictive=True)]},
     "gaussian_full": {"blocks": {"gaussian_full": ["x", "z"]}},
     "gaussian given": {"blocks": [pc.Block("gaussian_full", ["x"], given=["z"])]},
     "shrunk": {"blocks": [pc.Block("gaussian_full", ["x", "z"], shrinkage="oas")]},

@@ -27,11 +27,8 @@ COUNTS = pa.table({"x": [0, 3, 1, 7], "y": [2, 0, 1, 1], "z": [4, 1, 2, 0], "c":
 BLOCKS = [
     pc.Block("bernoulli", ["words"]),
     pc.Block("multinomial", ["words"]),
-    pc.Block("multinomial", ["words"], predictive=True),
 ]
-every_block = pytest.mark.parametrize(
-    "block", BLOCKS, ids=["bernoulli", "multinomial", "predictive"]
-)
+every_block = pytest.mark.parametrize("block", BLOCKS, ids=["bernoulli", "multinomial"])
 
 
 def logs(model: pc.Model, column: Any, kind: pa.DataType = WORDS) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Shared covariance, evidence and predictive densities of the normal families.
+"""Shared covariance and evidence of the normal families.
 
 They agree with scikit-learn's linear discriminant, the densities of scipy, and identities.
 """
@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pac
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,8 +90,6 @@ def test_a_nonlinear_model_has_no_linear_form() -> None:
         match=r"block 'other' \(gaussian_full\) is not linear .* of this model: 'gaussian_shared'",
     ):
         fitted(sample(12), "c", *blocks).linear_form()
-    with pytest.raises(NotSupportedError, match="of this model: none"):
-        fitted(sample(12), "c", block("gaussian_shared", predictive=True)).linear_form()
 
 
 @pytest.mark.parametrize(
@@ -168,6 +165,36 @@ def test_evidence_of_one_row_is_the_predictive_density_of_the_prior(estimator: s
     assert ours == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("rows", [4, 9, 13])
+@pytest.mark.parametrize("estimator", FAMILIES)
+def test_evidence_grows_by_student_t_of_the_next_row(estimator: str, rows: int) -> None:
+    """log p(rows 1 … n+1) − log p(rows 1 … n), by Murphy 2007, sections 5 and 9."""
+    table = sample(rows + 1)
+    points, labels = matrix(table), np.array(table["c"])
+    (before, row), own_class = np.split(points, [rows]), labels[:-1] == labels[-1]
+    prior_mean, variance = (np.array(list(PRIOR[key].values())) for key in ("mean", "variance"))
+    size = 1 if estimator == "gaussian_diagonal" else 3
+    scatter = (PRIOR["degrees_of_freedom"] - size - 1.0) * np.diag(variance)
+    freedom = PRIOR["degrees_of_freedom"] - size + 1.0
+    groups = [own_class, ~own_class] if estimator == "gaussian_shared" else [own_class]
+    for group in (before[each] for each in groups):
+        deviation, weight = group - group.mean(axis=0), PRIOR["count"] + len(group)
+        shift = group.mean(axis=0) - prior_mean
+        between = PRIOR["count"] * len(group) / weight * np.outer(shift, shift)
+        scatter, freedom = scatter + deviation.T @ deviation + between, freedom + len(group)
+    own = before[own_class]
+    count = PRIOR["count"] + len(own)
+    mean = (PRIOR["count"] * prior_mean + own.sum(axis=0)) / count
+    scale = scatter * (count + 1.0) / (count * freedom)
+    if size == 1:
+        expected = student.logpdf(row[0], freedom, mean, np.sqrt(np.diagonal(scale))).sum()
+    else:
+        expected = multivariate_t.logpdf(row[0], mean, scale, freedom)
+    family = block(estimator, conjugate_prior=PRIOR)
+    growth = evidence(table, family) - evidence(table.slice(0, rows), family)
+    assert growth == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize("estimator", FAMILIES)
 def test_the_default_prior_has_the_pooled_moments(estimator: str) -> None:
     table = sample(21)
@@ -180,57 +207,6 @@ def test_the_default_prior_has_the_pooled_moments(estimator: str) -> None:
     }
     default = evidence(table, block(estimator))
     assert default == pytest.approx(evidence(table, block(estimator, conjugate_prior=given)))
-
-
-@pytest.mark.parametrize("estimator", FAMILIES)
-def test_predictive_parameters_are_those_of_student_t(estimator: str) -> None:
-    """Densities of scipy from the parameters table, for rows with nulls and far out."""
-    table = sample(13)
-    model = fitted(table, "c", block(estimator, predictive=True))
-    parameters = model.parameters[estimator]
-    assert parameters.column_names[-1] == "degrees_of_freedom"
-    scored = {"x": [0.3, None, -1e6], "y": [1.0, 2.0, 40.0], "z": [-0.4, 0.1, 3e7]}
-    ours = model.log_likelihood_by_block(scored)[:, :, 0]
-    rows = np.array(list(scored.values()), dtype=float).T
-    for position, label in enumerate(model.classes.to_pylist()):
-        cells = parameters.filter(pa.compute.field("class") == label)
-        freedom = cells["degrees_of_freedom"].to_numpy()
-        for row, values in enumerate(rows):
-            known = np.flatnonzero(~np.isnan(values))
-            if estimator == "gaussian_diagonal":
-                width = np.sqrt(cells["variance"].to_numpy())
-                each = student.logpdf(values, freedom, cells["mean"].to_numpy(), width)
-                expected = each[known].sum()
-            else:
-                mean = np.array(cells["mean"][0].as_py())[known]
-                shape = covariances(cells)[0][np.ix_(known, known)]
-                expected = multivariate_t.logpdf(values[known], mean, shape, freedom[0])
-            assert ours[row, position] == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize("estimator", FAMILIES)
-def test_student_t_has_a_density_beyond_the_squares_of_float64(estimator: str) -> None:
-    """Along a ray, log t falls by (ν + d) log of the ratio of the distances: it is never −∞."""
-    table = sample(30)
-    small = table.set_column(0, "x", pac.multiply(table["x"], 1e-6))
-    block = pc.Block(estimator, ["x", "y"], predictive=True)
-    rows = pa.table({"x": [1e150, 1.7e308, 0.0, 1e150], "y": [None, None, 1.7e308, 1e150]})
-    logs = fitted(small, "c", block).log_likelihood_by_block(rows)[:, :, 0]
-    near = pa.table({"x": [1e142, 1.7e300, 0.0, 1e142], "y": [None, None, 1.7e300, 1e142]})
-    before = fitted(small, "c", block).log_likelihood_by_block(near)[:, :, 0]
-    falls = (before - logs) / np.log(1e8)
-    assert np.isfinite(logs).all()
-    np.testing.assert_allclose(falls, np.round(falls), atol=1e-6)  # ν + d are whole numbers
-    np.testing.assert_allclose(falls[0], falls[1], rtol=1e-9)
-
-
-def test_a_class_without_values_of_a_feature_has_the_prior_density() -> None:
-    table = pa.table({"x": [1.0, 2.0, None], "y": [0.0, 1.0, 5.0], "c": ["a", "a", "b"]})
-    prior = {"count": 0.5, "degrees_of_freedom": 5.0, "mean": 1.0, "variance": 2.0}
-    family_block = pc.Block("gaussian_diagonal", ["x", "y"], conjugate_prior=prior, predictive=True)
-    density = fitted(table, "c", family_block).log_likelihood_by_block({"x": [4.0], "y": [None]})
-    width = math.sqrt(3.0 * 2.0 * 1.5 / 0.5 / 5.0)
-    assert density[0, 1, 0] == pytest.approx(student.logpdf(4.0, 5.0, 1.0, width), rel=1e-12)
 
 
 @given(

@@ -135,71 +135,8 @@ def test_constant_and_single_columns_need_no_shrinkage() -> None:
     assert intensities(normal("gaussian_full", x[:, :1], y, shrinkage="oas")) == [0.0] * 3
 
 
-POOLED = {"shrinkage": "oas", "shrinkage_target": "pooled"}
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_towards_the_pooled_covariance_lies_between_two_families(name: str) -> None:
-    x, y = bundled(name)
-    for share, family in ((0.0, "gaussian_full"), (1.0, "gaussian_shared")):
-        options = {"shrinkage": share, "shrinkage_target": "pooled"}
-        ours = ProbClassifier("gaussian_full", options=options).fit(x, y)
-        same = ProbClassifier(family).fit(x, y)
-        np.testing.assert_allclose(
-            ours.predict_joint_log_proba(x), same.predict_joint_log_proba(x), rtol=1e-7
-        )
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_the_share_of_the_pooled_covariance_is_that_of_chance_in_the_distance(name: str) -> None:
-    x, y = bundled(name)
-    rows = centered(x, y)
-    rows = rows / rows.std(axis=0)
-    target = rows.T @ rows / len(y)
-    shares = intensities(normal("gaussian_full", x, y, **POOLED))
-    for label, share in enumerate(shares):
-        of_class = rows[y == label]
-        covariance = of_class.T @ of_class / len(of_class)
-        chance = (covariance**2).sum() + np.trace(covariance) ** 2
-        chance *= (y != label).mean() / (len(of_class) + 1)
-        distance = ((covariance - target) ** 2).sum()
-        assert share == pytest.approx(min(chance / distance, 1.0), rel=1e-8)
-
-
-def test_classes_that_share_a_covariance_are_pooled_and_others_are_not() -> None:
-    random = np.random.default_rng(1)
-    y = np.repeat([0, 1], 400)
-    alike = random.normal(size=(800, 5)) @ random.normal(size=(5, 5))
-    assert min(intensities(normal("gaussian_full", alike, y, **POOLED))) > 0.4
-    unlike = alike * np.where(y == 0, 1.0, 3.0)[:, None]
-    assert max(intensities(normal("gaussian_full", unlike, y, **POOLED))) < 0.1
-
-
-@pytest.mark.parametrize("rows", [1, 2])
-def test_a_class_of_few_rows_takes_the_pooled_covariance(rows: int) -> None:
-    x, y = bundled("iris")
-    few = np.concatenate([np.flatnonzero(y < 2), np.flatnonzero(y == 2)[:rows]])
-    parameters = normal("gaussian_full", x[few], y[few], **POOLED)
-    shared = normal("gaussian_shared", x[few], y[few])
-    np.testing.assert_allclose(covariances(parameters)[2], covariances(shared)[2], rtol=1e-9)
-
-
 def test_a_class_without_a_column_is_shrunk_as_well() -> None:
     x, y = bundled("iris")
     x = np.where((y == 1)[:, None] & (np.arange(4) == 2), np.nan, x)
-    for target in ("diagonal", "pooled"):
-        options = {"shrinkage": "oas", "shrinkage_target": target}
-        parameters = normal("gaussian_full", x, y, **options)
-        assert (np.linalg.eigvalsh(covariances(parameters)) > 0.0).all()
-
-
-@pytest.mark.nightly
-def test_many_features_of_many_classes_are_better_pooled() -> None:
-    """scikit-learn's quadratic discriminant has only the diagonal to shrink towards."""
-    x, y = datasets.load_digits(return_X_y=True)
-    x = x[:, x.std(axis=0) > 0.0][:900]
-    ours = ProbClassifier("gaussian_full", options=POOLED)
-    loss = -cross_val_score(ours, x, y[:900], cv=3, scoring="neg_log_loss").mean()
-    plain = ProbClassifier("gaussian_full", options={"ridge": 1e-3})
-    plain_loss = -cross_val_score(plain, x, y[:900], cv=3, scoring="neg_log_loss").mean()
-    assert loss < 0.6 * plain_loss
+    parameters = normal("gaussian_full", x, y, shrinkage="oas")
+    assert (np.linalg.eigvalsh(covariances(parameters)) > 0.0).all()

@@ -122,14 +122,11 @@ def test_classes_of_any_position_and_scale_are_found(
         assert distance == pytest.approx(math.sqrt(2.0 * math.log(100.0)), rel=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("estimator", "options"),
-    [("gaussian_full", {"predictive": True}), ("gaussian_shared", {})],
-)
+@pytest.mark.parametrize("estimator", ["gaussian_full", "gaussian_shared"])
 def test_densities_on_a_contour_are_a_fraction_of_the_peak(
-    sepals: pa.Table, estimator: str, options: dict[str, Any]
+    sepals: pa.Table, estimator: str
 ) -> None:
-    model = fit(sepals, estimator, **options)
+    model = fit(sepals, estimator)
     figure = class_contours(model, L, W, level=0.05)
     means = np.concatenate(lines(figure.axes[0], color="black"))
     for position, points in enumerate(outlines(figure)):

@@ -42,8 +42,6 @@ def tally(first: dict[str, float]) -> pa.Array:
 XZ = ["x", "z"]
 GIVEN = block("categorical", given=["z"])
 JOINT = block("categorical_joint", XZ)
-STUDENT = block("gaussian_full", XZ, predictive=True)
-NARROW = block("gaussian_full", XZ, predictive=True, conjugate_prior={"variance": 1e-30})
 PQ, ST = list("pqpqpq"), list("ststst")
 PAIRS = {"x": ["p", None] * 3, "z": [None, "s"] * 3}
 NO_WORDS = pa.array([[], [], None, [None], [], []], pa.list_(pa.string()))
@@ -58,11 +56,6 @@ COUNTS_REFUSED: list[tuple[Any, pc.Block, str]] = [
         [2.5, *X[1:]],
         block("poisson"),
         "has a value 2.5, but its counts must be whole numbers; round",
-    ),
-    (
-        WORDS,
-        block("multinomial", vocabulary=["p"], unseen="error"),
-        "contains 3 terms outside the vocabulary, such as 'q'; set unseen='ignore'",
     ),
     (NO_WORDS, block("bernoulli"), "has no value in any training row: the model leaves it out"),
 ]
@@ -79,7 +72,7 @@ VALUES_REFUSED: list[tuple[Any, pc.Block, str]] = [
     ),
     *(
         (pa.nulls(6, pa.float64()), block, "has no value in any training row: the model leaves")
-        for block in (NORMAL, STUDENT, block("discretized"), block("poisson"))
+        for block in (NORMAL, block("discretized"), block("poisson"))
     ),
     ([math.nan] * 6, block("discretized"), "has no value in any training row: the model leaves"),
     (pa.nulls(6, pa.string()), GIVEN, "has no value in any training row"),
@@ -147,17 +140,6 @@ ROWS_REFUSED: list[tuple[dict[str, Any], pc.Block, str]] = [
         )
         for estimator, who in (("gaussian_shared", "pooled sample"), ("gaussian_full", "class 'a'"))
     ),
-    ({}, NARROW, "singular to working precision.* set a larger variance in conjugate_prior"),
-    (
-        {"x": [None, *X[1:]]},
-        STUDENT,
-        "class 'a' has 2 values of column 'x', 3 of 'z' .* use gaussian_",
-    ),
-    (
-        {"z": [*X[:5], None]},
-        block("gaussian_shared", XZ, predictive=True),
-        "class 'b' has 3 values of column 'x', 2 of 'z' and 2 rows with both; ",
-    ),
     # Labels.
     (  # Arrow cannot count its values.
         {"y": pa.array([Decimal(1)] * 6, pa.decimal32(5, 1))},
@@ -207,12 +189,6 @@ NOT_SCORED: list[tuple[dict[str, Any], pc.Block, dict[str, Any], str]] = [
         block("discretized"),
         {"x": [math.inf, -math.inf]},
         "'x' contains 2 infinite values",
-    ),
-    (
-        {"x": WORDS},
-        block("bernoulli", unseen="error"),
-        {"x": [["p", None, "new"], ["newer"]]},
-        "column 'x' contains 2 terms outside the vocabulary, such as 'new'",
     ),
     (
         {"x": WORDS},

@@ -92,14 +92,6 @@ def test_a_column_without_values_says_nothing(estimator: str) -> None:
     )
 
 
-@pytest.mark.parametrize("estimator", ["gaussian_diagonal", "gaussian_full", "gaussian_shared"])
-def test_a_predictive_density_without_values_is_read_back(estimator: str) -> None:
-    rows = {"x": pa.nulls(4, pa.float64()), "y": [*"aaab"]}
-    model = pc.fit(rows, pc.ModelSpec("y", [pc.Block(estimator, ["x"], predictive=True)]))
-    stored = model_from_bundle(model.to_bundle())
-    np.testing.assert_allclose(stored.predict_proba({"x": [1.0]}), [[0.75, 0.25]])
-
-
 WITHIN = (2 * np.var([2.0, 5.0]) + 3 * np.var([7.0, 7.5, 9.5])) / 5
 
 

@@ -40,8 +40,6 @@ from probclass_core.estimation.kinds.count_sums import ClassCounts, CountSums
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,
-    choice,
-    flag,
     number,
     option,
 )
@@ -82,11 +80,6 @@ class CountOptions(EstimatorOptions):
         expected="a list of text",
         doc="Terms of a column of lists or maps; by default all terms that training saw.",
     )
-    unseen: str = choice(
-        "ignore",
-        ("ignore", "error"),
-        doc="A term outside the vocabulary: 'ignore' skips it, 'error' refuses.",
-    )
 
 
 class CountEstimator(Estimator):
@@ -102,9 +95,10 @@ class CountEstimator(Estimator):
         priors: options that are the prior, above 0 if it is proper; the last one is in rows.
         presences: whether presences are counted.
         of_whole_counts: whether counts must be whole.
+        compiled: class of its likelihood.
     """
 
-    Options: ClassVar[type[CountOptions]]
+    Options: ClassVar[type[CountOptions]] = CountOptions
     options: CountOptions
     field: ClassVar[str] = "log_probability"
     allowed: ClassVar[Range] = LOG_PROBABILITY
@@ -112,18 +106,21 @@ class CountEstimator(Estimator):
     priors: ClassVar[Sequence[str]] = ("pseudo_count",)
     presences: ClassVar[bool] = False
     of_whole_counts: ClassVar[bool] = False
+    compiled: ClassVar[type[CountLikelihood]] = CountLikelihood
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         super().__init__(features, options)
         vocabulary = self.options.vocabulary
         self.of_terms = self._check_types()
-        if not self.of_terms:
-            self._refuse_term_options()
+        if vocabulary and not self.of_terms:
+            raise SpecError(
+                f"{self.name}: vocabulary is for a column of lists or maps, not for columns of "
+                "numbers; leave it out."
+            )
         self.reader = CountReader(
             columns=self.features.names,
             of_terms=self.of_terms,
             vocabulary=pa.array(vocabulary, pa.string()) if vocabulary else None,
-            refuse_others=self.options.unseen == "error",
             whole=self.of_whole_counts,
         )
 
@@ -152,15 +149,6 @@ class CountEstimator(Estimator):
             )
         # A column of nulls could have any type; only a column of terms has a vocabulary.
         return bool(self.options.vocabulary) and self.features.types == [pa.null()]
-
-    def _refuse_term_options(self) -> None:
-        options = self.options
-        for name in ("vocabulary", "unseen"):
-            if options.plain()[name] != options.declared()[name].default:
-                raise SpecError(
-                    f"{self.name}: {name} is for a column of lists or maps, not for columns of "
-                    "numbers; leave it out."
-                )
 
     @property
     def kind(self) -> CountSums:
@@ -239,13 +227,7 @@ class CountEstimator(Estimator):
             factors = self.factors(
                 *(np.ascontiguousarray(each.T) for each in (values, count, rows))
             )
-        return self.compiled(reader, features, factors)
-
-    def compiled(
-        self, reader: CountReader, features: pa.Array, factors: CountFactors
-    ) -> CountLikelihood:
-        """The likelihood of the features from their factors."""
-        return CountLikelihood(reader, features, factors, columns=self.features.names)
+        return self.compiled(reader, features, factors, columns=self.features.names)
 
     def log_evidence(self, statistics: pa.Table) -> float:
         """Log evidence under the pseudo-counts as prior.
@@ -331,11 +313,6 @@ class Poisson(CountEstimator):
             doc="β, rows of the prior: the rate of its gamma. With α and β both 0 the rate is the "
             "mean of the rows, the maximum likelihood.",
         )
-        predictive: bool = flag(
-            False,
-            doc="Score by the negative binomial: the rate is integrated over its posterior, in "
-            "place of its mean.",
-        )
 
     options: Options
     field = "rate"
@@ -347,14 +324,7 @@ class Poisson(CountEstimator):
         return (count + self.options.pseudo_count) / (rows + self.options.pseudo_rows)
 
     def factors(self, values: FloatArray, count: FloatArray, rows: FloatArray) -> CountFactors:
-        if not self.options.predictive:
-            moments = values, values
-            return CountFactors(-values, np.log(values), factorials=True, moments=moments)
-        shape = count + self.options.pseudo_count
-        rate = np.broadcast_to(rows + self.options.pseudo_rows, shape.shape)
-        absence, mean = -shape * np.log1p(1.0 / rate), shape / rate
-        moments = mean, mean * (1.0 + 1.0 / rate)
-        return CountFactors(absence, -np.log1p(rate), shape, factorials=True, moments=moments)
+        return CountFactors(-values, np.log(values), rates=values)
 
     def evidence(self, counts: ClassCounts) -> FloatArray:
         return gamma_poisson(
@@ -382,17 +352,7 @@ class Multinomial(CountEstimator):
 
     name: ClassVar[str] = "multinomial"
 
-    class Options(CountOptions):
-        """Options of `Multinomial`."""
-
-        predictive: bool = flag(
-            False,
-            doc="Score by the Dirichlet–multinomial: p is integrated over its posterior, in place "
-            "of its mean.",
-        )
-
-    options: Options
-
+    compiled = SharesLikelihood
     adds_up = True
 
     def possible_rows(self, counts: ClassCounts) -> FloatArray:
@@ -412,16 +372,7 @@ class Multinomial(CountEstimator):
         return logs
 
     def factors(self, values: FloatArray, count: FloatArray, rows: FloatArray) -> CountFactors:
-        nothing = np.zeros(values.shape)
-        if not self.options.predictive:
-            return CountFactors(nothing, values)
-        return CountFactors(nothing, nothing, count + self.options.pseudo_count)
-
-    def compiled(
-        self, reader: CountReader, features: pa.Array, factors: CountFactors
-    ) -> CountLikelihood:
-        masses = np.exp(factors.weights) if factors.shapes is None else factors.shapes
-        return SharesLikelihood(reader, features, factors, masses)
+        return CountFactors(np.zeros(values.shape), values)
 
     def evidence(self, counts: ClassCounts) -> FloatArray:
         sums, totals = counts.sums, counts.totals

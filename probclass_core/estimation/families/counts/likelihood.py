@@ -1,13 +1,11 @@
 """The likelihoods of counts: of independent ones, and of those that share a total.
 
 The log probability of a count x of a feature is a constant, plus a term that is linear in the count
-or in its presence, plus the log of a rising factorial if a parameter is integrated out:
+or in its presence:
 
-    Bernoulli            log (1 − p) + [x > 0] (log p − log (1 − p))
-    Poisson              −λ + x log λ − log x!
-    negative binomial    −a log (1 + 1 / b) − x log (1 + b) + log Γ(a + x) / Γ(a) − log x!
-    multinomial          x log p,            and of a row  log N! − Σ log x!
-    Dirichlet            log Γ(α + x) / Γ(α),  of a row  log N! − Σ log x! − log Γ(Σα + N) / Γ(Σα)
+    Bernoulli      log (1 − p) + [x > 0] (log p − log (1 − p))
+    Poisson        −λ + x log λ − log x!
+    multinomial    x log p,  and of a row  log N! − Σ log x!
 """
 
 from __future__ import annotations
@@ -26,9 +24,7 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.sparse_counts import CountReader, Counts
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation import formulas
-from probclass_core.estimation.evidence import log_rising
 from probclass_core.estimation.formulas import (
-    IMPOSSIBLE,
     Case,
     Column,
     Expression,
@@ -50,18 +46,14 @@ class CountFactors:
     Attributes:
         absence: log p(0 | class).
         weights: added for each count, or for a presence; −∞ if the class rules a count out.
-        shapes: a, or α; None for no rising factorial.
         presences: whether a count above 0 is all that matters.
-        factorials: whether log x! is subtracted.
-        moments: mean and variance of each count, if they are known.
+        rates: λ of Poisson counts, from which log x! is subtracted; None for other counts.
     """
 
     absence: FloatArray
     weights: FloatArray
-    shapes: FloatArray | None = None
     presences: bool = False
-    factorials: bool = False
-    moments: tuple[FloatArray, FloatArray] | None = None
+    rates: FloatArray | None = None
 
     def of(self, feature: int) -> CountFactors:
         """Those of one feature alone."""
@@ -69,7 +61,6 @@ class CountFactors:
             self,
             absence=self.absence[[feature]],
             weights=self.weights[[feature]],
-            shapes=None if self.shapes is None else self.shapes[[feature]],
         )
 
 
@@ -108,20 +99,13 @@ class CountLikelihood:
             self.itemize = self._itemize
         else:
             self.log_factors = self._log_factors
-        if factors.shapes is None:
-            self.linear_form = self._linear_form
 
     def log_likelihood(self, rows: Rows) -> FloatArray:
         return np.concatenate([self._of_counts(counts) for _, counts in self.reader.parts(rows)])
 
     def _of_counts(self, counts: Counts) -> FloatArray:
-        factors, codes = self.factors, counts.matrix.indices
-        counted = counts.presence if factors.presences else counts.matrix
-        result: FloatArray = counted @ factors.weights
-        if factors.shapes is not None:
-            shapes = factors.shapes.T
-            rises = [counts.row_sums(log_rising(a[codes], counts.matrix.data)) for a in shapes]
-            result += np.stack(rises, axis=1)
+        counted = counts.presence if self.factors.presences else counts.matrix
+        result: FloatArray = counted @ self.factors.weights
         result += counts.over_known(self.absence)
         if self.certain is not None:
             lacking = counts.over_known(self.certain) - counts.presence @ self.certain
@@ -131,7 +115,7 @@ class CountLikelihood:
 
     def of_rows(self, counts: Counts) -> FloatArray:
         """What depends on a row as a whole, ``(n, 1)`` or ``(n, k)``."""
-        if not self.factors.factorials:
+        if self.factors.rates is None:
             return np.zeros((1, 1))
         return -log_factorials(counts)[:, None]
 
@@ -152,11 +136,7 @@ class CountLikelihood:
         if factors.presences:
             return if_known([x], Case(cases, as_expression(absence + weights)))
         value = x * weights + absence
-        if factors.shapes is not None:
-            shapes = factors.shapes[place]
-            cases.append((as_expression(shapes).equals(0.0), IMPOSSIBLE))
-            value = formulas.log_rising(shapes, x) + value
-        if factors.factorials:
+        if factors.rates is not None:
             value = value - formulas.log_gamma(x + 1.0)
         return if_known([x], Case(cases, value))
 
@@ -192,9 +172,7 @@ class CountLikelihood:
         names = self.features.take(pa.array(codes)).to_pylist()
         for name, code, x in zip(names, codes.tolist(), data.tolist(), strict=True):
             item = self.absence[code] + (1.0 if self.factors.presences else x) * weights[code]
-            if self.factors.shapes is not None:
-                item += log_rising(self.factors.shapes[code], np.array(x))
-            yield name, item - gammaln(x + 1.0) if self.factors.factorials else item
+            yield name, item if self.factors.rates is None else item - gammaln(x + 1.0)
 
     def marginal(self, column: str) -> Marginal | None:
         """The distribution of a column; of terms, the probability that each occurs."""
@@ -206,16 +184,10 @@ class CountLikelihood:
         place = list(self.reader.columns).index(column)
         if self.factors.presences:
             return presence(np.exp(self.absence[place] + self.factors.weights[place]))
-        alone = self._alone(column)
-        mean, variance = self.factors.moments or (None, None)
-        return derive(
-            alone,
-            column,
-            mean=None if mean is None else mean[place],
-            variance=None if variance is None else variance[place],
-        )
+        rate = None if self.factors.rates is None else self.factors.rates[place]
+        return derive(self._alone(column), column, mean=rate, variance=rate)
 
-    def _linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
+    def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
         """What is left out, log x! and the like, is common to all classes.
 
         Raises:
@@ -234,31 +206,18 @@ class SharesLikelihood(CountLikelihood):
 
     If a column is null, it is the probability of the other counts given their total: each p is
     divided by the sum of p over the known columns.
-
-    Args:
-        reader: reads the counts of a batch.
-        features: ``m`` names.
-        factors: log probabilities without those of the total.
-        masses: p, or α with ``factors.shapes``, ``(m, k)``.
+    The factors are without those of the total.
     """
 
     given_total = True
 
-    def __init__(
-        self, reader: CountReader, features: pa.Array, factors: CountFactors, masses: FloatArray
-    ) -> None:
-        super().__init__(reader, features, factors)
-        self.masses = np.ascontiguousarray(masses)
+    @functools.cached_property
+    def masses(self) -> FloatArray:
+        """p of each feature, ``(m, k)``."""
+        return np.exp(self.factors.weights)
 
     def of_rows(self, counts: Counts) -> FloatArray:
-        lengths = counts.lengths[:, None]
-        if self.factors.shapes is None:
-            return log_coefficient(counts) - lengths * self._log_mass(counts)
-        total = counts.over_known(self.masses)
-        # If all α are 0, every count is impossible already, and the total must not make it NaN.
-        rise = log_rising(total, np.where(total > 0.0, lengths, 0.0))
-        rest: FloatArray = log_coefficient(counts) - rise
-        return rest
+        return log_coefficient(counts) - counts.lengths[:, None] * self._log_mass(counts)
 
     def _log_mass(self, counts: Counts) -> FloatArray:
         """log Σ p over the known columns, ``(n, k)``; 0 if all are known, or p is 0 in all."""
@@ -274,20 +233,14 @@ class SharesLikelihood(CountLikelihood):
         masses = zip(columns, self.masses, strict=True)
         mass = Named(_sum(if_known([x], as_expression(of_x)) for x, of_x in masses))
         usual = Case([(mass > 0.0, mass)], as_expression(1.0))
-        if self.factors.shapes is None:
-            some = functools.reduce(operator.or_, [x.is_null for x in columns])
-            rest = Case([(some, -1.0 * length * formulas.ln(usual))], as_expression(0.0))
-        else:
-            rise = formulas.log_rising(usual, length)
-            rest = Case([(mass > 0.0, -1.0 * rise)], as_expression(0.0))
+        some = functools.reduce(operator.or_, [x.is_null for x in columns])
+        rest = Case([(some, -1.0 * length * formulas.ln(usual))], as_expression(0.0))
         return [formulas.log_gamma(length + 1.0) - factorials, rest]
 
     def _itemize(self, row: Rows) -> Mapping[str, FloatArray]:
-        counts, weights = self.reader.read(row), self.factors.weights
-        rest = self.of_rows(counts)
-        if self.factors.shapes is None:
-            weights, rest = weights - self._log_mass(counts)[0], log_coefficient(counts)
-        rest = np.broadcast_to(rest[0], weights.shape[1]).copy()
+        counts = self.reader.read(row)
+        weights = self.factors.weights - self._log_mass(counts)[0]
+        rest = np.broadcast_to(log_coefficient(counts)[0], weights.shape[1]).copy()
         return {**dict(self.items(counts, weights)), _COEFFICIENT: rest}
 
     def marginal(self, column: str) -> Marginal | None:

@@ -2,8 +2,8 @@
 
 diagonal   gaussian_diagonal
 full       gaussian_full, gaussian_shared
-options    the options that all share: ddof, conjugate_prior, predictive
+options    the options that all share: ddof, conjugate_prior
 shrinkage  shrinkage of covariances towards their diagonal, by OAS or by a number
 checks     errors for statistics that do not suffice for a normal density
-densities  the compiled densities: normal and Student's t
+densities  the compiled densities
 """

@@ -88,7 +88,6 @@ def check_complete(
         raise DataError(
             f"{estimator}: class {label!r} has {pairs[first, first]:g} values of column "
             f"{features[first]!r}, {pairs[second, second]:g} of {features[second]!r} and "
-            f"{pairs[first, second]:g} rows with both; with nulls the evidence and the "
-            "predictive density have no closed form: use gaussian_diagonal, or drop the rows "
-            "with nulls."
+            f"{pairs[first, second]:g} rows with both; with nulls the evidence has no closed "
+            "form: use gaussian_diagonal, or drop the rows with nulls."
         )

@@ -1,10 +1,4 @@
-"""The densities of the normal families, compiled for many batches: normal, and Student's t.
-
-A normal density with estimated parameters is the plug-in rule of the textbook; with the parameters
-integrated out under a conjugate prior it becomes Student's t, whose tails are the heavier the fewer
-rows there were (Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007, sections
-5 and 9). Both are evaluated from the same standardized distances.
-"""
+"""The densities of the normal families, compiled for many batches."""
 
 from __future__ import annotations
 
@@ -34,12 +28,7 @@ from probclass_core.estimation.formulas import (
     Square,
     as_expression,
     if_known,
-    ln,
-    log_one_plus,
-    log_one_plus_square,
-    positive,
     square,
-    within,
 )
 from probclass_core.estimation.marginals import Curve, derive
 
@@ -71,16 +60,12 @@ def _block_arithmetic() -> Iterator[None]:
 
 
 class DiagonalLikelihood:
-    """log f(x | c) = Σ_j log f(x_j | c) over the observed features, each normal or Student's t.
-
-    Of r = (x_j − μ_cj) / σ_cj, a normal density drops below its peak by r² / 2, Student's t by
-    (ν + 1) / 2 · log (1 + r² / ν).
+    """log f(x | c) = Σ_j log N(x_j; μ_cj, σ²_cj) over the observed features.
 
     Args:
         features: names of the columns, ``d`` of them.
         mean: μ, ``(k, d)``.
         variance: σ², ``(k, d)``; 0 is a point mass: −inf off its point.
-        freedom: ν, the degrees of freedom, ``(k, d)``; None for normal densities.
         columns: all columns of the block, also those without values; by default the features.
     """
 
@@ -91,7 +76,6 @@ class DiagonalLikelihood:
         features: Sequence[str],
         mean: FloatArray,
         variance: FloatArray,
-        freedom: FloatArray | None = None,
         *,
         columns: Sequence[str] | None = None,
     ) -> None:
@@ -99,13 +83,11 @@ class DiagonalLikelihood:
         self.columns = self.features if columns is None else columns
         self.mean = np.ascontiguousarray(mean)
         self.variance = variance
-        self.freedom = freedom
         point_mass: BoolArray = variance == 0.0
         self.point_masses = [np.flatnonzero(row) for row in point_mass]
         width = np.sqrt(np.where(point_mass, 1.0, variance))
         self.precision = np.ascontiguousarray(np.where(point_mass, 0.0, 1.0 / width))
-        peak = np.array(-0.5 * _LOG_2PI) if freedom is None else _log_student_peak(freedom, 1)
-        self.log_peak = peak - np.log(np.where(point_mass, POINT_MASS_WIDTH, width))
+        self.log_peak = -0.5 * _LOG_2PI - np.log(np.where(point_mass, POINT_MASS_WIDTH, width))
 
     # A square beyond float64 means a likelihood of 0, and so does ∞ · 0 away from a point mass.
     @_block_arithmetic()
@@ -126,19 +108,13 @@ class DiagonalLikelihood:
     def _alone(self, column: str) -> DiagonalLikelihood:
         """The likelihood of one column."""
         at = [self.features.index(column)]
-        freedom = None if self.freedom is None else self.freedom[:, at]
-        return DiagonalLikelihood([column], self.mean[:, at], self.variance[:, at], freedom)
+        return DiagonalLikelihood([column], self.mean[:, at], self.variance[:, at])
 
     def marginal(self, column: str) -> Curve | None:
         if column not in self.features:
             return None
         alone = self._alone(column)
-        mean, variance, freedom = alone.mean, alone.variance, alone.freedom
-        if freedom is not None:
-            finite = freedom > 2.0  # else the variance is infinite
-            scaled = variance * freedom / np.where(finite, freedom - 2.0, 1.0)
-            variance = np.where(finite, scaled, np.inf)
-        return derive(alone, column, mean=mean[:, 0], variance=variance[:, 0])
+        return derive(alone, column, mean=alone.mean[:, 0], variance=alone.variance[:, 0])
 
     def formula(self) -> Formula:
         return Formula([self._factor(place, name) for place, name in enumerate(self.features)])
@@ -148,12 +124,7 @@ class DiagonalLikelihood:
         column, mean, precision = Column(name), self.mean[:, place], self.precision[:, place]
         peak, is_mass = self.log_peak[:, place], precision == 0.0
         precision = np.where(is_mass, 1.0, precision)
-        if self.freedom is None:
-            density = peak - Square(Distance(column, mean, precision * math.sqrt(0.5)))
-        else:
-            freedom = self.freedom[:, place]
-            kernel = log_one_plus_square(column, mean, np.sqrt(freedom) / precision)
-            density = peak - 0.5 * (freedom + 1.0) * kernel
+        density: Expression = peak - Square(Distance(column, mean, precision * math.sqrt(0.5)))
         if is_mass.any():
             at_mass = as_expression(is_mass).equals(1.0)
             off_point = at_mass & column.differs(mean)
@@ -167,9 +138,7 @@ class DiagonalLikelihood:
             result[:] = self.log_peak @ (~missing).astype(np.float64)
         else:
             result[:] = self.log_peak.sum(axis=1)[:, None]
-        if self.freedom is not None:
-            self._subtract_student(block, missing, self.freedom, result)
-        elif (compiled := kernels(block.shape[1])) is not None:
+        if (compiled := kernels(block.shape[1])) is not None:
             compiled.subtract_half_squares(block, self.mean, self.precision, result)
         else:
             self._subtract_half_squares(block, missing, result)
@@ -190,43 +159,22 @@ class DiagonalLikelihood:
                 deviation[missing] = 0.0
             of_class -= 0.5 * np.einsum("dn,dn->n", deviation, deviation)
 
-    def _subtract_student(
-        self, block: FloatArray, missing: BoolArray, freedom: FloatArray, result: FloatArray
-    ) -> None:
-        # The logarithm of a distance is within float64 even if the distance is not.
-        log_width = np.log(0.5 * np.sqrt(freedom) / self.precision)
-        for mean, log_unit, share, of_class in zip(
-            self.mean[..., None], log_width[..., None], 0.5 * (freedom + 1.0), result, strict=True
-        ):
-            log_distance = np.log(np.abs(0.5 * block - 0.5 * mean)) - log_unit
-            kernel = np.logaddexp(0.0, 2.0 * log_distance)
-            of_class -= share @ np.where(missing, 0.0, kernel)
-
 
 class FullLikelihood:
-    """log f(x | c) of a multivariate normal or Student's t; if features are null, of the others.
+    """log f(x | c) of a multivariate normal; if features are null, of the others.
 
     Args:
         features: names of the columns, ``d`` of them.
         mean: μ, ``(k, d)``.
-        covariance: Σ, or the squared scales of Student's t, ``(k, d, d)``, positive definite.
-        freedom: ν, the degrees of freedom, ``(k,)``, also those over fewer features; None for
-            normal densities.
+        covariance: Σ, ``(k, d, d)``, positive definite.
     """
 
     normalized = True
 
-    def __init__(
-        self,
-        features: Sequence[str],
-        mean: FloatArray,
-        covariance: FloatArray,
-        freedom: FloatArray | None = None,
-    ) -> None:
+    def __init__(self, features: Sequence[str], mean: FloatArray, covariance: FloatArray) -> None:
         self.features = list(features)
         self.mean = mean
         self.covariance = covariance
-        self.freedom = freedom
         self._whitening: dict[bytes, tuple[FloatArray, FloatArray]] = {}
 
     @_block_arithmetic()
@@ -256,8 +204,7 @@ class FullLikelihood:
             return None
         at = self.features.index(column)
         variance = np.diagonal(self.covariance, axis1=1, axis2=2)
-        freedom = None if self.freedom is None else self.freedom[:, None]
-        alone = DiagonalLikelihood([column], self.mean[:, [at]], variance[:, [at]], freedom)
+        alone = DiagonalLikelihood([column], self.mean[:, [at]], variance[:, [at]])
         curve = alone.marginal(column)
         if curve is None:
             return None
@@ -300,35 +247,17 @@ class FullLikelihood:
         whiten, log_peak = self._whitened(observed)
         width = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2)[:, observed])
         factor = whiten * width[:, None, :]  # of columns in units of their width
-
-        def distances(unit: float) -> list[Expression]:
-            """Distances from the means in units of so many widths."""
-            precision = 1.0 / (unit * width)
-            return [
-                Named(Distance(columns[at], self.mean[:, at], precision[:, place]))
-                for place, at in enumerate(observed.tolist())
-            ]
-
-        units, freedom = distances(1.0), self.freedom
-        if freedom is None:
-            # Products of larger distances would exceed float64, and their differences be NaN.
-            far = _beyond(units, 1e300 / (np.abs(factor).max() * len(units)))
-            return Case([(far, IMPOSSIBLE)], log_peak - 0.5 * _squared_length(factor, units))
-        near = _squared_length(factor, [Named(within(unit, -1e100, 1e100)) for unit in units])
-        small = _squared_length(factor, distances(1e200))
-        log_square = ln(positive(small)) + (400.0 * math.log(10.0) - np.log(freedom))
-        kernel = Case([(_beyond(units, 1e100), log_square)], log_one_plus(near * (1.0 / freedom)))
-        return log_peak - 0.5 * (freedom + float(len(units))) * kernel
+        units: list[Expression] = [
+            Named(Distance(columns[at], self.mean[:, at], 1.0 / width[:, place]))
+            for place, at in enumerate(observed.tolist())
+        ]
+        # Products of larger distances would exceed float64, and their differences be NaN.
+        far = _beyond(units, 1e300 / (np.abs(factor).max() * len(units)))
+        return Case([(far, IMPOSSIBLE)], log_peak - 0.5 * _squared_length(factor, units))
 
     def _density(self, values: FloatArray, observed: IntArray) -> FloatArray:
         """Log densities ``(k, m')`` of the observed features ``(d', m')`` alone."""
         whiten, log_peak = self._whitened(observed)
-        if self.freedom is not None:
-            log_square = self._log_squared_radius(values, observed, whiten)
-            freedom = self.freedom[:, None]
-            kernel = np.logaddexp(0.0, log_square - np.log(freedom))
-            density: FloatArray = log_peak[:, None] - 0.5 * (freedom + len(values)) * kernel
-            return density
         drop = np.empty((len(self.mean), values.shape[1]))
         deviation, distance = np.empty((2, *values.shape))
         for number, mean in enumerate(self.mean[:, observed]):
@@ -338,19 +267,6 @@ class FullLikelihood:
         # A distance beyond float64, either ∞ or ∞ − ∞, means a likelihood of 0.
         drop[np.isnan(drop)] = np.inf
         return log_peak[:, None] - drop
-
-    def _log_squared_radius(
-        self, values: FloatArray, observed: IntArray, whiten: FloatArray
-    ) -> FloatArray:
-        """log |L⁻¹ (x − μ)|², ``(k, m')``, which is within float64 even if the length is not."""
-        half = 0.5 * values - 0.5 * self.mean[:, observed, None]
-        largest = np.abs(half).max(axis=1, initial=5e-324)
-        distance = whiten @ (half / largest[:, None, :])
-        longest = np.abs(distance).max(axis=1, initial=5e-324)
-        shares = distance / longest[:, None, :]
-        log_radius = math.log(2.0) + np.log(largest) + np.log(longest)
-        squares: FloatArray = 2.0 * log_radius + np.log(np.einsum("kin,kin->kn", shares, shares))
-        return squares
 
     def _whitened(self, observed: IntArray) -> tuple[FloatArray, FloatArray]:
         """L⁻¹ ``(k, d', d')`` and log density at the mean ``(k,)`` of the observed features."""
@@ -363,10 +279,7 @@ class FullLikelihood:
             factor = np.linalg.cholesky(covariance / (width[:, :, None] * width[:, None, :]))
             whiten = np.linalg.inv(factor) / width[:, None, :]
             log_width = np.log(np.diagonal(factor, axis1=1, axis2=2)) + np.log(width)
-            peak = np.array(-0.5 * len(observed) * _LOG_2PI)
-            if self.freedom is not None:
-                peak = _log_student_peak(self.freedom, len(observed))
-            whitened = whiten, peak - log_width.sum(axis=1)
+            whitened = whiten, -0.5 * len(observed) * _LOG_2PI - log_width.sum(axis=1)
             if len(self._whitening) * self.covariance.nbytes > _MOST_WHITENING:
                 self._whitening.clear()
             self._whitening[key] = whitened
@@ -401,21 +314,6 @@ def _beyond(distances: Sequence[Expression], limit: float) -> Condition:
     """Whether one of the distances is larger."""
     sides = [(distance > limit) | (distance < -limit) for distance in distances]
     return functools.reduce(operator.or_, sides)
-
-
-def _log_student_peak(freedom: FloatArray, size: int) -> FloatArray:
-    """Log density at the center of Student's t of ``size`` features of unit scale.
-
-    log Γ((ν + d) / 2) − log Γ(ν / 2) − d/2 log νπ, with the ratio of Γ as a beta function, which
-    is accurate for large ν as well.
-    """
-    from scipy.special import betaln, gammaln
-
-    if not size:
-        return np.zeros(freedom.shape)
-    ratio = gammaln(0.5 * size) - betaln(0.5 * freedom, 0.5 * size)
-    peak: FloatArray = ratio - 0.5 * size * np.log(freedom * math.pi)
-    return peak
 
 
 def _numeric_blocks(rows: Rows, columns: Sequence[str]) -> Iterator[tuple[slice, FloatArray]]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, sorted_classes
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.evidence import normal_evidence, normal_posterior
+from probclass_core.estimation.evidence import normal_evidence
 from probclass_core.estimation.families.gaussian.checks import (
     feature_scale,
     modeled_columns,
@@ -25,7 +25,6 @@ from probclass_core.estimation.families.gaussian.options import (
     ConjugatePrior,
     NormalOptions,
     conjugate_prior,
-    prior_notes,
 )
 from probclass_core.estimation.kinds.moments import TermMoments
 from probclass_core.estimation.moments import (
@@ -51,8 +50,6 @@ class GaussianDiagonal(Estimator):
 
     Statistics: class, feature, term (x), count (Σ w), mean, scatter (Σ w (x − x̄)²).
     Parameters: class, feature, count, mean, variance; the floor of each feature is in the notes.
-    With ``predictive``, mean and variance are location and squared scale of Student's t, a column
-    degrees_of_freedom follows, and the prior is in the notes.
 
     Raises:
         SpecError: if a column is not numeric, or an option is unknown or out of bounds.
@@ -65,8 +62,6 @@ class GaussianDiagonal(Estimator):
     class Options(NormalOptions):
         """Options of `GaussianDiagonal`."""
 
-        replaced_by_prior = ("ddof", "variance_floor")
-
         variance_floor: float | None = number(
             None,
             doc="Smallest variance, as a fraction of the feature's variance over all classes; 0 "
@@ -75,10 +70,10 @@ class GaussianDiagonal(Estimator):
         )
         conjugate_prior: ConjugatePrior = conjugate_prior(
             joint=False,
-            doc="Normal–inverse-χ² prior of each feature, for the evidence and the predictive "
-            "density: count κ₀ (default 1), degrees_of_freedom ν₀ (3), mean and variance, each a "
-            "number or one per column. Missing values are those of the rows, classes pooled. The "
-            "prior mean of σ² is variance.",
+            doc="Normal–inverse-χ² prior of each feature, for the evidence: count κ₀ (default 1), "
+            "degrees_of_freedom ν₀ (3), mean and variance, each a number or one per column. "
+            "Missing values are those of the rows, classes pooled. The prior mean of σ² is "
+            "variance.",
         )
 
     options: Options
@@ -90,8 +85,6 @@ class GaussianDiagonal(Estimator):
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         moments, ddof = self.kind.arrays(statistics, classes), self.options.ddof
         names, moments, notes = modeled_columns(self.features.names, moments)
-        if self.options.predictive:
-            return self._finalize_predictive(names, classes, moments, notes)
         few = moments.count <= ddof
         divisor = np.where(few, 1.0, moments.count - ddof)
         scatter = np.where(few, 0.0, moments.scatter)
@@ -133,38 +126,17 @@ class GaussianDiagonal(Estimator):
             return fraction * scale
         return np.maximum(_LEAST_FRACTION * scale, _FRACTION_WITHIN * within)
 
-    def _finalize_predictive(
-        self, names: Sequence[str], classes: pa.Array, moments: Moments, notes: Sequence[str]
-    ) -> pa.Table:
-        """Student's t of the next row: Murphy 2007, section 5."""
-        prior = self.options.conjugate_prior.complete(moments, names)
-        posterior = normal_posterior(prior, moments.count, moments.mean, moments.scatter)
-        widening = (posterior.count + 1.0) / posterior.count
-        parameters = self._tidy(
-            names,
-            classes,
-            count=moments.count,
-            mean=posterior.mean,
-            variance=posterior.scatter / posterior.degrees_of_freedom * widening,
-            degrees_of_freedom=posterior.degrees_of_freedom,
-        )
-        return self.annotate(parameters, scarce=notes, prior=prior_notes(names, prior))
-
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         numbers = {"count": COUNT, "mean": FINITE, "variance": NOT_NEGATIVE}
-        if self.options.predictive:
-            numbers["degrees_of_freedom"] = NOT_NEGATIVE
         check_parameters(parameters, classes, {"feature": pa.string()}, numbers)
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DiagonalLikelihood:
         modeled = set(parameters["feature"].to_pylist())
         columns = notes_of(parameters)["features"]
         features = [name for name in columns if name in modeled]
-        fields = ["mean", "variance", "degrees_of_freedom"][: 3 if self.options.predictive else 2]
-        arrays = dense_arrays(
-            parameters, classes, "feature", pa.array(features, pa.string()), fields
-        )
-        return DiagonalLikelihood(features, *arrays, columns=columns)
+        cells, fields = pa.array(features, pa.string()), ["mean", "variance"]
+        mean, variance = dense_arrays(parameters, classes, "feature", cells, fields)
+        return DiagonalLikelihood(features, mean, variance, columns=columns)
 
     def log_evidence(self, statistics: pa.Table) -> float:
         if not statistics.num_rows:

@@ -11,21 +11,19 @@ linear function of the features, because the quadratic term is common to all cla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, label_codes, sorted_classes
-from probclass_core.errors import DataError, SpecError, StoreError
+from probclass_core.errors import DataError, StoreError
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import (
     NormalPrior,
-    log_determinant,
     multivariate_normal_evidence,
-    multivariate_normal_posterior,
 )
 from probclass_core.estimation.families.gaussian.checks import (
     check_complete,
@@ -38,9 +36,8 @@ from probclass_core.estimation.families.gaussian.options import (
     ConjugatePrior,
     NormalOptions,
     conjugate_prior,
-    prior_notes,
 )
-from probclass_core.estimation.families.gaussian.shrinkage import OAS, Target, oas, shrunk
+from probclass_core.estimation.families.gaussian.shrinkage import OAS, oas, shrunk
 from probclass_core.estimation.families.scarce import NoLikelihood
 from probclass_core.estimation.families.scarce import pooled as pooled_estimates
 from probclass_core.estimation.kinds.joint_moments import JointMoments, single_moments, tensor_of
@@ -49,7 +46,6 @@ from probclass_core.estimation.options import NUMBERS, choice, number, number_or
 from probclass_core.estimation.parameters import (
     COUNT,
     FINITE,
-    NOT_NEGATIVE,
     ROUNDING,
     check_column,
     check_parameters,
@@ -68,9 +64,7 @@ class GaussianFull(Estimator):
 
     Statistics: class, count, mean, scatter, each a ``(d, d)`` tensor over pairs of features.
     Parameters: class, count, mean (list), covariance (``(d, d)`` tensor); the features, and the
-    ridge and shrinkage of each class, are in the notes. With ``predictive``, mean and covariance
-    are location and squared scale of Student's t, a column degrees_of_freedom follows, and the
-    prior is in the notes.
+    ridge and shrinkage of each class, are in the notes.
 
     Raises:
         SpecError: if a column is not numeric, or an option is unknown or out of bounds.
@@ -81,9 +75,7 @@ class GaussianFull(Estimator):
     density: ClassVar[type[FullLikelihood]] = FullLikelihood
 
     class Options(NormalOptions):
-        """Options of `GaussianFull`, and but for ``shrinkage_target`` of `GaussianShared`."""
-
-        replaced_by_prior = ("ddof", "ridge", "shrinkage")
+        """Options of `GaussianFull` and `GaussianShared`."""
 
         ridge: float = number(
             0.0,
@@ -93,13 +85,8 @@ class GaussianFull(Estimator):
             None,
             [OAS],
             at_most=1.0,
-            doc="Share by which a covariance is moved towards its diagonal, or another target, "
-            "before the ridge: a number from 0 to 1, or 'oas' for the share that the rows suggest.",
-        )
-        shrinkage_target: str = choice(
-            "diagonal",
-            ("diagonal", "pooled"),
-            doc="'diagonal', or 'pooled' for the covariance within all classes (gaussian_full).",
+            doc="Share by which a covariance is moved towards its diagonal, before the ridge: a "
+            "number from 0 to 1, or 'oas' for the share that the rows suggest.",
         )
         on_singular: str = choice(
             "ridge",
@@ -110,26 +97,11 @@ class GaussianFull(Estimator):
         )
         conjugate_prior: ConjugatePrior = conjugate_prior(
             joint=True,
-            doc="Normal–inverse-Wishart prior, for the evidence and the predictive density, which "
-            "need rows without nulls: count κ₀ (default 1), degrees_of_freedom ν₀ (d + 2), mean "
-            "and variance, each a number or one per column. Missing values are those of the rows, "
-            "classes pooled. The prior mean of Σ is the diagonal matrix of variance.",
+            doc="Normal–inverse-Wishart prior, for the evidence, which needs rows without nulls: "
+            "count κ₀ (default 1), degrees_of_freedom ν₀ (d + 2), mean and variance, each a number "
+            "or one per column. Missing values are those of the rows, classes pooled. The prior "
+            "mean of Σ is the diagonal matrix of variance.",
         )
-
-        def validate(self) -> None:
-            super().validate()
-            if self.shrinkage_target == "diagonal":
-                return
-            if self._estimator == GaussianShared.name:
-                raise SpecError(
-                    f"{self._estimator}: its one covariance is that of all classes, so "
-                    "shrinkage_target must be 'diagonal', got 'pooled'; leave it out."
-                )
-            if self.shrinkage is None:
-                raise SpecError(
-                    f"{self._estimator}: shrinkage_target has no effect without shrinkage; set "
-                    "shrinkage to 'oas' or a number from 0 to 1."
-                )
 
     options: Options
 
@@ -148,8 +120,6 @@ class GaussianFull(Estimator):
             nothing = np.empty((len(classes), 0))
             unknown = self._parameters(classes, names, nothing, nothing, nothing[:, :, None])
             return self.annotate(unknown, scarce=notes, **about)
-        if self.options.predictive:
-            return self._finalize_predictive(names, classes, moments, single, notes, about)
         scale = feature_scale(names, single)
         count = self._by_covariance(moments.count).sum(axis=1)
         scatter = self._by_covariance(moments.scatter).sum(axis=1)
@@ -171,14 +141,13 @@ class GaussianFull(Estimator):
             covariance = np.where(enough, scatter[index] / divisor, instead)
             absent = none[index][:, None] | none[index]
             covariance = np.where(absent, of_all, covariance)
-            target = self._target(moments, of_all, absent)
             alone[index] = ~np.diagonal(enough) & ~none[index]
             apart[index] = ~(enough | absent).all(axis=1) & ~alone[index]
             if self.options.shrinkage == OAS:
                 intensity = 1.0  # too few rows to tell a correlation
                 if (enough & ~absent).all():
-                    intensity = oas(count[index], largest[index], scatter[index], target)
-            covariance = shrunk(covariance, intensity, target)
+                    intensity = oas(count[index], largest[index], scatter[index])
+            covariance = shrunk(covariance, intensity)
             intensities.append(intensity)
             ridge = self.options.ridge + self._repair(covariance, largest[index], scale, owner)
             covariances.append(covariance + np.diag(ridge * scale))
@@ -191,35 +160,6 @@ class GaussianFull(Estimator):
             chosen["shrinkage"] = intensities
         by_class = {name: np.repeat(values, means).tolist() for name, values in chosen.items()}
         return self.annotate(parameters, scarce=notes, **by_class, **about)
-
-    def _finalize_predictive(
-        self,
-        names: Sequence[str],
-        classes: pa.Array,
-        moments: Moments,
-        single: Moments,
-        notes: Sequence[str],
-        about: Mapping[str, Any],
-    ) -> pa.Table:
-        """Student's t of the next row: Murphy 2007, section 9."""
-        size = len(names)
-        check_complete(self.name, names, classes, moments.count)
-        prior = self.options.conjugate_prior.complete(single, names)
-        groups = self._groups(moments, single)
-        posterior = multivariate_normal_posterior(_inverse_wishart(prior), *groups)
-        log_determinant(posterior.scatter)  # raises an error if it is singular
-        freedom = posterior.degrees_of_freedom[:, None] - size + 1.0
-        freedom = np.broadcast_to(freedom, posterior.count.shape)
-        widening = (posterior.count + 1.0) / posterior.count / freedom
-        covariance = posterior.scatter[:, None] * widening[..., None, None]
-        parameters = self._parameters(
-            classes,
-            names,
-            single.count,
-            posterior.mean.reshape(-1, size),
-            covariance.reshape(-1, size, size),
-        ).append_column("degrees_of_freedom", pa.array(freedom.ravel()))
-        return self.annotate(parameters, scarce=notes, prior=prior_notes(names, prior), **about)
 
     def _parameters(
         self,
@@ -253,10 +193,8 @@ class GaussianFull(Estimator):
         )
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
-        names, mean, covariance = self._modeled(parameters)
-        has_freedom = self.options.predictive and names
-        numbers = {"degrees_of_freedom": NOT_NEGATIVE} if has_freedom else {}
-        check_parameters(parameters, classes, {}, {"count": COUNT, **numbers})
+        _, mean, covariance = self._modeled(parameters)
+        check_parameters(parameters, classes, {}, {"count": COUNT})
         FINITE.check("mean", pa.array(mean.ravel()))
         FINITE.check("covariance", pa.array(covariance.ravel()))
         width = np.sqrt(np.maximum(np.einsum("kii->ki", covariance), 0.0))
@@ -275,9 +213,6 @@ class GaussianFull(Estimator):
         features, mean, covariance = self._modeled(ordered)
         if not features:
             return NoLikelihood(len(classes))
-        if self.options.predictive:
-            freedom = ordered["degrees_of_freedom"].to_numpy()
-            return FullLikelihood(features, mean, covariance, freedom)
         return self.density(features, mean, covariance)
 
     def _modeled(self, parameters: pa.Table) -> tuple[list[str], FloatArray, FloatArray]:
@@ -306,22 +241,6 @@ class GaussianFull(Estimator):
         names = self.features.names
         prior = _inverse_wishart(self.options.conjugate_prior.complete(single, names))
         return float(multivariate_normal_evidence(prior, *self._groups(moments, single)).sum())
-
-    def _target(self, moments: Moments, of_all: FloatArray, absent: BoolArray) -> Target | None:
-        """What the covariance of a class is shrunk towards; None for its own diagonal.
-
-        Args:
-            moments: cross moments, ``(k, d, d)``.
-            of_all: covariance of all rows, ``(d, d)``, for pairs without enough rows.
-            absent: pairs of which the class has no values, ``(d, d)``: ``of_all`` as well.
-        """
-        if self.options.shrinkage_target == "diagonal":
-            return None
-        count = moments.count.sum(axis=0)
-        divisor = count - self.options.ddof * len(moments.count)
-        scarce = absent | (divisor <= 0.0)
-        within = moments.scatter.sum(axis=0) / np.where(scarce, 1.0, divisor)
-        return Target(np.where(scarce, of_all, within), float(count.max()))
 
     def _by_covariance(self, values: FloatArray) -> FloatArray:
         """Values by class as ``(s, g, …)``: s covariance matrices, each shared by g classes."""
@@ -387,9 +306,9 @@ class GaussianShared(GaussianFull):
     """A multivariate normal per class, with one covariance pooled within the classes.
 
     Σ = Σ_c scatter_c / (Σ_c count_c − ddof · k), over the rows that have both features. A class of
-    one row is fine, because it needs no covariance of its own. Unless ``predictive``, the
-    likelihood has a linear form. The conjugate prior is an inverse Wishart for the one Σ, and given
-    Σ a normal mean for each class; the degrees of freedom count the rows of all classes.
+    one row is fine, because it needs no covariance of its own. The likelihood has a linear form.
+    The conjugate prior is an inverse Wishart for the one Σ, and given Σ a normal mean for each
+    class; the degrees of freedom count the rows of all classes.
 
     Options, statistics and parameters are those of `GaussianFull`, with the covariance repeated for
     every class.

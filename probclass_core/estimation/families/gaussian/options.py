@@ -1,10 +1,10 @@
-"""Options that all normal families share: ``ddof``, ``conjugate_prior`` and ``predictive``."""
+"""Options that all normal families share: ``ddof`` and ``conjugate_prior``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from probclass_core.estimation.moments import Moments, pooled
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,
-    flag,
     number,
     option,
     parse_table,
@@ -31,28 +30,11 @@ _PRIOR_KEYS = ("count", "degrees_of_freedom", "mean", "variance")
 class NormalOptions(EstimatorOptions):
     """Options of every normal family."""
 
-    replaced_by_prior: ClassVar[Sequence[str]] = ("ddof",)
-    """Options without effect if parameters are integrated out under the prior."""
-
     ddof: float = number(
         0,
         doc="Subtracted from the count in the divisor of the variance: 0 is maximum likelihood, "
         "1 the unbiased estimate.",
     )
-    predictive: bool = flag(
-        False,
-        doc="Score by Student's t: means and variances are integrated out under conjugate_prior, "
-        "and the options that regularize estimates do not apply.",
-    )
-
-    def validate(self) -> None:
-        for name in self.replaced_by_prior if self.predictive else ():
-            value = self.plain()[name]
-            if value not in (0, self.declared()[name].default):
-                raise SpecError(
-                    f"{self._estimator}: {name} has no effect with predictive=true, where the "
-                    f"conjugate_prior regularizes, but it is {value!r}; leave it out."
-                )
 
 
 def conjugate_prior(*, joint: bool, doc: str) -> Any:
@@ -161,13 +143,3 @@ class ConjugatePrior:
         """``(d,)``: the specified values, and those of the rows for the other columns."""
         defaults = zip(features, pooled.tolist(), strict=True)
         return np.array([specified.get(name, default) for name, default in defaults])
-
-
-def prior_notes(features: Sequence[str], prior: NormalPrior) -> dict[str, Any]:
-    """A prior as notes of a parameters table: scatter by its diagonal."""
-    return {
-        "count": float(prior.count),
-        "degrees_of_freedom": float(prior.degrees_of_freedom),
-        "mean": dict(zip(features, prior.mean.tolist(), strict=True)),
-        "scatter": dict(zip(features, prior.scatter.tolist(), strict=True)),
-    }
