@@ -39,15 +39,6 @@ def draw(months: Sequence[Month], title: str, path: Path) -> None:
     accuracies.plot(
         middles, [each.accuracy for each in months], color=MODEL, marker="o", label="served"
     )
-    known = [(day, each.expected) for day, each in zip(middles, months, strict=True)]
-    bounds = [(day, *bound) for day, bound in known if bound is not None]
-    if bounds:
-        at, middle, lower, upper = zip(*bounds, strict=True)
-        below = [m - low for m, low in zip(middle, lower, strict=True)]
-        above = [high - m for m, high in zip(middle, upper, strict=True)]
-        accuracies.errorbar(
-            at, middle, (below, above), fmt="_", color=WARNING, label="expected without labels"
-        )
     accuracies.set_ylabel("accuracy")
     rows = {
         "due": [each.due for each in months],

@@ -37,7 +37,6 @@ class Month:
         log_loss: log loss of the served posteriors.
         prior: log loss of the class prior of that version.
         window_prior: log loss of the class prior of the training window of this month's run.
-        expected: expected accuracy without labels, its lower and its upper bound, or None.
         warned: checks that warned when the month was scored, without labels.
         flagged: whether the next run reported it worse than the prior, once labels were there; None
             if there was no next run.
@@ -53,7 +52,6 @@ class Month:
     log_loss: float
     prior: float
     window_prior: float
-    expected: Sequence[float] | None
     warned: Sequence[str]
     flagged: bool | None
     event: str
@@ -91,10 +89,6 @@ def measure(home: Path, model: str, months: Sequence[str]) -> list[Month]:
         window = month_range(FIRST, 60)
         end = window.index(month) - 2
         window_prior = _window_prior(home, window[end - TRAIN_ON + 1 : end + 1], classes)
-        health = scoring.get("health") or {}
-        accuracy = health.get("accuracy") or {}
-        bounds = [accuracy.get(name) for name in ("expected", "lower", "upper")]
-        known = [float(bound) for bound in bounds if bound is not None]
         found.append(
             Month(
                 month=month,
@@ -106,7 +100,6 @@ def measure(home: Path, model: str, months: Sequence[str]) -> list[Month]:
                 log_loss=_log_loss(probability, truth),
                 prior=_log_loss(np.tile(prior, (len(truth), 1)), truth),
                 window_prior=_log_loss(np.tile(window_prior, (len(truth), 1)), truth),
-                expected=known if len(known) == len(bounds) else None,
                 warned=[each["check"] for each in scoring.get("verdicts") or ()],
                 flagged=None if following is None else _flagged(store, version, month),
                 event=events.get(month, "none"),
@@ -174,12 +167,6 @@ def summarize(months: Sequence[Month]) -> dict[str, Any]:
         "false_with_labels": [each.month for each in judged if each.flagged and not each.due],
         "missed_without_labels": [each.month for each in months if each.due and not each.warned],
         "false_without_labels": [each.month for each in months if each.warned and not each.due],
-        "expected_known": [month.month for month in months if month.expected],
-        "within_interval": [
-            month.month
-            for month in months
-            if month.expected and month.expected[1] <= month.accuracy <= month.expected[2]
-        ],
         "served_by_prior": [each.month for each in months if each.is_prior],
         "mean_log_loss": float(np.mean([each.log_loss for each in months])),
         "mean_window_prior": float(np.mean([each.window_prior for each in months])),
@@ -211,9 +198,6 @@ ROWS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "warned when scored, without labels": lambda of: _found(of, "missed_without_labels"),
     "warned without labels, not due": lambda of: (
         f"{len(of['false_without_labels'])} of {of['months'] - len(of['due'])}"
-    ),
-    "accuracy within the interval expected without labels": lambda of: (
-        f"{len(of['within_interval'])} of {len(of['expected_known'])}"
     ),
 }
 

@@ -15,7 +15,6 @@ from probclass_core.analysis.distributions.health import (
     ClassHealth,
     ColumnHealth,
     DensityHealth,
-    Expected,
     Health,
 )
 from probclass_core.analysis.distributions.label_checks import LABEL_CHECKS, accuracy_gain_error
@@ -54,9 +53,7 @@ USUAL = Health(
         "a": ClassHealth(0.2, 0.2, 0.2, 0.2, 0.02),
         "b": ClassHealth(0.8, 0.8, 0.8, 0.8, 0.02),
     },
-    log_density=DensityHealth({"0.5": -1.0}, 0.01, 0.0),
-    accuracy=Expected(0.9, 0.88, 0.92, 0.9, 0.8),
-    log_loss=Expected(0.3, 0.28, 0.32, 0.3, 0.5),
+    log_density=DensityHealth(0.01, 0.0),
 )
 
 
@@ -81,11 +78,9 @@ FAULTS = {
     "nulls": with_column(USUAL, "x", nulls=0.4),
     "unseen": with_column(USUAL, "w", unseen=0.2),
     "outside": with_column(USUAL, "x", outside=0.3),
-    "rare": replace(USUAL, log_density=DensityHealth({}, 0.3, 0.0)),
+    "rare": replace(USUAL, log_density=DensityHealth(0.3, 0.0)),
     "drift": with_column(USUAL, "x", drift=0.6, counts=(5, 5, 980)),
     "prior": with_shares(USUAL, 0.6),
-    "expected_accuracy": replace(USUAL, accuracy=Expected(0.7, 0.68, 0.72, 0.9, 0.8)),
-    "expected_log_loss": replace(USUAL, log_loss=Expected(0.7, 0.68, 0.72, 0.3, 0.5)),
     "rows": replace(USUAL, rows=2000),
 }
 
@@ -127,7 +122,7 @@ def test_differences_within_the_sampling_error_are_no_verdicts() -> None:
 
 def test_distributions_of_few_rows_are_not_checked() -> None:
     """The hours of one day are alike, and unlike those of any other day."""
-    for check in ("rare", "drift", "prior", "expected_accuracy"):
+    for check in ("rare", "drift", "prior"):
         day = replace(FAULTS[check], rows=299)
         assert check not in {one.check for one in pc.Watch().check(day)}
         assert check in {one.check for one in pc.Watch(min_rows=200).check(day)}

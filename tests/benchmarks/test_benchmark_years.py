@@ -21,7 +21,6 @@ GOOD = Month(
     log_loss=0.9,
     prior=1.1,
     window_prior=1.1,
-    expected=None,
     warned=(),
     flagged=False,
     event="promoted",

@@ -152,13 +152,12 @@ def test_importance_prints_a_bar_for_each_column(probclass: Any, birds: Path) ->
     assert expected.table["item"][0].as_py() in text
 
 
-def test_health_prints_the_scores_to_expect_and_the_columns(probclass: Any, birds: Path) -> None:
+def test_health_prints_the_classes_and_the_columns(probclass: Any, birds: Path) -> None:
     result = probclass.ok(f"health birds {birds} --where 'island = Dream'")
     lines = result.out.splitlines()
     assert lines[0].split()[0] == "model"
     assert "Health of 124 rows" in lines
-    (accuracy,) = (line for line in lines if line.startswith("expected accuracy"))
-    assert "of the most frequent class" in accuracy
+    assert "Classes, as shares of the rows" in lines
     assert max(map(len, lines)) <= 80
     model = pc.ModelStore("models").load("birds")
     values = probclass.ok(f"health birds {birds} --where 'island = Dream' --json").json

@@ -6,7 +6,7 @@ divergence        the Jensen–Shannon divergence in bits
 drift             `drift`: two models compared class by class and column by column
 health            `Health`, the record of one partition
 columns           what a model expects of each column, and its measurement in batches
-label_shift       shares of the classes without labels, and the accuracy that follows
+label_shift       shares of the classes without labels
 sums              gathers the health batch by batch, while rows are scored
 watch             `Watch`: which checks are made, from which value on, and what to do
 unlabeled_checks  checks before the commit: against training and earlier partitions

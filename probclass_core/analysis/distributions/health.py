@@ -104,51 +104,13 @@ class DensityHealth:
     """The distribution of log p(x) over the rows.
 
     Attributes:
-        quantiles: quantiles of log p(x) in nats by level, such as ``"0.05"``; None for −∞.
         rare: share of rows whose log p(x) is below the 1 % quantile of the model's density
             quantiles, 0.01 on rows like those; None if the model has no density quantiles.
         impossible: share of rows with p(x) = 0.
     """
 
-    quantiles: Mapping[str, float | None]
     rare: float | None
     impossible: float
-
-
-@dataclass(frozen=True)
-class Expected:
-    """A score of the predictions that is expected without labels, with its interval.
-
-    Attributes:
-        expected: expected score if p(x | c) is that of the training and only the shares of the
-            classes changed; None if it is unknown.
-        lower: lower end of the 95 % interval.
-        upper: upper end of the 95 % interval.
-        unshifted: expected score if the shares of the classes did not change either; it is there
-            also if the score is unknown.
-        baseline: expected score of a prediction that does not look at the rows: for the accuracy
-            that of the class with the largest prior, for the log loss that of the prior; None if it
-            is unknown.
-        unknown: why the score is unknown, as a sentence; None if it is known.
-    """
-
-    expected: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-    unshifted: float | None = None
-    baseline: float | None = None
-    unknown: str | None = None
-
-    def text(self, baseline: str) -> str:
-        """The score with its interval and that of the baseline, or why it is unknown.
-
-        Args:
-            baseline: what the baseline predicts, such as ``"the prior"``.
-        """
-        if self.unknown is not None:
-            return f"unknown: {self.unknown}"
-        value = f"{self.expected:.4f} ({self.lower:.4f} to {self.upper:.4f})"
-        return f"{value}; of {baseline} {self.baseline:.4f}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,8 +125,8 @@ class Health(Report):
         columns: each feature of the model by its name, such as ``"hour(pickup)"``.
         classes: each class by its name, in class order.
         log_density: distribution of log p(x); None if the model does not give it.
-        accuracy: expected accuracy of the predictions; rejected rows do not count.
-        log_loss: expected log loss of the posteriors in nats.
+        unestimated: why the shares of the classes are not estimated, as a sentence; None if they
+            are.
     """
 
     rows: int
@@ -173,8 +135,7 @@ class Health(Report):
     columns: Mapping[str, ColumnHealth]
     classes: Mapping[str, ClassHealth]
     log_density: DensityHealth | None
-    accuracy: Expected
-    log_loss: Expected
+    unestimated: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; fields of columns and classes that are None or empty are left out."""
@@ -183,11 +144,8 @@ class Health(Report):
             **{name: getattr(self, name) for name in ("rows", "sampled", "rejected")},
             "columns": {name: _present(column) for name, column in self.columns.items()},
             "classes": {name: _present(one) for name, one in self.classes.items()},
-            "log_density": None
-            if density is None
-            else {**vars(density), "quantiles": dict(density.quantiles)},
-            "accuracy": dict(vars(self.accuracy)),
-            "log_loss": dict(vars(self.log_loss)),
+            "log_density": None if density is None else dict(vars(density)),
+            "unestimated": self.unestimated,
         }
 
     @classmethod
@@ -199,20 +157,16 @@ class Health(Report):
             columns={name: _known(ColumnHealth, v) for name, v in values["columns"].items()},
             classes={name: _known(ClassHealth, v) for name, v in values["classes"].items()},
             log_density=None if density is None else _known(DensityHealth, density),
-            accuracy=_known(Expected, values["accuracy"]),
-            log_loss=_known(Expected, values["log_loss"]),
+            unestimated=values.get("unestimated"),
         )
 
     def _report(self) -> list[Part]:
-        """The expected scores, the classes, and the columns that differ most."""
+        """What is unusual of the rows, the classes, and the columns that differ most."""
         density = self.log_density
         says_class = len(self.classes) > 1
         sentences = []
-        if says_class:
-            sentences += [
-                f"expected accuracy: {self.accuracy.text('the most frequent class')}",
-                f"expected log loss: {self.log_loss.text('the prior')}",
-            ]
+        if says_class and self.unestimated is not None:
+            sentences.append(f"The shares of the classes are unknown: {self.unestimated}")
         if self.rejected:
             sentences.append(f"{self.rejected:.2%} of the rows were rejected.")
         if density is not None and density.rare is not None:

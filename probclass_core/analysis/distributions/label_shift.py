@@ -1,4 +1,4 @@
-"""The shares of the classes among rows without labels, and what they say about the predictions.
+"""The shares of the classes among rows without labels.
 
 Under a label shift p(x | c) stays and only the shares of the classes change. The posterior under
 shares π' then follows from that under π (Saerens, Latinne and Decaestecker, "Adjusting the outputs
@@ -18,10 +18,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import SpecError, one_of
 from probclass_core.model.model import Model
 
@@ -37,8 +38,6 @@ _LEAST_PRECISION = 4.0
 
 _STEPS = 200
 _TOLERANCE = 1e-7
-_Z = 1.959963984540054
-"""The 97.5 % quantile of the standard normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +52,11 @@ class Shares:
     shares: FloatArray
     covariance: FloatArray
 
-    @property
+    @cached_property
     def errors(self) -> FloatArray:
         """Standard error of each share, ``(k,)``."""
         errors: FloatArray = np.sqrt(np.diagonal(self.covariance))
         return errors
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean that is expected over rows whose labels are unknown, and its 95 % interval."""
-
-    mean: float
-    lower: float
-    upper: float
 
 
 def used_rows(rows: int, classes: int) -> slice:
@@ -112,49 +102,6 @@ def estimate_shares(probability: FloatArray, prior: FloatArray) -> Shares:
             if log_likelihood(landing) >= log_likelihood(density):
                 shares = em(landing, jump)
     return Shares(shares, _covariance(ratio / (shares @ ratio)))
-
-
-def expected_accuracy(
-    probability: FloatArray, prior: FloatArray, choice: IntArray, estimate: Shares, rows: int
-) -> Interval:
-    """The share of rows whose choice is their class.
-
-    Args:
-        probability: P(c | x) of sampled rows under the prior, ``(n, k)``.
-        prior: ``(k,)``.
-        choice: position of the chosen class of the same rows, ``(n,)``.
-        estimate: shares of the classes among the rows.
-        rows: number of rows that the sample is from.
-    """
-    shifted, slopes = _shifted(probability, prior, estimate.shares)
-    position = np.arange(len(choice))
-    right = shifted[position, choice]
-    gradient = -(right @ slopes)
-    np.add.at(gradient, choice, slopes[position, choice])
-    interval = _interval(
-        right, right * (1.0 - right), gradient / len(choice), estimate.covariance, rows
-    )
-    return Interval(interval.mean, max(interval.lower, 0.0), min(interval.upper, 1.0))
-
-
-def expected_log_loss(
-    probability: FloatArray, prior: FloatArray, estimate: Shares, rows: int
-) -> Interval:
-    """The mean of −log P(true class | x) in nats, where P is the posterior under the prior.
-
-    Args:
-        probability: P(c | x) of sampled rows under the prior, ``(n, k)``.
-        prior: ``(k,)``.
-        estimate: shares of the classes among the rows.
-        rows: number of rows that the sample is from.
-    """
-    shifted, slopes = _shifted(probability, prior, estimate.shares)
-    losses = -np.log(np.where(probability > 0.0, probability, 1.0))
-    mean = np.einsum("ij,ij->i", shifted, losses)
-    variance = np.einsum("ij,ij->i", shifted, losses**2) - mean**2
-    gradient = np.einsum("ij,ij->j", slopes, losses - mean[:, None]) / len(mean)
-    interval = _interval(mean, np.maximum(variance, 0.0), gradient, estimate.covariance, rows)
-    return Interval(interval.mean, max(interval.lower, 0.0), interval.upper)
 
 
 def source_prior(model: Model) -> FloatArray:
@@ -214,15 +161,6 @@ def _ratio(probability: FloatArray, prior: FloatArray) -> FloatArray:
     return ratio
 
 
-def _shifted(
-    probability: FloatArray, prior: FloatArray, shares: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Posteriors under the shares, and p(x | c) / p(x) under them, each ``(n, k)``."""
-    ratio = _ratio(probability, prior)
-    slopes = ratio / (ratio @ shares)[:, None]
-    return slopes * shares, slopes
-
-
 def _covariance(slopes: FloatArray) -> FloatArray:
     """Covariance of the shares by the observed information Σ s sᵀ, within those that sum to 1.
 
@@ -236,28 +174,3 @@ def _covariance(slopes: FloatArray) -> FloatArray:
     information = within @ within.T + _LEAST_PRECISION * np.eye(size - 1)
     covariance: FloatArray = basis @ np.linalg.solve(information, basis.T)
     return covariance
-
-
-def _interval(
-    values: FloatArray,
-    label_variances: FloatArray,
-    gradient: FloatArray,
-    covariance: FloatArray,
-    rows: int,
-) -> Interval:
-    """The mean of the rows and its interval, from three independent sources of error.
-
-    Args:
-        values: expected value of each sampled row given its features, ``(n,)``.
-        label_variances: variance of the value given the features, for the label is random.
-        gradient: derivative of the mean by each share, ``(k,)``.
-        covariance: of the error of the shares, ``(k, k)``.
-        rows: number of rows that the sample is from.
-    """
-    sampled = len(values)
-    of_labels = float(label_variances.mean()) / rows
-    of_sample = float(values.var()) / sampled * max(0.0, 1.0 - sampled / rows)
-    of_shares = float(gradient @ covariance @ gradient)
-    mean = float(values.mean())
-    error = _Z * math.sqrt(of_labels + of_sample + max(0.0, of_shares))
-    return Interval(mean, mean - error, mean + error)

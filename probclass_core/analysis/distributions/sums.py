@@ -24,21 +24,17 @@ from probclass_core.analysis.distributions.health import (
     ClassHealth,
     ColumnHealth,
     DensityHealth,
-    Expected,
     Health,
 )
 from probclass_core.analysis.distributions.label_shift import (
     MOST_CLASSES,
-    Interval,
     Shares,
     estimate_shares,
-    expected_accuracy,
-    expected_log_loss,
     prior_vector,
     source_prior,
     used_rows,
 )
-from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
+from probclass_core.arrow.arrays import MISSING, FloatArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
@@ -64,10 +60,8 @@ _LEAST_BATCH_SAMPLE = 2**10
 _RARE = 0.01
 """Quantile of the model's log p(x) below which a row is rare."""
 
-_QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-
 _MOST_OUTSIDE = 0.05
-"""Share of rows outside of what training saw above which the predictions are not judged."""
+"""Share of rows outside of what training saw above which shares of classes are not estimated."""
 
 _ALL_ROWS, _SURE_POSTERIOR = 0.99, 0.9
 """An estimated share above and a mean posterior below go together only if p(x | c) changed."""
@@ -83,16 +77,12 @@ class Sample:
     Attributes:
         stride: s.
         bins: bin of each column, ``(d, m)`` uint8.
-        log_density: log p(x) in nats, ``(m,)``.
         log_probability: log P(c | x), ``(k, m)``; of more than `MOST_CLASSES` classes, ``(0, m)``.
-        choice: position of the chosen class, `MISSING` for a rejected row, ``(m,)``.
     """
 
     stride: int
     bins: np.ndarray
-    log_density: FloatArray
     log_probability: FloatArray
-    choice: IntArray
 
     def thin(self, stride: int) -> Sample:
         """Every row whose number is a multiple of a larger stride."""
@@ -105,7 +95,7 @@ class Sample:
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """All fields by row, the last axis being the rows."""
-        return self.bins, self.log_density, self.log_probability, self.choice
+        return self.bins, self.log_probability
 
 
 @dataclass(frozen=True)
@@ -118,8 +108,6 @@ class HealthSums:
             rows, by column: ``(3, d)``.
         predicted: number of rows that each class is predicted for, ``(k,)``.
         probability: Σ P(c | x) of each class, ``(k,)``.
-        right: Σ P(choice | x) over the rows that are not rejected.
-        entropy: −Σ Σ_c P(c | x) log P(c | x), in nats.
         rare: number of rows below the 1 % quantile of the model's log p(x).
         impossible: number of rows with p(x) = 0.
         samples: sampled rows of each batch, all with the same stride.
@@ -129,8 +117,6 @@ class HealthSums:
     columns: np.ndarray
     predicted: np.ndarray
     probability: FloatArray
-    right: float
-    entropy: float
     rare: int
     impossible: int
     samples: tuple[Sample, ...]
@@ -181,8 +167,6 @@ class HealthMeter:
             columns=np.zeros((3, len(self.columns)), np.int64),
             predicted=np.zeros(size, np.int64),
             probability=np.zeros(size),
-            right=0.0,
-            entropy=0.0,
             rare=0,
             impossible=0,
             samples=(),
@@ -202,29 +186,20 @@ class HealthMeter:
         stride = 1 << max(0, (-(-size // most) - 1).bit_length())
         counts, bins = zip(*(column.measure(rows, stride) for column in self.columns), strict=True)
         probability, choice = posterior.probability, decisions.prediction
-        decided = choice != MISSING
-        right = posterior.probability_of(decisions.choice)
-        if not decided.all():
-            right = right[decided]
         density = posterior.log_density
         kept = probability.shape[1] if probability.shape[1] <= MOST_CLASSES else 0
-        log_probability = np.maximum(posterior.log_probability, -1e300)  # 0 log 0 is 0
         return HealthSums(
             rows=size,
             columns=np.array(counts, np.int64).T,
-            predicted=np.bincount(choice[decided], minlength=probability.shape[1]),
+            predicted=np.bincount(choice[choice != MISSING], minlength=probability.shape[1]),
             probability=probability.sum(axis=0),
-            right=float(right.sum()),
-            entropy=-float(np.einsum("ij,ij->", probability, log_probability)),
             rare=0 if self._rare_below is None else int((density < self._rare_below).sum()),
             impossible=int(np.isneginf(density).sum()),
             samples=(
                 Sample(
                     stride,
                     np.stack(bins),
-                    density[::stride].copy(),
                     posterior.log_probability[::stride, :kept].T.copy(),
-                    choice[::stride].copy(),
                 ),
             ),
         )
@@ -248,33 +223,36 @@ class HealthMeter:
     def health(self, sums: HealthSums) -> Health:
         """The health of the rows of at least one row."""
         sample = _concatenated(sums.samples)
-        rows, decided = sums.rows, int(sums.predicted.sum())
+        rows = sums.rows
         columns = self._columns(sums, sample)
-        density = self._density(sums, sample) if self.model.normalized else None
-        accuracy, log_loss, estimate = self._expected(sums, sample, columns, density)
+        density = None
+        if self.model.normalized:
+            density = DensityHealth(
+                rare=None if self._rare_below is None else _number(sums.rare / rows),
+                impossible=_number(sums.impossible / rows),
+            )
+        estimate = self._estimated_shares(sums, sample, columns, density)
         names = self.model.class_names
         shares = sums.probability / rows
         shown = sorted(np.argsort(-shares, kind="stable")[:MOST_CLASSES].tolist())
-        errors = None if estimate is None else estimate.errors
         classes = {
             names[i]: ClassHealth(
                 predicted=_number(sums.predicted[i] / rows),
                 expected=_number(shares[i]),
                 prior=_number(self.prior[i]),
-                estimated=None if estimate is None else _number(estimate.shares[i]),
-                error=None if errors is None else _number(errors[i]),
+                estimated=None if isinstance(estimate, str) else _number(estimate.shares[i]),
+                error=None if isinstance(estimate, str) else _number(estimate.errors[i]),
             )
             for i in shown
         }
         return Health(
             rows=rows,
-            sampled=len(sample.choice),
-            rejected=_number(1.0 - decided / rows),
+            sampled=sample.bins.shape[1],
+            rejected=_number(1.0 - sums.predicted.sum() / rows),
             columns=columns,
             classes=classes,
             log_density=density,
-            accuracy=accuracy,
-            log_loss=log_loss,
+            unestimated=estimate if isinstance(estimate, str) else None,
         )
 
     def _columns(self, sums: HealthSums, sample: Sample) -> dict[str, ColumnHealth]:
@@ -308,68 +286,30 @@ class HealthMeter:
             )
         return _with_fewer_bins(found)
 
-    def _density(self, sums: HealthSums, sample: Sample) -> DensityHealth:
-        ordered = np.sort(sample.log_density)
-        positions = [math.ceil(level * len(ordered)) - 1 for level in _QUANTILES]
-        quantiles = [float(ordered[max(0, position)]) for position in positions]
-        return DensityHealth(
-            quantiles={
-                f"{level:g}": _number(value) if math.isfinite(value) else None
-                for level, value in zip(_QUANTILES, quantiles, strict=True)
-            },
-            rare=None if self._rare_below is None else _number(sums.rare / sums.rows),
-            impossible=_number(sums.impossible / sums.rows),
-        )
-
-    def _expected(
+    def _estimated_shares(
         self,
         sums: HealthSums,
         sample: Sample,
         columns: Mapping[str, ColumnHealth],
         density: DensityHealth | None,
-    ) -> tuple[Expected, Expected, Shares | None]:
-        """The expected accuracy and log loss, and the shares of the classes that they rest on."""
-        decided = int(sums.predicted.sum())
-        accuracy = Expected(unshifted=_optional(sums.right / decided if decided else None))
-        log_loss = Expected(unshifted=_number(sums.entropy / sums.rows))
-        size, reason = len(self.prior), self._outside_training(sums, columns, density)
-        if size > MOST_CLASSES:
-            reason = f"the shares of {size:,} classes are not estimated, only of {MOST_CLASSES}."
-        if reason is not None:
-            return replace(accuracy, unknown=reason), replace(log_loss, unknown=reason), None
-        used = used_rows(len(sample.choice), size)
-        log_probability = np.ascontiguousarray(sample.log_probability[:, used].T)
-        probability, choice = np.exp(log_probability), sample.choice[used]
+    ) -> Shares | str:
+        """The shares of the classes under a label shift, or why there is none, as a sentence."""
+        if (size := len(self.prior)) > MOST_CLASSES:
+            return f"the shares of {size:,} classes are not estimated, only of {MOST_CLASSES}."
+        if reason := self._outside_training(sums, columns, density):
+            return reason
+        used = used_rows(sample.bins.shape[1], size)
+        probability = np.exp(np.ascontiguousarray(sample.log_probability[:, used].T))
         estimate = estimate_shares(probability, self.prior)
-        reason = self._other_than_shares(estimate.shares, probability.mean(axis=0))
-        if reason is not None:
-            return replace(accuracy, unknown=reason), replace(log_loss, unknown=reason), estimate
-        possible = self.prior > 0.0
-        baseline = -float(estimate.shares[possible] @ np.log(self.prior[possible]))
-        loss = expected_log_loss(probability, self.prior, estimate, sums.rows)
-        log_loss = _with_interval(log_loss, loss, baseline)
-        rows = choice != MISSING
-        if not rows.any():
-            return replace(accuracy, unknown="all rows are rejected."), log_loss, estimate
-        right = expected_accuracy(probability[rows], self.prior, choice[rows], estimate, decided)
-        majority = float(estimate.shares[int(np.argmax(self.prior))])
-        return _with_interval(accuracy, right, majority), log_loss, estimate
-
-    def _other_than_shares(self, shares: FloatArray, posterior: FloatArray) -> str | None:
-        """Why the estimated shares cannot be true, or None: the rows contradict p(x | c).
-
-        Args:
-            shares: estimated shares of the classes, ``(k,)``.
-            posterior: mean posterior of the classes, ``(k,)``.
-        """
-        number = int(np.argmax(shares))
-        if shares[number] > _ALL_ROWS and posterior[number] < _SURE_POSTERIOR:
+        number = int(np.argmax(estimate.shares))
+        posterior = float(probability[:, number].mean())
+        if estimate.shares[number] > _ALL_ROWS and posterior < _SURE_POSTERIOR:
             return (
                 f"the estimated shares put all rows into class {self.model.class_names[number]!r}, "
-                f"whose mean posterior is {posterior[number]:.1%}, so that not only the shares of "
+                f"whose mean posterior is {posterior:.1%}, so that not only the shares of "
                 "the classes changed."
             )
-        return None
+        return estimate
 
     def _outside_training(
         self, sums: HealthSums, columns: Mapping[str, ColumnHealth], density: DensityHealth | None
@@ -418,7 +358,7 @@ def _thinned(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
     stride = max((sample.stride for sample in samples), default=1)
     thin = tuple(sample.thin(stride) for sample in samples)
     # A batch keeps at least one row.
-    while len(thin) < sum(len(sample.choice) for sample in thin) > SAMPLE_ROWS:
+    while len(thin) < sum(sample.bins.shape[1] for sample in thin) > SAMPLE_ROWS:
         stride *= 2
         thin = tuple(sample.thin(stride) for sample in thin)
     return thin
@@ -440,11 +380,6 @@ def _with_fewer_bins(columns: dict[str, ColumnHealth]) -> dict[str, ColumnHealth
         name: one if name in shown else replace(one, cuts=(), values=(), counts=(), expected=None)
         for name, one in columns.items()
     }
-
-
-def _with_interval(score: Expected, interval: Interval, baseline: float) -> Expected:
-    mean, lower, upper = map(_number, (interval.mean, interval.lower, interval.upper))
-    return replace(score, expected=mean, lower=lower, upper=upper, baseline=_number(baseline))
 
 
 def _rounded(shares: FloatArray) -> tuple[float, ...]:

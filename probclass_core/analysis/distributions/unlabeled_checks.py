@@ -27,8 +27,6 @@ CHECKS = (
     "rare",
     "drift",
     "prior",
-    "expected_accuracy",
-    "expected_log_loss",
     "rows",
 )
 """Checks before the commit, without labels; see `Watch`."""
@@ -74,7 +72,6 @@ class UnlabeledChecks:
         if self.earlier or not self.in_order:
             yield from self._drift()
             yield from self._prior()
-        yield from self._expected_scores()
 
     def _missing_columns(self) -> Iterator[Verdict]:
         for column, share in self.missing.items():
@@ -207,29 +204,6 @@ class UnlabeledChecks:
                 sentence=f"Class {label!r} has a mean posterior of "
                 f"{_percent(classes[label].expected)}, instead of {_percent(share)} in {name}; the "
                 f"limit is a change of {_percent(threshold)}.",
-            )
-
-    def _expected_scores(self) -> Iterator[Verdict]:
-        """Scores that are expected to be worse than those of no model, if they are known."""
-        own = self.health.accuracy
-        if own.upper is not None and own.baseline is not None and own.upper < own.baseline:
-            yield Verdict(
-                check="expected_accuracy",
-                value=own.expected,
-                threshold=own.baseline,
-                reference="majority",
-                sentence=f"The expected accuracy is {own.expected:.4f} (at most {own.upper:.4f}), "
-                f"less than that of the most frequent class, {own.baseline:.4f}.",
-            )
-        own = self.health.log_loss
-        if own.lower is not None and own.baseline is not None and own.lower > own.baseline:
-            yield Verdict(
-                check="expected_log_loss",
-                value=own.expected,
-                threshold=own.baseline,
-                reference="prior",
-                sentence=f"The expected log loss is {own.expected:.4f} (at least {own.lower:.4f}), "
-                f"more than that of the class prior, {own.baseline:.4f}.",
             )
 
     @staticmethod

@@ -29,9 +29,8 @@ class Watch:
 
     A threshold of None turns its check off. By default a check that is not passed is a warning,
     which is logged and recorded with the commit. Checks without a threshold: ``missing`` (a column
-    of the model is missing in some of the files), ``expected_accuracy``, ``expected_log_loss``,
-    ``accuracy`` and ``log_loss`` (the model is worse than none, which always predicts the most
-    frequent class, or the class prior).
+    of the model is missing in some of the files), ``accuracy`` and ``log_loss`` (the model is worse
+    than none, which always predicts the most frequent class, or the class prior).
 
     Attributes:
         nulls: 0.1 more nulls than in training: a source loses a column for all rows of a device or
@@ -47,8 +46,8 @@ class Watch:
             differs from those before by up to 0.22.
         rows: 1.8 times as many rows as any of the partitions before, or as few: a partition that
             was loaded twice has twice as many, a short month 0.9 times.
-        min_rows: 300 rows from which on distributions are checked: rare, drift, prior and the
-            expected scores. The 24 hours of a day are alike, and unlike those of other days.
+        min_rows: 300 rows from which on distributions are checked: rare, drift and prior. The 24
+            hours of a day are alike, and unlike those of other days.
         min_accuracy: a floor of your own for the accuracy; off by default.
         accuracy_drop: 0.1 less accuracy than in the evaluation at the promotion.
         ignore: checks that are not made.

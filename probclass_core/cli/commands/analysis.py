@@ -78,8 +78,8 @@ def evaluate(
 def health(model: StoredModel, source: Source, *, rows: EngineRows, decision: DecisionRule) -> None:
     """Compare rows with what a model expects, without labels.
 
-    It shows nulls, unseen values and drift of each column, the shares of the classes, and the
-    accuracy to expect. Scoring records the same with each partition.
+    It shows nulls, unseen values and drift of each column, and the shares of the classes. Scoring
+    records the same with each partition.
 
     Example: probclass health air@champion lake --partition month=2014-01
     """

@@ -61,10 +61,7 @@ def _run_month(
         lake,
         sink,
         partition=partition,
-        options=pc.ScoringOptions(
-            columns=["time", "air"],
-            watch=pc.Watch(ignore=["expected_accuracy", "expected_log_loss"]),
-        ),
+        options=pc.ScoringOptions(columns=["time", "air"]),
     )
     evaluation = pc.evaluate(model, lake, partition=partition)
     return {

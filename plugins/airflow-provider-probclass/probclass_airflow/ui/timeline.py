@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -64,7 +64,6 @@ class Lane:
         height: its height.
         ticks: heights and texts on the vertical axis.
         lines: classes and points of polylines.
-        areas: classes and points of polygons.
         bars: rectangles.
         dots: dots; their width is their diameter.
         legend: classes and texts.
@@ -75,7 +74,6 @@ class Lane:
     height: float
     ticks: list[tuple[float, str]] = field(default_factory=list)
     lines: list[tuple[str, str]] = field(default_factory=list)
-    areas: list[tuple[str, str]] = field(default_factory=list)
     bars: list[Mark] = field(default_factory=list)
     dots: list[Mark] = field(default_factory=list)
     legend: list[tuple[str, str]] = field(default_factory=list)
@@ -401,13 +399,11 @@ def _metric(
     name: str,
     top: float,
 ) -> Lane | None:
-    """A metric once labels came, the prior's, and what was expected without labels."""
+    """A metric once labels came, and the prior's."""
     evaluations = [slot.evaluation(named) for slot, named in zip(slots, champions, strict=True)]
     actual = [None if one is None else one.number(name) for one in evaluations]
     prior = [None if one is None else one.number(f"baseline_{name}") for one in evaluations]
-    expected = [_expected(slot, name) for slot in slots]
     known = [v for v in (*actual, *prior) if v is not None and math.isfinite(v)]
-    known += [v for triple in expected if triple is not None for v in triple]
     if not known:
         return None
     format_ = percent if name == "accuracy" else number
@@ -436,39 +432,18 @@ def _metric(
         dots.append(Mark(x, y(value), 5, 5, css, text, one.record.version))
     lines = [("prior", run) for run in _runs(zip(xs, prior, strict=True), y)]
     lines += [("actual", run) for run in _runs(zip(xs, actual, strict=True), y)]
-    means = [None if triple is None else triple[1] for triple in expected]
-    lines += [("expected", run) for run in _runs(zip(xs, means, strict=True), y)]
-    areas = []
-    for x, triple in zip(xs, expected, strict=True):
-        if triple is not None:
-            left, right = f"{x - scale.width / 2:.1f}", f"{x + scale.width / 2:.1f}"
-            low_y, high_y = y(triple[0]), y(triple[2])
-            corners = ((left, low_y), (right, low_y), (right, high_y), (left, high_y))
-            areas.append(("interval", " ".join(f"{u},{v}" for u, v in corners)))
     legend = []
     if name != "log_density":
         legend = [("dot", "with labels"), ("dot bad", "worse than the prior")]
         legend += [("prior", "prior alone")]
-    if areas:
-        legend.append(("expected", "expected without labels, 95 %"))
     ticks = [(y(value), _tick(value, name)) for value in _round_ticks(low, high)]
-    return Lane(title, top, height, ticks, lines, areas, dots=dots, legend=legend)
+    return Lane(title, top, height, ticks, lines, dots=dots, legend=legend)
 
 
 def _upper(values: Sequence[float]) -> float:
     """Upper end of an axis: the largest value, or little above nearly all if it is an outlier."""
     usual = 1.25 * sorted(values)[math.ceil(0.95 * len(values)) - 1]
     return min(max(values), usual)
-
-
-def _expected(slot: _Slot, name: str) -> tuple[float, float, float] | None:
-    """Lower end, mean and upper end of what is expected without labels."""
-    found = {} if slot.scored is None else slot.scored.health.get(name)
-    if not isinstance(found, Mapping):
-        return None
-    values = [finite(found.get(key)) for key in ("lower", "expected", "upper")]
-    known = [value for value in values if value is not None]
-    return (known[0], known[1], known[2]) if len(known) == len(values) else None
 
 
 def _shares(slots: Sequence[_Slot], scale: _Scale, top: float) -> Lane | None:
