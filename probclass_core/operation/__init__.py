@@ -2,5 +2,6 @@
 
 order      how far a model was judged, and how far partitions are apart
 promotion  promote a challenger that beats the champion
+upstream   scored partitions whose rows changed since
 runs       windows of a scheduled run, judgment of the version that scored, fallback
 """

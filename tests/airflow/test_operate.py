@@ -152,6 +152,24 @@ def test_without_a_label_the_gate_compares_densities_and_an_unusual_week_is_not_
     assert "log_density" in third["promote"].result["reason"]
 
 
+def test_a_partition_that_is_rewritten_or_deleted_after_it_was_scored_is_said(
+    operate: Callable[..., Any], lake: Path
+) -> None:
+    for week in (14, 15):
+        assert operate(week)["done"].state == "success"
+    path = lake / "week=14" / "part-0.parquet"
+    pq.write_table(pa.concat_tables([pq.read_table(path)] * 2), path)
+    (lake / "week=15" / "part-0.parquet").unlink()
+    (lake / "week=15").rmdir()
+    run = operate(16, fail_on=["changed"])
+    assert run["plan"].result["changed"] == [
+        "week=14 had 400 rows when it was scored, and has 800 now",
+        "week=15 was scored and is gone from the source",
+    ]
+    assert run["done"].state == "failed"
+    assert run["score"].state == "success"
+
+
 def test_a_run_long_after_the_last_rows_makes_no_champion(
     operate: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -39,6 +39,8 @@ class ProbClassPlanRunOperator(ProbClassOperator):
         model: name of the model.
         alias: alias whose version scores.
         partition: partition to score, such as ``{"month": "2014-01"}``.
+        sink: path or URI of the scored table, to say which of its partitions changed upstream.
+        look_back: number of scored partitions before it that are compared with the source.
         windows: train, judge, label_delay, label, label_share and max_gap, see
             `probclass_core.operation.runs.plan_run`.
         kwargs: source and store, see `ProbClassOperator`; arguments of `BaseOperator`.
@@ -46,7 +48,8 @@ class ProbClassPlanRunOperator(ProbClassOperator):
     Returns (XCom and the `extra` of outlet assets):
         scored and labeled (partitions), train and judge (conditions), missing (labels); see
         `probclass_core.operation.runs.plan_run`. Or scored, problem (why there are no windows), and
-        skipped (whether nothing is scored, either).
+        skipped (whether nothing is scored, either). In both cases changed: a sentence for each
+        partition that was scored and whose rows are others now.
     """
 
     xcom_keys = ("labeled", "train", "judge")
@@ -58,12 +61,16 @@ class ProbClassPlanRunOperator(ProbClassOperator):
         model: str,
         partition: Mapping[str, str],
         alias: str = "champion",
+        sink: str | None = None,
+        look_back: int = 0,
         windows: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(partition=partition, **kwargs)
         self.model = model
         self.alias = alias
+        self.sink = sink
+        self.look_back = look_back
         self.windows = windows
 
     def execute(self, context: Context) -> Any:
@@ -80,14 +87,25 @@ class ProbClassPlanRunOperator(ProbClassOperator):
         )
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Plan."""
+        """Compare with what was scored before, and plan."""
         import probclass_core as pc
+        from probclass_core.operation.upstream import changed_since_scored
+
+        assert self.partition is not None
+        table, changed = pc.open_table(self.table()), []
+        if self.sink is not None and self.look_back:
+            store = self.model_store()
+            changed = changed_since_scored(
+                store, self.model, table, self.sink, self.partition, self.look_back
+            )
+        return {**self._plan(table), "changed": changed}
+
+    def _plan(self, table: Any) -> dict[str, Any]:
         from probclass_core.errors import DataError
         from probclass_core.operation.order import judged_beyond
         from probclass_core.operation.runs import plan_run
 
         assert self.partition is not None
-        table = pc.open_table(self.table())
         try:
             plan = plan_run(table, self.partition, **(self.windows or {}))
         except DataError as error:
@@ -196,7 +214,7 @@ class ProbClassJudgeOperator(ProbClassOperator):
         return judgment.to_dict()
 
 
-Fault = Literal["labels", "worse", "refused", "unhealthy"]
+Fault = Literal["labels", "worse", "changed", "refused", "unhealthy"]
 
 
 class ProbClassReportOperator(BaseOperator):
@@ -207,6 +225,7 @@ class ProbClassReportOperator(BaseOperator):
 
     - ``"labels"``: a partition should have labels and does not.
     - ``"worse"``: a partition was scored worse than by the class prior, or the alias fell back.
+    - ``"changed"``: a scored partition has another number of rows in the source now, or is gone.
     - ``"refused"``: the challenger did not pass the gate.
     - ``"unhealthy"``: the rows of a scored partition do not resemble those of the training.
 
@@ -266,6 +285,9 @@ def faults(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if missing := plan.get("missing"):
         advice = "What is labeled before is used; if labels are always this late, raise label_delay"
         yield "labels", f"{missing} {advice}."
+    for sentence in plan.get("changed", ()):
+        advice = "What was served stays: score it again, or remove it by score --deleted remove"
+        yield "changed", f"{sentence}. {advice}."
     for one in (*judged.get("late", ()), judged):
         if one.get("below_prior") or one.get("fell_back"):
             advice = f"{one['model']} is in force; see which columns drifted in that partition"
@@ -366,10 +388,11 @@ def operate_model(
         options: further options of ``score``, see `ProbClassScoreOperator`.
         catch_up: number of partitions before that of the run that are scored as well if they are
             missing in the sink, and before the judged one that are judged as well if their labels
-            came late; if one of them cannot be scored, the run fails, too.
+            came late; if one of them cannot be scored, the run fails, too. Those that were scored
+            are compared with the source.
         outlets: assets of the scored table.
         fail_on: faults that fail ``done``, and so the run, besides tasks that failed; by default
-            ``("labels", "worse")``, and ``("unhealthy",)`` without a label.
+            ``("labels", "worse", "changed")``, and ``("unhealthy", "changed")`` without a label.
         on_fault: notifier or callback of ``done``; the exception has a paragraph for each fault.
         alerts: assets that get an event if a run has any fault, by a task ``alert``.
         workers: number of threads of each task.
@@ -393,6 +416,8 @@ def operate_model(
             model=model,
             alias=alias,
             partition=partition,
+            sink=sink,
+            look_back=catch_up,
             windows={
                 "train": train_on,
                 "judge": judge_on,
@@ -458,6 +483,7 @@ def operate_model(
         results = {task.label: _entry(task) for task in tasks}
         report: dict[str, Any] = {"results": results, "trigger_rule": "all_done"}
         usual = ("unhealthy",) if label_column is None else ("labels", "worse")
+        usual = (*usual, "changed")
         ProbClassReportOperator(
             task_id="done",
             fail_on=usual if fail_on is None else fail_on,
