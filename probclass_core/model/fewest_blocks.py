@@ -18,13 +18,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.model.block_weights import base_blocks
-from probclass_core.model.left_out import FEW_GROUPS
-from probclass_core.model.weight_fit import WeightProblem, weight_problem
+from probclass_core.model.left_out import FEW_GROUPS, LeftOutRows
+from probclass_core.model.model import Model
+from probclass_core.model.weight_fit import WeightProblem, most_rows, weight_problem
 
 _TOLERANCE = 0.005
 """Share of the log loss that it may rise by."""
@@ -49,26 +49,21 @@ _RIDGE = 1e-6
 
 
 def fewest_blocks(
-    statistics: Statistics,
-    parameters: Mapping[str, pa.Table],
-    classes: pa.Array,
-    log_prior: FloatArray,
-    costly: Collection[str] = (),
+    model: Model, statistics: Statistics, costly: Collection[str] = ()
 ) -> tuple[list[str], float]:
     """Choose blocks of a spec that fits block weights.
 
     Args:
-        statistics: as for `fit_block_weights`, like the arguments that follow.
-        parameters: parameters of all rows, by block name.
-        classes: ``k`` labels.
-        log_prior: log P(c), ``(k,)``.
+        model: the product of the blocks of the statistics.
+        statistics: statistics of all rows, with a sample.
         costly: names of the costly blocks, none of which is the base of another.
 
     Returns:
         Names of the blocks in the order of the spec, none if no block helps, and the mean log loss
         of the sample's rows under their weights.
     """
-    problem, _ = weight_problem(statistics, parameters, classes, log_prior, most_groups=FEW_GROUPS)
+    rows = LeftOutRows.of(model, statistics, most=most_rows(model), most_groups=FEW_GROUPS)
+    problem, _ = weight_problem(rows)
     names = [str(block.name) for block in statistics.spec.blocks]
     bases = {
         names.index(name): names.index(base)

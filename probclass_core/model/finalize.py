@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from probclass_core.model.left_out import LeftOutRows
 from probclass_core.model.model import Model
 from probclass_core.model.posterior import log_density
 from probclass_core.model.prior import prior_table
-from probclass_core.model.weight_fit import fit_block_weights
+from probclass_core.model.weight_fit import fit_block_weights, most_rows
 
 
 @checks_arguments
@@ -95,8 +96,9 @@ def _with_training(model: Model, **values: Any) -> Model:
 
 def _estimated(statistics: Statistics, groups: Sequence[Statistics]) -> Model:
     """The model of statistics as they are, with weights fitted across groups."""
-    model = _with_density(product(statistics), statistics)
-    return _weigh_blocks(_with_rarity(model, statistics, groups), statistics, groups)
+    model = product(statistics)
+    left_out = cache(partial(LeftOutRows.of, model, statistics, groups))
+    return _weigh_blocks(_with_rarity(_with_density(model, statistics), left_out), left_out)
 
 
 def product(statistics: Statistics) -> Model:
@@ -138,45 +140,42 @@ def _with_density(model: Model, statistics: Statistics) -> Model:
     return dataclasses.replace(model, bin_densities=table)
 
 
-def _with_rarity(model: Model, statistics: Statistics, groups: Sequence[Statistics]) -> Model:
+def _with_rarity(model: Model, left_out: Callable[[int], LeftOutRows]) -> Model:
     """The model with the quantiles of log p(x) of rows that it was not estimated from.
 
     They are rows of the sample, each left out as for the weights. None if there is no sample, no
     density, or the rows of the other groups do not suffice for it.
+
+    Args:
+        model: the model.
+        left_out: rows that its product of blocks did not see, at most so many.
     """
-    if statistics.sample is None or not model.normalized:
+    if not model.spec.takes_sample or not model.normalized:
         return model
-    rows = LeftOutRows.of(
-        statistics, model.classes, np.isfinite(model.log_prior), SAMPLE_ROWS, groups
-    )
-    estimators = bind(statistics.spec, statistics.features, statistics.row_weight)
+    rows = left_out(SAMPLE_ROWS)
     joint = np.tile(model.log_prior, (len(rows.truth), 1))
     try:
         for name in model.spec.density_blocks:
-            joint += rows.log_likelihood(
-                name, estimators[name], statistics.blocks[name], model.parameters[name]
-            )
+            joint += rows.log_likelihood(name)
     except DataError:
         return model
     log = log_density(joint)
     for density in model.compiled_bin_densities:
-        log += rows.log_within_bins(density, model.cuts[density.feature])
+        log += rows.log_within_bins(density)
     densities = LogDensities()
     densities.add(log, rows.counts)
     return dataclasses.replace(model, density_quantiles=densities.table())
 
 
-def _weigh_blocks(model: Model, statistics: Statistics, groups: Sequence[Statistics]) -> Model:
-    """The model with the block weights that its spec asks for."""
+def _weigh_blocks(model: Model, left_out: Callable[[int], LeftOutRows]) -> Model:
+    """The model with the block weights that its spec asks for; arguments as `_with_rarity`."""
     option = model.spec.block_weights
     if option is None:
         return model
     if isinstance(option, Mapping):
         names = [str(block.name) for block in model.spec.pool]
         return dataclasses.replace(model, block_weights=given_weights(option, names, model.classes))
-    table, fitted = fit_block_weights(
-        statistics, model.parameters, model.classes, model.log_prior, groups
-    )
+    table, fitted = fit_block_weights(left_out(min(most_rows(model), SAMPLE_ROWS)))
     return _with_training(dataclasses.replace(model, block_weights=table), block_weights=fitted)
 
 

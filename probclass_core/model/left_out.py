@@ -9,10 +9,9 @@ block says of its rows is said by the merged statistics of the other groups. No 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, chain
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -21,11 +20,18 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
 from probclass_core.arrow.rows import Rows
-from probclass_core.estimation.contract import Estimator, LeaveOneOut
-from probclass_core.estimation.kinds.sample import COUNT, HASH, equal_rows_are_copies
-from probclass_core.estimation.statistics import Statistics, summarize_batches
+from probclass_core.estimation.contract import Estimator, LeaveGroupsOut, LeaveOneOut
+from probclass_core.estimation.kinds.kind import without_each
+from probclass_core.estimation.kinds.sample import (
+    COUNT,
+    HASH,
+    SAMPLE_ROWS,
+    equal_rows_are_copies,
+)
+from probclass_core.estimation.statistics import Statistics, bind, summarize_batches
 from probclass_core.model.bin_densities import BinDensity
 from probclass_core.model.block_weights import below_best
+from probclass_core.model.model import Model
 from probclass_core.spec.model_spec import Block, ModelSpec
 
 MOST_GROUPS = 12
@@ -41,6 +47,10 @@ _MOST_UNSEEN = 0.5
 """Largest share of rows whose class no other group has: of more, the groups are the classes."""
 
 _FOLDS = 5
+
+_MOST_BYTES = 1 << 24
+"""Size of statistics up to which all groups are left out at once; it takes several times of it for
+each group."""
 
 
 def group_numbers(
@@ -96,19 +106,21 @@ class LeftOutRows:
     """Rows to fit weights on.
 
     Attributes:
+        model: the product of blocks of all rows.
+        statistics: statistics of all rows.
         rows: ``n`` rows of the training; those of different groups may be equal.
         truth: position of the class of each row, ``(n,)``.
         counts: Σ w of the training rows of the group with these values, ``(n,)``.
-        classes: ``k`` labels.
         group: number of the group of each row, ``(n,)``; of its fold, if single rows are left out.
         groups: the groups that are left out; none if single rows are.
         copies: whether equal rows are copies, which are left out together.
     """
 
+    model: Model
+    statistics: Statistics
     rows: Rows
     truth: IntArray
     counts: FloatArray
-    classes: pa.Array
     group: IntArray
     groups: Sequence[Group] = ()
     copies: bool = False
@@ -116,27 +128,25 @@ class LeftOutRows:
     @classmethod
     def of(
         cls,
+        model: Model,
         statistics: Statistics,
-        classes: pa.Array,
-        possible: BoolArray,
-        most: int,
         parts: Sequence[Statistics] = (),
+        most: int = SAMPLE_ROWS,
         most_groups: int = MOST_GROUPS,
     ) -> LeftOutRows:
-        """Rows of the sample of some statistics.
+        """Rows of the sample of some statistics; those of a class with a prior of 0 are left out.
 
         Args:
+            model: the product of blocks of the statistics.
             statistics: statistics of all rows, with a sample.
-            classes: ``k`` labels.
-            possible: whether each class has a prior above 0, ``(k,)``; rows of others are left out.
-            most: largest number of different rows.
             parts: statistics of groups of the rows, whose merge is `statistics`; if there are none,
                 groups are found in the sample by `ModelSpec.group_columns`.
+            most: largest number of different rows.
             most_groups: largest number of groups that are found in the sample.
         """
         spec, sample = statistics.spec, statistics.sample
         assert sample is not None  # `summarize_batches` takes one for every spec that fits weights
-        is_possible = possible[_positions(sample, spec.label, classes)]
+        is_possible = np.isfinite(model.log_prior)[_positions(sample, spec.label, model.classes)]
         sample = sample.filter(pa.array(is_possible)).slice(0, most)
         groups: list[Group] = []
         if spec.groups is not None:
@@ -150,23 +160,18 @@ class LeftOutRows:
             for group in groups
         ]
         if sum(len(rows) > 0 for rows in samples) > 1:
-            found = cls._of(statistics, classes, possible, samples, groups)
-            unseen = sum(
-                np.isin(found.truth[found.group == number], present, invert=True).sum()
-                for number, present in enumerate(found._classes_of_others())
-            )
-            if unseen <= _MOST_UNSEEN * len(found.truth):
+            found = cls._of(model, statistics, samples, groups)
+            if np.count_nonzero(found._is_unseen) <= _MOST_UNSEEN * len(found.truth):
                 return found
         _, fold = np.unique(sample[HASH].to_numpy() % np.uint64(_FOLDS), return_inverse=True)
-        rows = cls._of(statistics, classes, possible, [sample])
+        rows = cls._of(model, statistics, [sample])
         return replace(rows, group=fold, copies=len(sample) > 0 and equal_rows_are_copies(sample))
 
     @classmethod
     def _of(
         cls,
+        model: Model,
         statistics: Statistics,
-        classes: pa.Array,
-        possible: BoolArray,
         samples: Sequence[pa.Table],
         groups: Sequence[Group] = (),
     ) -> LeftOutRows:
@@ -177,69 +182,70 @@ class LeftOutRows:
         schema = pa.schema([*features, *map(first.field, others)])
         rows = pa.concat_tables([rows.select(schema.names).cast(schema) for rows in samples])
         group = np.repeat(np.arange(len(samples)), [len(rows) for rows in samples])
-        mask = possible[_positions(rows, label, classes)]
+        mask = np.isfinite(model.log_prior)[_positions(rows, label, model.classes)]
         (batch,) = rows.filter(pa.array(mask)).combine_chunks().to_batches()
-        truth = _positions(batch, label, classes)
-        return cls(Rows(batch), truth, batch[COUNT].to_numpy(), classes, group[mask], groups)
+        truth, counts = _positions(batch, label, model.classes), batch[COUNT].to_numpy()
+        return cls(model, statistics, Rows(batch), truth, counts, group[mask], groups)
 
-    def evidence(
-        self, name: str, estimator: Estimator, statistics: pa.Table, parameters: pa.Table
-    ) -> FloatArray:
+    def evidence(self, name: str) -> FloatArray:
         """`log_likelihood` relative to the best class of each row, ``(n, k)``; see `below_best`.
 
-        Of a row whose class no other group has, nothing can be said: it is 0 in all classes.
+        Of a row whose class no other group has, nothing can be said: it is 0 in all classes. Nor is
+        anything said of values that no other group has, see `ignoring_unseen`.
         """
-        said = below_best(self.log_likelihood(name, estimator, statistics, parameters))
+        estimator = self._ignoring_unseen[name] if self.groups else self._estimators[name]
+        said = below_best(self._log_likelihood(name, estimator))
         if not self._leaves_single_rows_out_of(estimator):
-            for member, present in zip(self._members, self._classes_of_others(), strict=True):
-                said[member[np.isin(self.truth[member], present, invert=True)]] = 0.0
+            said[self._is_unseen] = 0.0
         return said
 
-    def log_likelihood(
-        self, name: str, estimator: Estimator, statistics: pa.Table, parameters: pa.Table
-    ) -> FloatArray:
-        """log p(x | c) of rows that the parameters did not see, ``(n, k)``.
+    def log_likelihood(self, name: str) -> FloatArray:
+        """log p(x | c) of rows by a block that did not see them, ``(n, k)``.
 
         It is −∞ in a class that no other group has.
-
-        Args:
-            name: name of a block.
-            estimator: its estimator.
-            statistics: its statistics, of all rows.
-            parameters: its parameters, of all rows.
 
         Raises:
             DataError: if the rows of the other groups are too few for the estimator.
         """
+        return self._log_likelihood(name, self._estimators[name])
+
+    def _log_likelihood(self, name: str, estimator: Estimator) -> FloatArray:
+        classes = self.model.classes
         if self._leaves_single_rows_out_of(estimator):
+            statistics, parameters = self.statistics.blocks[name], self.model.parameters[name]
             return estimator.leave_one_out(
-                statistics, parameters, self.classes, self.rows, self.truth, self._left_out
+                statistics, parameters, classes, self.rows, self.truth, self._left_out
             )
-        result = np.full((len(self.truth), len(self.classes)), -np.inf)
+        result = np.zeros((len(self.truth), len(classes)))
         parts = [group.blocks[name] for group in self.groups] or [
             self._summarize(estimator, member) for member in self._members
         ]
         if len(parts) < 2:
-            return np.zeros_like(result)
-        others = _merged_without_each(estimator, parts)
-        for member, present, merged in zip(
-            self._members, self._classes_of_others(), others, strict=True
-        ):
-            if not len(member):
-                continue
-            classes = self.classes.take(pa.array(present))
-            likelihood = estimator.likelihood(estimator.finalize(merged, classes), classes)
-            scored = likelihood.log_likelihood(self.rows.take(member))
-            result[np.ix_(member, present)] = scored
+            return result
+        is_small = sum(part.nbytes for part in parts) <= _MOST_BYTES
+        if is_small and isinstance(estimator, LeaveGroupsOut) and estimator.on_scarce != "error":
+            result += estimator.leave_groups_out(parts, classes, self.rows, self.group)
+        else:
+            others = without_each(parts, lambda *both: estimator.merge(both))
+            for member, known, merged in zip(
+                self._members, self._known_to_others, others, strict=True
+            ):
+                if not len(member):
+                    continue
+                present = classes.filter(pa.array(known))
+                likelihood = estimator.likelihood(estimator.finalize(merged, present), present)
+                rows = self.rows.take(member)
+                result[np.ix_(member, known)] = likelihood.log_likelihood(rows)
+        result[~self._known_to_others[self.group]] = -np.inf
         return result
 
-    def log_within_bins(self, density: BinDensity, cuts: Sequence[float]) -> FloatArray:
+    def log_within_bins(self, density: BinDensity) -> FloatArray:
         """log g of numbers by the other rows or groups, in the cells of all rows, ``(n,)``.
 
         Args:
             density: g of a column by all rows; see `bin_densities`.
-            cuts: cuts between the bins of the column.
         """
+        cuts = self.model.cuts[density.feature]
         result = density.log(self.rows)
         for sign, ends in ((1.0, density.ends), (-1.0, cuts)):
             cell = self.rows.bins(density.feature, ends, len(ends) + 1)
@@ -273,19 +279,34 @@ class LeftOutRows:
         """Number of groups or folds."""
         return len(self.groups) or int(self.group.max(initial=-1)) + 1
 
-    def _classes_of_others(self) -> list[IntArray]:
-        """For each group or fold, positions of the classes that others have, ascending."""
-        own = [label_codes(group.classes, self.classes) for group in self.groups] or [
-            np.unique(self.truth[self.group == number]) for number in range(self._count)
-        ]
-        empty = np.empty(0, np.intp)
-        return [
-            np.unique(np.concatenate([empty, *own[:number], *own[number + 1 :]]))
-            for number in range(len(own))
-        ]
+    @cached_property
+    def _known_to_others(self) -> BoolArray:
+        """Whether another group or fold has a class, by group and class."""
+        known = np.zeros((self._count, len(self.model.classes)), np.bool_)
+        known[self.group, self.truth] = True
+        for of_group, group in zip(known, self.groups, strict=False):
+            of_group[label_codes(group.classes, self.model.classes)] = True
+        others: BoolArray = known.sum(axis=0) - known > 0
+        return others
+
+    @property
+    def _is_unseen(self) -> BoolArray:
+        """Whether no other group has the class of a row, ``(n,)``."""
+        return ~self._known_to_others[self.group, self.truth]
+
+    @cached_property
+    def _estimators(self) -> Mapping[str, Estimator]:
+        statistics = self.statistics
+        return bind(statistics.spec, statistics.features, statistics.row_weight)
+
+    @cached_property
+    def _ignoring_unseen(self) -> Mapping[str, Estimator]:
+        statistics = self.statistics
+        spec = ignoring_unseen(statistics.spec)
+        return bind(spec, statistics.features, statistics.row_weight)
 
     def _summarize(self, estimator: Estimator, member: IntArray) -> pa.Table:
-        codes = pa.DictionaryArray.from_arrays(pa.array(self.truth[member]), self.classes)
+        codes = pa.DictionaryArray.from_arrays(pa.array(self.truth[member]), self.model.classes)
         return estimator.summarize(self.rows.take(member), codes, self.counts[member])
 
 
@@ -335,16 +356,3 @@ def _groups_of_sample(spec: ModelSpec, sample: pa.Table, most: int) -> list[Grou
         rows = sample.filter(pa.array(numbers == number))
         groups.append(Group.of(summarize_batches(weighted, rows.schema, rows.to_batches()), rows))
     return groups
-
-
-def _merged_without_each(estimator: Estimator, parts: Sequence[pa.Table]) -> Iterator[pa.Table]:
-    """For each of at least two parts, the merged statistics of all others."""
-
-    def merged(left: pa.Table, right: pa.Table) -> pa.Table:
-        return estimator.merge([left, right])
-
-    before = chain([None], accumulate(parts[:-1], merged))
-    after = [*reversed([*accumulate(reversed(parts[1:]), lambda a, b: merged(b, a))]), None]
-    for left, right in zip(before, after, strict=True):
-        both = [part for part in (left, right) if part is not None]
-        yield both[0] if len(both) == 1 else estimator.merge(both)

@@ -12,7 +12,6 @@ groups out as well: each penalty of `_PENALTIES` is tried on four folds of the g
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -22,10 +21,10 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.errors import DataError
-from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.execution.threads import single_threaded_blas
 from probclass_core.model.block_weights import base_blocks, weights_table
-from probclass_core.model.left_out import MOST_GROUPS, LeftOutRows, ignoring_unseen
+from probclass_core.model.left_out import LeftOutRows
+from probclass_core.model.model import Model
 
 _PENALTIES = (2.0, 6.0, 20.0, 60.0)
 """Nats of log-likelihood that a unit of weight must gain: the first, or the best among groups."""
@@ -46,21 +45,11 @@ _MIN_ROWS = 256
 _ITERATIONS = 500
 
 
-def fit_block_weights(
-    statistics: Statistics,
-    parameters: Mapping[str, pa.Table],
-    classes: pa.Array,
-    log_prior: FloatArray,
-    groups: Sequence[Statistics] = (),
-) -> tuple[pa.Table, dict[str, Any]]:
-    """Fit the weights of a model on the sample of its statistics.
+def fit_block_weights(rows: LeftOutRows) -> tuple[pa.Table, dict[str, Any]]:
+    """Fit the weights of a model.
 
     Args:
-        statistics: statistics of all rows, with a sample.
-        parameters: parameters of all rows, by block name.
-        classes: ``k`` labels.
-        log_prior: log P(c), ``(k,)``.
-        groups: statistics of groups of the rows, see `LeftOutRows.of`.
+        rows: at most `most_rows` rows that blocks did not see.
 
     Returns:
         The table of weights, and plain values about the fit: number of different rows; mean log
@@ -68,9 +57,9 @@ def fit_block_weights(
         number of groups, and the penalty that was chosen among them; the blocks that the rows
         without a group are too few for, with the reason.
     """
-    pool = statistics.spec.pool
+    pool, classes = rows.statistics.spec.pool, rows.model.classes
     names = [str(block.name) for block in pool]
-    problem, left_out = weight_problem(statistics, parameters, classes, log_prior, groups)
+    problem, left_out = weight_problem(rows)
     product = np.ones(len(names))
     for base in base_blocks(pool).values():
         product[names.index(base)] += 1.0
@@ -87,47 +76,34 @@ def fit_block_weights(
     }
 
 
-def weight_problem(
-    statistics: Statistics,
-    parameters: Mapping[str, pa.Table],
-    classes: pa.Array,
-    log_prior: FloatArray,
-    groups: Sequence[Statistics] = (),
-    most_groups: int = MOST_GROUPS,
-) -> tuple[WeightProblem, dict[str, str]]:
+def most_rows(model: Model) -> int:
+    """Largest number of rows that the weights of a model are fitted on."""
+    return max(_MIN_ROWS, _MAX_CELLS // (len(model.classes) * len(model.spec.pool)))
+
+
+def weight_problem(rows: LeftOutRows) -> tuple[WeightProblem, dict[str, str]]:
     """The problem whose solution is the weights of a model.
 
     Args:
-        statistics: statistics of all rows, with a sample.
-        parameters: parameters of all rows, by block name.
-        classes: ``k`` labels.
-        log_prior: log P(c), ``(k,)``.
-        groups: statistics of groups of the rows, see `LeftOutRows.of`.
-        most_groups: largest number of groups that are found in the sample.
+        rows: at most `most_rows` rows that blocks did not see.
 
     Returns:
         The problem, and the blocks that the rows without a group are too few for, with the reason.
     """
-    spec = statistics.spec
-    most = max(_MIN_ROWS, _MAX_CELLS // (len(classes) * len(spec.pool)))
-    rows = LeftOutRows.of(statistics, classes, np.isfinite(log_prior), most, groups, most_groups)
-    asked = ignoring_unseen(spec) if rows.groups else spec
-    estimators = bind(asked, statistics.features, statistics.row_weight)
+    pool, log_prior = rows.statistics.spec.pool, rows.model.log_prior
     reference = int(np.argmax(log_prior))
-    others = np.delete(np.arange(len(classes)), reference)
-    names = [str(block.name) for block in spec.pool]
+    others = np.delete(np.arange(len(log_prior)), reference)
+    names = [str(block.name) for block in pool]
     factors = np.zeros((len(names), len(others), len(rows.truth)))
     left_out: dict[str, str] = {}
     for factor, name in zip(factors, names, strict=True):
         try:
-            said = rows.evidence(
-                name, estimators[name], statistics.blocks[name], parameters[name]
-            ).T
+            said = rows.evidence(name).T
         except DataError as error:
             left_out[name] = str(error)
         else:
             np.subtract(said[others], said[reference], out=factor)
-    for name, base in base_blocks(spec.pool).items():
+    for name, base in base_blocks(pool).items():
         factors[names.index(name)] -= factors[names.index(base)]
     group = rows.group if rows.groups else np.empty(0, np.intp)
     problem = WeightProblem(factors, log_prior, reference, rows.truth, rows.counts, group)

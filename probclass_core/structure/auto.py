@@ -503,14 +503,8 @@ class _Structure:
         joint, failures = self._without_failures(spec_of, joint)
         candidates = [*singles, *pairs, *fine, *groups, *joint]
         statistics = self._summarize(candidates)
-        unweighted = product(statistics)
-        kept, log_loss = fewest_blocks(
-            statistics,
-            unweighted.parameters,
-            unweighted.classes,
-            unweighted.log_prior,
-            [] if self.effort == "best" else [str(block.name) for block in neighbors],
-        )
+        costly = [] if self.effort == "best" else [str(block.name) for block in neighbors]
+        kept, log_loss = fewest_blocks(product(statistics), statistics, costly)
         chosen = [block for block in candidates if block.name in kept]
         notes = _notes_on_columns(self.columns)
         notes += self._notes_on_giveaways()

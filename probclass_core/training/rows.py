@@ -138,7 +138,13 @@ class TrainingRows:
         numbers = self._group_numbers(spec)
         parts = summarize_plan(self.plan, work, engine, self.cached, counter.add, numbers)
         self.groups = parts if len(parts) > 1 else ()
-        return merge(parts) if len(parts) > 1 else parts[0]
+        with _doubt_entries(self.cached):
+            statistics = merge(parts) if len(parts) > 1 else parts[0]
+            if self.cached is not None and self.cached.reused:
+                # Each entry has a checksum. To check what they are merged to takes less time than
+                # to check each, and a model of valid statistics is valid.
+                statistics.check()
+        return statistics
 
     def _group_numbers(self, spec: ModelSpec) -> Sequence[int]:
         """The number of its group for each unit; none if partitions do not matter.
@@ -241,13 +247,7 @@ def summarize_plan(
         with _doubt_entries(cached):
             merged[group].add(statistics)
     with _doubt_entries(cached):
-        results = [of_group.result() for of_group in merged]
-        if cached is not None and cached.reused:
-            # Each entry has a checksum. To check what they are merged to takes less time than to
-            # check each, and a model of valid statistics is valid.
-            for result in results:
-                result.check()
-    return results
+        return [of_group.result() for of_group in merged]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Likelihoods of training rows as if each had been left out, against fits without the row."""
+"""Likelihoods of training rows as if each, or its group, had been left out, against such fits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import pytest
 from model_values import left_out
 
 import probclass_core as pc
+from probclass_core.arrow.rows import Rows
+from probclass_core.errors import DataError
+from probclass_core.estimation.contract import LeaveGroupsOut
+from probclass_core.estimation.statistics import bind
 
 CUTS = {"x": [-0.5, 0.75], "z": [0.25]}
 CUTS_OF_X = {"x": CUTS["x"]}
@@ -61,3 +65,78 @@ def test_leaving_a_row_out_is_fitting_without_it(name: str, weight: str | None) 
         others = table.take(pa.array([other for other in range(len(table)) if other != row]))
         expected = pc.fit(others, spec).log_likelihood_by_block(table.slice(row, 1))[0, :, 0]
         np.testing.assert_allclose(actual[row], expected, rtol=1e-9, atol=1e-12)
+
+
+LEFT_OUT_BY_GROUP = {
+    **{name: block for name, block in BLOCKS.items() if block.estimator != "knn_density"},
+    "values that some groups have": pc.Block("categorical", ["only", "u"], shared_strength="loo"),
+    "nulls that some groups have": pc.Block("categorical", ["only", "v"], missing="level"),
+    "values ignored": pc.Block("categorical", ["only"], unseen="ignore"),
+    "values ignored without a prior": pc.Block(
+        "categorical", ["only"], unseen="ignore", pseudo_count=0.0
+    ),
+    "given values that some groups have": pc.Block(
+        "categorical", ["only", "u"], given=["v", "x"], cuts=CUTS_OF_X, strength="loo"
+    ),
+    "nulls of given columns as a level": pc.Block(
+        "discretized", ["x"], given=["only", "z"], cuts=CUTS, missing="level", strength="loo"
+    ),
+    "a column of one group": pc.Block("categorical", ["alone", "u"]),
+    "bins of a column of one group": pc.Block("discretized", ["number"], cuts={"number": [0.0]}),
+    "a declared domain without a prior": pc.Block(
+        "categorical", ["alone"], domain={"alone": ["a", "b"]}, pseudo_count=0.0
+    ),
+    "a declared domain": pc.Block("categorical", ["alone"], domain={"alone": ["a", "b"]}),
+    "bins by the classes": pc.Block("discretized", ["x", "z", "number"], shared_strength="loo"),
+    "bins of equal width": pc.Block("discretized", ["x", "z"], method="width", missing="level"),
+    "bins of equal width without a null": pc.Block(
+        "discretized", ["y"], method="frequency", bins=3, missing="level"
+    ),
+}
+
+
+def groups() -> tuple[pa.Table, np.ndarray]:
+    """The rows with columns that have values, or nulls, in some groups only, and their groups."""
+    group = np.array([0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2])
+    columns = {
+        "only": ["p", "q", "p", "p", "r", "r", None, "q", "q", "p", "s", "s"],
+        "alone": ["a", "b", "a"] + [None] * 9,
+        "number": [None] * 7 + [1.0, -1.0, 2.0, 0.5, None],
+        "y": [0.5, 1.0, 2.0, 0.25, 1.5, None, 3.0, 0.0, 1.0, 2.5, -1.0, 0.5],
+    }
+    table = rows()
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values))
+    return table, group
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+@pytest.mark.parametrize("name", LEFT_OUT_BY_GROUP)
+def test_leaving_a_group_out_is_fitting_without_it(name: str, weight: str | None) -> None:
+    (table, group), block = groups(), LEFT_OUT_BY_GROUP[name]
+    spec = pc.ModelSpec("label", [block], weight=weight)
+    statistics = pc.summarize(table, spec)
+    (estimator,) = bind(spec, statistics.features, statistics.row_weight).values()
+    assert isinstance(estimator, LeaveGroupsOut)
+    parts = [pc.summarize(table.filter(pa.array(group == number)), spec) for number in range(3)]
+    blocks = [next(iter(part.blocks.values())) for part in parts]
+    classes = statistics.classes["class"].combine_chunks()
+    batch = Rows(table.combine_chunks().to_batches()[0])
+    actual = estimator.leave_groups_out(blocks, classes, batch, group)
+    for number in range(3):
+        model = pc.fit(table.filter(pa.array(group != number)), spec)
+        expected = model.log_likelihood_by_block(table.filter(pa.array(group == number)))[:, :, 0]
+        np.testing.assert_allclose(actual[group == number], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_value_that_one_group_has_is_an_error_if_unseen_values_are() -> None:
+    table, group = groups()
+    spec = pc.ModelSpec("label", [pc.Block("categorical", ["only"], unseen="error")])
+    statistics = [
+        pc.summarize(table.filter(pa.array(group == number)), spec) for number in range(3)
+    ]
+    (estimator,) = bind(spec, statistics[0].features).values()
+    blocks = [next(iter(part.blocks.values())) for part in statistics]
+    batch = Rows(table.combine_chunks().to_batches()[0])
+    with pytest.raises(DataError, match="'only'"):
+        estimator.leave_groups_out(blocks, pa.array(["a", "b", "c"]), batch, group)

@@ -14,9 +14,10 @@ estimate before it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise, starmap
 from typing import TypeAlias
 
 import numpy as np
@@ -26,6 +27,7 @@ from probclass_core.estimation.families.counted.encoder import Encoder
 from probclass_core.estimation.families.counted.strength import best_strength, log_share, smoothed
 from probclass_core.estimation.formulas import Lookup
 from probclass_core.estimation.kinds.cells import CellIndex, count_cells, without_row
+from probclass_core.estimation.kinds.kind import without_each
 
 _MAX_DENSE = 2**18
 """Numbers in a table of all combinations of values; with more, they are computed for each row."""
@@ -36,7 +38,7 @@ _MAX_COUNTS = 2**22
 
 @dataclass(frozen=True)
 class CellCounts:
-    """CellCounts of the cells of a column and of those that it is given.
+    """Counts of the cells of a column and of those that it is given.
 
     Attributes:
         codes: of the column, then of the given ones, ``(1 + d, n)``.
@@ -49,7 +51,7 @@ class CellCounts:
     counts: FloatArray
 
     def by_depth(self, encoders: Sequence[Encoder], classes: int) -> list[CellCounts]:
-        """CellCounts of the column given the first 0 … d columns, of the rows that know these."""
+        """Counts of the column given the first 0 … d columns, of the rows that know these."""
         known = self.codes[0] != encoders[0].null
         result = []
         for depth in range(len(encoders)):
@@ -61,17 +63,39 @@ class CellCounts:
             result.append(CellCounts(cells[1:], cells[0], counts))
         return result
 
+    def without_each(self, encoders: Sequence[Encoder], groups: int, classes: int) -> CellCounts:
+        """Counts of all groups but one, for each of them, from those of each group.
+
+        Args:
+            encoders: of the columns.
+            groups: number of groups, at least two.
+            classes: number of classes ``k``; class c of group g is number ``g k + c``, here and in
+                the result.
+        """
+        group, of_class = np.divmod(self.classes, classes)
+        keys = np.concatenate([of_class[None], self.codes])
+        cells = CellIndex(keys, [classes, *(encoder.size for encoder in encoders)])
+        own = np.zeros((groups, len(cells.first)))
+        own[group, cells.group] = self.counts
+        others = np.stack([*without_each([*own], np.add)])
+        group, cell = np.nonzero(others)
+        place = cells.first[cell]
+        return CellCounts(
+            self.codes[:, place], group * classes + of_class[place], others[group, cell]
+        )
+
 
 @dataclass(frozen=True)
 class Prior:
     """How counts become probabilities.
 
     Attributes:
-        alpha: pseudo-count of each value, ``(m,)``; that of an unseen value is the least of them.
+        alpha: pseudo-count of each value, ``(m,)``.
         shared: strength of the prior that all classes share, or None.
-        strengths: those of depths 1 … d.
+        strengths: those of depths 1 … d; fewer while they are chosen.
         uniform: whether every depth backs off to 1 / m.
         zeros: whether only cells without a count get the pseudo-count.
+        domain: which values there are, ``(m,)``; the others are unseen. None for all.
     """
 
     alpha: FloatArray
@@ -79,21 +103,51 @@ class Prior:
     strengths: list[float]
     uniform: bool
     zeros: bool
+    domain: BoolArray | None = None
+
+    @cached_property
+    def _of_values(self) -> FloatArray:
+        return self.alpha if self.domain is None else self.alpha[self.domain]
 
     @property
     def mass(self) -> float:
         """Number of rows that the prior of depth 0 is worth in a class."""
-        return float(self.alpha.sum()) if self.shared is None else self.shared
+        return float(self._of_values.sum()) if self.shared is None else self.shared
+
+    @property
+    def uniform_share(self) -> float:
+        """1 / m."""
+        return 1.0 / max(len(self._of_values), 1)
+
+    def of_codes(self, counts: FloatArray) -> FloatArray:
+        """Rows that each code is worth in a class, ``(m + 2,)``.
+
+        A value that no class showed is worth the least of all pseudo-counts.
+
+        Args:
+            counts: by class and code, ``(k, m + 2)``.
+        """
+        values = self._of_values
+        least = values.min() if len(values) else 0.0
+        alpha = self.alpha if self.domain is None else np.where(self.domain, self.alpha, least)
+        alpha = np.append(alpha, [0.0, least])
+        if self.shared is None:
+            return alpha
+        of_all = smoothed(
+            counts.sum(axis=0) + alpha, counts.sum(axis=1).sum() + values.sum(), 0.0, 0.0
+        )
+        return self.shared * of_all
 
 
 class Chain:
-    """CellCounts of one column and the columns before it, and probabilities from them.
+    """Counts of one column and the columns before it, and probabilities from them.
 
     Args:
         encoders: the column, then the ``d`` columns that it is given, nearest first.
         cells: cells of the rows of each depth, see `CellCounts.by_depth`.
-        classes: number of classes.
-        prior: see `Prior`; its strengths may be fewer than ``d`` while they are chosen.
+        classes: number of classes of each group.
+        priors: that of each group; the classes of a group follow those of the one before it. There
+            is one group, unless each of several is left out of the counts.
 
     Attributes:
         counts: by class and code of the column, ``(k, m + 2)``.
@@ -101,27 +155,35 @@ class Chain:
     """
 
     def __init__(
-        self, encoders: Sequence[Encoder], cells: Sequence[CellCounts], classes: int, prior: Prior
+        self,
+        encoders: Sequence[Encoder],
+        cells: Sequence[CellCounts],
+        classes: int,
+        *priors: Prior,
     ) -> None:
-        self.encoders = encoders
-        self.prior = prior
-        first, own = cells[0], encoders[0]
+        self.encoders, self.priors, self._classes = encoders, priors, classes
+        first, own, every = cells[0], encoders[0], len(priors) * classes
         place = first.classes * own.size + first.codes[0]
-        counts = np.bincount(place, first.counts, classes * own.size).astype(np.float64)
-        self.counts = counts.reshape(classes, own.size)
+        counts = np.bincount(place, first.counts, every * own.size).astype(np.float64)
+        self.counts = counts.reshape(every, own.size)
         self._rows = self.counts.sum(axis=1)
-        alpha = np.append(prior.alpha, [0.0, prior.alpha.min()])
-        if prior.shared is not None:
-            mass = self._rows.sum() + prior.alpha.sum()
-            alpha = prior.shared * smoothed(self.counts.sum(axis=0) + alpha, mass, 0.0, 0.0)
-        self._alpha = alpha
-        self._first = self._log_of_class(self.counts, self._rows[:, None], np.arange(own.size))
+        by_group = self.counts.reshape(len(priors), classes, own.size)
+        alpha = [prior.of_codes(of_group) for prior, of_group in zip(priors, by_group, strict=True)]
+        self._alpha = np.repeat(np.stack(alpha), classes, axis=0)
+        self._mass = self._by_class(prior.mass for prior in priors)
+        self._uniform = self._by_class(prior.uniform_share for prior in priors)
+        self._first = self._log_of_class(
+            self.counts, self._rows[:, None], *np.ogrid[:every, : own.size]
+        )
         self._sizes = [encoder.size for encoder in encoders]
         self.deeper = cells[1:]
         self._steps = [
-            _Step(deeper, self._sizes[: depth + 1], classes)
+            _Step(deeper, self._sizes[: depth + 1], every)
             for depth, deeper in enumerate(cells[1:], 1)
         ]
+
+    def _by_class(self, by_group: Iterable[float]) -> FloatArray:
+        return np.repeat(np.array([*by_group]), self._classes)
 
     @cached_property
     def table(self) -> FloatArray | None:
@@ -183,7 +245,7 @@ class Chain:
         """
         counts = without_row(self.counts[classes, codes[0]], weights)
         rows = without_row(self._rows[classes], weights)
-        logs = self._log_of_class(counts, rows, codes[0])
+        logs = self._log_of_class(counts, rows, classes, codes[0])
         if len(codes) == 1:
             return logs
         places: Iterator[_Place]
@@ -199,11 +261,27 @@ class Chain:
         for depth, (step, cell, total, known) in enumerate(places):
             counts = without_row(step.counts.of_class(classes, cell), weights)
             rows = without_row(step.totals.of_class(classes, total), weights)
-            p = np.where(known, self._smoothed(depth, counts, rows, p), p)
+            p = np.where(known, self._smoothed(depth, counts, rows, classes, p), p)
         return _log(p)
 
-    def best_strength(self, depth: int) -> float:
-        """The strength of a depth under which the cells are most probable, one row left out each.
+    def of_groups(self, codes: Sequence[IntArray], group: IntArray) -> FloatArray:
+        """log p(x | z, c) of rows in the classes of a group each, ``(n, k)``.
+
+        Args:
+            codes: those of the column and of each given one, ``(n,)``.
+            group: number of the group of each row, ``(n,)``.
+        """
+        if self.table is not None:
+            by_group = self.table.reshape(len(self.priors), self._classes, -1)
+            result: FloatArray = by_group[group, :, self.cells(codes)]
+            return result
+        every = group * self._classes
+        return np.stack(
+            [self.of_class(codes, every + place, 0.0) for place in range(self._classes)], axis=1
+        )
+
+    def best_strengths(self, depth: int) -> list[float]:
+        """Strength of each group, under which its cells are most probable, one row left out each.
 
         The strengths of the depths before it are known.
         """
@@ -213,10 +291,14 @@ class Chain:
             without_row(counts.of_class(cells.classes, place))
             for counts, place in ((step.counts, cell), (step.totals, total))
         )
-        mean: FloatArray = np.full(len(cells.counts), 1.0 / len(self.prior.alpha))
-        if not self.prior.uniform:
+        mean = self._uniform[cells.classes]
+        if not self.priors[0].uniform:
             mean = np.exp(self.of_class(list(cells.codes[:-1]), cells.classes, 1.0))
-        return best_strength(cells.counts, others, rest, mean)
+        firsts = np.arange(len(self.priors) + 1) * self._classes
+        return [
+            best_strength(cells.counts[own], others[own], rest[own], mean[own])
+            for own in starmap(slice, pairwise(np.searchsorted(cells.classes, firsts)))
+        ]
 
     def _all_codes(self) -> IntArray:
         """All combinations of codes, ``(1 + d, cells)``."""
@@ -226,16 +308,18 @@ class Chain:
         logs: FloatArray = self._first.take(codes[0], axis=1)
         if not self._steps:
             return logs
-        p = np.exp(logs)
+        p, classes = np.exp(logs), np.arange(len(logs))[:, None]
         for depth, (step, cell, total, known) in enumerate(self._places(codes)):
             counts, rows = step.counts.of_all(cell), step.totals.of_all(total)
-            p = np.where(known, self._smoothed(depth, counts, rows, p), p)
+            p = np.where(known, self._smoothed(depth, counts, rows, classes, p), p)
         return _log(p)
 
-    def _log_of_class(self, counts: FloatArray, rows: FloatArray, codes: IntArray) -> FloatArray:
+    def _log_of_class(
+        self, counts: FloatArray, rows: FloatArray, classes: IntArray, codes: IntArray
+    ) -> FloatArray:
         """log p(x | class) from counts of x and of the class; 0 for a null that is not a value."""
-        logs = log_share(counts, rows, self._alpha[codes], self.prior.mass)
-        if self.prior.zeros:
+        logs = log_share(counts, rows, self._alpha[classes, codes], self._mass[classes])
+        if self.priors[0].zeros:
             logs = np.where(counts > 0.0, log_share(counts, rows, 0.0, 0.0), logs)
         return np.where(codes == self.encoders[0].null, 0.0, logs)
 
@@ -248,15 +332,20 @@ class Chain:
             yield step, *found, known
 
     def _smoothed(
-        self, depth: int, counts: FloatArray, totals: FloatArray, before: FloatArray
+        self,
+        depth: int,
+        counts: FloatArray,
+        totals: FloatArray,
+        classes: IntArray,
+        before: FloatArray,
     ) -> FloatArray:
-        strength = self.prior.strengths[depth]
-        mean = 1.0 / len(self.prior.alpha) if self.prior.uniform else before
+        strength = self._by_class(prior.strengths[depth] for prior in self.priors)[classes]
+        mean = self._uniform[classes] if self.priors[0].uniform else before
         return smoothed(counts, totals, strength * mean, strength)
 
 
 class _Step:
-    """CellCounts at one depth of a chain.
+    """Counts at one depth of a chain.
 
     Attributes:
         cells: the combinations of the column and the given ones that occur.

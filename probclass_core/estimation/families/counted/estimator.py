@@ -44,6 +44,7 @@ from probclass_core.estimation.histogram import Histogram
 from probclass_core.estimation.kinds.cells import CellIndex, Cells, bin_names, given_title
 from probclass_core.estimation.kinds.column_counts import ColumnCounts
 from probclass_core.estimation.kinds.grids import Grids
+from probclass_core.estimation.kinds.kind import without_each
 from probclass_core.estimation.options import (
     CATEGORIES,
     NUMBERS,
@@ -68,7 +69,7 @@ _MOST_CELLS = 65_536
 
 @dataclass(frozen=True)
 class _Counted:
-    """CellCounts of one column with those that it is given.
+    """Counts of one column with those that it is given.
 
     Attributes:
         encoders: the column, then the given ones; only the column after a first pass.
@@ -178,22 +179,22 @@ class Counted(Estimator):
                 if name in self.features.names:
                     found[name] = self._binned(name, histogram, nulls)
         if cells is not None:
-            counted = self.kind.cells
-            titles = [given_title(name) for name in counted.given]
-            given = [
-                self._values_of(name, cells[title])
-                for name, title in zip(counted.given, titles, strict=True)
-            ]
-            for name, rows in by_feature(cells, counted.columns):
-                own = self._values_of(name, rows["value"], rows["count"])
-                encoders = [own, *given]
-                labels = [rows["value"], *(rows[title] for title in titles)]
-                codes = [of.of_labels(each) for of, each in zip(encoders, labels, strict=True)]
-                counts = CellCounts(
-                    np.stack(codes), label_codes(rows["class"], classes), rows["count"].to_numpy()
-                )
-                found[name] = _Counted(encoders, counts)
-        return (found[name] for name in self.features.names)
+            for counted in self._of_cells(cells, label_codes(cells["class"], classes)):
+                found[counted.encoders[0].name] = counted
+        return (found[name] for name in self.features.names if name in found)
+
+    def _of_cells(self, cells: pa.Table, classes: IntArray) -> Iterator[_Counted]:
+        """Each column that is counted in cells, from these and the class of each, ``(n,)``."""
+        names = self.kind.cells.given
+        titles = list(map(given_title, names))
+        given = [self._values_of(*each) for each in zip(names, cells.select(titles), strict=True)]
+        cells = cells.set_column(0, "class", pa.array(classes))
+        for name, rows in by_feature(cells, self.kind.cells.columns):
+            encoders = [self._values_of(name, rows["value"], rows["count"]), *given]
+            labels = rows.select(["value", *titles])
+            codes = [of.of_labels(each) for of, each in zip(encoders, labels, strict=True)]
+            counts = CellCounts(np.stack(codes), rows["class"].to_numpy(), rows["count"].to_numpy())
+            yield _Counted(encoders, counts)
 
     def _values_of(
         self, name: str, labels: pa.ChunkedArray, counts: pa.ChunkedArray | None = None
@@ -280,18 +281,18 @@ class Counted(Estimator):
             own = counted.encoders[0]
             name = own.name
             strengths[name] = []
-            found = self._chain(counted, classes) if own.values else None
+            found = self._chain(counted, len(classes)) if own.values else None
             if found is None:
                 empty.append(name)
                 encoders[name] = replace(own, values=[])
                 continue
             chain, absent[name] = found
-            prior = chain.prior
+            (prior,) = chain.priors
             mass += prior.mass
             shared = [] if prior.shared is None else [prior.shared]
             strengths[name] = [*shared, *prior.strengths]
             tables += self._tables(chain, classes)
-            if not self.given.names and len(tables[-1]) < len(classes) * len(chain.prior.alpha):
+            if not self.given.names and len(tables[-1]) < len(classes) * len(prior.alpha):
                 sparse.append(name)
         notes += without_values(empty)
         if absent:
@@ -307,38 +308,56 @@ class Counted(Estimator):
             **({"sparse": sparse} if sparse else {}),
         )
 
-    def _chain(self, counted: _Counted, classes: pa.Array) -> tuple[Chain, BoolArray] | None:
+    def _chain(
+        self, counted: _Counted, classes: int, domains: Sequence[BoolArray | None] = (None,)
+    ) -> tuple[Chain, BoolArray] | None:
         """The estimate of a column, and which classes have no value of it, ``(k,)``.
 
         None if no class has a value and there is no prior.
+
+        Args:
+            counted: the column; class c of group g is number ``g k + c``.
+            classes: number of classes of a group, ``k``.
+            domains: the values that each group has, see `Prior`.
         """
-        encoders, own, options = counted.encoders, counted.encoders[0], self.options
-        cells = counted.counts.by_depth(encoders, len(classes))
-        alpha = options.alpha_of(own.name, own.values)
-        counts = np.zeros((len(classes), len(alpha)))
+        encoders, own, strength = counted.encoders, counted.encoders[0], self.options.strength
+        every = len(domains) * classes
+        cells = counted.counts.by_depth(encoders, every)
+        counts = np.zeros((every, len(own.values)))
         counts[cells[0].classes, cells[0].codes[0]] = cells[0].counts
-        if not counts.any() and not alpha.any():
+        by_group = counts.reshape(len(domains), classes, -1)
+        priors = [self._prior(own, *each) for each in zip(by_group, domains, strict=True)]
+        if not counts.any() and not priors[0].alpha.any():
             return None
-        shared = options.shared_strength
-        if isinstance(shared, str):
-            shared = best_shared_strength(counts, alpha, self.row_weight)
-        uniform, zeros = options.back_off == "uniform", options.smooth == "zeros"
-        prior = Prior(alpha, shared, [], uniform=uniform, zeros=zeros)
         absent = counts.sum(axis=1) == 0.0
-        if not prior.mass:
-            counts = np.where(absent[:, None], counts.sum(axis=0), counts)
+        pooled = absent & np.repeat([not prior.mass for prior in priors], classes)
+        if pooled.any():
+            of_all = np.repeat(by_group.sum(axis=1), classes, axis=0)
+            counts = np.where(pooled[:, None], of_all, counts)
         row, code = np.nonzero(counts)
         cells[0] = CellCounts(code[None], row, counts[row, code])
-        chain = Chain(encoders, cells, len(classes), prior)
-        of_rows = chain
-        strength = options.strength
+        chain = of_rows = Chain(encoders, cells, classes, *priors)
         if self.row_weight != 1.0 and isinstance(strength, str):
             in_rows = [replace(each, counts=each.counts / self.row_weight) for each in cells]
-            of_rows = Chain(encoders, in_rows, len(classes), prior)
+            of_rows = Chain(encoders, in_rows, classes, *priors)
         for depth in range(1, len(encoders)):
-            chosen = of_rows.best_strength(depth) if isinstance(strength, str) else strength
-            prior.strengths.append(chosen)
+            if isinstance(strength, str):
+                chosen = of_rows.best_strengths(depth)
+            else:
+                chosen = [strength] * len(priors)
+            for prior, best in zip(priors, chosen, strict=True):
+                prior.strengths.append(best)
         return chain, absent
+
+    def _prior(self, own: Encoder, counts: FloatArray, domain: BoolArray | None) -> Prior:
+        """The prior of a column, from its counts by class and value ``(k, m)``."""
+        options = self.options
+        alpha, shared = options.alpha_of(own.name, own.values), options.shared_strength
+        if isinstance(shared, str):
+            of_values = alpha if domain is None else alpha * domain
+            shared = best_shared_strength(counts, of_values, self.row_weight)
+        uniform, zeros = options.back_off == "uniform", options.smooth == "zeros"
+        return Prior(alpha, shared, [], uniform, zeros, domain)
 
     def _tables(self, chain: Chain, classes: pa.Array) -> Iterator[pa.Table]:
         """Parameters of a column: a table for each number of given columns."""
@@ -447,6 +466,81 @@ class Counted(Estimator):
         result = likelihood.log_likelihood(rows)
         result[np.arange(len(rows)), truth] = likelihood.left_out(rows, truth, weights)
         return result
+
+    def leave_groups_out(
+        self, parts: Sequence[pa.Table], classes: pa.Array, rows: Rows, group: IntArray
+    ) -> FloatArray:
+        """See `LeaveGroupsOut`. Cells are estimated without each group at once."""
+        result = np.zeros((len(rows), len(classes)))
+        cells, numbers = zip(*map(self.kind.apart, parts), strict=True)
+        if self.kind.grids.columns:
+            merge = self.kind.grids.merge
+            for number, others in enumerate(without_each(numbers, lambda *both: merge(both))):
+                member = np.flatnonzero(group == number)
+                if len(member):
+                    result[member] = self._by_numbers(others, classes, rows.take(member))
+        of_class = [
+            label_codes(of_part["class"], classes) + number * len(classes)
+            for number, of_part in enumerate(cells)
+            if of_part is not None
+        ]
+        if of_class:
+            every = pa.concat_tables(filter(None, cells))
+            for counted in self._of_cells(every, np.concatenate(of_class)):
+                if counted.encoders[0].values:
+                    result += self._by_others(counted, len(parts), len(classes), rows, group)
+        return result
+
+    def _by_numbers(self, numbers: pa.Table, classes: pa.Array, rows: Rows) -> FloatArray:
+        """log p(x | class) of the columns that are counted on a grid, ``(n, k)``."""
+        result = np.zeros((len(classes), len(rows)))
+        for counted in self._counted(numbers, classes):
+            (own,) = counted.encoders
+            if own.values and (found := self._chain(counted, len(classes))):
+                result += found[0].log_probability([own.of_rows(rows, self.options.unseen)])
+        return result.T
+
+    def _by_others(
+        self, counted: _Counted, groups: int, classes: int, rows: Rows, group: IntArray
+    ) -> FloatArray | float:
+        """log p(x | z, class) of a column by the groups that a row is not of, ``(n, k)``.
+
+        Args:
+            counted: the column; class c of group g is number ``g k + c``.
+            groups: number of groups.
+            classes: number of classes, ``k``.
+            rows: ``n`` rows.
+            group: of each row, ``(n,)``.
+        """
+        own, *given = counted.encoders
+        others = counted.counts.without_each(counted.encoders, groups, classes)
+        domains = self._domains(own, others, groups, classes)
+        found = self._chain(replace(counted, counts=others), classes, [*domains])
+        if found is None:
+            return 0.0
+        code = own.of_rows(rows, self.options.unseen)
+        is_seen = np.append(domains, np.ones((groups, 2), np.bool_), axis=1)[group, code]
+        if self.options.unseen == "error" and not is_seen.all():
+            raise DataError(f"column {own.name!r}: a group has values that the others have not.")
+        if self.options.unseen != "ignore":
+            is_seen = np.asarray(domains.any(axis=1))[group]  # a group without values is ignored
+        codes = [np.where(is_seen, code, own.null)]
+        codes += [encoder.of_rows(rows, "pseudo_count") for encoder in given]
+        return found[0].of_groups(codes, group)
+
+    def _domains(self, own: Encoder, counts: CellCounts, groups: int, classes: int) -> BoolArray:
+        """Which values of a column are in its domain by the counts of each group, ``(g, m)``.
+
+        A group of which nothing is known has no values.
+        """
+        domains = np.zeros((groups, own.size), np.bool_)
+        domains[counts.classes // classes, counts.codes[0]] = True
+        domains = domains[:, : len(own.values)]
+        named = bool(self.options.named_values(own.name))
+        if own.cuts is not None or named:
+            has_prior = named and self.options.alpha_of(own.name, own.values).any()
+            domains[:, : len(own.known)] |= domains.any(axis=1, keepdims=True) | bool(has_prior)
+        return domains
 
     def log_evidence(self, statistics: pa.Table) -> float:
         """Dirichlet–categorical for each class and combination of given values.

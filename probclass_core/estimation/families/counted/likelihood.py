@@ -67,8 +67,8 @@ class CountedLikelihood:
                     options.alpha_of(name, own.values),
                     shared,
                     strengths[len(strengths) - len(self.given) :],
-                    uniform=options.back_off == "uniform",
-                    zeros=options.smooth == "zeros",
+                    options.back_off == "uniform",
+                    options.smooth == "zeros",
                 )
                 self.chains[name] = Chain([own, *self.given], cells, len(classes), prior)
 

@@ -147,7 +147,7 @@ class CountedOptions(EstimatorOptions):
         Raises:
             DataError: if a value was seen outside the named ones and is not to be ignored.
         """
-        named = self._named(column)
+        named = self.named_values(column)
         outside = sorted(seen.keys() - set(named)) if named else []
         if outside and self.unseen != "ignore":
             raise DataError(
@@ -157,7 +157,8 @@ class CountedOptions(EstimatorOptions):
             )
         return named or sorted(seen)
 
-    def _named(self, column: str) -> list[str]:
+    def named_values(self, column: str) -> list[str]:
+        """The values of a column that the options name, if they do."""
         return list(self.domain.get(column, []))
 
     def alpha_of(self, column: str, domain: Sequence[str | None]) -> FloatArray:
@@ -211,7 +212,7 @@ class CategoricalOptions(CountedOptions):
                     "not; give both the same values."
                 )
 
-    def _named(self, column: str) -> list[str]:
+    def named_values(self, column: str) -> list[str]:
         alpha = self.pseudo_count[column]
         return self.domain.get(column) or (list(alpha) if isinstance(alpha, dict) else [])
 

@@ -81,7 +81,10 @@ def best_strength(
 
 
 def smoothed(
-    counts: FloatArray, totals: FloatArray | float, mass: FloatArray | float, total_mass: float
+    counts: FloatArray,
+    totals: FloatArray | float,
+    mass: FloatArray | float,
+    total_mass: FloatArray | float,
 ) -> FloatArray:
     """(n + mass) / (N + total mass); 0 if the numerator is 0."""
     numerator, denominator = counts + mass, totals + total_mass
@@ -90,7 +93,10 @@ def smoothed(
 
 
 def log_share(
-    counts: FloatArray, totals: FloatArray, alpha: FloatArray | float, total_alpha: float
+    counts: FloatArray,
+    totals: FloatArray,
+    alpha: FloatArray | float,
+    total_alpha: FloatArray | float,
 ) -> FloatArray:
     """log (n + α) / (N + Σα); −inf if the numerator is 0."""
     numerator, denominator = counts + alpha, totals + total_alpha
