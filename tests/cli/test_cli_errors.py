@@ -41,12 +41,9 @@ INVALID: list[tuple[str, list[str]]] = [
     ("fit", ["SOURCE", "See 'probclass fit --help'."]),
     ("fit lake --name air", ["--spec FILE", "--label COLUMN", "--no-label"]),
     ("fit lake --label air --no-label --name air", ["--label COLUMN or --no-label"]),
-    (f"{AUTO} --spec a.toml", ["--label derives a spec", "set it in the file"]),
     ("fit lake --label air", ["--store", "PROBCLASS_STORE", "--name"]),
     (f"{SPEC} --label air", ["--label derives a spec"]),
-    (f"{SPEC} --effort best", ["--effort derives a spec"]),
     ("fit nowhere --label air --name air", ["nowhere does not exist"]),
-    ("fit lake --spec a.toml --name air", ["a.toml", "No such file"]),
     ("fit lake --spec misspelt.json --dry-run", ["'gausian_full'", "mean 'gaussian_full'?"]),
     (f"{AUTO} --partition 2014-01", ["--partition '2014-01'", "as in --partition month=2014-01"]),
     (
@@ -54,11 +51,8 @@ INVALID: list[tuple[str, list[str]]] = [
         ["--where 'month => 2014'", 'as in --where "month >= 2013-01"'],
     ),
     (f"{AUTO} --exclude x,,y", ["--exclude 'x,,y'", "as in --exclude time,air"]),
-    (f"{AUTO} --workers 0", ["--workers"]),
     ("models --store nope://somewhere", ["nope://somewhere"]),
     ("estimators knn", ["unknown estimator 'knn'"]),
-    ("plugin", ["See 'probclass plugin --help'."]),
-    ("demo spec.json", ["spec.json"]),
 ]
 
 

@@ -134,15 +134,6 @@ def test_the_loops_of_another_release_are_not_called(
     assert "pip install --upgrade probclass-kernels" in record.message
 
 
-def test_the_loops_need_not_be_installed(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    compiled._installed.cache_clear()
-    monkeypatch.setitem(sys.modules, "probclass_kernels", None)
-    assert compiled.kernels(10_000) is None
-    assert not caplog.records
-
-
 def test_a_library_that_cannot_be_loaded_is_not_used(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

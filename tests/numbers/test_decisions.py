@@ -245,20 +245,6 @@ def test_the_baseline_cost_is_that_of_the_best_constant_prediction(iris: pa.Tabl
     assert result.cost < min(constant) / 150
 
 
-def test_accuracy_is_none_if_all_rows_are_rejected(iris_model: pc.Model, iris: pa.Table) -> None:
-    unsure = fitted(
-        pa.table({"u": ["p"] * 4, "y": ["b", "a"] * 2}), "y", pc.Block("categorical", ["u"])
-    )
-    table = pa.table({"u": ["p"] * 4, "y": ["b", "a"] * 2})
-    result = pc.evaluate(unsure, table, decision={"min_probability": 0.9, "costs": {}})
-    assert (result.decided, result.accuracy, result.cost, result.baseline_accuracy) == (
-        0,
-        *[None] * 3,
-    )
-    assert result.to_dict()["accuracy"] is None
-    assert result.log_loss == pytest.approx(math.log(2))
-
-
 def test_a_model_worse_than_its_prior_says_so() -> None:
     train = pa.table({"x": [0.0, 1.0, 5.0, 6.0], "y": ["a", "a", "b", "b"]})
     model = fitted(train, "y", pc.Block("gaussian_diagonal", ["x"]))

@@ -151,12 +151,6 @@ def test_evidence_is_the_integral_over_the_parameters(
         (
             ["categorical", "categorical_joint"],
             CATEGORIES,
-            {"pseudo_count": 0},
-            r"a pseudo_count of 0 for 'u'.* set pseudo_count above 0",
-        ),
-        (
-            ["categorical", "categorical_joint"],
-            CATEGORIES,
             {"pseudo_count": {"v": {"1": 1, "2": 0}}},
             r"a pseudo_count of 0 for 'v' \('2'\)",
         ),

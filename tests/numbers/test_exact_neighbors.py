@@ -86,14 +86,3 @@ def test_a_row_beyond_the_range_of_single_precision_has_a_posterior() -> None:
     block = pc.Block("knn_density", far.column_names, k=3)
     model = fitted(table_of_matrix(points, c=labels), "c", block)
     assert model.predict_proba(far).sum(axis=1) == pytest.approx(np.ones(3))
-
-
-def test_results_are_in_row_order_for_any_number_of_rows() -> None:
-    noise = np.random.default_rng(0)
-    points, rows = noise.normal(size=(2_000, 3)), noise.normal(size=(20_000, 3))
-    training = table_of_matrix(points, c=np.arange(2_000) % CLASSES)
-    names = [name for name in training.column_names if name != "c"]
-    model = fitted(training, "c", pc.Block("knn_density", names))
-    together = model.joint_log_likelihood(table_of_matrix(rows))[::1_000]
-    one_by_one = [model.joint_log_likelihood(table_of_matrix(row[None])) for row in rows[::1_000]]
-    np.testing.assert_array_equal(together, np.vstack(one_by_one))

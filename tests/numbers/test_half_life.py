@@ -17,7 +17,6 @@ from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.kinds.moments import TermMoments
 from probclass_core.estimation.statistics import scale
-from probclass_core.model.half_life import ordered_groups
 
 WEEKS = 8
 BLOCKS = {"gaussian_full": ["x", "z"], "categorical": "kind"}
@@ -42,11 +41,8 @@ def rows_of_weeks(
 
 
 def lake_of(frame: pd.DataFrame, root: Path) -> Path:
-    for week, rows in frame.groupby("week"):
-        folder = root / f"week={week}"
-        folder.mkdir(parents=True)
-        table = pa.Table.from_pandas(rows.drop(columns="week"), preserve_index=False)
-        pq.write_table(table, folder / "rows.parquet")
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    pq.write_to_dataset(table, root, partition_cols=["week"])
     return root
 
 
@@ -113,22 +109,6 @@ def test_none_is_chosen_where_weeks_are_alike(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         chosen.predict_proba(rows_of_weeks(2)), pc.fit(lake, spec).predict_proba(rows_of_weeks(2))
     )
-
-
-def test_groups_have_the_mean_age_of_their_partitions() -> None:
-    keys = [(week,) for week in range(24)]
-    numbers, ages = ordered_groups(keys, [100] * 24, None)
-    assert numbers == [week // 2 for week in range(24)]
-    assert ages == [22.5 - 2 * group for group in range(12)]
-    numbers, ages = ordered_groups(keys, [100] * 24, 2.0)
-    assert numbers[-5:] == [*range(max(numbers) - 4, max(numbers) + 1)], "new ones are alone"
-    assert ages[-5:] == [4, 3, 2, 1, 0]
-
-
-@pytest.mark.parametrize("half_life", [0, -1, True, float("nan"), "long"])
-def test_an_invalid_half_life_is_refused(half_life: object) -> None:
-    with pytest.raises(SpecError, match="half_life"):
-        pc.ModelSpec("state", BLOCKS, half_life=half_life)  # type: ignore[arg-type]
 
 
 def test_rows_without_partitions_in_order_have_no_half_life(tmp_path: Path) -> None:

@@ -44,23 +44,6 @@ def test_pseudo_count_smooths_the_shares_of_the_classes() -> None:
     assert model.predict_proba(table) == pytest.approx(expected, abs=1e-12)
 
 
-def test_standardized_columns_do_not_depend_on_their_units() -> None:
-    table = sample(3)
-    grams = table.set_column(0, "x0", pa.array(table["x0"].to_numpy() * 1024.0))
-    kilos, other = (pc.fit(t, spec_of(t, k=5, scale="standard")) for t in (table, grams))
-    assert other.predict_proba(grams) == pytest.approx(kilos.predict_proba(table), abs=1e-12)
-    # A density is per unit: in units that are 1024 times finer it is as many times smaller.
-    assert kilos.score_samples(table) == pytest.approx(
-        other.score_samples(grams) + np.log(1024.0), abs=1e-9
-    )
-    deviation = table.select(["x0", "x1"]).to_pandas().std(ddof=0)
-    scaled = table
-    for place, name in enumerate(deviation.index):
-        scaled = scaled.set_column(place, name, pa.array(table[name].to_numpy() / deviation[name]))
-    by_hand = pc.fit(scaled, spec_of(scaled, k=5))
-    assert kilos.predict_proba(table) == pytest.approx(by_hand.predict_proba(scaled), abs=1e-12)
-
-
 @pytest.mark.parametrize("scale", ["standard", "robust"])
 def test_scaled_distances_are_those_of_scikit_learn(scale: str) -> None:
     from sklearn.neighbors import NearestNeighbors

@@ -111,13 +111,6 @@ def test_nist_digits_of_all_rows_at_once(name: str) -> None:
     check_certified(pc.fit(table(NIST[name].values), SPEC), NIST[name])
 
 
-@pytest.mark.parametrize("name", ["NumAcc1", pytest.param("NumAcc4", marks=pytest.mark.nightly)])
-def test_nist_digits_with_one_row_per_part(name: str) -> None:
-    full_table = table(NIST[name].values)
-    parts = summaries(full_table, range(1, full_table.num_rows))
-    check_certified(pc.finalize(in_sequence(parts)), NIST[name])
-
-
 @pytest.mark.parametrize("name", NIST)
 @given(data=st.data())
 def test_nist_digits_for_any_order_split_and_merge(name: str, data: st.DataObject) -> None:

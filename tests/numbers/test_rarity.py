@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.scoring.batch import predict_table
 
 TABLES = Path(__file__).parents[2] / "benchmarks/data"
@@ -99,16 +98,3 @@ def test_a_rule_rejects_the_rows_that_are_as_rare() -> None:
     model = pc.fit(table, label="label")
     rejected = model.predict(table, decision={"min_rarity": 0.01}).is_null()
     np.testing.assert_array_equal(rejected, model.rarity(table) <= 0.01)
-
-
-def test_it_needs_a_density_and_its_quantiles(tmp_path: Path) -> None:
-    table = drawn(200, 6)
-    spec = pc.ModelSpec("label", {"gaussian_diagonal": ["x", "y"]})
-    with pytest.raises(SpecError, match="with_density_quantiles"):
-        pc.score(pc.fit(table, spec), table, tmp_path / "a.parquet", options={"rarity": True})
-    blocks = [pc.Block("discretized", ["x"]), pc.Block("discretized", "x", given="color")]
-    relative = pc.fit(table, pc.ModelSpec("label", blocks, block_weights="fit"))
-    with pytest.raises(NotSupportedError, match="no blocks of the pool"):
-        relative.rarity(table)
-    with pytest.raises(SpecError, match="rare must be a share"):
-        pc.ScoringOptions(rare=2.0)

@@ -21,33 +21,13 @@ BROKEN = {
         OTHER.replace("PROBCLASS_API = 1", "PROBCLASS_API = 2"),
         ["built for API version 2", "this probclass has 1"],
     ),
-    "names no contract": (
-        OTHER.replace("PROBCLASS_API = 1", ""),
-        ["names no API version", "PROBCLASS_API = 1"],
-    ),
-    "implements no hook": ("PROBCLASS_API = 1", ["implements no hook"]),
     "misspells the hook": (
         OTHER.replace("probclass_estimators", "probclass_estimator"),
         ["no hook 'probclass_estimator';", "Did you mean 'probclass_estimators'?"],
     ),
-    "fails in its hook": (
-        OTHER.replace("    yield", "    1 / 0\n    yield"),
-        ["ZeroDivisionError"],
-    ),
     "yields an object": (
         OTHER.replace("yield Exponential", "yield object()"),
         ["probclass_estimators yielded <object", "it must yield classes of estimators"],
-    ),
-    "yields another type": (
-        OTHER.replace("probclass_estimators", "probclass_table_formats"),
-        [
-            "probclass_table_formats yielded EstimatorPlugin",
-            "must yield subclasses of TableFormat",
-        ],
-    ),
-    "takes the name of a built-in": (
-        PLUGIN.format(name="gaussian_full"),
-        ["'gaussian_full' is offered by 2 plugins", "built in"],
     ),
     "takes the name of another plugin": (
         PLUGIN.format(name="twin"),

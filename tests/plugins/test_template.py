@@ -34,7 +34,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         "ruff check .",
         "ruff format --check .",
-        "pytest -q -p no:cacheprovider",
+        pytest.param("pytest -q -p no:cacheprovider", marks=pytest.mark.nightly),
         pytest.param("mypy", marks=pytest.mark.nightly),
     ],
 )

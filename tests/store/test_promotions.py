@@ -366,14 +366,10 @@ def test_the_gate_refuses_what_it_cannot_compare(
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"metric": "logloss"}, "Did you mean 'log_loss'"),
         ({"margin": -1}, "margin must be a finite number of at least 0, got -1"),
-        ({"min_z": "much"}, "min_z must be a finite number of at least 0, got 'much'"),
         ({"min_windows_better": 2}, "min_windows_better must be a finite number from 0 to 1"),
         ({"metric": "ece", "min_z": 1}, "'ece' is not a mean over rows and has no standard error"),
-        ({"floor": "majority"}, "floor must be 'prior', None, or a mapping .* got 'majority'"),
         ({"floor": {"acuracy": 0.5}}, "Did you mean 'accuracy'"),
-        ({"floor": {"accuracy": "half"}}, "floor of accuracy: 'half' is neither 'prior' nor"),
     ],
 )
 def test_a_gate_checks_its_conditions(fields: Any, message: str) -> None:

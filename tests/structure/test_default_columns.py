@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.estimation.statistics import refine
 from probclass_core.model.weight_fit import WeightProblem
 from probclass_core.structure import auto
 
@@ -30,19 +29,6 @@ def test_whole_number_codes_interact_as_text_does(codes: pa.DataType) -> None:
     rows = _sum_mod_three(codes)
     model = pc.fit(rows[:1000], label="y")
     assert pc.evaluate(model, rows[1000:]).accuracy > 0.87  # 0.9 is the best possible
-
-
-def test_no_block_of_the_default_needs_another_pass() -> None:
-    """A block that would be cut in a second pass says nothing in the search for blocks."""
-    random = np.random.default_rng(0)
-    month, second = random.integers(1, 13, 4000), random.integers(0, 2, 4000)
-    label = (month % 2 == 0) ^ ((second == 1) & (month <= 6))
-    rows = pa.table({"month": month, "half": np.array(["a", "b"])[second], "y": label})
-    spec = pc.ModelSpec.auto(rows, "y")
-    statistics = pc.summarize(rows, spec)
-    assert any("month" in block.given for block in spec.blocks)
-    assert refine(statistics) is None
-    assert pc.finalize(statistics).training["block_weights"]["log_loss"] < 0.1
 
 
 def test_no_column_is_given_a_part_of_a_date() -> None:

@@ -300,16 +300,10 @@ def test_and_without_a_condition_is_part_of_a_value() -> None:
 
 BAD_FILTERS: list[tuple[Any, str]] = [
     ([("year", "~", 2014)], r"op one of '!=', '<', '<='"),
-    ([("year", ">")], r"\('year', '>'\) is not \(column, op, value\)"),
-    (("year", ">", "id"), "'id' cannot be compared with int"),
     ("year over 2014", "where 'year over 2014': write COLUMN OP VALUE"),
-    (["year over 2014"], "where 'year over 2014': write COLUMN OP VALUE"),
     ("year > 2014 or id = 1", "conditions are joined by and, not by or"),
     ("year > 2014 and id = one", "'one' cannot be compared with int"),
     (2014, "where must be text .* or a list"),
-    ([2014], "2014 is not"),
-    ([("year", ["in"], 2014)], "is not"),
-    ([("year", "==", "last")], "'last' cannot be compared with int"),
     ([("year", "in", ["last"])], "'last' cannot be compared with int"),
     ([("year", "in", "2014")], "'in' needs a list of values"),
     ([("year", "<", None)], "null has no order"),

@@ -265,18 +265,15 @@ BAD: dict[str, tuple[dict[str, str | bytes], str]] = {
     ),
     "an empty file": ({"trips.csv": ""}, r"trips\.csv is empty"),
     "an empty file among others": ({"trips/0.csv": GOOD, "trips/1.csv": ""}, r"1\.csv is empty"),
-    "a header alone": ({"trips.csv": GOOD.splitlines()[0]}, r"trips\.csv has no rows, so"),
     "a column twice": ({"trips.csv": "fare,fare\n1,2\n"}, "2 columns named 'fare'; rename all"),
     "another encoding": (
         {"trips.csv": GOOD.replace("b", "é").encode("latin-1")},
         "is not UTF-8 text; name its encoding, as in .*'latin-1'",
     ),
-    "UTF-16": ({"trips.csv": GOOD.encode("utf-16")}, "is not UTF-8 text.*'utf-16'"),
     "a truncated archive": (
         {"trips.csv.gz": gzip.compress((GOOD * 99).encode())[:-9]},
         r"trips\.csv\.gz is not a complete compressed file .*write it again",
     ),
-    "a hidden archive": ({"trips.csv": gzip.compress(GOOD.encode())}, r"end its name with '\.gz'"),
     "another delimiter": (
         {"trips.csv": GOOD.replace(",", ";")},
         r"has one column, .*if ';' is the delimiter, give options=\{'delimiter': ';'\}",
@@ -294,10 +291,6 @@ BAD: dict[str, tuple[dict[str, str | bytes], str]] = {
         r"trips\.jsonl, line 3, is not a JSON object in UTF-8 \(.*\): '\{\"fare\": 1\.5",
     ),
     "a JSON array": ({"trips.json": f"[{LINE}]"}, r"is a JSON array; write one JSON object per"),
-    "mixed JSON": (
-        {"trips.jsonl": LINE + LINE.replace("1.5", '"low"')},
-        r"trips\.jsonl: .*/fare\) changed from number to string in row 1; .* column one type",
-    ),
     "a JSON value of another type": (
         {"trips.jsonl": LINE.replace("1.5", "1") * 140 + LINE},
         r"trips\.jsonl, line 141: column 'fare' is int64, but has '1\.5'; .*'fare': 'double'",

@@ -23,8 +23,6 @@ UNEVEN = {**COIN, "b": {"heads": 0.9, "tails": 0.2}}
         ({"a": 0.5, "b": 0.4}, "the prior sums to 0.9, not 1"),
         ({"a": 1.5, "b": -0.5}, "the prior: hypothesis 'a' must have .*0 to 1, got 1.5"),
         ({"a": float("nan"), "b": 1}, "hypothesis 'a' must have .*got nan"),
-        ({"a": True, "b": 0}, "hypothesis 'a' must have .*got True"),
-        ({}, "the prior must give a probability for each hypothesis, got {}"),
         (None, "the prior must give a probability for each hypothesis, got None"),
     ],
 )
@@ -37,17 +35,13 @@ def test_an_invalid_prior_of_bayes_rule_is_refused(prior: Any, message: str) -> 
     ("likelihood", "observed", "message"),
     [
         ({"a": 1}, None, "the likelihood leaves out 'b', which the prior has"),
-        ({**EVEN, "c": 1}, None, "the likelihood names 'c', which the prior does not have"),
-        ([EVEN, {"a": 1}], None, "likelihood of observation 2 leaves out 'b'"),
         ({"a": 1, "b": 2}, None, "likelihood: hypothesis 'b' must have .*got 2"),
         ([{"a": 1, "b": 0}, {"a": 0, "b": 1}], None, "impossible under every hypothesis"),
         ("heads", None, "likelihood must be a probability per hypothesis.*got str"),
-        ([EVEN], "heads", "with observed= a table of outcomes per hypothesis; got list"),
         (COIN, "haeds", r"no outcome 'haeds'; the likelihood has 'heads', 'tails'. Did you"),
         ({**COIN, "b": {"heads": 1}}, "heads", "of 'b' leaves out 'tails', which that of 'a'"),
         (UNEVEN, "heads", "of 'b' sums to 1.1, not 1"),
         (EVEN, "heads", "likelihood of 'a' must give a probability for each outcome"),
-        ({"a": COIN["a"]}, "heads", "the likelihood leaves out 'b', which the prior has"),
     ],
 )
 def test_an_invalid_likelihood_is_refused(likelihood: Any, observed: Any, message: str) -> None:
@@ -80,15 +74,9 @@ def model() -> pc.Model:
         ({"by": "columns"}, "by must be 'column' or 'block', got 'columns'"),
         ({"against": "B"}, "the model has no class 'B'; it has 'a', 'b'"),
         ({"units": "dB"}, "units must be one of 'bits', 'decibans', 'nats', got 'dB'"),
-        ({"units": []}, r"units must be one of .*, got \[\]"),
         ({"limit": 0}, "limit must be a whole number of at least 1, or None, got 0"),
-        ({"limit": True}, "limit must be .*got True"),
-        ({"limit": 2.5}, "limit must be .*got 2.5"),
-        ({"rows": []}, r"rows must be different numbers, counted from 0, got \[\]"),
         ({"rows": [0, -1]}, r"rows must be .*got \[0, -1\]"),
         ({"rows": [1, 1]}, r"rows must be different numbers.*got \[1, 1\]"),
-        ({"rows": ["0"]}, "rows must be .*got "),
-        ({"rows": "3"}, "rows must be .*got '3'"),
         ({"rows": range(1001)}, "an explanation covers at most 1,000 rows, got 1,001"),
     ],
 )
@@ -104,8 +92,6 @@ def test_invalid_arguments_of_explain_are_refused(
     [
         (ROWS, {"rows": [0, 4]}, "there is no row 4: there are 4, counted from 0"),
         (MANY, {}, r"covers at most 1,000 rows, .* with rows \(--row\) or where"),
-        (ROWS.drop_columns("u"), {}, "no column 'u'; the table has 'c', 'x'"),
-        ({"x": [float("inf")], "u": ["p"]}, {}, "column 'x' contains 1 infinite value"),
         ({"x": [1.0], "u": ["r"]}, {}, "column 'u': rows outside its domain: 1"),
     ],
 )
@@ -130,12 +116,9 @@ NAIVE = summarize(ROWS, NORMAL, pc.Block("categorical", "u"))
 HALF = summarize(ROWS, NORMAL)
 EMPTY = summarize(ROWS[:0], NORMAL)
 OTHER_LABEL = summarize(ROWS, NORMAL, label="u")
-WEIGHTED = summarize(ROWS.append_column("w", pa.array([1] * 4)), NORMAL, weight="w")
 PRIORS: list[tuple[Any, str]] = [
     ({"M1": 1}, "for each of 'M1', 'M2', got {'M1': 1}"),
-    (2, "prior must give a number for each of"),
     ({"M1": 1, "M2": 0}, "'M2' must be .*above 0, got 0"),
-    ({"M1": 1, "M2": "2"}, "'M2' must be .*got '2'"),
     ({"M1": 1e300, "M2": 1}, "more than e.600 decide"),
 ]
 
@@ -144,25 +127,16 @@ PRIORS: list[tuple[Any, str]] = [
     ("statistics", "arguments", "error", "message"),
     [
         ([NAIVE], {}, SpecError, "a comparison needs two models or more, got 1"),
-        ({}, {}, SpecError, "a comparison needs two models or more, got 0"),
-        (NAIVE, {}, SpecError, "expected a list or mapping of Statistics, got Statistics"),
         (["one", "two"], {}, SpecError, "expected a Statistics, got str; get them by summarize"),
         ([NAIVE, HALF], {}, SpecError, "'M1' and 'M2' do not model the same columns.*has 'u'"),
         *(([NAIVE] * 2, {"prior": prior}, SpecError, message) for prior, message in PRIORS),
         ([EMPTY] * 2, {}, DataError, "nothing to compare: the statistics have no labeled rows"),
         ([HALF, OTHER_LABEL], {}, SpecError, "'M2' has label 'u' and 'M1' has 'c'"),
-        ([HALF, WEIGHTED], {}, SpecError, "'M2' has weight 'w' and 'M1' has None"),
         (
             [HALF, summarize(ROWS[:3], NORMAL)],
             {},
             DataError,
             r"of different rows.*\(a 2, b 2\) and \(a 2, b 1\)",
-        ),
-        (
-            [HALF, summarize(ROWS, NORMAL, prior={"a": 1.0})],
-            {},
-            SpecError,
-            "the prior leaves out class 'b'; it has 'a'",
         ),
     ],
 )
@@ -194,19 +168,8 @@ NO_CLOSED_FORM = "only with back_off='uniform' and a number as strength"
             NotSupportedError,
             "model 'M1', block 'near': knn_density offers no log evidence; model its columns by",
         ),
-        (pc.Block("discretized", "x"), NotSupportedError, "discretized offers no log evidence"),
         (pc.Block("gaussian_full", ["x", "y"]), DataError, "block 'gaussian_full': .*null"),
-        (
-            pc.Block("categorical", "u", pseudo_count=0),
-            NotSupportedError,
-            "block 'categorical': .*pseudo_count above 0",
-        ),
         (pc.Block("categorical", "u", given="v"), NotSupportedError, NO_CLOSED_FORM),
-        (
-            pc.Block("categorical", "u", **{**UNIFORM, "strength": "loo"}),
-            NotSupportedError,
-            NO_CLOSED_FORM,
-        ),
         (
             pc.Block("categorical", "u", **{**UNIFORM, "given": ["x"]}),
             NotSupportedError,

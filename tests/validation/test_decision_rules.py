@@ -27,22 +27,14 @@ COST = pa.table({"class": ["a"], "prediction": ["b"], "cost": [1.0]})
         ("most", "decision by 'most' is unknown; use 'map', 'ml'"),
         (7, "decision must be 'map', 'ml', a DecisionRule or a table .* got 7"),
         ({"min_probabilty": 0.9}, "unknown key 'min_probabilty' .* mean 'min_probability'"),
-        ({"min_probability": 1.5}, "min_probability must be .*got 1.5"),
         ({"min_probability": math.nan}, "min_probability must be"),
-        ({"min_probability": "high"}, "min_probability must .*got 'high'"),
         ({"min_probability": True}, "min_probability must .*got True"),
         ({"min_rarity": -0.1}, "min_rarity must .*-0.1"),
         (
             {"min_rarity": 0.01},
             r"with_density_quantiles\(model, source\), or fit with --density-quantiles",
         ),
-        ({"costs": 5}, "costs must be a table of tables, .* got 5"),
-        (
-            {"costs": {"a": 5}},
-            "costs of class 'a' must be a table of predicted class and cost, got 5",
-        ),
         ({"costs": {"A": {"b": 1}}}, "the costs name class 'A'; the model has 'a', 'b'"),
-        ({"costs": {"a": {"c": 1}}}, "the costs name class 'c'"),
         ({"costs": pa.concat_tables([COST, COST])}, "'b' for class 'a' is given twice"),
         (
             {"costs": {"a": {"b": -1}}},
@@ -96,11 +88,8 @@ def test_rarity_is_not_known_under_another_prior() -> None:
     ("rows", "message"),
     [
         (ROWS.slice(0, 0), "nothing to calibrate on: no row has a label 'y'"),
-        ({"x": [1.0], "y": pa.nulls(1, pa.string())}, "nothing to calibrate on"),
         ({"x": [1.0], "y": ["c"]}, "nothing to calibrate on"),
-        ({"x": [1.0]}, "no column 'y'"),
         ({"x": [1.0], "y": [1]}, "label 'y' is int64 here and was string"),
-        ({"x": [math.inf], "y": ["a"]}, "column 'x' contains 1 infinite value"),
     ],
 )
 def test_invalid_rows_to_calibrate_on_are_refused(rows: Any, message: str) -> None:

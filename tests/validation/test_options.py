@@ -96,12 +96,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"conjugate_prior": {"counts": 3}}, r"has no key 'counts'; .* Did you mean 'count'\?"),
         ({"conjugate_prior": {"count": 0}}, rf"count {PRIOR} 0 and up to 1e\+100, got 0"),
         ({"conjugate_prior": {"degrees_of_freedom": 2}}, f"{PRIOR} 2 and .*, got 2"),
-        ({"conjugate_prior": {"mean": "high"}}, f"mean {PRIOR} .*, got 'high'"),
         ({"conjugate_prior": {"mean": 1e200}}, rf"mean {PRIOR} .* up to 1e\+100, got 1e\+200"),
-        (
-            {"conjugate_prior": {"mean": {"u": 1}}},
-            "names column 'u', which is not in .* it has 'x'",
-        ),
         ({"conjugate_prior": {"variance": {"x": -1}}}, rf"variance \('x'\) {PRIOR} 0 .*, got -1"),
         ({"columns": "u"}, NUMBERS),
     ],
@@ -111,10 +106,8 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "categorical": [
         ({"pseudo_count": {"u": -1}}, "pseudo_count of 'u' must be .*got -1"),
         ({"pseudo_count": {"u": {"p": 1, "q": -2}}}, r"of 'u' \('q'\) must be .*got -2"),
-        ({"pseudo_count": {"u": {}}}, "pseudo_count of 'u' must be a number"),
         ({"pseudo_count": {"m": 1}}, "pseudo_count names column 'm', which is not in the block"),
         ({"domain": {"u": "pq"}}, "domain of 'u' must be a list of values"),
-        ({"domain": {"u": []}}, "domain of 'u' must be a list of values"),
         ({"domain": {"u": ["p", "p"]}}, "domain of 'u' lists a value twice"),
         (
             {"domain": {"u": ["p", "q"]}, "pseudo_count": {"u": {"p": 1}}},
@@ -127,12 +120,6 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"columns": "day"}, r"'day' is date32.* it models categories \(text, bool, "),
     ],
     "categorical_joint": [
-        ({"domain": {"m": ["p"]}}, "domain names column 'm', which is not in the block"),
-        (
-            {"domain": {"u": ["p"]}, "pseudo_count": {"u": {"p": 1, "z": 1}}},
-            "pseudo_count of 'u' has value 'z', domain has not; give both the same values",
-        ),
-        ({"columns": ["u", "day"]}, "'day' is date32.* it models categories"),
         *(
             ({"columns": ["v", name]}, f"column '{name}' has the name .*; rename it")
             for name in ("class", "count", "log_probability")
@@ -144,13 +131,11 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
             ({"cuts": {"x": cuts}}, "cuts of 'x' must be a list of ascending numbers, got ")
             for cuts in (5, "12", [2, 1], [1, 1], [1, "2"], [True])
         ),
-        ({"columns": ["x", "u"]}, NUMBERS),
         ({"columns": "u", "given": "v"}, NUMBERS),
     ],
     "knn_density": [
         ({"metric": "euclidian"}, r"'euclidian'; use 'euclidean', .* Did you mean 'euclidean'\?"),
         ({"metric": "mahalanobis"}, "metric 'mahalanobis' depends on a scale"),
-        ({"columns": "u"}, NUMBERS),
     ],
     "bernoulli": [
         ({"vocabulary": ["p", "q", "p"]}, "vocabulary has 'p' twice; list each term once")
@@ -173,9 +158,7 @@ REFUSED_IF_GIVEN: list[tuple[dict[str, Any], str]] = [
         ({"strength": value}, "strength must be a number above 0, or 'loo'")
         for value in (0, True, None)
     ),
-    ({"cuts": {"m": [1]}}, "cuts names column 'm', which is not in the block; it has 'u', 'v'"),
     ({"cuts": {"v": [1]}}, "cuts names column 'v', which is string"),
-    ({"cuts": {"x": [2, 1]}}, r"cuts of 'x' must be a list of ascending numbers, got \[2, 1\]"),
     ({"domain": {"v": ["s"]}}, "domain names column 'v', which is given; declare domains of 'u'"),
     ({"columns": "n", "cuts": {"n": [1]}, "domain": {"n": ["1"]}}, "names column 'n', whose"),
     ({"columns": "t", "given": "u"}, "column 't' is timestamp.* it models categories"),

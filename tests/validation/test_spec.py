@@ -200,8 +200,6 @@ SCHEMA = pa.schema([("air", pa.string()), ("x", pa.float64()), ("at", pa.duratio
     ("label", "options", "message"),
     [
         ("ear", {}, r"no column 'ear'; the table has 'air', 'at', 'x'\. Did you mean 'air'\?"),
-        ("AIR ", {}, r"no column 'AIR '.* Did you mean 'air'\?"),
-        ("air", {"weight": "w"}, "no column 'w'"),
         ("air", {"exclude": ["y"]}, "no column 'y'"),
         ("air", {}, r"column 'at' is duration\[us\], which no default .* exclude=\['at'\]"),
         ("air", {"exclude": ["at", "x"]}, "no column is left to model"),
@@ -245,12 +243,8 @@ def test_a_spec_without_its_keys_is_refused(values: Any, message: str) -> None:
     ("keys", "message"),
     [
         ({"blokcs": []}, r"unknown key 'blokcs'.* Did you mean 'blocks'\?"),
-        ({7: 1}, "unknown key 7 in the model spec; known: 'block_weights', 'blocks', "),
         ({"blocks": "x"}, "blocks must be a list of Blocks, or .* got 'x'"),
-        ({"blocks": 3}, "blocks must be a list of Blocks, or .* got 3"),
         ({"blocks": {}}, "a model needs at least one Block"),
-        ({"blocks": []}, "a model needs at least one Block"),
-        ({"blocks": ["x"]}, "a block must be a table of keys, got 'x'"),
         ({"blocks": [{"columns": ["x"]}]}, "a block needs 'estimator'; it has 'columns'"),
         ({"blocks": [{"estimator": "e"}]}, "a block needs 'columns'; it has 'estimator'"),
         ({"blocks": [X, X]}, "column 'x' is in block 'gaussian_diagonal' and also in"),
@@ -261,21 +255,19 @@ def test_a_spec_without_its_keys_is_refused(values: Any, message: str) -> None:
         ),
         ({"label": "x"}, "column 'x' is the label and also in block"),
         ({"label": ""}, "label must be a column name, got ''"),
-        ({"label": ["c"]}, r"label must be a column name, got \['c'\]"),
         ({"weight": "x"}, "column 'x' is the weight and also in block"),
         ({"weight": "c"}, "'c' cannot be both the label and the weight"),
-        ({"weight": 2}, "weight must be a column name, got 2"),
+        ({"half_life": 0}, "half_life"),
+        ({"groups": "c"}, "groups is the label, 'c'; name another column, such as a day"),
         ({"on_scarce": "drop"}, "on_scarce must be one of 'error', 'pool', got 'drop'"),
         ({"prior": "flat"}, "prior 'flat' is unknown; use 'empirical', "),
-        ({"prior": 0.5}, "prior must be .* or a mapping, got 0.5"),
-        ({"prior": {}}, r"prior must be .* or a mapping, got \{\}"),
         (
             {"prior": {"a": 0.5, "b": 0.6}},
             r"the prior sums to 1\.1, not 1: \{'a': 0\.5, 'b': 0\.6\}",
         ),
         *(
             ({"prior": {"a": bad}}, "prior of class 'a' must be between 0")
-            for bad in (-0.5, 1.5, "half", None, True, float("nan"))
+            for bad in (-0.5, "half", True, float("nan"))
         ),
     ],
 )
@@ -290,15 +282,11 @@ def test_an_invalid_spec_is_refused(keys: Any, message: str) -> None:
         ({"estimator": ""}, "estimator must be a name, got ''"),
         ({"columns": []}, r"columns must be one or more .*, got \[\]"),
         ({"columns": [1]}, r"columns must be .*, got \[1\]"),
-        ({"columns": 5}, "columns must be .*, got 5"),
         ({"columns": ["x", "x"]}, "column 'x' is listed twice"),
-        ({"given": 5}, "given must be column names, got 5"),
         ({"given": [""]}, r"given must be column names, got \[''\]"),
-        ({"given": ["y", "y"]}, "column 'y' is listed twice"),
         ({"given": ["x"]}, "'x' is modeled by the block and also given"),
         ({"given": ["c"]}, "'c' is the label and also given in block"),
         ({"given": ["w"]}, "'w' is the weight and also given in block .*; remove it from given"),
-        ({"name": 5}, "name must be text, got 5"),
         *(({"name": name}, f"block name '{name}' cannot name a stored") for name in UNNAMED),
         ({"k": float("nan")}, "option 'k': nan is not a finite number"),
         ({"k": {1, 2}}, r"option 'k': \{1, 2\} is not a plain value"),
