@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -71,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", action="store_true", help="store the figures and the pictures")
     options = parser.parse_args(arguments)
     out = options.out.resolve()
+    for name in ("lake", "models", "scored", "airflow"):  # a model that was judged goes no way back
+        shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     months = month_range(options.first, options.months)
     lay_out(out / "lake")
