@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
-import importlib
 import sys
 import threading
 import time
@@ -96,85 +94,42 @@ def draws_progress(
 
 @contextmanager
 def progress_bar(task: str, unit: str = "rows") -> Iterator[Progress]:
-    """A `Progress` that draws: a bar in a notebook or on a terminal, else lines on stderr.
+    """A `Progress` that draws: a bar on a terminal or in a notebook, else lines on stderr.
 
     Args:
         task: what is done, such as ``"training"``.
         unit: what is counted.
     """
-    if _in_notebook():
-        yield _Throttled(_notebook_bar(task, unit), _SECONDS_BETWEEN_DRAWINGS, is_bar=True)
-    elif sys.stderr.isatty():
-        bar = _TerminalBar(task, unit)
-        try:
-            yield _Throttled(bar.draw, _SECONDS_BETWEEN_DRAWINGS, is_bar=True)
-        finally:
-            bar.clear()
-    else:
+    is_bar = sys.stderr.isatty() or _in_notebook()
+    seconds = _SECONDS_BETWEEN_DRAWINGS if is_bar else _SECONDS_BETWEEN_LINES
+    drawn, width = time.monotonic() - (seconds if is_bar else 0.0), 0
 
-        def write_line(done: int, total: int | None) -> None:
-            sys.stderr.write(f"{task}: {_count_text(done, total, unit)}\n")
-            sys.stderr.flush()
-
-        yield _Throttled(write_line, _SECONDS_BETWEEN_LINES, is_bar=False)
-
-
-class _Throttled:
-    """Draws after some seconds each, and a bar also at the start and when all rows are done."""
-
-    def __init__(self, draw: Progress, seconds: float, *, is_bar: bool) -> None:
-        self._draw, self._seconds, self._is_bar = draw, seconds, is_bar
-        self._last = -seconds if is_bar else time.monotonic()
-
-    def __call__(self, done: int, total: int | None) -> None:
+    def draw(done: int, total: int | None) -> None:
+        nonlocal drawn, width
         now = time.monotonic()
-        if now - self._last >= self._seconds or (self._is_bar and done == total):
-            self._last = now
-            self._draw(done, total)
-
-
-class _TerminalBar:
-    """A bar on a terminal."""
-
-    def __init__(self, task: str, unit: str) -> None:
-        self._task, self._unit = task, unit
-        self._width = 0
-
-    def draw(self, done: int, total: int | None) -> None:
-        """Draw the bar over the one before."""
-        filled = round(_BAR_WIDTH * min(done / total, 1.0)) if total else 0
-        bar = f"[{'#' * filled:{_BAR_WIDTH}}] " if total else ""
-        line = f"{self._task} {bar}{_count_text(done, total, self._unit)}"
-        self._write(f"{line:{self._width}}")
-        self._width = len(line)
-
-    def clear(self) -> None:
-        """Remove the bar."""
-        self._write(f"{'':{self._width}}\r")
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(f"\r{text}")
+        if now - drawn < seconds and not (is_bar and done == total):
+            return
+        drawn = now
+        count = f"{done:,} {unit}" if total is None else f"{done:,} of {total:,} {unit}"
+        if is_bar:
+            filled = round(_BAR_WIDTH * min(done / total, 1.0)) if total else 0
+            bar = f"[{'#' * filled:{_BAR_WIDTH}}] " if total else ""
+            line = f"{task} {bar}{count}"
+            sys.stderr.write(f"\r{line:{width}}")
+            width = len(line)
+        else:
+            sys.stderr.write(f"{task}: {count}\n")
         sys.stderr.flush()
 
-
-def _count_text(done: int, total: int | None, unit: str) -> str:
-    return f"{done:,} {unit}" if total is None else f"{done:,} of {total:,} {unit}"
+    try:
+        yield draw
+    finally:
+        if is_bar:
+            sys.stderr.write(f"\r{'':{width}}\r")
+            sys.stderr.flush()
 
 
 def _in_notebook() -> bool:
     ipython: Any = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return hasattr(shell, "kernel")
-
-
-def _notebook_bar(task: str, unit: str) -> Progress:
-    """A bar that replaces itself in the output of a cell."""
-    ipython: Any = importlib.import_module("IPython.display")
-
-    def bar(done: int, total: int | None) -> Any:
-        limits = f' value="{done}" max="{total}"' if total else ""
-        count = _count_text(done, total, unit)
-        return ipython.HTML(f"{html.escape(task)} <progress{limits}></progress> {count}")
-
-    handle = ipython.display(bar(0, None), display_id=True)
-    return lambda done, total: handle.update(bar(done, total))

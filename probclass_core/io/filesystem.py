@@ -1,6 +1,6 @@
 """Files of a table or a store at a path or URI, read and written atomically.
 
-pyarrow opens local paths, S3, Google Cloud Storage, Azure and HDFS; fsspec opens all other schemes.
+pyarrow opens local paths, S3, Google Cloud Storage and Azure; fsspec opens all other schemes.
 Options are those of `storage_options`. Credentials come from them, or from where the library
 looks for them on its own; messages and records only contain `Location.uri`, which has none.
 """
@@ -210,8 +210,8 @@ class Location:
     def replace(self, path: str, data: Buffer, seen: Revision) -> bool:
         """Make or replace a file if it is still as it was seen.
 
-        On a local disk the path must be locked. Without conditional writes, as on HDFS and with
-        fsspec, another process may replace the file between comparing and writing.
+        On a local disk the path must be locked. Without conditional writes, as with fsspec,
+        another process may replace the file between comparing and writing.
 
         Args:
             path: path of the file; its folders are made.
@@ -249,8 +249,6 @@ class Location:
             scratch = f"{path.rpartition('/')[0]}/{scratch_name()}".lstrip("/")
             try:
                 self.send(file, scratch)
-                if self.filesystem.type_name == "hdfs":
-                    self.remove(path)  # it renames to no existing name
                 self.filesystem.move(self.absolute(scratch), absolute)
             except BaseException:
                 self.remove(scratch)
@@ -569,13 +567,6 @@ def _azure(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     return filesystem, path, ConditionalWrites("Azure", path.partition("/")[0], settings)
 
 
-def _hdfs(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
-    if options:
-        raise ValueError("HDFS takes its options from its own configuration files.")
-    filesystem, path = FileSystem.from_uri(uri)
-    return filesystem, path, None
-
-
 def _by_fsspec(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     try:
         from fsspec.core import url_to_fs
@@ -590,8 +581,6 @@ _OF_SERVICE = {"S3": _s3, "Azure": _azure, "Google Cloud Storage": _google}
 
 _OPENERS: Mapping[str, Callable[[str, Mapping[str, Any]], _OpenedFileSystem]] = {
     **{scheme: _OF_SERVICE[service] for scheme, service in SERVICE_OF.items()},
-    "hdfs": _hdfs,
-    "viewfs": _hdfs,
 }
 
 ARROW_SCHEMES = frozenset(_OPENERS)

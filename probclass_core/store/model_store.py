@@ -284,8 +284,8 @@ class ModelStore:
             alias: alias to move, such as ``"champion"``.
             expected: version that the alias must name until then (compare and swap), given like
                 `version`, or `None` if it must not exist yet; by default it may name any. Of two
-                processes that expect the same version, one gets an error; only on HDFS and file
-                systems of fsspec are comparing and swapping two separate steps.
+                processes that expect the same version, one gets an error; only on file systems of
+                fsspec are comparing and swapping two separate steps.
             force: whether to promote a version from which the alias was rolled back; needs a
                 reason.
             by: who promotes, by default the user of this process.

@@ -42,12 +42,14 @@ def test_check_shows_the_traceback_of_a_broken_plugin(probclass: Any, site: Path
     assert message in shown.out
     assert "fix or uninstall it" in shown.out
     traceback = shown.out[shown.out.index("Traceback") :].splitlines()
-    assert traceback[1].endswith(f'{site / "narrow_broken.py"}", line 4, in <module>')
+    assert any(
+        line.endswith(f'{site / "narrow_broken.py"}", line 4, in <module>') for line in traceback
+    )
     assert traceback[-1] == "KeyError: 'key'"
     records = json.loads(probclass("estimators --check --json").out)["plugins"]
     (broken,) = (record for record in records if record["advice"])
     assert (broken["distribution"], broken["version"], broken["offers"]) == ("narrow", "1.0", [])
-    assert broken["traceback"].splitlines()[1] == traceback[1]
+    assert broken["traceback"].splitlines() == traceback
     assert {record["distribution"] for record in records} >= {"narrow", "probclass"}
     # Commands that do not need it warn.
     assert probclass.error("estimators").startswith(f"error: {message}")

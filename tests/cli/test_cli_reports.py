@@ -255,7 +255,8 @@ def test_progress_without_a_terminal_is_a_line_every_few_seconds(
     with progress.progress_bar("training") as report:
         report(1, 5_000)
         assert capsys.readouterr().err == "", "no line in the first seconds"
-        monkeypatch.setattr(report, "_seconds", 0.0)
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    with progress.progress_bar("training") as report:
         report(1_000, 5_000)
         report(2_000, None)
     assert capsys.readouterr().err == "training: 1,000 of 5,000 rows\ntraining: 2,000 rows\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import json
 import keyword
 import re
@@ -23,8 +22,6 @@ from probclass_core.errors import PluginError, SpecError
 from probclass_core.estimation.options import describe_options
 from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin
 from probclass_core.plugins.manager import FoundPlugin, estimator_plugins, find_estimator, registry
-
-_LOADERS = tuple(str(Path(str(module.__file__)).parent) for module in (probclass_core, pluggy))
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
@@ -158,7 +155,7 @@ def _distribution(plugin: FoundPlugin) -> tuple[str, str]:
 
 
 def plugin_traceback(failure: BaseException | None) -> str:
-    """The traceback of an error in a plugin, from the plugin's own first line on; may be empty.
+    """The traceback of an error in a plugin; empty if there is none.
 
     Options:
         failure: error of loading the plugin, whose cause is the error in the plugin.
@@ -167,15 +164,7 @@ def plugin_traceback(failure: BaseException | None) -> str:
         failure = failure.__cause__
     if failure is None or isinstance(failure, pluggy.PluginValidationError):
         return ""
-    report = traceback.TracebackException.from_exception(failure)
-    frames = list(itertools.dropwhile(_is_loader, report.stack))
-    report.stack = traceback.StackSummary.from_list(frames)
-    return "".join(report.format())
-
-
-def _is_loader(frame: traceback.FrameSummary) -> bool:
-    """Whether a frame belongs to the code that loads plugins: probclass, pluggy or importlib."""
-    return "importlib" in frame.filename or frame.filename.startswith(_LOADERS)
+    return "".join(traceback.format_exception(failure))
 
 
 def new(
