@@ -16,7 +16,7 @@ In reading order:
 - `options`: options that several commands take, alone and in groups; from text such as
   ``month >= 2013-01`` to their values.
 - `settings`: from the parameters of a function, and its docstring, to options and their help.
-- `command`: from a function to a command.
+- `command`: from a function to a command; `project`: the file probclass.toml.
 - `output`: results as tables and JSON.
 - `messages`: warnings, progress and the log of a command.
 

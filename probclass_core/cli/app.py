@@ -130,7 +130,9 @@ def _usage_message(error: Any) -> str:
 app = typer.Typer(
     cls=OneLineErrors,
     help="Train Bayes classifiers on tables, and score tables with them.",
-    epilog="To try it on bundled data: probclass demo",
+    epilog="Options and arguments that are not given come from environment variables, then from "
+    "probclass.toml in the working directory or the nearest parent. "
+    "To try it on bundled data: probclass demo",
     rich_markup_mode="markdown",  # joins the lines of a docstring into paragraphs
     pretty_exceptions_enable=False,
 )

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from probclass_core.cli.options import EveryCommand
+from probclass_core.cli.project import defaults
 from probclass_core.cli.settings import call, documented, settings
 
 Tree = Mapping[str, "str | Tree"]
@@ -31,7 +32,24 @@ class _PlainHelp:
 
 
 class Command(_PlainHelp, TyperCommand):
-    """A command."""
+    """A command whose missing options and arguments come from the project file."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing and "--help" not in args:
+            words, root = tuple(ctx.command_path.split()[1:]), ctx.find_root().command
+            ctx.default_map = defaults(words, args, lambda: dict(_keys(root.commands.tree)))
+        return super().parse_args(ctx, args)
+
+
+def _keys(tree: Tree, words: tuple[str, ...] = ()) -> Iterator[Any]:
+    """The settings of all commands by their keys, by the words of the command."""
+    for name, where in tree.items():
+        if not name:
+            continue
+        if isinstance(where, str):
+            yield (*words, name), {one.key: one for one in settings(_function(name, where))}
+        else:
+            yield from _keys(where, (*words, name))
 
 
 class Group(_PlainHelp, TyperGroup):

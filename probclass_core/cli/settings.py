@@ -41,7 +41,7 @@ class Setting:
     """An argument or an option of a command.
 
     Attributes:
-        key: its long name with ``_`` for ``-``.
+        key: its name in the project file, and its long name with ``_`` for ``-``.
         kind: type as Typer converts text: bool, int, float, str, Path, or a list of one of them.
         default: value if it is not given; ``inspect.Parameter.empty`` if it is required.
         info: name, help and more for Typer.

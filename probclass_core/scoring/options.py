@@ -1,4 +1,4 @@
-"""The options of scoring, for Python, the command line and Airflow."""
+"""The options of scoring, for Python, the command line, the project file and Airflow."""
 
 from __future__ import annotations
 

@@ -97,6 +97,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
 
 
 def test_the_modules_of_commands_need_no_optional_package() -> None:
+    """With a project file, the settings of all commands are read."""
     script = """
 import importlib, pkgutil, sys
 from probclass_core.cli import commands

@@ -38,9 +38,13 @@ def test_a_fault_is_a_warning_and_fails_on_demand(probclass: Any, model: Path) -
     (probclass.folder / "watch.toml").write_text('nulls = "off"\n')
     probclass.ok(f"score m lake again {february} --watch watch.toml")
     probclass.ok(f"score m lake off {february} --watch off")
-    (probclass.folder / "table.toml").write_text('[watch]\nfail = ["nulls"]\n')
-    score = f"score m lake table {february}"
-    assert "'x' is null in 100 %" in probclass.error(f"{score} --watch table.toml")
+    (probclass.folder / "probclass.toml").write_text('[score]\nwatch = "watch.toml"\n')
+    probclass.ok(f"score m lake project {february}")
+    (probclass.folder / "probclass.toml").write_text('[watch]\nfail = ["nulls"]\n')
+    assert "'x' is null in 100 %" in probclass.error(f"score m lake table {february}")
+    probclass.ok(f"score m lake table {february} --watch watch.toml")
+    (probclass.folder / "probclass.toml").write_text("[watch]\nnuls = 0.1\n")
+    assert "probclass.toml: [watch]: a watch has no 'nuls'" in probclass.error("models")
 
 
 def test_an_evaluation_fails_below_its_floor(probclass: Any, model: Path) -> None:
