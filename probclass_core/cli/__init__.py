@@ -5,6 +5,7 @@ In reading order:
 - `app`: the list of commands; a failure is one line on stderr, with exit code 2. (Without the extra
   ``cli`` the exit code is 1.)
 - `commands`: one module per group of commands:
+    - `init`: init, a project file for a table.
     - `train_and_score`: fit, calibrate, score.
     - `analysis`: evaluate, health, explain, importance, compare, drift, report.
     - `models`: models ls, history, delete, prune; inspect, promote, rollback.

@@ -15,6 +15,7 @@ from probclass_core.cli.messages import Messages, collected_messages, show_messa
 from probclass_core.errors import ProbClassError
 
 COMMANDS: Tree = {
+    "init": "init",
     "fit": "train_and_score",
     "score": "train_and_score",
     "evaluate": "analysis",

@@ -136,3 +136,40 @@ def test_an_error_is_json_if_the_result_would_be(project: Any) -> None:
     lines = project(f"fit {scarce} --json").err.splitlines()
     assert all("warning" in json.loads(line) for line in lines)
     assert lines
+
+
+def test_init_writes_a_project_file_for_a_table(
+    probclass: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PROBCLASS_STORE")
+    for day in (1, 2):
+        probclass.table(f"lake/day={day}/rows.parquet", {**ROWS, "line\nbreak": [0.5] * 4})
+    assert probclass.ok("init lake --label air").out == (
+        "Wrote probclass.toml for lake, 5 columns. Next: probclass fit, then probclass score.\n"
+    )
+    text = Path("probclass.toml").read_text()
+    assert "#   day: int32, of the partitions\n" in text
+    assert "#   line break: double\n" in text
+    assert "air@champion" in probclass("fit --effort fast").out
+    assert probclass("score --json").json["scored"] == 2
+    assert "probclass.toml exists already" in probclass.error("init lake")
+    assert Path("probclass.toml").read_text() == text
+
+
+def test_init_proposes_no_label_and_knows_the_columns(probclass: Any) -> None:
+    source = probclass.table("Odd name '1'.parquet", ROWS)
+    assert "has no column 'aiir'; it has 'air', 'x', 'z'. Did you mean 'air'?" in probclass.error(
+        "init", source.name, "--label", "aiir"
+    )
+    assert probclass("init", source.name, "--json").json == {
+        "file": "probclass.toml",
+        "source": source.name,
+        "label": None,
+        "columns": ["x", "z", "air"],
+    }
+    text = Path("probclass.toml").read_text()
+    assert '# label = "…"' in text
+    assert 'model = "Odd_name_1@champion"' in text
+    assert "--label COLUMN" in probclass.error("fit")
+    Path("probclass.toml").write_text(text.replace('# label = "…"', 'label = "air"'))
+    assert "Odd_name_1@champion" in probclass("fit --effort fast").out
