@@ -34,14 +34,12 @@ _OPTIONS = {
     },
 }
 
-_LINKS = ("ModelCardLink", "RunReportLink")
-
 
 def get_provider_info() -> dict[str, Any]:
     """The metadata of the provider, in the schema of Airflow."""
     return {
         "package-name": "airflow-provider-probclass",
-        "extra-links": [f"probclass_airflow.links.{name}" for name in _LINKS],
+        "extra-links": ["probclass_airflow.links.RunReportLink"],
         "name": "probclass",
         "description": "Train, calibrate, evaluate, promote and score Bayes classifiers on a lake.",
         "integrations": [{"integration-name": "probclass", "tags": ["software"]}],

@@ -251,7 +251,7 @@ def test_a_backfill_scores_every_partition_once(
     assert len(events) == runs
     assert max(len(json.dumps(event["extra"])) for event in events) < 1024
     xcoms = client.ask("GET", "backfilled/dagRuns/~/taskInstances/~/xcomEntries")["total_entries"]
-    assert xcoms == 4 * runs  # the summary, the model, and two links
+    assert xcoms == 3 * runs  # the summary, the model, and the link
     began_alone = time.process_time()
     alone = pc.score(
         served.load("served@champion"),

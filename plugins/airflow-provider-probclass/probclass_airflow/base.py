@@ -19,7 +19,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from probclass_airflow.hooks import connected, open_store, table_ref
-from probclass_airflow.links import ModelCardLink, RunReportLink
+from probclass_airflow.links import RunReportLink
 from probclass_airflow.specs import parsed_spec, spec_sha256
 
 if TYPE_CHECKING:
@@ -79,12 +79,12 @@ class ProbClassOperator(BaseOperator):
         ),
         "json",
     )
-    operator_extra_links = (ModelCardLink(), RunReportLink())
+    operator_extra_links: Sequence[RunReportLink] = (RunReportLink(),)
 
     saves_model: ClassVar[bool] = False
     """Whether the task saves the model that its summary names, rather than loads it."""
 
-    xcom_keys: ClassVar[Sequence[str]] = ("model",)
+    xcom_keys: Sequence[str] = ("model",)
     """Entries of the summary that are XComs of their own, such as ``train.output["model"]``."""
 
     spec_used: ModelSpec | None = None

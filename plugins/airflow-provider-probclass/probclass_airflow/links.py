@@ -1,12 +1,12 @@
-"""Links from a task to the pages of models; Airflow computes them on the worker when a task ends.
+"""The link from a task to its report; Airflow computes it on the worker when a task ends.
 
-If the worker does not know Airflow's address, a link is relative to it.
+If the worker does not know Airflow's address, the link is relative to it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from airflow.sdk import BaseOperatorLink
@@ -23,7 +23,7 @@ _FRAMED_SINCE = (1, 3, 2)
 
 
 class RunReportLink(BaseOperatorLink):
-    """Link to the report of a task."""
+    """Link to the report of a task, which leads to the card of its model."""
 
     @property
     def name(self) -> str:
@@ -34,26 +34,6 @@ class RunReportLink(BaseOperatorLink):
         """The address of the report, whether or not the task succeeded."""
         names = ("dag_id", "run_id", "task_id", "map_index")
         return _page("run?" + urlencode({name: getattr(ti_key, name) for name in names}))
-
-
-class ModelCardLink(BaseOperatorLink):
-    """Link to the card of the version that a task trained, used or evaluated."""
-
-    @property
-    def name(self) -> str:
-        """Text of the button."""
-        return "Model card"
-
-    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The address of the card; empty, which hides the button, if the report has no model."""
-        from airflow.sdk.execution_time.xcom import XCom
-
-        report: Any = XCom.get_value(ti_key=ti_key, key="return_value")
-        store = getattr(operator, "store", None)
-        if not isinstance(report, dict) or not isinstance(store, str):
-            return ""
-        name, at, version = str(report.get("model", "")).partition("@")
-        return _page(f"stores/{store_key(store)}/{name}/{version}") if at else ""
 
 
 def store_key(uri: str) -> str:

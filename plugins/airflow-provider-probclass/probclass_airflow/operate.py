@@ -52,6 +52,7 @@ class ProbClassPlanRunOperator(ProbClassOperator):
         partition that was scored and whose rows are others now.
     """
 
+    operator_extra_links = ()
     xcom_keys = ("labeled", "train", "judge")
     ui_color = "#e8e8ee"
 
@@ -480,12 +481,15 @@ def operate_model(
         tasks.append(score)
         chain(*tasks)
         plan >> score
+        for task in tasks[2:]:
+            task.xcom_keys = ()  # rows of the database that nobody reads
         results = {task.label: _entry(task) for task in tasks}
         report: dict[str, Any] = {"results": results, "trigger_rule": "all_done"}
         usual = ("unhealthy",) if label_column is None else ("labels", "worse")
         usual = (*usual, "changed")
         ProbClassReportOperator(
             task_id="done",
+            do_xcom_push=False,
             fail_on=usual if fail_on is None else fail_on,
             on_failure_callback=on_fault,
             **report,
