@@ -178,9 +178,10 @@ def test_a_unit_that_fails_once_is_read_again(
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (
+        pytest.param(
             workloads.kill_worker,
             r"2 files from .*month=01/0\.parquet .*: its worker was lost 3 times",
+            marks=pytest.mark.nightly,
         ),
         (
             workloads.raise_error,

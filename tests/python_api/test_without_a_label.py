@@ -51,11 +51,8 @@ def lake(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(root)
 
 
-@both
-def test_the_model_does_not_depend_on_how_its_rows_are_read(
-    table: pa.Table, lake: str, blocks: list[pc.Block], tmp_path: Path
-) -> None:
-    spec = pc.ModelSpec(None, blocks)
+def test_the_model_does_not_depend_on_how_its_rows_are_read(lake: str, tmp_path: Path) -> None:
+    spec = pc.ModelSpec(None, NEIGHBORS)
     assert pc.ModelSpec.from_dict(spec.to_dict()) == spec
     model = pc.fit(lake, spec)
     shards = [pc.summarize(lake, spec, shard=f"{n}:{n + 1}") for n in range(4)]

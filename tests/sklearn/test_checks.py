@@ -17,7 +17,7 @@ OF_FRACTIONS = {
     "check_classifiers_one_label_sample_weights",
 }
 NUMBERS = (
-    *("default", "fast", "auto", "discretized"),
+    *("default", "discretized"),
     *("gaussian_diagonal", "gaussian_full", "gaussian_shared", "knn_density"),
 )
 
@@ -26,7 +26,7 @@ NUMBERS = (
     ("estimator", "failing"),
     [
         *((name, set()) for name in NUMBERS),
-        pytest.param("best", set(), marks=pytest.mark.nightly),
+        *(pytest.param(name, set(), marks=pytest.mark.nightly) for name in ("fast", "best")),
         *((name, OF_FRACTIONS) for name in ("categorical", "categorical_joint")),
         # poisson refuses fractions, which most checks use
         *((name, OF_COUNTS) for name in ("bernoulli", "multinomial")),

@@ -42,7 +42,8 @@ print(json.dumps(peaks))
 """
 
 
-@pytest.mark.parametrize("work", ["train", pytest.param("score", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("work", ["train", "score"])
 def test_memory_does_not_grow_with_the_number_of_partitions(work: str, tmp_path: Path) -> None:
     rows = {f"x{number}": np.arange(4.0) for number in range(COLUMNS)}
     table = pa.table({**rows, "label": ["a", "b", "a", "b"]})

@@ -1,7 +1,7 @@
 """The laws of a sink, tried on every format that is written, and on the one of docs/plugins.md.
 
 ``PROBCLASS_KILLS`` is the number of writers to kill for each law and format; ``make faults`` kills
-one at every step, and others at random times.
+one at every step, and others at random times. By day, one format stands for all sinks of one file.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 
 LOCAL = ("parquet", "delta", "iceberg")
 SinkLaws.kills = int(os.environ.get("PROBCLASS_KILLS", "3"))
+KILLS_AT_NIGHT = int(os.environ.get("PROBCLASS_KILLS", "0"))
 _LOGS = ("delta on ", "iceberg on ")
 
 
@@ -76,10 +77,10 @@ class TestParquetFile(SinkLaws):
 class TestCsvFile(SinkLaws):
     partitioned = appends = removes = False
     keeps_records = False
+    kills = KILLS_AT_NIGHT
 
     @pytest.fixture(params=["scored.csv", "scored.tsv.gz"])
     def ref(self, tmp_path: Path, request: Any) -> pc.TableRef:
-        type(self).kills = SinkLaws.kills if request.param == "scored.csv" else 0  # one sink
         return pc.TableRef(str(tmp_path / request.param))
 
 
@@ -87,7 +88,7 @@ class TestFormatOfThePage(SinkLaws):
     """The format of a third party in docs/plugins.md, which is not installed."""
 
     partitioned = appends = removes = False
-    kills = 0  # its sink is that of one file, whose writers are killed above
+    kills = KILLS_AT_NIGHT
 
     @pytest.fixture(autouse=True)
     def _module(self, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
