@@ -52,6 +52,10 @@ class Formats(SinkLaws):
     def ref(self, backend: Backend) -> pc.TableRef:
         return backend.ref("scored")
 
+    def _kill_writers(self, table: TableUnderTest, *, append: bool) -> None:
+        if self.kills:  # else not even the steps of a writer are counted
+            super()._kill_writers(table, append=append)
+
     def readers(self, ref: pc.TableRef) -> Mapping[str, Reader]:
         return {name: partial(read, "scored") for name, read in self.others.items()}
 
