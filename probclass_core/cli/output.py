@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from probclass_core.arrow.display import MOST_ROWS, Report, TablePart, cell_text, report_of
+from probclass_core.arrow.display import Part as ReportPart
 from probclass_core.arrow.display import number_format as format_of
 from probclass_core.cli.messages import console_of, prints_json
 from probclass_core.errors import hide_credentials
@@ -141,11 +142,16 @@ def report_parts(result: Report, *, limit: int = MOST_ROWS) -> list[Part]:
         result: what a function returned.
         limit: largest number of rows of a table.
     """
+    return parts_of(report_of(result), limit)
+
+
+def parts_of(report: Sequence[ReportPart], limit: int) -> list[Part]:
+    """The parts of a report, with tables of at most some rows."""
     return [
         table(part.columns, part.title and part.title[:1].upper() + part.title[1:], limit=limit)
         if isinstance(part, TablePart)
         else prose(part if isinstance(part, str) else "\n".join(part))
-        for part in report_of(result)
+        for part in report
         if part
     ]
 

@@ -104,7 +104,10 @@ def _columns(block: Block) -> str:
 
 def _notes(training: Mapping[str, Any], postfit: Mapping[str, pa.Table]) -> Iterator[str]:
     if "calibration" in postfit:
-        method = (training.get("calibration") or {}).get("method", "an unknown method")
-        yield f"The posterior is calibrated: {method}."
+        fitted = training.get("calibration") or {}
+        yield (
+            f"The posterior is calibrated: {fitted.get('method', 'an unknown method')}"
+            f"{'' if fitted.get('applied', True) else ', not applied: it does not help'}."
+        )
     if "density_quantiles" in postfit:
         yield "It says how rare a row is."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -20,15 +21,15 @@ from probclass_core.cli.output import (
     Part,
     column_values,
     key_values,
+    parts_of,
     prose,
     show,
     table,
 )
 from probclass_core.errors import SpecError, suggest, without_credentials
 from probclass_core.io.references import ABANDONED
-from probclass_core.model.block_weights import ranked_blocks
 from probclass_core.model.decision import DecisionRule
-from probclass_core.model.description import half_life_text
+from probclass_core.model.description import describe
 from probclass_core.store.display import described_rows, minute
 from probclass_core.store.gate import Gate
 from probclass_core.store.model_records import ModelRecords
@@ -41,7 +42,8 @@ Name = Annotated[str, "MODEL: Name of the model."]
 _MAX_BLOCKS = 12
 """Largest number of blocks whose parameters are shown at once."""
 
-_BAR_WIDTH = 24
+_NOT_SHOWN = {"source", "partition", "where", "notes", "spec_notes"}
+"""What a card does not list of the provenance, because it says it in another way."""
 
 NOT_PROMOTED = 1
 """Exit code of ``promote --if-better`` if the champion stays."""
@@ -221,14 +223,25 @@ def _overview(
     version: ModelVersion, aliases: list[str], bundle: Bundle, limit: int
 ) -> Iterator[Part]:
     """What a card says before the parameters."""
-    yield key_values(_card(version, aliases, bundle))
-    yield key_values(_training(bundle), "Training")
-    yield table(bundle.tables["priors"], "Classes", limit=limit)
-    if "block_weights" in bundle.tables:
-        yield _weights(bundle, limit)
-    if notes := [*bundle.provenance.get("spec_notes", ()), *bundle.provenance.get("notes", ())]:
-        yield prose("\n".join(["Notes", *notes]))
-    if columns := bundle.provenance.get("columns"):
+    provenance = without_credentials(bundle.provenance)
+    facts = {
+        "model": version.ref,
+        "aliases": ", ".join(aliases) or None,
+        "saved": minute(version.created),
+        "plugins": _plugins(provenance) or None,
+        "source": described_rows(provenance) or None,
+    }
+    training = {
+        name: value
+        for name, value in provenance.items()
+        if name not in _NOT_SHOWN and not isinstance(value, Mapping)
+    }
+    yield key_values(facts | {name.replace("_", " "): value for name, value in training.items()})
+    spec = pc.ModelSpec.from_dict(bundle.content["spec"])
+    spec = replace(spec, notes=provenance.get("spec_notes", ()))
+    described = describe(version.id, spec, bundle.tables["priors"], provenance, bundle.tables)
+    yield from parts_of(described, limit)
+    if columns := provenance.get("columns"):
         seen = [{"column": name, **values} for name, values in columns.items()]
         by_name = {key: [row[key] for row in seen] for key in seen[0]}
         yield table(by_name, "Columns of the training rows", limit=limit)
@@ -262,44 +275,6 @@ def _document(
     }
 
 
-def _weights(bundle: Bundle, limit: int) -> Part:
-    """The blocks by importance, with a bar for each; by weight if the weights were given."""
-    blocks = ranked_blocks(bundle.tables["block_weights"]).to_pydict()
-    fitted = bundle.content["spec"]["block_weights"] == "fit"
-    sizes = blocks["importance"] if fitted else blocks["weight"]
-    largest = max(sizes) or 1.0
-    bars = ["█" * round(_BAR_WIDTH * max(size, 0.0) / largest) for size in sizes]
-    title = "Block weights; importance is the increase of the log loss without the block, in nats"
-    columns = blocks if fitted else {name: blocks[name] for name in ("block", "weight")}
-    return table({**columns, "": bars}, title if fitted else "Block weights", limit=limit)
-
-
-def _card(version: ModelVersion, aliases: list[str], bundle: Bundle) -> dict[str, Any]:
-    spec = bundle.content["spec"]
-    return {
-        "model": version.ref,
-        "aliases": ", ".join(aliases) or None,
-        "saved": minute(version.created),
-        "label": spec.get("label"),
-        "weight": spec.get("weight"),
-        "prior": spec["prior"],
-        "plugins": _plugins(bundle.provenance) or None,
-    }
-
-
-def _training(bundle: Bundle) -> dict[str, Any]:
-    """The provenance of the fit, and of the calibration and density quantiles if there are any."""
-    provenance = without_credentials(bundle.provenance)
-    values = {**provenance, "source": described_rows(bundle.provenance) or None}
-    if "half_life" in values:
-        values["half_life"] = half_life_text(values["half_life"])
-    return {
-        key.replace("_", " "): _postfit(value) if _is_postfit(value) else value
-        for key, value in values.items()
-        if key not in ("columns", "notes", "partition", "plugins", "spec_notes", "where")
-    }
-
-
 def _title(block: dict[str, Any]) -> str:
     options = ", ".join(
         f"{key} {json.dumps(value)}"
@@ -322,26 +297,6 @@ def _plugins(provenance: Mapping[str, Any]) -> str:
     """The distributions that provide the model's estimators, except the built-in ones."""
     origins = {tuple(origin.values()) for origin in provenance.get("plugins", {}).values()}
     return ", ".join(sorted(" ".join(origin) for origin in origins))
-
-
-def _is_postfit(value: Any) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("rows"), int)
-
-
-def _postfit(values: Mapping[str, Any]) -> str:
-    """What was measured on rows: the method, the number of rows, their source, the log loss."""
-    applied = values.get("applied", True)
-    remark = "" if applied else ", not applied: it does not lower the log loss"
-    method = f"{values['method']}{remark}, " if "method" in values else ""
-    rows = described_rows(values)
-    losses = ""
-    if "prior_log_loss" in values:
-        losses = f"; log loss {values['log_loss']:.4f}, class prior {values['prior_log_loss']:.4f}"
-    if "groups" in values:
-        losses += (
-            f"; {values['groups']} groups left out in turn, penalty {values['penalty']:g} nats"
-        )
-    return f"{method}{values['rows']:,} rows" + (f" of {rows}" if rows else "") + losses
 
 
 def _aliases_of(version: ModelVersion, aliases: Mapping[str, Alias]) -> list[str]:
