@@ -1,12 +1,9 @@
-"""Tables in memory: Arrow tables, data frames, lazy frames, and readers that can be read once."""
+"""Tables in memory: Arrow tables, data frames, and readers that can be read once."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -15,8 +12,7 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import BATCH_ROWS, as_table, in_slices, read_rows
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.arrow.types import in_safe_types, safe_types
-from probclass_core.errors import TableError, one_line
-from probclass_core.io.filters import filtered_columns
+from probclass_core.errors import TableError
 from probclass_core.io.table import Plan, Query, Source, Unit, columns_and_filter
 
 _UNIT_ROWS = BATCH_ROWS
@@ -77,86 +73,46 @@ def _slice_from_ipc(rows: bytes) -> _Slice:
 
 
 class StreamTable(Source):
-    """A stream of batches: one unit, read once from a reader, or collected from a lazy frame.
-
-    Of a lazy frame only the requested columns are collected, and polars reads ahead by a few
-    batches. Rows keep the order that polars gives them.
+    """A stream of batches: one unit, read once.
 
     Args:
-        batches: a reader of batches, or a lazy frame of polars.
+        batches: the reader.
     """
 
-    def __init__(self, batches: Any) -> None:
-        self._batches = batches
-        self.read_once = isinstance(batches, pa.RecordBatchReader)
+    read_once = True
 
-    @cached_property
+    def __init__(self, batches: pa.RecordBatchReader) -> None:
+        self._batches = batches
+
+    @property
     def schema(self) -> pa.Schema:
-        if self.read_once:
-            return safe_types(self._batches.schema)
-        with _translate_polars_errors():
-            return as_table(self._batches.clear()).schema
+        return safe_types(self._batches.schema)
 
     def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
         columns, row_filter = columns_and_filter(self.schema, columns, query)
         schema = pa.schema([self.schema.field(name) for name in columns])
-        name, batches = "a reader, which can be read once,", self._batches
-        if not self.read_once:
-            # Arrow filters the rows, so they are the same as for every other table.
-            filtered = sorted(filtered_columns(self.schema, query))
-            name, batches = "a lazy frame", batches.select([*dict.fromkeys([*columns, *filtered])])
-        return Plan(schema, [_Stream(name, batches, schema, row_filter)], None, None)
+        return Plan(schema, [_Stream(self._batches, schema, row_filter)], None, None)
 
 
 @dataclass(frozen=True)
 class _Stream(Unit):
-    """The rows of a reader or of a lazy frame, as a unit.
+    """The rows of a reader, as a unit.
 
     Attributes:
-        name: what it is, in messages.
-        batches: a reader of batches, or a lazy frame.
+        batches: the reader.
         schema: columns of the batches.
         row_filter: rows to read, or None for all.
     """
 
-    name: str
-    batches: Any
+    batches: pa.RecordBatchReader
     schema: pa.Schema
     row_filter: pc.Expression | None
     digest: None = None
 
     def __str__(self) -> str:
-        return self.name
+        return "a reader, which can be read once,"
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        rows = read_rows(self.schema)
-        is_reader = isinstance(self.batches, pa.RecordBatchReader)
-        with nullcontext() if is_reader else _translate_polars_errors():
-            for batch in self.batches if is_reader else _collected(self.batches, rows):
-                batch = in_safe_types(batch)
-                kept = batch if self.row_filter is None else batch.filter(self.row_filter)
-                yield from in_slices([kept.select(self.schema.names)], rows)
-
-
-def _collected(frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
-    """Collect a lazy frame in batches of about some rows, or at once before polars 1.34."""
-    frames: Iterable[Any]
-    if hasattr(frame, "collect_batches"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # polars may change its arguments
-            frames = frame.collect_batches(chunk_size=rows, maintain_order=True)
-    else:
-        frames = [frame.collect()]
-    for one in frames:
-        yield from as_table(one).combine_chunks().to_batches()
-
-
-@contextmanager
-def _translate_polars_errors() -> Iterator[None]:
-    """Raise TableError for an error of polars: a missing file or column, a failing expression."""
-    try:
-        yield
-    except Exception as error:
-        if not type(error).__module__.startswith("polars") and not isinstance(error, OSError):
-            raise
-        raise TableError(f"cannot collect the lazy frame: {one_line(error)}.") from error
+        for batch in map(in_safe_types, self.batches):
+            kept = batch if self.row_filter is None else batch.filter(self.row_filter)
+            yield from in_slices([kept.select(self.schema.names)], read_rows(self.schema))

@@ -27,8 +27,8 @@ def open_table(source: Any) -> Source:
 
     Args:
         source: path, URI, pattern of files or `TableRef`; pyarrow Table, RecordBatch, Dataset or
-            RecordBatchReader (read once); pandas or polars DataFrame; polars LazyFrame; mapping of
-            columns; `Source`.
+            RecordBatchReader (read once); pandas or polars DataFrame; polars LazyFrame, which is
+            collected; mapping of columns; `Source`.
 
     Raises:
         TableError: if there is no table at the path.
@@ -36,7 +36,7 @@ def open_table(source: Any) -> Source:
         PluginError: if the format is unknown.
     """
     if is_lazy_frame(source):  # first, because looking at its attributes would resolve the query
-        return StreamTable(source)
+        return MemoryTable(source)
     if isinstance(source, pa.Table):
         return MemoryTable(source)
     if isinstance(source, Source):

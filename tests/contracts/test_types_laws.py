@@ -312,30 +312,6 @@ def test_rows_of_a_polars_frame_can_be_filtered(tmp_path: Path) -> None:
         assert scored[name].to_pylist() == kept[name].to_list()
 
 
-def test_a_lazy_frame_is_a_source_that_can_be_read_again(tmp_path: Path) -> None:
-    """Only the columns of the model are collected, in batches of bounded size."""
-    noise = np.random.default_rng(1)
-    frame = pl.DataFrame({"x": noise.normal(size=300_000), "n": np.arange(300_000)})
-    frame = frame.with_columns(y=(pl.col("x") > 0).cast(pl.Int64))
-    broken = pl.col("n").map_elements(lambda n: 1 // 0, return_dtype=pl.Int64)
-    lazy = frame.lazy().with_columns(unused=broken)
-    spec = pc.ModelSpec("y", [pc.Block("discretized", ["x"], method="frequency", bins=4)])
-    assert pc.fit(lazy, spec).id == pc.fit(frame, spec).id
-    assert pc.evaluate(pc.fit(frame, spec), lazy, where="n < 100").rows == 100
-    batches = list(pc.open_table(lazy).plan(["n"]).batches())
-    assert max(batch.num_rows for batch in batches) <= 262_144
-    assert pa.Table.from_batches(batches)["n"].to_pylist() == frame["n"].to_list()
-    model = pc.fit(lazy, spec)
-    pc.score(
-        model,
-        lazy.drop("unused"),
-        tmp_path / "scored.parquet",
-        options=pc.ScoringOptions(columns=["n"]),
-    )
-    scored = pq.read_table(tmp_path / "scored.parquet")
-    assert scored["n"].to_pylist() == frame["n"].to_list()
-
-
 def test_run_end_encoded_columns() -> None:
     plain = pa.table(
         {
