@@ -33,7 +33,7 @@ def in_order(table: pa.Table) -> list[str]:
 def by_delta_rs(lake: DeltaLake, name: str) -> list[str]:
     """Return the rows as the engine of delta-rs reads them."""
     table = pa.table(DeltaTable(lake.root / name).scan().read_all())
-    return in_order(table.select(read_rows(lake.ref(name)).column_names))
+    return in_order(table.select(pc.open_table(lake.ref(name)).schema.names))
 
 
 PHYSICAL = {"a": "b", "b": "col-1", "s": "col-2", "part": "col-3", "later": "col-4"}
@@ -108,9 +108,13 @@ def write_mapped(lake: DeltaLake, name: str, mode: str) -> pa.Table:
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_mapped_columns_are_found_in_the_files(lake: DeltaLake, mode: str) -> None:
     expected = write_mapped(lake, "mapped", mode)
-    assert in_order(read_rows(lake.ref("mapped"))) == in_order(expected)
+    flat = [name for name in expected.column_names if name != "s"]
+    found = read_rows(lake.ref("mapped"), columns=flat)
+    assert in_order(found) == in_order(expected.select(flat))
     if mode == "name":  # delta-rs finds columns by name in both modes, against the protocol
         assert in_order(expected) == by_delta_rs(lake, "mapped")
+    with pytest.raises(TableError, match="column 's' has other parts"):
+        read_rows(lake.ref("mapped"))
     some = read_rows(
         lake.ref("mapped"), columns=["b"], where=[("a", "==", 2.0), ("part", "==", "k")]
     )

@@ -104,9 +104,9 @@ def _mapped_id(field: pa.Field) -> int:
 
 
 _MATCHES = {
-    "none": ColumnMatch(lambda field: field.name, lambda field, path: field.name),
-    "name": ColumnMatch(_mapped_name, lambda field, path: field.name),
-    "id": ColumnMatch(_mapped_id, lambda field, path: field_id(field)),
+    "none": ColumnMatch(lambda field: field.name, lambda field: field.name),
+    "name": ColumnMatch(_mapped_name, lambda field: field.name),
+    "id": ColumnMatch(_mapped_id, field_id),
 }
 """How columns are found in files, by the mode of column mapping."""
 

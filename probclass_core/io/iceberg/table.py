@@ -341,20 +341,17 @@ class IcebergFiles(AdaptedFiles):
         has_ids = any(field_id(field) is not None for field in file_schema)
         match = ColumnMatch(
             table_key=field_id,
-            file_key=_own_id if has_ids else self._mapped_id,
+            file_key=field_id if has_ids else self._mapped_id,
             default=lambda field: self._columns.find_field(field_id(field) or 0).initial_default,
         )
         return match.columns(self._fields, file_schema)
 
-    def _mapped_id(self, field: pa.Field, path: tuple[str, ...]) -> int | None:
+    def _mapped_id(self, field: pa.Field) -> int | None:
         """Id of a column of a file without ids: by the name mapping, or else by its own name."""
         if self._name_mapping is None:
-            return self._ids_by_name.get(".".join(path))
-        entries, found = self._name_mapping.root, None
-        for name in path:
-            found = next((entry for entry in entries if name in entry.names), None)
-            entries = [] if found is None else found.fields
-        return None if found is None else found.field_id
+            return self._ids_by_name.get(field.name)
+        entries = self._name_mapping.root
+        return next((entry.field_id for entry in entries if field.name in entry.names), None)
 
     def _deletions(self, path: str) -> Sequence[str]:
         return sorted(file.file_path for file in self._tasks[path].delete_files)
@@ -420,11 +417,6 @@ def _without_large_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([(field.name, field.type) for field in kind])
     return kind
-
-
-def _own_id(field: pa.Field, path: tuple[str, ...]) -> int | None:
-    """Return the id of a column of a file with ids."""
-    return field_id(field)
 
 
 def _check_readable(uri: str, task: FileScanTask) -> None:

@@ -2,7 +2,8 @@
 
 A format that changes its columns matches them to those of older files, by ids or by names that
 never change, and one that deletes rows need not write their files again. Such a file is adapted
-batch by batch; all others are read like any Parquet file.
+batch by batch; all others are read like any Parquet file. A nested column whose parts changed is
+refused.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from probclass_core.arrow.arrays import read_rows
+from probclass_core.errors import TableMismatchError
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.files import PlannedFile, RowGroups, can_stream, path_of, streamed
 from probclass_core.io.parquet.partitions import partition_of
@@ -34,129 +36,73 @@ def field_id(field: pa.Field) -> int | None:
 
 @dataclass(frozen=True)
 class StoredColumn:
-    """Where a file has a column of the table, or a part of a nested one.
+    """Where a file has a column of the table.
 
     Attributes:
         name: name in the table.
         stored: name in the file, or None if the file lacks it.
         default: value of all rows if the file lacks it; None is null.
-        parts: the fields of a struct, the element of a list, or the key and the value of a map.
-        same: whether it has this name, with the same parts in the same order, in the file.
+        same_parts: whether a nested column has the parts that the table has, in the same order.
     """
 
     name: str
     stored: str | None
     default: Any = None
-    parts: tuple[StoredColumn, ...] = ()
-    same: bool = True
+    same_parts: bool = True
+
+    @property
+    def same(self) -> bool:
+        """Whether Arrow reads the column as it is in the table."""
+        return self.stored == self.name and self.same_parts
 
 
 @dataclass(frozen=True)
 class ColumnMatch:
-    """How a format matches columns of a table, at any depth, to those of a file.
+    """How a format matches columns of a table to those of a file.
 
     Attributes:
         table_key: function that returns what identifies a column of the table.
-        file_key: function of a column of a file and the names of those that it is part of, with
-            its own; returns the key of the table's column, or None if it is no such column.
+        file_key: function that returns the key of the table's column for a column of a file, or
+            None if it is no such column.
         default: function that returns the value of a column in files that lack it; None is null.
     """
 
     table_key: Callable[[pa.Field], Hashable]
-    file_key: Callable[[pa.Field, tuple[str, ...]], Hashable | None]
+    file_key: Callable[[pa.Field], Hashable | None]
     default: Callable[[pa.Field], Any] = lambda field: None
 
     def columns(
-        self, table: Iterable[pa.Field], file: Iterable[pa.Field], path: tuple[str, ...] = ()
+        self, table: Iterable[pa.Field], file: Iterable[pa.Field]
     ) -> tuple[StoredColumn, ...]:
-        """Return where a file has each column of the table, or each field of a struct.
-
-        Args:
-            table: the columns of the table.
-            file: the columns of the file.
-            path: names of the columns that they are part of, outermost first.
-        """
-        by_key = {self.file_key(field, (*path, field.name)): field for field in file}
+        """Return where a file has each column of the table."""
+        by_key = {self.file_key(field): field for field in file}
         by_key.pop(None, None)
-        return tuple(
-            self._column(field, by_key.get(self.table_key(field)), path) for field in table
-        )
+        return tuple(self._column(field, by_key.get(self.table_key(field))) for field in table)
 
-    def _column(
-        self, field: pa.Field, found: pa.Field | None, path: tuple[str, ...]
-    ) -> StoredColumn:
+    def _column(self, field: pa.Field, found: pa.Field | None) -> StoredColumn:
         if found is None:
-            return StoredColumn(field.name, None, self.default(field), same=False)
-        parts = self._parts(field.type, found.type, (*path, found.name))
-        same = field.name == found.name and all(part.same for part in parts)
-        if pa.types.is_struct(found.type):
-            same = same and [part.stored for part in parts] == [part.name for part in found.type]
-        return StoredColumn(field.name, found.name, None, parts, same)
-
-    def _parts(
-        self, table: pa.DataType, file: pa.DataType, path: tuple[str, ...]
-    ) -> tuple[StoredColumn, ...]:
-        if pa.types.is_struct(table) and pa.types.is_struct(file):
-            return self.columns(table, file, path)
-        inside = [
-            (field.with_name(name), found.with_name(name))
-            for (name, field), (_, found) in zip(_contents(table), _contents(file), strict=False)
-        ]
-        return tuple(self._column(field, found, path) for field, found in inside)
+            return StoredColumn(field.name, None, self.default(field))
+        same_parts = _has_same_parts(field.type, found.type)
+        return StoredColumn(field.name, found.name, same_parts=same_parts)
 
 
-def _contents(kind: pa.DataType) -> list[tuple[str, pa.Field]]:
-    """Return what a list or map contains, each with its name in table formats."""
-    if pa.types.is_map(kind):
-        return [("key", kind.key_field), ("value", kind.item_field)]
-    return [("element", kind.value_field)] if _is_list(kind) else []
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+def _has_same_parts(table: pa.DataType, file: pa.DataType) -> bool:
+    """Whether two nested types have fields of the same names and ids, in the same order."""
+    if not pa.types.is_nested(table) or not pa.types.is_nested(file):
+        return True
+    if table.num_fields != file.num_fields:
+        return False
+    pairs = [(table.field(number), file.field(number)) for number in range(table.num_fields)]
+    named = pa.types.is_struct(table)  # what lists and maps contain is named as the writer likes
+    return all(
+        _has_same_parts(own.type, stored.type)
+        and not (named and (own.name != stored.name or _differ(own, stored)))
+        for own, stored in pairs
     )
 
 
-def adapted(column: pa.Array, stored: StoredColumn, kind: pa.DataType) -> pa.Array:
-    """Return a column of a file with the parts, and in the type, that the table has."""
-    if stored.same:
-        return column if column.type == kind else column.cast(kind)
-    if pa.types.is_struct(kind):
-        places = {name: place for place, name in enumerate(column.type.names)}
-        parts = [
-            constant(part.default, field.type, len(column))
-            if part.stored is None
-            else adapted(column.field(places[part.stored]), part, field.type)
-            for part, field in zip(stored.parts, kind, strict=True)
-        ]
-        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
-    if pa.types.is_map(kind):
-        entries = pa.StructArray.from_arrays(
-            [
-                adapted(values, part, field.type)
-                for values, part, (_, field) in zip(
-                    (column.keys, column.items), stored.parts, _contents(kind), strict=True
-                )
-            ],
-            fields=[kind.key_field, kind.item_field],
-        )
-        return _with_children(column, entries, kind)
-    if pa.types.is_list(kind):
-        if not pa.types.is_list(column.type):
-            column = column.cast(pa.list_(column.type.value_field))
-        return _with_children(
-            column, adapted(column.values, stored.parts[0], kind.value_type), kind
-        )
-    return column.cast(kind)
-
-
-def _with_children(column: pa.Array, children: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a list or map with other children, in the same places."""
-    buffers = column.buffers()[:2]
-    return pa.Array.from_buffers(
-        kind, len(column), buffers, offset=column.offset, children=[children]
-    )
+def _differ(own: pa.Field, stored: pa.Field) -> bool:
+    return None not in (field_id(own), field_id(stored)) and field_id(own) != field_id(stored)
 
 
 def constant(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
@@ -323,10 +269,15 @@ class AdaptedRowGroups(RowGroups):
         if stored.stored is None:
             value = self._partition.get(name, stored.default)
             return constant(value, kind, batch.num_rows)
+        if not stored.same_parts:
+            raise TableMismatchError(
+                f"column {name!r} has other parts in {self.location} than in the table; rewrite "
+                "the data files, or leave the column out."
+            )
         column = batch.column(stored.stored)
         if pa.types.is_dictionary(kind) and column.type != kind:
             return column.cast(kind.value_type).dictionary_encode()
-        return adapted(column, stored, kind)
+        return column.cast(kind)
 
 
 def _first_row(fragment: ds.Fragment) -> int:
