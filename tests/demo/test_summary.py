@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,10 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> ModelRecords:
     run("2014-03")
     for month in ("2014-01", "2014-02"):
         evaluation = pc.evaluate(model, lake, partition={"month": month})
-        store.record_evaluation(version, evaluation, on={"partition": {"month": month}})
+        evaluation = dataclasses.replace(evaluation, baseline_log_loss=0.0)
+        run_of = {"airflow": {"run_id": "2014-03"}}
+        on = {"partition": {"month": month}}
+        store.record_evaluation(version, evaluation, on=on, provenance=run_of)
     return store.records("air")
 
 
@@ -60,7 +64,11 @@ def test_a_month_without_a_column_is_held_back_and_scored_by_the_next_run(
     assert scored == "scored 2014-01"
     (held_back,) = done_by(records, "2014-02")
     assert f"month=2014-02: no file has column '{LOST}' of the model" in held_back
-    assert done_by(records, "2014-03") == ["scored 2014-02 and 2014-03"]
+    assert done_by(records, "2014-03") == [
+        "scored 2014-02 and 2014-03",
+        "2014-01 was served worse than by its prior",
+        "2014-02 was served worse than by its prior",
+    ]
 
 
 def test_the_table_has_the_evaluations_of_months_with_labels(records: ModelRecords) -> None:

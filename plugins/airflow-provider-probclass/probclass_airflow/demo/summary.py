@@ -27,6 +27,10 @@ def done_by(records: ModelRecords, run: str) -> list[str]:
             months = [one["partition"]["month"] for one in record.partitions]
             done += [f"scored {' and '.join(months)}"] if months else []
             done += [one["error"] for one in record.stopped]
+    for one in records.evaluations:
+        is_of_run = one.provenance.get("airflow", {}).get("run_id") == run
+        if is_of_run and "partition" in one.on and "log_loss" in one.result["worse_than_prior"]:
+            done.append(f"{one.on['partition']['month']} was served worse than by its prior")
     return done
 
 
