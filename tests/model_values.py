@@ -89,9 +89,9 @@ def left_out(model: pc.Model, table: pa.Table) -> np.ndarray:
     weights = None if model.spec.weight is None else table[model.spec.weight].to_numpy()
     rows = Rows(table.select(list(block.inputs)).combine_chunks().to_batches()[0])
     truth = label_codes(table[model.spec.label], model.classes)
-    (parameters,) = model.parameters.values()
+    (likelihood,) = model.likelihoods.values()
     (statistics,) = pc.summarize(table, model.spec).blocks.values()
-    return estimator.leave_one_out(statistics, parameters, model.classes, rows, truth, weights)
+    return estimator.leave_one_out(statistics, likelihood, model.classes, rows, truth, weights)
 
 
 def predicted(model: pc.Model, **row: Any) -> Any:

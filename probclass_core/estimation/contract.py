@@ -185,7 +185,7 @@ class LeaveOneOut(Protocol):
     def leave_one_out(
         self,
         statistics: pa.Table,
-        parameters: pa.Table,
+        likelihood: Any,
         classes: pa.Array,
         rows: Rows,
         truth: IntArray,
@@ -198,7 +198,7 @@ class LeaveOneOut(Protocol):
 
         Args:
             statistics: statistics of all rows.
-            parameters: their parameters.
+            likelihood: the estimator's likelihood of their parameters.
             classes: ``k`` labels.
             rows: ``n`` rows that training saw.
             truth: position of the class of each row, ``(n,)``.

@@ -39,6 +39,7 @@ from probclass_core.estimation.column_density import (
     BEYOND_FLOAT64,
     ByName,
     ColumnDensity,
+    DensityLikelihood,
     Estimates,
 )
 from probclass_core.estimation.families.scarce import pooled
@@ -204,14 +205,13 @@ class Density(ColumnDensity):
     def leave_one_out(
         self,
         statistics: pa.Table,
-        parameters: pa.Table,
+        likelihood: DensityLikelihood,
         classes: pa.Array,
         rows: Rows,
         truth: IntArray,
         weights: FloatArray | None,
     ) -> FloatArray:
         """See `LeaveOneOut`; floors of spreads remain those of all rows."""
-        likelihood = self.likelihood(parameters, classes)
         result = likelihood.log_likelihood(rows)
         own = np.zeros(len(rows))
         for name, m in self.kind.by_column(statistics, classes).items():

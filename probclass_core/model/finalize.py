@@ -22,7 +22,7 @@ from probclass_core.estimation.statistics import (
     refine,
 )
 from probclass_core.estimation.tidy import notes_of
-from probclass_core.model.bin_densities import estimate_bin_densities
+from probclass_core.model.bin_densities import bin_densities, estimate_bin_densities
 from probclass_core.model.block_weights import given_weights
 from probclass_core.model.density_quantiles import LogDensities
 from probclass_core.model.half_life import aged, best_half_life
@@ -98,7 +98,10 @@ def _estimated(statistics: Statistics, groups: Sequence[Statistics]) -> Model:
     """The model of statistics as they are, with weights fitted across groups."""
     model = product(statistics)
     left_out = cache(partial(LeftOutRows.of, model, statistics, groups))
-    return _weigh_blocks(_with_rarity(_with_density(model, statistics), left_out), left_out)
+    densities = _bin_densities(model, statistics)
+    quantiles = _density_quantiles(model, densities, left_out)
+    model = dataclasses.replace(model, bin_densities=densities, density_quantiles=quantiles)
+    return _weigh_blocks(model, left_out)
 
 
 def product(statistics: Statistics) -> Model:
@@ -132,43 +135,45 @@ def product(statistics: Statistics) -> Model:
     )
 
 
-def _with_density(model: Model, statistics: Statistics) -> Model:
-    """The model with densities of numbers within their bins, if there is a sample of the rows."""
+def _bin_densities(model: Model, statistics: Statistics) -> pa.Table | None:
+    """Densities of numbers within their bins, if there is a sample of the rows."""
     if statistics.sample is None or not model.cuts:
-        return model
-    table = estimate_bin_densities(statistics.sample, model.cuts, statistics.row_weight)
-    return dataclasses.replace(model, bin_densities=table)
+        return None
+    return estimate_bin_densities(statistics.sample, model.cuts, statistics.row_weight)
 
 
-def _with_rarity(model: Model, left_out: Callable[[int], LeftOutRows]) -> Model:
-    """The model with the quantiles of log p(x) of rows that it was not estimated from.
+def _density_quantiles(
+    model: Model, densities: pa.Table | None, left_out: Callable[[int], LeftOutRows]
+) -> pa.Table | None:
+    """The quantiles of log p(x) of rows that the model was not estimated from.
 
     They are rows of the sample, each left out as for the weights. None if there is no sample, no
     density, or the rows of the other groups do not suffice for it.
 
     Args:
-        model: the model.
-        left_out: rows that its product of blocks did not see, at most so many.
+        model: the product of blocks.
+        densities: those of numbers within their bins.
+        left_out: rows that the blocks did not see, at most so many.
     """
     if not model.spec.takes_sample or not model.normalized:
-        return model
+        return None
     rows = left_out(SAMPLE_ROWS)
     joint = np.tile(model.log_prior, (len(rows.truth), 1))
     try:
         for name in model.spec.density_blocks:
             joint += rows.log_likelihood(name)
     except DataError:
-        return model
+        return None
     log = log_density(joint)
-    for density in model.compiled_bin_densities:
+    for density in [] if densities is None else bin_densities(densities):
         log += rows.log_within_bins(density)
-    densities = LogDensities()
-    densities.add(log, rows.counts)
-    return dataclasses.replace(model, density_quantiles=densities.table())
+    found = LogDensities()
+    found.add(log, rows.counts)
+    return found.table()
 
 
 def _weigh_blocks(model: Model, left_out: Callable[[int], LeftOutRows]) -> Model:
-    """The model with the block weights that its spec asks for; arguments as `_with_rarity`."""
+    """The model with the block weights that its spec asks for; see `_density_quantiles`."""
     option = model.spec.block_weights
     if option is None:
         return model

@@ -9,7 +9,7 @@ block says of its rows is said by the merged statistics of the other groups. No 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeGuard
@@ -212,13 +212,13 @@ class LeftOutRows:
     def _log_likelihood(self, name: str, estimator: Estimator) -> FloatArray:
         classes = self.model.classes
         if self._leaves_single_rows_out_of(estimator):
-            statistics, parameters = self.statistics.blocks[name], self.model.parameters[name]
+            statistics, likelihood = self.statistics.blocks[name], self.model.likelihoods[name]
             return estimator.leave_one_out(
-                statistics, parameters, classes, self.rows, self.truth, self._left_out
+                statistics, likelihood, classes, self.rows, self.truth, self._left_out
             )
         result = np.zeros((len(self.truth), len(classes)))
         parts = [group.blocks[name] for group in self.groups] or [
-            self._summarize(estimator, member) for member in self._members
+            estimator.summarize(rows, labels, counts) for rows, labels, counts in self._folds
         ]
         if len(parts) < 2:
             return result
@@ -227,14 +227,13 @@ class LeftOutRows:
             result += estimator.leave_groups_out(parts, classes, self.rows, self.group)
         else:
             others = without_each(parts, lambda *both: estimator.merge(both))
-            for member, known, merged in zip(
-                self._members, self._known_to_others, others, strict=True
+            for member, rows, known, merged in zip(
+                self._members, self._rows_of_members, self._known_to_others, others, strict=True
             ):
                 if not len(member):
                     continue
                 present = classes.filter(pa.array(known))
                 likelihood = estimator.likelihood(estimator.finalize(merged, present), present)
-                rows = self.rows.take(member)
                 result[np.ix_(member, known)] = likelihood.log_likelihood(rows)
         result[~self._known_to_others[self.group]] = -np.inf
         return result
@@ -271,8 +270,12 @@ class LeftOutRows:
 
     @cached_property
     def _members(self) -> list[IntArray]:
-        """The rows of each group or fold."""
+        """Places of the rows of each group or fold."""
         return [np.flatnonzero(self.group == number) for number in range(self._count)]
+
+    @cached_property
+    def _rows_of_members(self) -> list[Rows]:
+        return list(map(self.rows.take, self._members))
 
     @property
     def _count(self) -> int:
@@ -305,9 +308,13 @@ class LeftOutRows:
         spec = ignoring_unseen(statistics.spec)
         return bind(spec, statistics.features, statistics.row_weight)
 
-    def _summarize(self, estimator: Estimator, member: IntArray) -> pa.Table:
-        codes = pa.DictionaryArray.from_arrays(pa.array(self.truth[member]), self.model.classes)
-        return estimator.summarize(self.rows.take(member), codes, self.counts[member])
+    @property
+    def _folds(self) -> Iterator[tuple[Rows, pa.DictionaryArray, FloatArray]]:
+        """Rows, labels and weights of each fold."""
+        for member, rows in zip(self._members, self._rows_of_members, strict=True):
+            codes = pa.array(self.truth[member])
+            labels = pa.DictionaryArray.from_arrays(codes, self.model.classes)
+            yield rows, labels, self.counts[member]
 
 
 def ignoring_unseen(spec: ModelSpec) -> ModelSpec:

@@ -214,7 +214,8 @@ def _are_iso_dates(values: pa.Array) -> bool:
         return False
     for unit, zone in itertools.product(("us", "ns"), (None, "UTC")):
         with suppress(pa.ArrowInvalid):
-            texts.cast(pa.timestamp(unit, zone))
+            for some in texts[:1], texts:  # a cast goes on after the first text that is no date
+                some.cast(pa.timestamp(unit, zone))
             return True
     return False
 

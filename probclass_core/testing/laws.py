@@ -467,11 +467,12 @@ def leaving_out_no_weight_changes_nothing(trial: Trial, *, table: pa.Table) -> N
     model = finalize(statistics, early=True)
     rows, labels = labeled_rows(trial, table)
     truth = label_codes(labels, model.classes)
-    expected = trial.likelihood(model).log_likelihood(rows)
+    likelihood = trial.likelihood(model)
+    expected = likelihood.log_likelihood(rows)
     left_out = functools.partial(
         estimator.leave_one_out,
         trial.block(statistics),
-        model.parameters[trial.estimator.name],
+        likelihood,
         model.classes,
         rows,
         truth,

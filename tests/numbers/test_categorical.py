@@ -238,7 +238,7 @@ def test_many_classes_and_values_are_listed_sparsely(monkeypatch: pytest.MonkeyP
         left_out = [
             counted.Categorical(model.features, block.options).leave_one_out(
                 pa.table({}),
-                model.parameters["categorical"],
+                model.likelihoods["categorical"],
                 model.classes,
                 Rows(scored.to_batches()[0]),
                 truth,

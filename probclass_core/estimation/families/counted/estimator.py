@@ -455,14 +455,13 @@ class Counted(Estimator):
     def leave_one_out(
         self,
         statistics: pa.Table,
-        parameters: pa.Table,
+        likelihood: CountedLikelihood,
         classes: pa.Array,
         rows: Rows,
         truth: IntArray,
         weights: FloatArray | None,
     ) -> FloatArray:
         """See `LeaveOneOut`. Cuts, domains, strengths and p(x) remain those of all rows."""
-        likelihood = self.likelihood(parameters, classes)
         result = likelihood.log_likelihood(rows)
         result[np.arange(len(rows)), truth] = likelihood.left_out(rows, truth, weights)
         return result

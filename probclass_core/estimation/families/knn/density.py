@@ -250,7 +250,7 @@ class KnnDensity(Estimator):
     def leave_one_out(
         self,
         statistics: pa.Table,
-        parameters: pa.Table,
+        likelihood: KnnDensityLikelihood | NoLikelihood,
         classes: pa.Array,
         rows: Rows,
         truth: IntArray,
@@ -260,11 +260,10 @@ class KnnDensity(Estimator):
 
         Means and scales remain those of all rows.
         """
-        likelihood = KnnDensityLikelihood(parameters, classes, self.options)
-        if not likelihood.features:
-            return np.zeros((len(rows), len(classes)))
+        if isinstance(likelihood, NoLikelihood):
+            return likelihood.log_likelihood(rows)
         labels = classes.take(pa.array(truth))
-        own = self.kind.own_counts(parameters, rows, labels, weights)
+        own = self.kind.own_counts(statistics.combine_chunks(), rows, labels, weights)
         return likelihood.log_likelihood(rows, truth, own)
 
 
