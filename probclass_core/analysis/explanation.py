@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
@@ -25,21 +25,20 @@ import pyarrow.compute as pc
 from probclass_core.analysis.json_values import json_values
 from probclass_core.analysis.surprise import UNUSUAL, surprise_table
 from probclass_core.arguments import checks_arguments
-from probclass_core.arrow.arrays import IntArray
+from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, as_text, counted
-from probclass_core.arrow.parts import select, source_columns
+from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.rows import Rows
 from probclass_core.attached import ExplanationMethods
 from probclass_core.errors import DataError, SpecError, shown, suggest
-from probclass_core.estimation.contract import ItemizedLikelihood, Likelihood
+from probclass_core.estimation.contract import ItemizedLikelihood
 from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Plan
-from probclass_core.model.block_weights import base_blocks, below_best
-from probclass_core.model.contributions import column_log_likelihoods, sums_over_columns
+from probclass_core.model.block_weights import BlockValues, CompiledBlock
+from probclass_core.model.contributions import ROUNDING, Terms
 from probclass_core.model.model import Model, ModelOption, as_model
-from probclass_core.model.posterior import Posterior
-from probclass_core.spec.model_spec import Block, category_text
+from probclass_core.spec.model_spec import category_text
 
 MAX_ROWS = 1_000
 """Explanations are for reading; more rows than this are refused."""
@@ -57,9 +56,6 @@ UNITS: Mapping[Units, float] = {
 _MOST_IN_HTML = 10
 """Rows that a notebook shows."""
 
-_MISSING = dict.fromkeys(("feature", "columns", "block"), "missing")
-"""What is shown for a value that is None, by entry."""
-
 _MOST_REASONS = 3
 """Columns that are named as reasons why a row is unusual."""
 
@@ -67,12 +63,8 @@ _SCHEMA = pa.schema(
     [
         ("row", pa.int64()),
         ("entry", pa.string()),
-        ("block", pa.string()),
-        ("block_weight", pa.float64()),
         ("item", pa.string()),
         ("value", pa.string()),
-        ("log_for", pa.float64()),
-        ("log_against", pa.float64()),
         ("weight", pa.float64()),
         ("total", pa.float64()),
     ]
@@ -89,19 +81,15 @@ class Explanation(Report, ExplanationMethods):
         table: the entries of each row: the prior first, then by decreasing size of weight:
 
             - row: number of the row in the source, from 0.
-            - entry: ``prior``; ``feature``, one feature; ``item``, such as a word of a text;
-              ``columns``, columns that contribute together, and by block ``block``, as it cannot be
-              divided; ``bias``, what a model with block weights adds to each class; ``rest``, the
-              sum of the entries beyond the limit; ``calibration``, the difference that a calibrated
-              model adds.
-            - block, item, value: origin of the entry; the block is null if there are several, item
-              is the feature, term or columns, value its text.
-            - block_weight: fitted or given weight of the block; by block only.
-            - log_for, log_against: log p(x_j | c) of prediction and rival, times the block weight;
-              for the prior, log P(c). A block that the cap of block weights limits is one entry,
-              relative to its best class.
-            - weight: their difference; ±inf if one of them is −inf, null if both are. For a
-              calibration, the change of the log odds; null if they were infinite before it.
+            - entry: ``prior``; ``feature``, one column; ``columns``, columns that contribute
+              together; ``item``, a word of a text; ``bias``, what a model with block weights adds
+              to each class; ``rest``, the sum of the entries beyond the limit; ``calibration``, the
+              difference that a calibrated model adds.
+            - item: the column, columns or word.
+            - value: its text; of a word the column that it is in.
+            - weight: log p(x_j | c) − log p(x_j | r), times the weights of the blocks; ±inf if x_j
+              is impossible in one of the classes, null if in both. For a calibration, the change of
+              the log odds; null if they were infinite before it.
             - total: running sum of the weights; null once both classes are impossible.
         surprise: what each column adds to −log p(x) of each row, those with the largest excess
             first: row; item (the column; a block that can only be taken as a whole; or ``class``,
@@ -159,7 +147,7 @@ class Explanation(Report, ExplanationMethods):
         entries = self.table.filter(pc.field("row") == row["row"]).to_pylist()
         columns: dict[str, list[Any]] = {
             "entry": [_label(entry) for entry in entries],
-            "value": [_shown_value(entry) for entry in entries],
+            "value": [_value(entry) for entry in entries],
             self.units: [_rounded(entry["weight"]) for entry in entries],
             "total": [_rounded(entry["total"]) for entry in entries],
         }
@@ -195,7 +183,6 @@ def explain(
     where: Where = None,
     against: object = None,
     units: Units = "nats",
-    by: str = "column",
     limit: int | None = 10,
 ) -> Explanation:
     """Explain predictions: the evidence for the most probable class of each row against its rival.
@@ -210,23 +197,18 @@ def explain(
         against: the rival class; by default, and if it is the prediction itself, the class with the
             second largest posterior.
         units: ``"nats"``, ``"bits"`` or ``"decibans"``.
-        by: ``"column"``: one entry for each column, the sum over all blocks that model it; columns
-            that a block can only model together have one entry. ``"block"``: an entry for each
-            block and column, with the weight of the block.
         limit: number of entries to list per row, the largest ones; the others are added up in one
             entry. None lists all.
 
     Raises:
-        SpecError: if a class, unit or `by` is unknown, a limit or row number is invalid, or
-            `against` is given and the model has no label.
+        SpecError: if a class or unit is unknown, a limit or row number is invalid, or `against` is
+            given and the model has no label.
         DataError: if there are too many rows, a row does not exist, or the features do not fit the
             model.
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
     scale = UNITS[units]
-    if by not in ("column", "block"):
-        raise SpecError(f"by must be 'column' or 'block', got {by!r}.")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise SpecError(f"limit must be a whole number of at least 1, or None, got {limit!r}.")
     rival = None
@@ -243,29 +225,40 @@ def explain(
     summary = {"row": pa.array(numbers, pa.int64())}
     ledgers: list[dict[str, Any]] = []
     if len(model.classes) > 1:
-        classes, log_odds = _compared(posterior, rival)
-        blocks = [list(_block_entries(model, block, batch, classes)) for block in model.spec.pool]
-        for index, number in enumerate(numbers):
-            entries = [entry for block in blocks for entry in block[index]]
-            if by == "column":
-                entries = list(_by_column(model, entries, cells[index]))
-            words = any(entry.entry == "item" for entry in entries)
-            kind = "entry" if by == "block" or words else "column"
-            lines = _ledger(model, classes[index], log_odds[index], entries, limit, kind)
-            ledgers += ({"row": number, **line} for line in lines)
-        predictions, rivals = (model.classes.take(pa.array(side)) for side in classes.T)
-        of_both = np.take_along_axis(posterior.probability, classes, axis=1)
+        best = posterior.most_probable
+        second = posterior.runner_up(best)
+        if rival is not None:
+            second = np.where(best == rival, second, rival)
+        log_odds = posterior.log_odds(best, second)
+        weights = _weights(model, features, best, second)
+        first = {"prior": model.log_prior[best] - model.log_prior[second]}
+        if model.weights is not None:
+            first["bias"] = model.weights.bias[best] - model.weights.bias[second]
+        for at, number in enumerate(numbers):
+            lines = [{"entry": entry, "weight": of[at].item()} for entry, of in first.items()]
+            lines += _entries(weights[at], cells[at], limit)
+            totals = list(accumulate(line["weight"] for line in lines))
+            if model.calibration is not None:
+                # The change from infinite log odds is undefined.
+                finite = math.isfinite(totals[-1])
+                change = log_odds[at] - totals[-1] if finite else math.nan
+                lines.append({"entry": "calibration", "weight": change})
+                totals.append(log_odds[at])
+            for line, total in zip(lines, totals, strict=True):
+                ledgers.append({"row": number, **line, "total": total})
+        both = np.stack([best, second], axis=1)
+        of_both = np.take_along_axis(posterior.probability, both, axis=1)
         summary |= {
-            "prediction": predictions,
-            "against": rivals,
+            "prediction": model.classes.take(pa.array(best)),
+            "against": model.classes.take(pa.array(second)),
             "probability": of_both[:, 0],
             "probability_against": of_both[:, 1],
-            "log_odds": pc.multiply(pa.array(log_odds, pa.float64()), scale),
+            "log_odds": pc.multiply(pa.array(log_odds), scale),
         }
     table = pa.Table.from_pylist(ledgers, schema=_SCHEMA)
     return Explanation(
         pa.table(summary),
-        _scaled(table, ("log_for", "log_against", "weight", "total"), scale),
+        _scaled(table, ("weight", "total"), scale),
         _scaled(surprise, ("surprise", "usual", "excess"), scale),
         units,
         model.id,
@@ -273,62 +266,26 @@ def explain(
 
 
 def _scaled(table: pa.Table, names: Sequence[str], scale: float) -> pa.Table:
-    """A table with some columns multiplied."""
+    """A table with some columns multiplied, NaN as null."""
     for name in names:
         column = table.column_names.index(name)
-        table = table.set_column(column, name, pc.multiply(table[name], scale))
+        known = pc.if_else(pc.is_nan(table[name]), None, table[name])
+        table = table.set_column(column, name, pc.multiply(known, scale))
     return table
 
 
-def _compared(posterior: Posterior, rival: int | None) -> tuple[IntArray, list[float | None]]:
-    """Positions of the most probable class and its rival, ``(n, 2)``, and their log odds."""
-    best = posterior.most_probable
-    second = posterior.runner_up(best)
-    if rival is not None:
-        second = np.where(best == rival, second, rival)
-    classes = np.stack([best, second], axis=1)
-    logs = np.take_along_axis(posterior.log_probability, classes, axis=1)
-    return classes, [_difference(*pair) for pair in logs.tolist()]
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """One part of a row and its log p(x_j | c) for prediction and rival, in nats."""
-
-    entry: str
-    block: str | None
-    item: str | None
-    value: str | None
-    log_for: float
-    log_against: float
-    block_weight: float | None = None
-
-    @cached_property
-    def weight(self) -> float | None:
-        return _difference(self.log_for, self.log_against)
-
-    @property
-    def size(self) -> float:
-        return math.inf if self.weight is None else abs(self.weight)
-
-
 def _label(entry: Mapping[str, Any]) -> str:
-    """The name of an entry, with the weight of its block."""
-    kind = entry["entry"]
-    if kind in ("columns", "rest"):
-        return "columns together" if kind == "columns" else str(entry["value"])
-    name: str = entry["item"] or entry["block"] or kind
-    return name if entry["block_weight"] is None else f"{name} ×{entry['block_weight']:.2f}"
+    """The name of an entry."""
+    if entry["entry"] == "columns":
+        return "columns together"
+    return str(entry["value"] if entry["entry"] == "rest" else entry["item"] or entry["entry"])
 
 
-def _shown_value(entry: Mapping[str, Any]) -> str:
+def _value(entry: Mapping[str, Any]) -> str:
     """The value of an entry as text."""
-    if entry["entry"] == "rest":
-        return ""
     if entry["value"] is None:
-        is_item = entry["entry"] == "item"
-        return f"in {entry['block']}" if is_item else _MISSING.get(entry["entry"], "")
-    return str(entry["value"])
+        return "missing" if entry["item"] else ""
+    return "" if entry["entry"] == "rest" else str(entry["value"])
 
 
 def _rounded(weight: float | None) -> float | None:
@@ -336,165 +293,101 @@ def _rounded(weight: float | None) -> float | None:
     return None if weight is None else round(weight, 6) + 0.0
 
 
-def _by_column(
-    model: Model, entries: Sequence[_Entry], cells: Mapping[str, str | None]
-) -> Iterator[_Entry]:
-    """The entries of one row, those of the same column or columns added up.
+@dataclass(frozen=True)
+class _Item:
+    """What a weight of evidence is of: columns, or a term such as a word in one of them.
 
-    Args:
-        model: the model.
-        entries: entries of all blocks.
-        cells: the value of each feature as text.
+    Attributes:
+        columns: the columns.
+        term: the term, or None for the columns themselves.
     """
-    columns = {str(block.name): block.columns for block in model.spec.pool}
-    groups: dict[tuple[str, ...], list[_Entry]] = {}
-    terms = []
-    for entry in entries:
-        if entry.item is None:
-            groups.setdefault(columns[str(entry.block)], []).append(entry)
-        elif entry.item in columns[str(entry.block)]:
-            groups.setdefault((entry.item,), []).append(entry)
-        else:
-            terms.append(replace(entry, block_weight=None))
-    for names, parts in groups.items():
-        logs = _total(parts)
-        block = parts[0].block if len(parts) == 1 else None
-        if len(names) == 1:
-            value = parts[0].value if len(parts) == 1 else cells[names[0]]
-            yield _Entry("feature", block, names[0], value, *logs)
-        else:
-            value = _known_values({name: cells[name] for name in names})
-            yield _Entry("columns", block, ", ".join(names), value, *logs)
-    yield from terms
+
+    columns: tuple[str, ...]
+    term: str | None = None
+
+    def entry(self, cells: Mapping[str, str | None]) -> dict[str, Any]:
+        """The entry, item and value, from the cells of the row as text."""
+        if self.term is not None:
+            return {"entry": "item", "item": self.term, "value": f"in {self.columns[0]}"}
+        if len(self.columns) == 1:
+            return {"entry": "feature", "item": self.columns[0], "value": cells[self.columns[0]]}
+        known = [f"{name}={cells[name]}" for name in self.columns if cells[name] is not None]
+        value = ", ".join(known) or None
+        return {"entry": "columns", "item": ", ".join(self.columns), "value": value}
 
 
-def _ledger(
-    model: Model,
-    classes: IntArray,
-    log_odds: float | None,
-    entries: list[_Entry],
-    limit: int | None,
-    kind: str,
+def _entries(
+    weights: Mapping[_Item, float], cells: Mapping[str, str | None], limit: int | None
 ) -> Iterator[dict[str, Any]]:
-    """The ledger of one row: prior, entries by decreasing size, calibration.
+    """The entries of the items of one row, the largest first; beyond the limit, their sum."""
+    sizes = {item: math.inf if math.isnan(of) else abs(of) for item, of in weights.items()}
+    ordered = sorted(weights, key=lambda item: -sizes[item])
+    shown = ordered if limit is None else ordered[:limit]
+    for item in shown:
+        yield {**item.entry(cells), "weight": weights[item]}
+    if rest := ordered[len(shown) :]:
+        what = "column" if all(item.term is None for item in weights) else "item"
+        value = counted(len(rest), f"other {what}")
+        yield {"entry": "rest", "value": value, "weight": sum(weights[item] for item in rest)}
+
+
+def _weights(
+    model: Model, rows: Rows, best: IntArray, second: IntArray
+) -> list[dict[_Item, float]]:
+    """The weight of evidence of each item in each row, in nats; NaN if both are impossible."""
+
+    def difference(values: BlockValues) -> FloatArray:
+        return values.of(best) - values.of(second)
+
+    weights: list[dict[_Item, float]] = [defaultdict(float) for _ in best]
+    others = []
+    with np.errstate(invalid="ignore"):
+        for one in model.compiled_blocks:
+            if one.block not in model.spec.pool or one.factor == 0.0:
+                continue
+            if not isinstance(one.likelihood, ItemizedLikelihood):
+                others.append(one)
+                continue
+            whole = difference(one.weighted(one.log(rows))).tolist()
+            for row, of_row in enumerate(weights):
+                logs = one.likelihood.itemize(rows.slice(row, row + 1))
+                of_items = {name: log[best[row]] - log[second[row]] for name, log in logs.items()}
+                for item, weight in _by_item(one, of_items, whole[row]).items():
+                    of_row[item] += weight
+        terms = Terms(others, [])
+        items, limits = {name: _Item((name,)) for name in terms.names}, set()
+        for one, divides in terms.blocks:
+            if one.name in terms.of_block:
+                name = terms.of_block[one.name]
+                items[name] = _Item(one.block.columns)
+                limits |= {name} if divides else set()
+        for name, of_term in terms.sums(rows, difference).items():
+            for of_row, weight in zip(weights, of_term.tolist(), strict=True):
+                if weight or name not in limits:  # the limit applies to few rows
+                    of_row[items[name]] += weight
+    return weights
+
+
+def _by_item(
+    one: CompiledBlock, of_items: Mapping[str, float], whole: float
+) -> Mapping[_Item, float]:
+    """The weights of the items of a block in one row; that of the block where it is limited.
 
     Args:
-        model: the model.
-        classes: positions of prediction and rival, ``(2,)``.
-        log_odds: log posterior odds of both; None if both are impossible.
-        entries: entries of all blocks.
-        limit: number of entries to list.
-        kind: what the other entries are, ``"entry"`` or ``"column"``.
+        one: the block.
+        of_items: differences of the logs of its items.
+        whole: weight of the block.
     """
-    entries = sorted(entries, key=lambda entry: -entry.size)
-    if limit is not None and len(entries) > limit:
-        entries, rest = entries[:limit], entries[limit:]
-        plural = {"entry": "entries", "column": "columns"}[kind]
-        others = f"{len(rest)} other {kind if len(rest) == 1 else plural}"
-        entries.append(_Entry("rest", None, None, others, *_total(rest)))
-    first = [_Entry("prior", None, None, None, *model.log_prior[classes].tolist())]
-    if model.weights is not None:
-        first.append(_Entry("bias", None, None, None, *model.weights.bias[classes].tolist()))
-    total: float | None = 0.0
-    for entry in [*first, *entries]:
-        total = _sum(total, entry.weight)
-        yield {**vars(entry), "weight": entry.weight, "total": total}
-    if model.calibration is not None:
-        weight = None  # the change from infinite log odds is undefined
-        if log_odds is not None and total is not None and math.isfinite(total):
-            weight = log_odds - total
-        yield {"entry": "calibration", "weight": weight, "total": log_odds}
-
-
-def _total(entries: Iterable[_Entry]) -> tuple[float, float]:
-    """The logs of prediction and rival of several entries, added up."""
-    return sum(entry.log_for for entry in entries), sum(entry.log_against for entry in entries)
-
-
-def _block_entries(
-    model: Model, block: Block, batch: pa.RecordBatch, classes: IntArray
-) -> Iterator[list[_Entry]]:
-    """The entries of a block for each row, weighted if the model is."""
-    name = str(block.name)
-    likelihood = model.likelihoods[name]
-    rows = Rows(select(batch, block.inputs, model.time_zones))
-    texts = _block_texts(block, rows.batch)
-    if model.weights is None:
-        yield from _unweighted_entries(likelihood, block, rows, texts, classes)
-        return
-    weight = model.weights.by_block[name]
-    if not weight:
-        yield from ([] for _ in classes)
-        return
-    relative = below_best(likelihood.log_likelihood(rows))
-    base = base_blocks(model.spec.pool).get(name)
-    if base is not None:
-        relative -= below_best(model.likelihoods[base].log_likelihood(rows))
-    of_block = np.take_along_axis(relative, classes, axis=1).tolist()
-    unweighted = _unweighted_entries(likelihood, block, rows, texts, classes)
-    for entries, limited, cells in zip(unweighted, of_block, texts, strict=True):
-        of_entries = _total(entries)
-        difference = of_entries[0] - of_entries[1]
-        if not math.isclose(difference, limited[0] - limited[1], abs_tol=1e-9):
-            # Limited, or relative to a base block: the parts of the block no longer add up.
-            whole = _Entry("block", name, None, _known_values(cells), *limited)
-            part = replace(entries[0], log_for=limited[0], log_against=limited[1])
-            entries = [part if len(entries) == 1 else whole]
-        yield [
-            replace(
-                entry,
-                log_for=weight * entry.log_for,
-                log_against=weight * entry.log_against,
-                block_weight=weight,
-            )
-            for entry in entries
-        ]
-
-
-def _unweighted_entries(
-    likelihood: Likelihood,
-    block: Block,
-    rows: Rows,
-    texts: Sequence[Mapping[str, str | None]],
-    classes: IntArray,
-) -> Iterator[list[_Entry]]:
-    """The entries of a block for each row: by item or feature if its estimator allows, else one."""
-    name = str(block.name)
-    if isinstance(likelihood, ItemizedLikelihood):
-        terms = any(pa.types.is_nested(column.type) for column in rows.batch.columns)
-        for row, pair in enumerate(classes):
-            if all(value is None for value in texts[row].values()):
-                yield [_Entry("block", name, None, None, 0.0, 0.0)]
-                continue
-            items = likelihood.itemize(rows.slice(row, row + 1)).items()
-            yield [
-                _Entry(
-                    "item",
-                    name,
-                    item,
-                    None if terms else texts[row].get(item),
-                    *logs[pair].tolist(),
-                )
-                for item, logs in items
-            ]
-    elif sums_over_columns(block, likelihood):
-        logs = column_log_likelihoods(block, likelihood, rows)
-        by_feature = np.stack([np.take_along_axis(log, classes, axis=1) for log in logs], axis=1)
-        for cells, pairs in zip(texts, by_feature.tolist(), strict=True):
-            yield [
-                _Entry("feature", name, column, value, *logs)
-                for (column, value), logs in zip(cells.items(), pairs, strict=True)
-            ]
-    else:
-        of_block = np.take_along_axis(likelihood.log_likelihood(rows), classes, axis=1)
-        for cells, pair in zip(texts, of_block.tolist(), strict=True):
-            yield [_Entry("block", name, None, _known_values(cells), *pair)]
-
-
-def _known_values(cells: Mapping[str, str | None]) -> str | None:
-    """The values of a block as text; None if all are missing."""
-    known = [f"{column}={value}" for column, value in cells.items() if value is not None]
-    return ", ".join(known) or None
+    columns = one.block.columns
+    weights = {}
+    for name, difference in of_items.items():
+        is_column = len(columns) > 1 and name in columns
+        item = _Item((name,)) if is_column else _Item(columns, name)
+        if difference != 0.0:
+            weights[item] = float(difference) * (1.0 if one.factor is None else one.factor)
+    rest = whole - sum(weights.values())
+    adds_up = one.factor is None or abs(rest) <= ROUNDING * max(1.0, abs(whole))
+    return weights if weights and adds_up else {_Item(columns): whole}
 
 
 def _texts(batch: pa.RecordBatch) -> list[dict[str, str | None]]:
@@ -502,21 +395,6 @@ def _texts(batch: pa.RecordBatch) -> list[dict[str, str | None]]:
     values = [[_value_text(value) for value in column.to_pylist()] for column in batch.columns]
     names = batch.schema.names
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
-
-
-def _block_texts(block: Block, batch: pa.RecordBatch) -> list[dict[str, str | None]]:
-    """The values that a block models, by row and column, with the values that it is given."""
-    texts = []
-    for cells in _texts(batch):
-        known = [f"{name}={cells[name]}" for name in block.given if cells[name] is not None]
-        given = f" given {', '.join(known)}" if known else ""
-        texts.append(
-            {
-                name: None if cells[name] is None else f"{cells[name]}{given}"
-                for name in block.columns
-            }
-        )
-    return texts
 
 
 def _read_rows(plan: Plan, rows: Sequence[int] | None) -> tuple[pa.RecordBatch, Sequence[int]]:
@@ -562,18 +440,6 @@ def _class_position(model: Model, label: object) -> int:
             f"the model has no class {name!r}; it has {suggest(name, model.class_names)}"
         )
     return model.class_names.index(name)
-
-
-def _difference(first: float, second: float) -> float | None:
-    """The difference of two logs; None if both are −inf."""
-    return None if math.isinf(first) and math.isinf(second) else first - second
-
-
-def _sum(total: float | None, weight: float | None) -> float | None:
-    """The running sum; None once both classes are impossible, by one entry or by two."""
-    if total is None or weight is None or (math.isinf(total) and total == -weight):
-        return None
-    return total + weight
 
 
 def _value_text(value: Any) -> str | None:

@@ -2,12 +2,12 @@
 
 The weight of evidence of a column explains one row (`explanation`); its mean absolute value over
 rows says how much a model uses the column. It is in nats, bits or decibans, the same unit for every
-estimator, and it can be given for the rows of each predicted class.
+estimator.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,21 +34,21 @@ class Importance(Report):
     """How much each column, or block of columns, contributes to the predictions of a model.
 
     Attributes:
-        table: one line per item and class, the most important item first:
+        table: one line per item, the most important first:
 
             - item: a feature, or the columns of a block that contribute jointly. What a feature
               contributes by itself and given other columns is added up in each row. Of a block of
               words, each word is an item.
-            - class: rows predicted as this class; null for all rows.
-            - rows: number of rows.
             - size: mean absolute weight of evidence, in ``units``: how far the item moves the log
               odds of the prediction against the second most probable class, in either direction.
             - weight: mean weight of evidence; positive where the item speaks for the prediction.
+        rows: number of rows.
         units: ``"nats"``, ``"bits"`` or ``"decibans"``.
         model_id: content id of the model.
     """
 
     table: pa.Table
+    rows: int
     units: str
     model_id: str
 
@@ -56,17 +56,17 @@ class Importance(Report):
         """Plain JSON values; an infinite number is null."""
         return {
             "model_id": self.model_id,
+            "rows": self.rows,
             "units": self.units,
             "importance": json_values(self.table),
         }
 
     def _report(self) -> list[Part]:
-        """The items as bars, over all rows."""
-        lines = self.table.filter(pc.field("class").is_null())
-        if not lines.num_rows:
+        """The items as bars."""
+        if not self.table.num_rows:
             return ["no column contributes: the model is its class prior"]
-        columns = {name: lines[name].to_pylist() for name in ("item", "size")}
-        rows = counted(lines["rows"][0].as_py(), "row")
+        columns = {name: self.table[name].to_pylist() for name in ("item", "size")}
+        rows = counted(self.rows, "row")
         title = f"mean absolute weight of evidence of {rows}, in {self.units}"
         return [TablePart(columns, title, bars="size")]
 
@@ -109,31 +109,22 @@ def importance(
     drawn = _draw(plan, rows)
     if not drawn.num_rows:
         raise DataError("there are no rows to explain: the source is empty.")
-    sums: dict[tuple[str, object], FloatArray] = defaultdict(lambda: np.zeros(2))
-    rows_of: Counter[object] = Counter()
+    sums: dict[str, FloatArray] = defaultdict(lambda: np.zeros(2))
     for start in range(0, drawn.num_rows, MAX_ROWS):
         explanation = explain(model, drawn.slice(start, MAX_ROWS), units=units, limit=None)
-        predictions = explanation.rows["prediction"].to_pylist()
-        rows_of.update(predictions)
-        for (row, item), weight in _weights(explanation.table).items():
-            for label in (None, predictions[row]):
-                sums[item, label] += (abs(weight), weight)
-    rows_of[None] = drawn.num_rows
-    place = {label: number for number, label in enumerate([None, *model.classes.to_pylist()])}
+        for (_, item), weight in _weights(explanation.table).items():
+            sums[item] += (abs(weight), weight)
     # An item that a row lacks, such as a word, has weight 0 there.
-    ordered = sorted(sums, key=lambda one: (-sums[one[0], None][0], one[0], place[one[1]]))
-    counts = [rows_of[label] for _, label in ordered]
-    means = [sums[one] / count for one, count in zip(ordered, counts, strict=True)]
+    means = {item: total / drawn.num_rows for item, total in sums.items()}
+    ordered = sorted(means, key=lambda item: (-means[item][0], item))
     table = pa.table(
         {
-            "item": pa.array([item for item, _ in ordered], pa.string()),
-            "class": pa.array([label for _, label in ordered], model.classes.type),
-            "rows": pa.array(counts, pa.int64()),
-            "size": pa.array([size for size, _ in means], pa.float64()),
-            "weight": pa.array([weight for _, weight in means], pa.float64()),
+            "item": pa.array(ordered, pa.string()),
+            "size": pa.array([means[item][0] for item in ordered], pa.float64()),
+            "weight": pa.array([means[item][1] for item in ordered], pa.float64()),
         }
     )
-    return Importance(table, units, model.id)
+    return Importance(table, drawn.num_rows, units, model.id)
 
 
 def _weights(entries: pa.Table) -> dict[tuple[int, str], float]:

@@ -47,7 +47,7 @@ def importance(importance: Importance, *, most: int = 15) -> Figure:
     """
     if most < 1:
         raise SpecError(f"most must be at least 1, got {most!r}.")
-    lines = importance.table.filter(pc.field("class").is_null()).to_pylist()
+    lines = importance.table.to_pylist()
     names = [few_names(line["item"].split(", ")) for line in lines[:most]]
     sizes = [line["size"] for line in lines[:most]]
     if others := lines[most:]:
@@ -65,8 +65,7 @@ def importance(importance: Importance, *, most: int = 15) -> Figure:
     axes.set_xlim(0.0, 1.45 * largest)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(f"mean absolute weight of evidence ({importance.units})")
-    rows = f" in {lines[0]['rows']:,} rows" if lines else ""
-    plain_axes(axes, f"How far each column moves the log odds{rows}")
+    plain_axes(axes, f"How far each column moves the log odds in {importance.rows:,} rows")
     return figure
 
 
@@ -154,7 +153,7 @@ def _entry_text(entry: Mapping[str, Any]) -> str:
         return f"{few_names(item.split(', '))} together"
     if kind == "feature":
         return f"{item} = {'missing' if value is None else value}"
-    return str(item or entry["block"] or kind)
+    return str(item or kind)
 
 
 def importance_of_model(

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow.compute as pac
-
 from probclass_core.analysis.distributions.watch import Watch
 from probclass_core.analysis.importance import Importance
 from probclass_core.arrow.bundle import Bundle
@@ -274,12 +272,12 @@ def _by_class(rows: Sequence[Mapping[str, Any]]) -> Html:
 def _importance(bundle: Bundle, importance: Importance | None) -> Html:
     """The columns by their weight of evidence if rows were explained, else the blocks."""
     if importance is not None:
-        rows = importance.table.filter(pac.field("class").is_null()).to_pylist()
+        rows = importance.table.to_pylist()
         if not rows:
             return paragraph("No column contributes: the model is its class prior.")
         said = (
             f"How far each column moves the log odds of a prediction, in {importance.units}: the "
-            f"mean of its absolute weight of evidence over {counted(rows[0]['rows'], 'row')}."
+            f"mean of its absolute weight of evidence over {counted(importance.rows, 'row')}."
         )
         return _ranking(said, "Column", "Weight of evidence", "item", "size", rows)
     blocks = [row for row in _ranked(bundle) if row["importance"] is not None]

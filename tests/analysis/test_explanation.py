@@ -35,9 +35,9 @@ def mixed(penguins: pa.Table) -> pc.Model:
 
 
 def ledger(explanation: Explanation, row: int) -> dict[str, dict[str, Any]]:
-    """The entries of one row by item, or block, or kind."""
+    """The entries of one row by item, or kind."""
     entries = (entry for entry in explanation.table.to_pylist() if entry["row"] == row)
-    return {each["item"] or each["block"] or each["entry"]: each for each in entries}
+    return {each["item"] or each["entry"]: each for each in entries}
 
 
 def sums(explanation: Explanation) -> np.ndarray:
@@ -63,8 +63,6 @@ def test_contributions_of_features_are_their_densities(penguins: pa.Table) -> No
 
     for name in (*NUMBERS, *CATEGORIES):
         by_hand = [log_density(name, label) for label in classes]
-        logs = [entries[name]["log_for"], entries[name]["log_against"]]
-        assert logs == pytest.approx(by_hand, rel=1e-12)
         assert entries[name]["weight"] == pytest.approx(by_hand[0] - by_hand[1], abs=1e-12)
     one, other = (model.log_prior[model.class_names.index(label)] for label in classes)
     assert entries["prior"]["weight"] == pytest.approx(one - other)
@@ -101,13 +99,13 @@ def test_entries_beyond_the_limit_are_added_up(mixed: pc.Model, penguins: pa.Tab
         assert list(shown) == [*list(all_entries)[:3], "rest"]
         assert shown["rest"]["value"] == "3 other columns"
         rest = list(all_entries.values())[3:]
-        assert shown["rest"]["log_for"] == pytest.approx(sum(entry["log_for"] for entry in rest))
+        assert shown["rest"]["weight"] == pytest.approx(sum(entry["weight"] for entry in rest))
 
 
 @pytest.mark.parametrize(("units", "nat"), [("bits", math.log2(math.e)), ("decibans", 4.342944819)])
 def test_units_scale_all_logs(mixed: pc.Model, penguins: pa.Table, units: str, nat: float) -> None:
     nats, other = (pc.explain(mixed, penguins, rows=[5], units=each) for each in ("nats", units))
-    for name in ("log_for", "log_against", "weight", "total"):
+    for name in ("weight", "total"):
         np.testing.assert_allclose(other.table[name], nat * nats.table[name].to_numpy(), rtol=1e-9)
     ratio = other.rows["log_odds"][0].as_py() / nats.rows["log_odds"][0].as_py()
     assert ratio == pytest.approx(nat)
@@ -163,7 +161,7 @@ def test_infinite_weights() -> None:
     possible = pc.explain(model, {"x": ["p"], "y": ["r"]})
     entries = ledger(possible, 0)
     assert list(entries) == ["prior", "y", "x"]
-    assert (entries["y"]["weight"], entries["y"]["log_against"]) == (math.inf, -math.inf)
+    assert entries["y"]["weight"] == math.inf
     assert [entry["total"] for entry in entries.values()] == [0.0, math.inf, math.inf]
     assert possible.rows["log_odds"].to_pylist() == [math.inf]
     assert str(possible).count("inf") == 4
@@ -203,14 +201,14 @@ def test_a_text_is_explained_word_by_word(block: pc.Block) -> None:
         times = times if block is MULTINOMIAL else 1
         by_hand = times * (cells["spam", word] - cells["ham", word])
         assert entries[word]["weight"] == pytest.approx(by_hand)
-        assert (entries[word]["entry"], entries[word]["block"]) == ("item", "text")
-    assert ledger(explanation, 3)["words"]["value"] is None  # the word, not the column
+        assert (entries[word]["entry"], entries[word]["value"]) == ("item", "in words")
+    assert ledger(explanation, 3)["words"]["value"] == "in words"  # the word, not the column
     missing = ledger(explanation, 4)["words"]
     assert (missing["entry"], missing["value"], missing["weight"]) == ("feature", None, 0.0)
     limited = pc.explain(model, MAILS, limit=1)
     np.testing.assert_allclose(sums(limited), sums(explanation), atol=1e-9)
     assert list(ledger(limited, 0)) == ["prior", "hour", "rest"]
-    assert "in text" in str(explanation)
+    assert "in words" in str(explanation)
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])

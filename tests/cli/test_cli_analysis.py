@@ -40,8 +40,6 @@ def test_explain_prints_a_ledger_with_bars(probclass: Any, birds: Path) -> None:
     model = pc.ModelStore("models").load("birds")
     explanation = pc.explain(model, birds, rows=[152])
     assert result.out == f"{explanation}\n"
-    by_block = probclass.ok(f"explain birds {birds} --row 152 --by block").out
-    assert by_block == f"{pc.explain(model, birds, rows=152, by='block')}\n"
 
 
 def test_explain_takes_rows_a_rival_units_and_a_limit(probclass: Any, birds: Path) -> None:

@@ -43,7 +43,7 @@ def test_one_row_is_a_list_of_one(penguins: pa.Table) -> None:
         model, penguins, rows=[3], where=[("island", "=", "Dream"), ("sex", "!=", "MALE")]
     )
     assert pc.explain(model, penguins, rows=3, where=where).table == listed.table
-    assert pc.importance(model, penguins, where=where).table["rows"][0].as_py() > 50
+    assert pc.importance(model, penguins, where=where).rows > 50
 
 
 def test_one_column_is_a_list_of_one(penguins: pa.Table, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import probclass_core as pc
 from probclass_core.analysis.comparison import check_same_columns
@@ -97,7 +97,6 @@ def explain(
     rows: Rows,
     against: str | None = None,
     units: Annotated[Units, UNITS] = "nats",
-    by: Literal["column", "block"] = "column",
     limit: Count = 10,
 ) -> None:
     """Explain why a model predicts a class: what each column adds to the log odds.
@@ -108,7 +107,6 @@ def explain(
         row: N: explain only this row, counted from 0 among the rows that --partition and --where
             select; may be repeated.
         against: CLASS: class to compare the prediction with; by default the runner-up.
-        by: one entry for each column, or for each block and column with its weight.
         limit: number of entries to show per row, largest first; the others are summed up.
     """
     explanation = pc.explain(
@@ -117,7 +115,6 @@ def explain(
         rows=row or None,
         against=against,
         units=units,
-        by=by,
         limit=limit,
         **vars(rows),
     )
