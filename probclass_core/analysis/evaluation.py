@@ -30,7 +30,6 @@ from probclass_core.arrow.display import (
     Part,
     Report,
     TablePart,
-    as_text,
     counted,
 )
 from probclass_core.attached import EvaluationMethods
@@ -165,18 +164,6 @@ class Evaluation(Report, EvaluationMethods):
         )
         return f"the model predicts these rows worse than its class prior alone: {figures}"
 
-    def report(self) -> str:
-        """Metrics by class and of all rows as a text table, with those of the class prior.
-
-        Precision, recall and their averages are those of scikit-learn's ``classification_report``:
-        an undefined value counts as 0 in an average. Rows that the rule rejected, and rows of a
-        class that training never saw, are only counted.
-        """
-        columns = self._by_class
-        for name, values in self._averages().items():
-            columns[name] += values
-        return as_text([*self._report(), TablePart(columns, most=MAX_CLASSES)])
-
     def _whole_report(self) -> list[Part]:
         """The report, the confusion matrix or the mistakes, and the metrics by class."""
         names = self.confusion["class"].to_pylist()
@@ -242,23 +229,6 @@ class Evaluation(Report, EvaluationMethods):
             return "log density: unknown"
         error = "" if self.log_density_error is None else f" ± {self.log_density_error:.4f}"
         return f"log density: {self.log_density:.4f}{error} nats per row, more is better"
-
-    def _averages(self) -> dict[str, list[Any]]:
-        """Rows of the report below the classes: macro and weighted averages."""
-        support = self.per_class["support"].to_numpy()
-        present = (support > 0) | (self.per_class["predicted"].to_numpy() > 0)
-        rows: dict[str, list[Any]] = {
-            "class": ["macro average", "weighted average"],
-            "support": [int(support.sum())] * 2,
-            "ece": [None, None],
-        }
-        for name in _BY_CLASS[1:]:
-            values = self.per_class[name].fill_null(0.0).to_numpy()
-            rows[name] = [
-                float(values[present].mean()) if present.any() else None,
-                float(values @ support / support.sum()) if support.any() else None,
-            ]
-        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, with the properties; an infinite or undefined number is null."""

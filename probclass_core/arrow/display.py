@@ -38,12 +38,6 @@ _BRIEF_LINES = 12
 _BAR_WIDTH = 8
 """Number of characters of the longest bar, to each side if there are bars to both."""
 
-_BRIEF_ROWS = 3
-"""Number of rows of each table in a ``repr``."""
-
-_BRIEF_ITEMS = 2
-"""Number of items of each list, and of lines of each paragraph, in a ``repr``."""
-
 _ID = re.compile(r"'([0-9a-f]{12})[0-9a-f]{52}'")
 
 
@@ -142,27 +136,9 @@ def as_text(parts: Sequence[Part]) -> str:
 
 
 def as_brief_text(parts: Sequence[Part]) -> str:
-    """The start of each part of a report, in at most a dozen lines of at most 100 characters."""
-    lines: list[str] = []
-    for part in parts:
-        if isinstance(part, str):
-            lines += textwrap.wrap(
-                _printable(part),
-                _WIDTH,
-                break_on_hyphens=False,
-                max_lines=_BRIEF_ITEMS,
-                placeholder=" …",
-            )
-        elif isinstance(part, TablePart):
-            rows = len(next(iter(part.columns.values())))
-            most = _BRIEF_ROWS if rows > _BRIEF_ROWS + 1 else rows  # as many lines as with "more"
-            lines += _table_lines(dataclasses.replace(part, most=most))
-        else:
-            lines += [f"- {_printable(item)}" for item in part[:_BRIEF_ITEMS]]
-            lines += [_more(len(part) - _BRIEF_ITEMS)] if len(part) > _BRIEF_ITEMS else []
-    if len(lines) > _BRIEF_LINES:
-        lines = [*lines[: _BRIEF_LINES - 1], "…"]
-    return "\n".join(shortened(line, _WIDTH) for line in lines)
+    """The start of a report, in at most a dozen lines of at most 100 characters."""
+    lines = [shortened(line, _WIDTH) for line in as_text(parts).splitlines() if line]
+    return "\n".join(lines if len(lines) <= _BRIEF_LINES else [*lines[: _BRIEF_LINES - 1], "…"])
 
 
 def as_html(parts: Sequence[Part]) -> str:

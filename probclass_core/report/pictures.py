@@ -139,8 +139,6 @@ class EmbeddedPictures:
         return image(f"data:image/svg+xml;base64,{data}", alt)
 
     def _draw(self, kind: str, columns: Mapping[str, str]) -> Figure:
-        if kind == "plane":
-            return plots.class_contours(self.model, *columns.values())
         if kind == "column":
             return plots.effect(self.model, columns["column"])
         if self.evaluation is None:

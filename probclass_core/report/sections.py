@@ -11,11 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from probclass_core.analysis.distributions.watch import Watch
 from probclass_core.analysis.importance import Importance
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.arrow.display import counted
-from probclass_core.arrow.types import schema_from_names
 from probclass_core.model.block_weights import ranked_blocks
 from probclass_core.report.formatting import as_text, finite, number, percent, words
 from probclass_core.report.html import (
@@ -37,8 +35,7 @@ from probclass_core.store.display import described_rows
 Picture = Callable[[str, Mapping[str, str], str], Html]
 """The image of a plot, from its kind, its columns and its alternative text.
 
-The kinds are ``"column"`` of a ``column``, ``"plane"`` of the columns ``x`` and ``y``, and
-``"reliability"`` of the evaluation.
+The kinds are ``"column"`` of a ``column``, and ``"reliability"`` of the evaluation.
 """
 
 _MAX_CLASSES, _CLASSES = 50, ("class", "classes")
@@ -147,7 +144,6 @@ def sections(
         Section("classes", "Classes", _classes(bundle)),
         Section("blocks", "Blocks", _blocks(bundle)),
         Section("training", "Training", _training(bundle)),
-        Section("health", "Health reference", _health(bundle)),
         Section("notes", "Notes", _notes(bundle.provenance)),
     ]
     return [section for section in found if section.body]
@@ -303,16 +299,12 @@ def _ranking(
 
 
 def _effects(bundle: Bundle, importance: Importance | None, picture: Picture | None) -> Html:
-    """A plot of each column, the most important ones first, and of each joint normal."""
+    """A plot of each column, the most important ones first."""
     if picture is None:
         return paragraph("Plots need matplotlib: pip install 'probclass[plots]'.")
     columns = _columns_by_importance(bundle, importance)
     shown = columns[:_MAX_PLOTS]
     plots = [picture("column", {"column": name}, f"Effect of {name}") for name in shown]
-    plots += [
-        picture("plane", {"x": x, "y": y}, f"Density of each class over {x} and {y}")
-        for x, y in _planes(bundle)
-    ]
     figures = [figure(plot) for plot in plots]
     parts = [group("plots", figures[:_PLOTS_AT_ONCE])]
     if rest := figures[_PLOTS_AT_ONCE:]:
@@ -329,17 +321,6 @@ def _columns_by_importance(bundle: Bundle, importance: Importance | None) -> lis
     for block in ordered_blocks(bundle):
         names += block["columns"]
     return list(dict.fromkeys([*(name for name in names if name in known), *known]))
-
-
-def _planes(bundle: Bundle) -> list[tuple[str, str]]:
-    """The first two numbers of each block that has a joint normal of several."""
-    types = dict(bundle.content["features"])
-    planes = []
-    for block in bundle.content["spec"]["blocks"]:
-        if {"mean", "covariance"} <= set(bundle.tables[block["name"]].column_names):
-            numbers = [name for name in block["columns"] if types[name] in ("double", "int64")]
-            planes += [(numbers[0], numbers[1])] if len(numbers) > 1 else []
-    return planes
 
 
 def _classes(bundle: Bundle) -> Html:
@@ -401,59 +382,6 @@ def _training(bundle: Bundle) -> Html:
         ("content id", bundle.content_id),
     ]
     return pairs(facts)
-
-
-def _health(bundle: Bundle) -> Html:
-    """What `score` and `health` compare later partitions with, and from which difference on."""
-    watch = Watch()
-    parts = [
-        paragraph(
-            "What later partitions are compared with, besides the shares of the classes. By "
-            "default a column is reported above "
-            f"{_whole_percent(watch.nulls)} more nulls, "
-            f"{_whole_percent(watch.unseen)} values that the training never saw, "
-            f"{_whole_percent(watch.outside)} numbers outside of the range, or a drift of "
-            f"{watch.drift} bits.",
-            "under",
-        )
-    ]
-    profile = bundle.provenance.get("columns")
-    if isinstance(profile, Mapping) and profile:
-        kinds = schema_from_names(bundle.content["features"])
-        rows = [
-            {
-                **values,
-                "name": name,
-                "type": str(kinds.field(name).type),
-                "null_share": values["nulls"] / values["rows"] if values.get("rows") else None,
-            }
-            for name, values in profile.items()
-        ]
-        columns = [
-            Column("Column", "name"),
-            Column("Type", "type"),
-            Column("Rows", "rows", number),
-            Column("Nulls", "null_share", percent),
-            Column("Smallest", "min", number),
-            Column("Largest", "max", number),
-        ]
-        parts.append(table(rows, columns))
-    else:
-        parts.append(paragraph("The model does not record the range of its columns."))
-    quantiles = bundle.tables.get("density_quantiles")
-    if quantiles is not None:
-        low = dict(zip(*(column.to_pylist() for column in quantiles.columns), strict=True))
-        parts.append(
-            paragraph(
-                "Rare rows: 1 % of the training rows have a log density below "
-                f"{number(low.get(0.01, math.nan))}."
-            )
-        )
-    return joined(parts)
-
-
-def _whole_percent(share: float | None) -> str:
-    return f"{share or 0.0:.0%}"
 
 
 def _notes(provenance: Mapping[str, Any]) -> Html:

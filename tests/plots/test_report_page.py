@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pac
 import pyarrow.parquet as pq
 import pytest
 from read_html import Markup
@@ -115,8 +114,7 @@ def test_the_page_loads_nothing_and_is_small(content: str, page: ReadPage) -> No
     anchors = [address[1:] for address in page.addresses if address.startswith("#")]
     assert anchors == [name for name in page.sections if name not in ("headline", "")]
     assert anchors == [
-        *("evaluation", "importance", "effects", "classes", "blocks", "training"),
-        *("health", "notes"),
+        *("evaluation", "importance", "effects", "classes", "blocks", "training", "notes"),
     ]
 
 
@@ -173,14 +171,6 @@ def test_the_page_says_what_the_model_is(model: pc.Model, page: ReadPage) -> Non
     assert model.id in page.sections["training"]
     for note in [*model.spec.notes, *model.training.get("notes", [])]:
         assert note in page.sections["notes"]
-
-
-def test_the_reference_of_health_is_what_the_training_saw(rows: pa.Table, page: ReadPage) -> None:
-    fares = rows["fare"].slice(0, 600)
-    largest = f"{pac.max(fares).as_py():.1f}"
-    assert f" fare double 600 0.0 % 0 {largest} " in f"{page.sections['health']} "
-    nulls = percent(rows["deck"].slice(0, 600).null_count / 600)
-    assert f" deck string 600 {nulls} – –" in page.sections["health"]
 
 
 def test_without_rows_the_page_has_what_the_training_measured(

@@ -190,7 +190,6 @@ PAGES = [
     *(f"/probclass/stores/{{key}}/air/-/{view}" for view in VIEWS),
     "/probclass/stores/{key}/air/{version}",
     "/probclass/stores/{key}/air/{version}/column.svg?column=temperature",
-    "/probclass/stores/{key}/air/{version}/plane.svg?x=temperature&y=pressure",
     "/probclass/stores/{key}/air/{version}/reliability/{version}.svg",
     "/probclass/run?dag_id=air&run_id=x&task_id=train",
     "/probclass/static/style.css",

@@ -181,7 +181,6 @@ def application() -> FastAPI:
         (f"{model}/-/compare", compare_page, may_read),
         (version, card_page, may_read),
         (f"{version}/column.svg", column_plot, may_read),
-        (f"{version}/plane.svg", plane_plot, may_read),
         (f"{version}/reliability/{{record}}.svg", reliability_plot, may_read),
         ("/run", run_page, may_read_run),
         ("/static/{name}", static_file, may_read),
@@ -476,16 +475,10 @@ def column_plot(
     shown: Shown, name: str, version: str, column: str, theme: Theme = "light"
 ) -> Response:
     """One column of a model in each class."""
-    ref = _version_with_columns(shown, name, version, column)
-    return _svg(plots.effect(shown, ref, column, theme))
-
-
-def plane_plot(
-    shown: Shown, name: str, version: str, x: str, y: str, theme: Theme = "light"
-) -> Response:
-    """Two columns of a model in each class."""
-    ref = _version_with_columns(shown, name, version, x, y)
-    return _svg(plots.contours(shown, ref, x, y, theme))
+    ref = shown.version(name, version).ref
+    if column not in load_model(shown.uri, ref).features.names:
+        raise NotFound("The model has no such column.")
+    return _svg(plots.effect(shown.uri, ref, column, theme))
 
 
 def reliability_plot(
@@ -503,13 +496,6 @@ def reliability_plot(
     except Exception as error:  # the tables of a record may contain anything
         raise NotFound("This evaluation has no tables to draw.") from error
     return _svg(text)
-
-
-def _version_with_columns(shown: ShownStore, name: str, version: str, *columns: str) -> str:
-    ref = shown.version(name, version).ref
-    if not set(columns) <= set(load_model(shown.uri, ref).features.names):
-        raise NotFound("The model has no such column.")
-    return ref
 
 
 def _svg(text: str) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from probclass_airflow.ui.stores import ShownStore, load_model
+from probclass_airflow.ui.stores import load_model
 from probclass_core import plots
 from probclass_core.report import Theme, as_svg
 
@@ -13,19 +13,16 @@ if TYPE_CHECKING:
     from probclass_core.analysis.evaluation import Evaluation
 
 
-def effect(shown: ShownStore, ref: str, column: str, theme: Theme) -> str:
+@lru_cache(maxsize=128)
+def effect(uri: str, ref: str, column: str, theme: Theme) -> str:
     """The distribution of a column in each class, and each class given its value.
 
     Raises:
         SpecError: if the model has no such column.
         NotSupportedError: if matplotlib is not installed, or the column has no plot.
     """
-    return _plot_of_model(shown.uri, ref, theme, (column,))
-
-
-def contours(shown: ShownStore, ref: str, x: str, y: str, theme: Theme) -> str:
-    """Contours of each class's density in the plane of two columns; raises as `effect`."""
-    return _plot_of_model(shown.uri, ref, theme, (x, y))
+    model = load_model(uri, ref)
+    return as_svg(lambda: plots.effect(model, column), theme)
 
 
 def reliability(evaluation: Evaluation, theme: Theme) -> str:
@@ -35,10 +32,3 @@ def reliability(evaluation: Evaluation, theme: Theme) -> str:
         NotSupportedError: if matplotlib is not installed.
     """
     return as_svg(lambda: plots.reliability(evaluation), theme)
-
-
-@lru_cache(maxsize=128)
-def _plot_of_model(uri: str, ref: str, theme: Theme, columns: tuple[str, ...]) -> str:
-    model = load_model(uri, ref)
-    draw = plots.effect if len(columns) == 1 else plots.class_contours
-    return as_svg(lambda: draw(model, *columns), theme)
