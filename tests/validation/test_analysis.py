@@ -71,7 +71,6 @@ def model() -> pc.Model:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"by": "columns"}, "by must be 'column' or 'block', got 'columns'"),
         ({"against": "B"}, "the model has no class 'B'; it has 'a', 'b'"),
         ({"units": "dB"}, "units must be one of 'bits', 'decibans', 'nats', got 'dB'"),
         ({"limit": 0}, "limit must be a whole number of at least 1, or None, got 0"),
