@@ -1,4 +1,4 @@
-"""The common style of plots: distinguishable colors, markers and lines, axes with units."""
+"""The common style of plots: distinguishable colors, markers and lines, short names."""
 
 from __future__ import annotations
 
@@ -38,18 +38,6 @@ _DASHES: tuple[Dashes, ...] = (
 _MAX_POINTS = 5_000
 """Maximum number of rows plotted as points; larger tables are sampled."""
 
-_UNITS = {
-    **{
-        unit.lower(): unit
-        for unit in ("mm", "cm", "m", "km", "mg", "g", "kg", "ms", "s", "min", "h")
-    },
-    **{unit.lower(): unit for unit in ("Pa", "hPa", "kPa", "kW", "MW", "kWh", "USD", "EUR")},
-    "pct": "%",
-    "percent": "%",
-    "deg": "°",
-    "celsius": "°C",
-    "mps": "m/s",
-}
 _MAX_NAME_LENGTH, _MAX_LABEL_LENGTH, _NAMES_PER_COLUMN = 28, 60, 12
 
 
@@ -109,17 +97,8 @@ def legend_beside(figure: Figure, axes: Axes, title: str | None = None, *others:
 
 
 def axis_label(column: str) -> str:
-    """The axis label of a column, with the unit at the end of its name.
-
-    Examples:
-        >>> axis_label("body_mass_g"), axis_label("sepal_length")
-        ('body mass (g)', 'sepal length')
-    """
-    words = column.split("_")
-    unit = _UNITS.get(words[-1].lower()) if len(words) > 1 else None
-    if unit is None:
-        return short(" ".join(words), _MAX_LABEL_LENGTH)
-    return f"{short(' '.join(words[:-1]), _MAX_LABEL_LENGTH)} ({unit})"
+    """The axis label of a column."""
+    return short(column.replace("_", " "), _MAX_LABEL_LENGTH)
 
 
 def short(name: str, max_length: int = _MAX_NAME_LENGTH) -> str:

@@ -50,8 +50,6 @@ class EstimatorLaws:
         examples: number of tables that each law is tried on, or that of Hypothesis' profile if
             it is smaller.
         tolerance: see `Trial`.
-        try_all: whether to try the other laws after one is broken; by default they are skipped,
-            because one mistake breaks many laws.
     """
 
     estimator: ClassVar[type[Estimator]]
@@ -63,12 +61,6 @@ class EstimatorLaws:
     evidence_adds_up: ClassVar[bool] = True
     examples: ClassVar[int] = 15
     tolerance: ClassVar[float] = 1e-6
-    try_all: ClassVar[bool] = False
-    _broken: ClassVar[str | None] = None
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls._broken = None
 
     @classmethod
     def pytest_generate_tests(cls, metafunc: pytest.Metafunc) -> None:
@@ -82,26 +74,17 @@ class EstimatorLaws:
 
     def test_law(self, law: Law) -> None:
         """The law is true for every generated table."""
-        import pytest
-
         __tracebackhide__ = True
-        # The run has failed already. A skip says that this law was not tried.
-        if self._broken and not self.try_all:
-            pytest.skip(f"{self._broken} is broken; fix it first, or set try_all = True")
-        try:
-            try_law(
-                law,
-                self.estimator,
-                self.columns,
-                [self.declared_prior] if law in LAWS_OF_EVIDENCE else self.options,
-                given=self.given,
-                outcomes=type(self).outcomes,
-                examples=self.examples,
-                tolerance=self.tolerance,
-            )
-        except Exception:
-            type(self)._broken = law.__name__
-            raise
+        try_law(
+            law,
+            self.estimator,
+            self.columns,
+            [self.declared_prior] if law in LAWS_OF_EVIDENCE else self.options,
+            given=self.given,
+            outcomes=type(self).outcomes,
+            examples=self.examples,
+            tolerance=self.tolerance,
+        )
 
 
 def try_law(

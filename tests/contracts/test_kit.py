@@ -178,14 +178,10 @@ class TestBroken(TestCorrect):
 
 class TestNoMerge(TestCorrect):
     estimator = NoMerge
-
-class TestNoMergeTryAll(TestNoMerge):
-    try_all = True
 """
 
 
 def test_a_plugin_author_subclasses_one_class(tmp_path: Path) -> None:
-    """One mistake breaks many laws: it fails once, unless the author asks for all of them."""
     (tmp_path / "test_mine.py").write_text(SUITES)
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", str(tmp_path)]
     command += ["-o", f"pythonpath={Path(__file__).parent}"]
@@ -197,6 +193,5 @@ def test_a_plugin_author_subclasses_one_class(tmp_path: Path) -> None:
     outcomes = Counter(re.findall(r"^(PASSED|FAILED) .*::(\w+)::test_law", ran.stdout, re.M))
     assert outcomes["PASSED", "TestCorrect"] > 1
     assert ("FAILED", "TestCorrect") not in outcomes
-    assert outcomes["FAILED", "TestBroken"] == outcomes["FAILED", "TestNoMerge"] == 1
-    assert outcomes["FAILED", "TestNoMergeTryAll"] > 1
-    assert "skipped" in ran.stdout.splitlines()[-1]
+    assert outcomes["FAILED", "TestBroken"] >= 1
+    assert outcomes["FAILED", "TestNoMerge"] > 1

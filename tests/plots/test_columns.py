@@ -54,7 +54,7 @@ def test_a_curve_is_the_density_of_its_class(penguin_model: pc.Model, penguins: 
         expected = norm(values.mean(), values.std()).pdf(curve[:, 0])
         assert curve[:, 1] == pytest.approx(expected, rel=1e-6)
         assert np.trapezoid(curve[:, 1], curve[:, 0]) == pytest.approx(1.0, abs=1e-3)
-    assert figure.axes[1].get_xlabel() == "flipper length (mm)"
+    assert figure.axes[1].get_xlabel() == "flipper length mm"
     assert fits(figure)
 
 
