@@ -5,10 +5,6 @@ E(M) = p(D | M) = ∫ p(D | M, θ) p(θ | M) dθ. The ratio of two is the Bayes 
 prior odds it gives the odds ratio, Q₂₁ = E(M₂) P(M₂) / E(M₁) P(M₁): above 10 it is strong evidence
 in favor of M₂, above 100 decisive (Ivezić, Connolly, VanderPlas and Gray, *Statistics, Data
 Mining, and Machine Learning in Astronomy*, section 5.4).
-
-A model is also compared with its class prior alone: the same blocks, but with columns that do not
-depend on the class, so that the posterior of every row is the prior. Its evidence is that of the
-statistics with all classes merged into one.
 """
 
 from __future__ import annotations
@@ -20,12 +16,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import DataError, NotSupportedError, SpecError, expect, one_of, shown
-from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.model.posterior import normalize
@@ -83,8 +77,7 @@ class Comparison(Report):
     Attributes:
         table: one row per model, the most probable first: model, log_evidence (nats),
             log_bayes_factor and bayes_factor against the best, prior, posterior, odds against the
-            best, reading (``best``; for others as `ModelOdds`, of this model against the best),
-            baseline_log_evidence (nats, of the class prior alone).
+            best, reading (``best``; for others as `ModelOdds`, of this model against the best).
     """
 
     table: pa.Table
@@ -94,27 +87,13 @@ class Comparison(Report):
         """The most probable model; ties go to the first."""
         return str(self.table["model"][0].as_py())
 
-    @property
-    def worse_than_prior(self) -> list[str]:
-        """Models whose evidence is less than that of their class prior alone."""
-        return [
-            row["model"]
-            for row in self.table.to_pylist()
-            if row["log_evidence"] < row["baseline_log_evidence"] - _ROUNDING
-        ]
-
     def _report(self) -> list[Part]:
         """The table, and what evidence does not tell."""
-        names = ("model", "log_evidence", "baseline_log_evidence", "posterior", "odds", "reading")
+        names = ("model", "log_evidence", "posterior", "odds", "reading")
         columns = {name.replace("_", " "): self.table[name].to_pylist() for name in names}
         columns["odds"] = [self.odds(name, self.best).text for name in columns["model"]]
         second = columns["model"][1]
         lead = self.odds(self.best, second)
-        worse = [
-            f"{name} is worse than its class prior alone: the rows are more probable if the "
-            "columns do not depend on the class."
-            for name in self.worse_than_prior
-        ]
         caution = (
             "Evidence says which of these models the rows support most, not whether one of them is "
             "good: all may be poor. Evaluate the best on rows that training did not see."
@@ -123,7 +102,6 @@ class Comparison(Report):
             caution,
             TablePart(columns, "models, the most probable first; odds against the best"),
             f"{self.best} against {second}: odds of {lead.text} to 1, {lead.reading}.",
-            worse,
         ]
 
     def odds(self, model: object, against: object) -> ModelOdds:
@@ -152,7 +130,7 @@ def compare_statistics(
     named = named_models(statistics, Statistics, _SUMMARIZE)
     log_prior = _log_prior(list(named), prior)
     _check_same_data(named)
-    evidence, baseline = np.array([_log_evidences(*model) for model in named.items()]).T
+    evidence = np.array([_log_evidence(*model) for model in named.items()])
     log_joint = evidence + log_prior
     if np.isneginf(log_joint).all():
         raise DataError(
@@ -175,36 +153,21 @@ def compare_statistics(
                 "posterior": posterior.probability[0][order],
                 "odds": [model.odds for model in odds],
                 "reading": ["best", *(model.reading for model in odds[1:])],
-                "baseline_log_evidence": baseline[order],
             }
         )
     )
 
 
-def _log_evidences(name: str, statistics: Statistics) -> tuple[float, float]:
-    """Log evidence of a model, and of its class prior alone."""
-    of_model = of_prior = _label_evidence(statistics)
+def _log_evidence(name: str, statistics: Statistics) -> float:
+    """Log evidence of a model."""
+    log_evidence = _label_evidence(statistics)
     for block, estimator in bind(statistics.spec, statistics.features).items():
         table = statistics.blocks[block]
         try:
-            of_model += float(estimator.log_evidence(table))
-            of_prior += float(estimator.log_evidence(_without_classes(estimator, table)))
+            log_evidence += float(estimator.log_evidence(table))
         except (DataError, NotSupportedError) as error:
             raise type(error)(f"model {name!r}, block {block!r}: {error}") from error
-    return of_model, of_prior
-
-
-def _without_classes(estimator: Estimator, table: pa.Table) -> pa.Table:
-    """The statistics of a block if all its rows were of the first class."""
-    labels = table["class"].unique()
-    if len(labels) < 2:
-        return table
-    position, parts = table.column_names.index("class"), []
-    for label in labels:
-        part = table.filter(pc.equal(table["class"], label))
-        of_first = pa.repeat(labels[0], part.num_rows)
-        parts.append(part.set_column(position, table.schema.field("class"), of_first))
-    return estimator.merge(parts)
+    return log_evidence
 
 
 def _label_evidence(statistics: Statistics) -> float:
