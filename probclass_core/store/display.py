@@ -36,7 +36,7 @@ def described_rows(provenance: Mapping[str, Any]) -> str:
         parts.append(where)
     elif isinstance(where, Sequence):
         parts += [
-            " ".join(map(_operand, condition))
+            " ".join(map(_operand, condition)).replace(" == ", "=")
             for condition in where
             if isinstance(condition, (list, tuple))
         ]
