@@ -30,8 +30,9 @@ The distribution of a column, which drift, health and plots show; see `MarginalL
 Statistics that a database computes; see `Estimator.aggregates`:
     `Sums` of expressions and `Deviation`s, from which `ClassSums` come; `DistinctRows`; `known`.
 Tables of other formats; see `TableFormat`:
-    `Source`, `Plan` and `Unit` to read; `Sink`, `StagedPartition` and `StagedPart` to write, or
-    `FileSink` for tables of one file.
+    `Source`, `Plan` and `Unit` to read, `columns_and_filter` for the arguments of `plan`; `Sink`,
+    `StagedPartition` and `StagedPart` to write, or `FileSink` for a file, and `hive_folder` for the
+    folder of a partition; `Leftover`, and `table_leftovers` of a `FileSink`.
 
 These names are as public as those of `probclass_core` and change only with `PROBCLASS_API`; the
 modules that define them are private.
@@ -95,8 +96,11 @@ from probclass_core.estimation.tidy import (
 )
 from probclass_core.execution.engine import Engine
 from probclass_core.io.commit.file_sink import FileSink
+from probclass_core.io.commit.staging import table_leftovers
+from probclass_core.io.parquet.partitions import hive_folder
+from probclass_core.io.references import Leftover
 from probclass_core.io.sink import Sink, StagedPart, StagedPartition
-from probclass_core.io.table import Plan, Source, Unit
+from probclass_core.io.table import Plan, Source, Unit, columns_and_filter
 from probclass_core.plugins.descriptors import (
     PROBCLASS_API,
     EnginePlugin,
@@ -136,6 +140,7 @@ __all__ = [
     "HistogramDensity",
     "IntArray",
     "JointMoments",
+    "Leftover",
     "Levels",
     "Likelihood",
     "OptionPath",
@@ -155,8 +160,10 @@ __all__ = [
     "Unit",
     "check_parameters",
     "choice",
+    "columns_and_filter",
     "dense_arrays",
     "flag",
+    "hive_folder",
     "if_known",
     "known",
     "label_codes",
@@ -165,6 +172,7 @@ __all__ = [
     "number_or",
     "option",
     "sum_counts",
+    "table_leftovers",
     "tidy_table",
     "whole",
     "with_notes",

@@ -95,7 +95,7 @@ class EstimatorPlugin:
 class TableFormat(ABC):
     """A format of tables: its name, and the source and the sink of an address.
 
-    A subclass has a `name` and the method `open`; the first line of its docstring is its summary.
+    A subclass has a `name` and the method `open`.
     What a format cannot do has a default: it is chosen only by name, is read-only, has no versions,
     and leaves nothing to clean.
 
@@ -144,11 +144,6 @@ class TableFormat(ABC):
             TableError: if there is no such table, or the format cannot list them.
         """
         raise TableError(f"{ref.uri}: format {self.name!r} cannot list what killed writers left.")
-
-    @property
-    def summary(self) -> str:
-        """One line for ``probclass table formats``."""
-        return (type(self).__doc__ or self.name).strip().partition("\n")[0].rstrip(".")
 
     def can(self, method: str) -> bool:
         """Whether the format defines a method that has a default, such as ``sink``."""

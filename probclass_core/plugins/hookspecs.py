@@ -71,8 +71,8 @@ def probclass_table_formats() -> Iterable[type[TableFormat]]:
         >>> @pc.hookimpl
         ... def probclass_table_formats():
         ...     yield Arrow
-        >>> [table_format().summary for table_format in probclass_table_formats()]
-        ['Arrow files, read whole']
+        >>> [table_format.name for table_format in probclass_table_formats()]
+        ['arrow']
     """
 
 

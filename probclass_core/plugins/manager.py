@@ -153,11 +153,17 @@ def trying(*estimators: type[Estimator] | EstimatorPlugin) -> Iterator[None]:
         False
 
     Raises:
-        PluginError: if another estimator is registered under one of the names.
+        PluginError: if another estimator is registered under one of the names, or one is no
+            estimator.
     """
     before = list(_tried)
     try:
         for plugin in map(_described, estimators):
+            if not isinstance(plugin, EstimatorPlugin):
+                raise PluginError(
+                    f"trying takes classes of estimators, got {plugin!r}; a table format is tried "
+                    "by its own methods and by the laws of testing.tables."
+                )
             other = registry().estimators.get(plugin.name)
             if other is not None and other.estimator is plugin.estimator:
                 continue

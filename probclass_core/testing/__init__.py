@@ -13,3 +13,8 @@ comparison  comparison of results, with messages that show the first difference
 
 `tables`, `suite` and `generators` need the extra ``testing``.
 """
+
+import sys
+
+if "pytest" in sys.modules:  # a broken law then shows the values
+    sys.modules["pytest"].register_assert_rewrite(f"{__name__}.tables")

@@ -96,6 +96,7 @@ def run(page: Path) -> None:
                 _run_python(page, block, outputs[block], namespace)
             for command in commands_to_run(block):
                 _run_command(page, command, shell)
+    print(f"{relative(page)} runs")  # noqa: T201
 
 
 def commands_to_run(block: Block) -> list[Command]:

@@ -110,10 +110,12 @@ def test_file_directory_uri_and_dataset_give_the_same_model(tmp_path: Path) -> N
     folder = write_rows(tmp_path / "rows", one, two)
     file = tmp_path / "rows.parquet"
     pq.write_table(pa.concat_tables([one, two]), file)
+    ds.write_dataset(pa.concat_tables([one, two]), tmp_path / "ipc", format="ipc")
     sources = (
         *(folder, str(folder), f"file://{folder}", os.path.relpath(folder)),
         *(file, str(file), f"file://{file}"),
         *(ds.dataset(folder), ds.dataset(file), ds.dataset(pa.concat_tables([one, two]))),
+        ds.dataset(tmp_path / "ipc", format="ipc"),
     )
     ids = {pc.fit(source, COUNT).id for source in (folder, str(folder), f"file://{folder}")}
     assert len(ids) == 1

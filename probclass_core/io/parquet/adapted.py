@@ -21,7 +21,14 @@ import pyarrow.dataset as ds
 from probclass_core.arrow.arrays import read_rows
 from probclass_core.errors import TableMismatchError
 from probclass_core.io.parquet.dataset import DatasetTable
-from probclass_core.io.parquet.files import PlannedFile, RowGroups, can_stream, path_of, streamed
+from probclass_core.io.parquet.files import (
+    PlannedFile,
+    RowGroups,
+    can_stream,
+    path_of,
+    scan_options_of,
+    streamed,
+)
 from probclass_core.io.parquet.partitions import partition_of
 
 FIELD_ID = b"PARQUET:field_id"
@@ -238,7 +245,7 @@ class AdaptedRowGroups(RowGroups):
             columns=list(columns),
             batch_size=rows,
             batch_readahead=2,
-            fragment_scan_options=self.scan_options,
+            fragment_scan_options=scan_options_of(fragment, self.scan_options),
             use_threads=False,
         )
         return batches

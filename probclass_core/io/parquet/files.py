@@ -94,6 +94,13 @@ def _unit_of_int96(fragment: ds.ParquetFileFragment) -> str:
     return str(fragment.format.read_options.coerce_int96_timestamp_unit)
 
 
+def scan_options_of(
+    fragment: ds.Fragment, parquet: ds.ParquetFragmentScanOptions
+) -> ds.ParquetFragmentScanOptions | None:
+    """How to scan a file: by these options if it is one of Parquet."""
+    return parquet if isinstance(fragment, ds.ParquetFileFragment) else None
+
+
 def can_stream(fragment: ds.Fragment, schema: pa.Schema) -> bool:
     """Whether `streamed` can read columns: they are those of the file, or of its partition."""
     if not isinstance(fragment, ds.ParquetFileFragment):
@@ -412,7 +419,7 @@ class RowGroups(Unit):
             filter=self.row_filter,
             batch_size=self.batch_rows,
             batch_readahead=2,
-            fragment_scan_options=self.scan_options,
+            fragment_scan_options=scan_options_of(fragment, self.scan_options),
             use_threads=False,
         )
         return batches
