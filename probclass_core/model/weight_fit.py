@@ -144,7 +144,7 @@ class WeightProblem:
         """The problem of some of the rows, by mask."""
         return replace(
             self,
-            factors=self.factors[:, :, chosen],
+            factors=self.factors.compress(chosen, axis=2),  # contiguous, which a mask is not
             truth=self.truth[chosen],
             counts=self.counts[chosen],
             group=self.group[chosen],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,20 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError
 from probclass_core.estimation.histogram import Histogram, histogram
 from probclass_core.estimation.parameters import COUNT, Range, check_row_counts
+
+
+class ColumnGrid(NamedTuple):
+    """Counts of a column.
+
+    Attributes:
+        name: the column.
+        histogram: of its numbers.
+        nulls: Σ w of the nulls that count, ``(k,)``.
+    """
+
+    name: str
+    histogram: Histogram
+    nulls: FloatArray
 
 
 class Grids:
@@ -70,10 +85,8 @@ class Grids:
         names, cells, nulls = zip(*self.read(tables, classes), strict=True)
         return _table(names, classes, cells, np.stack(nulls))
 
-    def read(
-        self, tables: Sequence[pa.Table], classes: pa.Array
-    ) -> Iterator[tuple[str, Histogram, FloatArray]]:
-        """Each column, its histogram in all tables together, and its counts of nulls ``(k,)``."""
+    def read(self, tables: Sequence[pa.Table], classes: pa.Array) -> Iterator[ColumnGrid]:
+        """The counts of each column in all tables together, by ``k`` classes."""
         rows = pa.concat_tables(tables)
         group, sizes = label_codes(rows["class"], classes), _sizes(rows)
         starts = np.cumsum(sizes) - sizes
@@ -95,7 +108,22 @@ class Grids:
                 len(classes),
                 self.cells,
             )
-            yield name, cells, np.bincount(group[of], nulls[of], len(classes)).astype(np.float64)
+            nulls_of_class = np.bincount(group[of], nulls[of], len(classes)).astype(np.float64)
+            yield ColumnGrid(name, cells, nulls_of_class)
+
+    def join(self, left: ColumnGrid, right: ColumnGrid) -> ColumnGrid:
+        """The counts of a column in two parts together."""
+        parts = left.histogram, right.histogram
+        cells = [np.nonzero(part.counts) for part in parts]
+        joined = histogram(
+            np.concatenate([part.values[of[1]] for part, of in zip(parts, cells, strict=True)]),
+            max(part.width for part in parts),
+            np.concatenate([of[0] for of in cells]),
+            np.concatenate([part.counts[of] for part, of in zip(parts, cells, strict=True)]),
+            len(left.nulls),
+            self.cells,
+        )
+        return ColumnGrid(left.name, joined, left.nulls + right.nulls)
 
     def check(self, statistics: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that `merge` cannot have made; see `check_statistics`."""

@@ -43,7 +43,7 @@ from probclass_core.estimation.families.scarce import pooled_unless, without_val
 from probclass_core.estimation.histogram import Histogram
 from probclass_core.estimation.kinds.cells import CellIndex, Cells, bin_names, given_title
 from probclass_core.estimation.kinds.column_counts import ColumnCounts
-from probclass_core.estimation.kinds.grids import Grids
+from probclass_core.estimation.kinds.grids import ColumnGrid, Grids
 from probclass_core.estimation.kinds.kind import without_each
 from probclass_core.estimation.options import (
     CATEGORIES,
@@ -167,7 +167,7 @@ class Counted(Estimator):
             return None
         _, numbers = self.kind.apart(statistics)
         found = self.kind.grids.read([numbers], classes)
-        cuts = {name: self._cuts(cells) for name, cells, _ in found}
+        cuts = {name: self._cuts(histogram) for name, histogram, _ in found}
         return {"cuts": {**self.options.cuts, **cuts}}
 
     def _counted(self, statistics: pa.Table, classes: pa.Array) -> Iterator[_Counted]:
@@ -175,13 +175,13 @@ class Counted(Estimator):
         cells, numbers = self.kind.apart(statistics)
         found = {}
         if numbers is not None:
-            for name, histogram, nulls in self.kind.grids.read([numbers], classes):
-                if name in self.features.names:
-                    found[name] = self._binned(name, histogram, nulls)
+            for column in self.kind.grids.read([numbers], classes):
+                if column.name in self.features.names:
+                    found[column.name] = self._binned(column)
         if cells is not None:
             for counted in self._of_cells(cells, label_codes(cells["class"], classes)):
                 found[counted.encoders[0].name] = counted
-        return (found[name] for name in self.features.names if name in found)
+        return (found[name] for name in self.features.names)
 
     def _of_cells(self, cells: pa.Table, classes: IntArray) -> Iterator[_Counted]:
         """Each column that is counted in cells, from these and the class of each, ``(n,)``."""
@@ -216,8 +216,9 @@ class Counted(Estimator):
     ) -> Encoder:
         return Encoder(name, values, cuts, models_nulls=self.models_nulls)
 
-    def _binned(self, name: str, histogram: Histogram, nulls: FloatArray) -> _Counted:
+    def _binned(self, column: ColumnGrid) -> _Counted:
         """The counts of a column of numbers whose cuts are computed from its histogram."""
+        name, histogram, nulls = column
         cuts = self._cuts(histogram)
         has_nulls = bool(nulls.any())
         values: list[str | None] = []
@@ -473,11 +474,9 @@ class Counted(Estimator):
         result = np.zeros((len(rows), len(classes)))
         cells, numbers = zip(*map(self.kind.apart, parts), strict=True)
         if self.kind.grids.columns:
-            merge = self.kind.grids.merge
-            for number, others in enumerate(without_each(numbers, lambda *both: merge(both))):
-                member = np.flatnonzero(group == number)
-                if len(member):
-                    result[member] = self._by_numbers(others, classes, rows.take(member))
+            read = (self.kind.grids.read([of_part], classes) for of_part in numbers)
+            for of_column in zip(*read, strict=True):
+                result += self._by_other_grids(of_column, rows, group)
         of_class = [
             label_codes(of_part["class"], classes) + number * len(classes)
             for number, of_part in enumerate(cells)
@@ -490,14 +489,27 @@ class Counted(Estimator):
                     result += self._by_others(counted, len(parts), len(classes), rows, group)
         return result
 
-    def _by_numbers(self, numbers: pa.Table, classes: pa.Array, rows: Rows) -> FloatArray:
-        """log p(x | class) of the columns that are counted on a grid, ``(n, k)``."""
-        result = np.zeros((len(classes), len(rows)))
-        for counted in self._counted(numbers, classes):
+    def _by_other_grids(
+        self, parts: Sequence[ColumnGrid], rows: Rows, group: IntArray
+    ) -> FloatArray | float:
+        """log p(x | class) of a column by the grids of the groups that a row is not of, ``(n, k)``.
+
+        The cuts are those of the other groups.
+        """
+        name, (classes, _) = parts[0].name, parts[0].histogram.counts.shape
+        result = np.zeros((len(rows), classes))
+        if name not in self.features.names:
+            return result
+        values = Rows(rows.batch.select([name]))
+        for number, others in enumerate(without_each(parts, self.kind.grids.join)):
+            if not len(member := np.flatnonzero(group == number)):
+                continue
+            counted = self._binned(others)
             (own,) = counted.encoders
-            if own.values and (found := self._chain(counted, len(classes))):
-                result += found[0].log_probability([own.of_rows(rows, self.options.unseen)])
-        return result.T
+            if own.values and (found := self._chain(counted, classes)):
+                codes = own.of_rows(values.take(member), self.options.unseen)
+                result[member] = found[0].log_probability([codes]).T
+        return result
 
     def _by_others(
         self, counted: _Counted, groups: int, classes: int, rows: Rows, group: IntArray
