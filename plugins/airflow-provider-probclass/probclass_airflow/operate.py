@@ -235,9 +235,8 @@ class ProbClassReportOperator(BaseOperator):
             that did not finish.
         fail_on: faults that fail the task, without a retry; the paragraphs are the exception,
             for a notifier as `on_failure_callback`.
-        outlets: assets that get an event, with the paragraphs, if there was a fault; else the task
-            is skipped.
-        kwargs: arguments of `BaseOperator`.
+        kwargs: arguments of `BaseOperator`. Its `outlets` get an event, with the paragraphs, if there
+            was a fault; else a task with outlets is skipped.
 
     Returns (XCom and the `extra` of outlet assets):
         faults: lists of a fault and its paragraph.
