@@ -12,7 +12,7 @@ The folder ``static`` has the stylesheet, ``report.css``.
 """
 
 from probclass_core.report.html import Html, image, joined
-from probclass_core.report.pictures import as_svg
+from probclass_core.report.pictures import Theme, as_svg
 from probclass_core.report.sections import (
     Measured,
     Picture,
@@ -28,6 +28,7 @@ __all__ = [
     "Measured",
     "Picture",
     "Section",
+    "Theme",
     "as_svg",
     "headline",
     "image",

@@ -150,10 +150,10 @@ def confusion(classes: Sequence[str], counts: Sequence[Sequence[int]]) -> Html:
     )
 
 
-def image(address: str, alt: str) -> Html:
+def image(address: str, alt: str, css: str = "") -> Html:
     """An image of a plot, loaded when it comes into sight."""
     return Html(
-        f'<img class="plot" loading="lazy" src="{html.escape(address)}" '
+        f'<img class="plot {css}" loading="lazy" src="{html.escape(address)}" '
         f'alt="{html.escape(shorten(alt, 200))}">'
     )
 

@@ -57,10 +57,22 @@ def test_the_posterior_of_one_batch_is_the_prior_of_the_next(
     assert chained == pytest.approx(all_at_once.log_evidence, rel=1e-9, abs=1e-9)
 
 
-def test_an_impossible_hypothesis_may_have_the_largest_likelihood() -> None:
+def test_posterior_odds_are_prior_odds_times_the_bayes_factor() -> None:
+    result = pc.bayes_rule(CANCER, TEST, observed=["+", "+", "-"])
+    factor = (0.98 / 0.03) ** 2 * (0.02 / 0.97)
+    assert result.odds("cancer", "no cancer") == pytest.approx(0.008 / 0.992 * factor)
+    assert result.odds("no cancer", "cancer") == pytest.approx(
+        1 / result.odds("cancer", "no cancer")
+    )
+
+
+def test_an_impossible_hypothesis_has_odds_of_zero() -> None:
     result = pc.bayes_rule({"a": 0.5, "b": 0.5, "c": 0.0}, {"a": 0.1, "b": 0.0, "c": 1.0})
-    assert result.posterior == {"a": 1.0, "b": 0.0, "c": 0.0}
+    assert result.odds("b", "a") == 0.0
+    assert result.odds("a", "b") == math.inf
     assert result.maximum_likelihood == "c"
+    with pytest.raises(SpecError, match="'b' and 'c' are both impossible: no odds"):
+        result.odds("b", "c")
 
 
 def test_many_observations_do_not_underflow() -> None:
@@ -70,8 +82,7 @@ def test_many_observations_do_not_underflow() -> None:
     assert result.table["likelihood"].to_pylist() == [0.0, 0.0]  # beyond float64
     assert result.posterior["fair"] == pytest.approx(1.0)
     exact = 3000 * math.log(0.24 / 0.25)
-    odds = result.posterior["bent"] / result.posterior["fair"]
-    assert math.log(odds) == pytest.approx(exact)
+    assert math.log(result.odds("bent", "fair")) == pytest.approx(exact)
     assert result.log_evidence == pytest.approx(6000 * math.log(0.5) + math.log(0.5))
     assert result.maximum_likelihood == "fair"
 

@@ -135,7 +135,7 @@ def test_every_task_has_a_report(
     page.get_by_role("link", name="air", exact=False).first.click()
 
 
-def test_a_card_follows_the_theme_and_shows_its_plots(page: Page, site: Site) -> None:
+def test_a_card_has_light_and_dark_plots(page: Page, site: Site) -> None:
     version = newest(site, "air")
     page.goto(f"{site.url}/probclass/stores/{site.key}/air/{version.id}")
     show_all(page)
@@ -145,9 +145,11 @@ def test_a_card_follows_the_theme_and_shows_its_plots(page: Page, site: Site) ->
     page.reload()
     show_all(page)
     assert page.evaluate(background) == "rgb(22, 24, 29)"
-    shown = page.eval_on_selector_all("img", "images => images.map(image => image.naturalWidth)")
-    assert len(shown) == 5  # an evaluation, effects of four columns
-    assert all(shown)
+    shown = page.eval_on_selector_all(
+        "img", "images => images.filter(image => image.offsetParent).map(image => image.src)"
+    )
+    assert len(shown) == 6  # an evaluation, effects of four columns, contours
+    assert all(address.endswith("theme=dark") for address in shown)
     page.evaluate("localStorage.removeItem('theme')")
 
 

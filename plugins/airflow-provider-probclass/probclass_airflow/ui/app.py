@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlencode
 
 import jinja2
@@ -108,6 +108,8 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
 }
 NOT_FOUND = "There is no such page."
+
+Theme = Annotated[Literal["light", "dark"], Query()]
 
 
 def visible_stores(user: GetUserDep) -> list[ShownStore]:
@@ -469,22 +471,26 @@ async def static_file(request: Request, name: str) -> Response:
 # Plots
 
 
-def column_plot(shown: Shown, name: str, version: str, column: str) -> Response:
+def column_plot(
+    shown: Shown, name: str, version: str, column: str, theme: Theme = "light"
+) -> Response:
     """One column of a model in each class."""
     ref = shown.version(name, version).ref
     if column not in load_model(shown.uri, ref).features.names:
         raise NotFound("The model has no such column.")
-    return _svg(plots.effect(shown.uri, ref, column))
+    return _svg(plots.effect(shown.uri, ref, column, theme))
 
 
-def reliability_plot(shown: Shown, name: str, version: str, record: str) -> Response:
+def reliability_plot(
+    shown: Shown, name: str, version: str, record: str, theme: Theme = "light"
+) -> Response:
     """The reliability diagram of a recorded evaluation."""
     known = [one.id for one in shown.records(name).evaluations if one.version == version]
     if record not in known:
         raise NotFound("There is no such evaluation.")
     recorded = shown.store.evaluation(shown.version(name, version), record)
     try:
-        text = plots.reliability(Evaluation.from_dict(recorded.result))
+        text = plots.reliability(Evaluation.from_dict(recorded.result), theme)
     except NotSupportedError:
         raise
     except Exception as error:  # the tables of a record may contain anything

@@ -18,6 +18,7 @@ from probclass_core.report import (
     Section,
     headline,
     image,
+    joined,
     ordered_blocks,
     sections,
 )
@@ -131,7 +132,7 @@ def model_card(
 
 @dataclass(frozen=True)
 class _LinkedPictures:
-    """Links the pictures of a report; see `report.Picture`.
+    """Links the pictures of a report, in light and in dark colors; see `report.Picture`.
 
     Attributes:
         address: address of the version.
@@ -144,8 +145,14 @@ class _LinkedPictures:
     def __call__(self, kind: str, columns: Mapping[str, str], alt: str) -> Html:
         if kind == "reliability" and self.evaluation is not None:
             kind = f"reliability/{self.evaluation.id}"
-        query = f"?{urlencode(columns)}" if columns else ""
-        return image(f"{self.address}/{kind}.svg{query}", alt)
+        return joined(
+            image(
+                f"{self.address}/{kind}.svg?{urlencode({**columns, 'theme': theme})}",
+                alt,
+                f"on-{theme}",
+            )
+            for theme in ("light", "dark")
+        )
 
 
 def _block(block: Mapping[str, Any], bundle: Any, classes: Sequence[Any]) -> BlockSection:
