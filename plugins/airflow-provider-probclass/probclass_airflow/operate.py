@@ -235,7 +235,7 @@ class ProbClassReportOperator(BaseOperator):
             that did not finish.
         fail_on: faults that fail the task, without a retry; the paragraphs are the exception,
             for a notifier as `on_failure_callback`.
-        kwargs: arguments of `BaseOperator`. Its `outlets` get an event, with the paragraphs, if there
+        kwargs: arguments of `BaseOperator`. The outlets get an event, with the paragraphs, if there
             was a fault; else a task with outlets is skipped.
 
     Returns (XCom and the `extra` of outlet assets):
