@@ -1,25 +1,25 @@
 """The statistics of units, cached in a model store, so that a unit is read only once.
 
-    <store>/_statistics/<summary digest>/<32 digits>.arrow      packs
+    <store>/_statistics/<summary>/<32 digits>.arrow      packs
 
 A pack is an Arrow IPC file, named by the SHA-256 of its bytes, which is verified whenever it is
-read. Its schema has the summary as JSON: what the entries are statistics of. A row is a unit:
+read. Its schema has the summary: the release of probclass, and a digest of what else the entries
+are statistics of. A row is a unit:
 
     unit         digest of the unit; rows are sorted by it
     rows         number of rows summarized
     null_labels  number of rows dropped because their label is null
-    stored       time of storage, ISO 8601 in UTC
     footers      the unit's files: digest of the state, schema as Arrow IPC, rows of the row groups
     tables       each table as an Arrow IPC stream, by name
 
-The summary digest covers everything that ``summarize`` depends on: label, weight, blocks, the
-versions of their estimators, and the release of probclass. The prior is not part of it. The footers
-of a unit's files are cached with its statistics, so that a plan need not open the files.
+The summary covers everything that ``summarize`` depends on: label, weight, blocks, the versions of
+their estimators, and the release of probclass. The prior is not part of it. The footers of a unit's
+files are cached with its statistics, so that a plan need not open the files.
 
 A fit writes the statistics that are new in one pack, or in several if it takes long. When there are
-many small packs, they are joined into one; `StatisticsCache.collect` joins them at any time. The
-new pack is published before the old ones are removed: a process that is killed in between leaves
-some entries twice, and a concurrent reader finds every entry.
+many small packs, they are joined into one. The new pack is published before the old ones are
+removed: a process that is killed in between leaves some entries twice, and a concurrent reader
+finds every entry.
 
 A pack that is damaged, or is in the folder of another summary, is reported and removed, and its
 statistics are computed again; they are never trusted. Whether rows can have the statistics of an
@@ -34,12 +34,11 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from datetime import timedelta
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -48,12 +47,12 @@ from probclass_core.arrow.bundle import Buffer, from_ipc, from_ipc_stream, to_ip
 from probclass_core.errors import SpecError, StoreError, one_line
 from probclass_core.estimation.statistics import PROFILE, Statistics
 from probclass_core.io.filesystem import Location
+from probclass_core.io.references import Leftover
 from probclass_core.io.table import Footer
-from probclass_core.plugins.manager import find_estimator, registry
+from probclass_core.plugins.manager import find_estimator
 from probclass_core.release import VERSION
 from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.store.model_store import ModelStore
-from probclass_core.store.records import timestamp
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +62,7 @@ CacheOption: TypeAlias = ModelStore | str | os.PathLike[str] | bool | None
 _FOLDER = "_statistics"  # not a model: the name of a model begins with a letter or digit
 _SUFFIX = ".arrow"
 
-_FORMAT = 3
+_FORMAT = 4
 """Format of the entries; raise it when they change."""
 
 _MAX_PACK_BYTES = 8_000_000
@@ -80,13 +79,10 @@ _MAX_LISTINGS = 5
 
 _MAX_PACKS_IN_MEMORY = 16
 
-_DAMAGED = "damaged"
-
 _TYPES = {
     "unit": pa.string(),
     "rows": pa.int64(),
     "null_labels": pa.int64(),
-    "stored": pa.string(),
     "footers": pa.list_(
         pa.struct(
             {
@@ -127,7 +123,7 @@ class CachedStatistics:
         self._files = files
         self._spec = spec
         self._summary = _summary_of(spec)
-        self._folder = f"{_FOLDER}/{self._summary['digest']}"
+        self._folder = f"{_FOLDER}/{self._summary}"
         self._pack = functools.lru_cache(_MAX_PACKS_IN_MEMORY)(self._read_pack)
         self._known: set[str] = set()  # paths of the packs that were opened
         self._damaged: set[str] = set()
@@ -196,8 +192,8 @@ class CachedStatistics:
         """
         if unit is None or self.error is not None:
             return
-        streams, stored = encode_tables(statistics.tables), timestamp()
-        entry = Entry(statistics.rows, statistics.null_labels, stored, streams, footers)
+        streams = encode_tables(statistics.tables)
+        entry = Entry(statistics.rows, statistics.null_labels, streams, footers)
         self._new[unit] = entry
         self._new_bytes += entry.size
         due = time.monotonic() - self._written >= _MAX_SECONDS
@@ -213,7 +209,7 @@ class CachedStatistics:
             written = _write_pack(self._files, self._summary, self._new)
             self._known.add(written)
             self._path_of.update(dict.fromkeys(self._new, written))
-            for path in self._damaged:
+            for path in self._damaged - {written}:  # equal entries have the name that they had
                 self._files.remove(path)
             small = _small_packs(self._files, self._folder)
             if len(small) > _MAX_SMALL_PACKS:
@@ -263,32 +259,6 @@ class CachedStatistics:
         self.error = StoreError(str(error))
 
 
-@dataclass(frozen=True)
-class CacheEntry:
-    """The cached statistics of one unit.
-
-    Attributes:
-        summary: digest of everything that ``summarize`` depends on; the same for all entries of a
-            model.
-        unit: digest of the unit; the name of the file if that cannot be read.
-        bytes: size of its statistics; size of the file if that cannot be read.
-        label: the model's label, or None if the entry cannot be read, as below.
-        estimators: names of the estimators of its blocks, in order.
-        rows: number of rows summarized.
-        stored: time of storage, ISO 8601 in UTC.
-        stale: why no fit would use the entry, or None if one would.
-    """
-
-    summary: str
-    unit: str
-    bytes: int
-    label: str | None = None
-    estimators: tuple[str, ...] = ()
-    rows: int | None = None
-    stored: str | None = None
-    stale: str | None = None
-
-
 class StatisticsCache:
     """The cached statistics of all models in a store.
 
@@ -336,88 +306,31 @@ class StatisticsCache:
             return None
         return CachedStatistics(self._files, spec)
 
-    def entries(self) -> list[CacheEntry]:
-        """Return all entries, sorted by their digests."""
-        return _deduplicate(
-            entry
-            for summary in self._files.names(_FOLDER)
-            for path in _pack_paths(self._files, f"{_FOLDER}/{summary}")
-            for entry in self._describe(path)
-        )
-
     def collect(
         self, older_than: timedelta | None = None, *, dry_run: bool = False
-    ) -> list[CacheEntry]:
-        """Remove the entries that no fit would use, and join small packs.
-
-        No fit uses entries that are damaged, or of other versions.
+    ) -> list[Leftover]:
+        """Remove the files that no fit would use: those of other releases, and old ones.
 
         Args:
-            older_than: also remove entries at least as old as this, or None.
+            older_than: also remove files written at least as long ago as this, or None.
             dry_run: change nothing.
 
         Returns:
-            The entries that were removed, or would be.
+            The files that were removed, or would be.
         """
-        now = datetime.now(UTC)
-
-        def is_garbage(entry: CacheEntry) -> bool:
-            old = older_than is not None and (
-                entry.stored is None or now - datetime.fromisoformat(entry.stored) >= older_than
-            )
-            return old or entry.stale is not None
-
-        removed: list[CacheEntry] = []
-        for folder in (f"{_FOLDER}/{summary}" for summary in self._files.names(_FOLDER)):
-            paths = _pack_paths(self._files, folder)
-            garbage = {path: list(filter(is_garbage, self._describe(path))) for path in paths}
-            removed.extend(entry for entries in garbage.values() for entry in entries)
-            small = _small_packs(self._files, folder)
-            changed = [path for path in paths if garbage[path] or path in small]
-            if not dry_run:
-                units = {path: {one.unit for one in found} for path, found in garbage.items()}
-                _join_packs(self._files, changed, units)
-        return _deduplicate(removed)
-
-    def _describe(self, path: str) -> list[CacheEntry]:
-        """Describe the entries of a pack: one if it is damaged, none if it is gone."""
-        _, folder, name = path.split("/")
-        try:
-            pack = _read_pack(self._files, path)
-            summary = pack.summary
-            stale = _why_stale(summary)
-            if summary["digest"] != folder:
-                stale = "in the folder of another summary"
-            return [
-                CacheEntry(
-                    summary=folder,
-                    unit=unit,
-                    bytes=entry.size,
-                    label=summary["label"],
-                    estimators=tuple(summary["estimators"]),
-                    rows=entry.rows,
-                    stored=entry.stored,
-                    stale=stale,
-                )
-                for unit, entry in ((unit, pack.entry(unit)) for unit in pack.units)
+        removed: list[Leftover] = []
+        for summary in self._files.names(_FOLDER):
+            found = self._files.entries(f"{_FOLDER}/{summary}")
+            packs = self._files.leftovers(one for one in found if one.path.endswith(_SUFFIX))
+            stale = not summary.startswith(f"{VERSION}-")
+            removed += [
+                pack
+                for pack in packs
+                if stale or (older_than is not None and pack.abandoned(older_than))
             ]
-        except FileNotFoundError:
-            return []
-        except StoreError:
-            raise
-        except Exception:  # damaged values can cause any error
-            size = self._files.info(path).size or 0
-            return [CacheEntry(folder, name.removesuffix(_SUFFIX), size, stale=_DAMAGED)]
-
-
-def _deduplicate(entries: Iterable[CacheEntry]) -> list[CacheEntry]:
-    """The entries in order; of two of the same unit, one that a fit would use, if any."""
-    unique: dict[tuple[str, str], CacheEntry] = {}
-    for entry in entries:
-        known = unique.setdefault((entry.summary, entry.unit), entry)
-        if known.stale is not None:
-            unique[entry.summary, entry.unit] = entry
-    return [unique[key] for key in sorted(unique)]
+        for pack in () if dry_run else removed:
+            pack.remove()
+        return removed
 
 
 def _pack_paths(files: Location, folder: str) -> list[str]:
@@ -443,42 +356,35 @@ def _read_pack(files: Location, path: str) -> Pack:
     return Pack(files.read(path), name, files.uri_of(path))
 
 
-def _write_pack(files: Location, summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> str:
+def _write_pack(files: Location, summary: str, entries: Mapping[str, Entry]) -> str:
     """Publish a pack, and return its path.
 
     Raises:
         StoreError: if the store refuses.
     """
     data = encode_pack(summary, entries)
-    path = f"{_FOLDER}/{summary['digest']}/{pack_name(data)}{_SUFFIX}"
+    path = f"{_FOLDER}/{summary}/{pack_name(data)}{_SUFFIX}"
     # Do not wait for the disk: a pack that a power cut truncates is found to be damaged.
     files.write(path, data, durable=False)
     return path
 
 
-def _join_packs(
-    files: Location,
-    paths: Sequence[str],
-    without: Mapping[str, set[str]] = MappingProxyType({}),
-) -> None:
+def _join_packs(files: Location, paths: Sequence[str]) -> None:
     """Write the entries of some packs of one summary in packs of about the largest size.
 
     Args:
         files: the store.
         paths: the packs, which are removed; damaged ones have no entries.
-        without: units to leave out, by pack.
 
     Raises:
         StoreError: if the store refuses.
     """
-    summary: Mapping[str, Any] = {}
-    written, entries = set[str](), dict[str, Entry]()
+    summary, written, entries = "", set[str](), dict[str, Entry]()
     for path in paths:
         with suppress(ValueError, FileNotFoundError):  # damaged, or joined by another process
             pack = _read_pack(files, path)
-            if units := pack.units - without.get(path, set()):
-                summary = pack.summary
-                entries |= {unit: pack.entry(unit) for unit in units}
+            summary = pack.summary
+            entries |= {unit: pack.entry(unit) for unit in pack.units}
         size = sum(entry.size for entry in entries.values())
         if entries and (size >= _MAX_PACK_BYTES or path == paths[-1]):
             written.add(_write_pack(files, summary, entries))
@@ -488,34 +394,19 @@ def _join_packs(
             files.remove(path)
 
 
-def _summary_of(spec: ModelSpec) -> dict[str, Any]:
-    """The parts of a spec that `entries` reports, and the digest of all that matters."""
-    reported = {
-        "release": VERSION,
+def _summary_of(spec: ModelSpec) -> str:
+    """What the statistics of a spec depend on: the release, and a digest of the rest."""
+    everything = {
         "format": _FORMAT,
         "versions": {block.estimator: _versions(block.estimator) for block in spec.blocks},
         "label": spec.label,
-        "estimators": [block.estimator for block in spec.blocks],
+        "weight": spec.weight,
+        "blocks": spec.to_dict()["blocks"],
     }
-    blocks = spec.to_dict()["blocks"]
-    everything = {**reported, "weight": spec.weight, "blocks": blocks}
     if spec.takes_sample:
         everything["sample"] = [True, *spec.group_columns]
     digest = hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
-    return {**reported, "digest": digest}
-
-
-def _why_stale(summary: Mapping[str, Any]) -> str | None:
-    """Why no fit would use statistics of this summary, or None if one would."""
-    if summary["release"] != VERSION:
-        return f"of release {summary['release']}"
-    if summary["format"] != _FORMAT:
-        return f"of format {summary['format']}"
-    installed = registry().estimators
-    for estimator, versions in summary["versions"].items():
-        if estimator in installed and versions != _versions(estimator):
-            return f"of another version of {estimator}"
-    return None
+    return f"{VERSION}-{digest}"
 
 
 def _versions(estimator: str) -> list[int]:
@@ -530,14 +421,12 @@ class Entry:
     Attributes:
         rows: number of rows summarized.
         null_labels: number of rows dropped because their label is null.
-        stored: time of storage, ISO 8601 in UTC.
         streams: each table as an Arrow IPC stream, by name.
         footers: footers of the unit's files.
     """
 
     rows: int
     null_labels: int
-    stored: str
     streams: Mapping[str, Buffer]
     footers: Sequence[Footer] = ()
 
@@ -591,7 +480,7 @@ class Pack:
         where: name of the pack in messages.
 
     Attributes:
-        summary: what the entries are statistics of, as plain JSON values.
+        summary: what the entries are statistics of.
 
     Raises:
         ValueError: if the bytes are not a pack, or not the ones that were stored.
@@ -603,9 +492,9 @@ class Pack:
                 raise ValueError("its SHA-256 does not match")
             (batch,) = from_ipc(data).to_batches()
             batch.validate(full=True)
-            self.summary: Mapping[str, Any] = json.loads(batch.schema.metadata[b"summary"])
+            self.summary = batch.schema.metadata[b"summary"].decode()
             self._row_of = {unit: row for row, unit in enumerate(batch["unit"].to_pylist())}
-            self._heads = batch.select(["rows", "null_labels", "stored"]).to_pylist()
+            self._heads = batch.select(["rows", "null_labels"]).to_pylist()
             self._footers = [
                 tuple(Footer(one["file"], _schema(one["schema"]), tuple(one["rows"])) for one in of)
                 for of in batch["footers"].to_pylist()
@@ -641,11 +530,11 @@ def pack_name(data: Buffer) -> str:
     return hashlib.sha256(data).hexdigest()[:_NAME_DIGITS]
 
 
-def encode_pack(summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> bytes:
+def encode_pack(summary: str, entries: Mapping[str, Entry]) -> bytes:
     """The bytes of a pack; equal summaries and entries give equal bytes.
 
     Args:
-        summary: what the entries are statistics of, as plain JSON values.
+        summary: what the entries are statistics of.
         entries: the entries by the digest of their unit, at least one.
     """
     rows = [
@@ -653,7 +542,6 @@ def encode_pack(summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> byt
             "unit": unit,
             "rows": entry.rows,
             "null_labels": entry.null_labels,
-            "stored": entry.stored,
             "footers": [
                 {
                     "file": footer.file,
@@ -666,7 +554,7 @@ def encode_pack(summary: Mapping[str, Any], entries: Mapping[str, Entry]) -> byt
         }
         for unit, entry in sorted(entries.items())
     ]
-    schema = pa.schema(_TYPES.items(), {"summary": json.dumps(summary, separators=(",", ":"))})
+    schema = pa.schema(_TYPES.items(), {"summary": summary})
     batch = pa.RecordBatch.from_pylist(rows, schema)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:

@@ -103,7 +103,7 @@ def test_statistics_of_no_rows_are_computed_again(
     pq.write_table(rows(), tmp_path / "rows.parquet")
     (kept,) = keep(name, tmp_path / "rows.parquet", tmp_path / "store")
     wrong = {**kept.tables, table: replaced(kept.tables[table], column, change)}
-    entry = Entry(60, 0, kept.entry.stored, encode_tables(wrong), kept.entry.footers)
+    entry = Entry(60, 0, encode_tables(wrong), kept.entry.footers)
     data = encode_pack(kept.pack.summary, {kept.unit: entry})
     kept.path.unlink()
     kept.path.with_stem(pack_name(data)).write_bytes(data)

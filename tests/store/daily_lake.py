@@ -17,7 +17,7 @@ import pytest
 import probclass_core as pc
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Footer, Plan, Source, Unit
-from probclass_core.store.statistics_cache import StatisticsCache
+from probclass_core.store.statistics_cache import Pack
 
 SPEC = pc.ModelSpec(
     "air",
@@ -106,8 +106,10 @@ def days_between(first: str, last: str) -> list[tuple[str, str, str]]:
     return [("day", ">=", first), ("day", "<=", last)]
 
 
-def entries(store: object) -> list[Any]:
-    return StatisticsCache(store).entries()
+def units(store: pc.ModelStore) -> list[str]:
+    """The units that have cached statistics of any model."""
+    opened = (Pack(path.read_bytes(), path.stem, str(path)) for path in packs(store))
+    return [unit for pack in opened for unit in sorted(pack.units)]
 
 
 def packs(store: pc.ModelStore) -> list[Path]:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from daily_lake import (
     DAYS,
     SPEC,
-    entries,
     fit_and_count,
     packs,
     rows_of,
+    units,
     warnings_in,
     write_day,
 )
@@ -43,7 +45,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "truncated": lambda data: data[:-100],
     "emptied": lambda data: b"",
     "one entry": lambda data: flip(data, data.rindex(b"wind")),  # a feature
-    "a column": lambda data: flip(data, data.index(b"+00:00")),  # a time of storage
+    "a column": lambda data: flip(data, data.index(b"footers")),  # the name of a column
     "other bytes": lambda data: b"\xff" * 100,
     "text": lambda data: b"{}",
 }
@@ -57,14 +59,11 @@ def test_damaged_statistics_are_reported_and_computed_again(
     fit_and_count(lake, store)
     (pack,) = packs(store)
     pack.write_bytes(DAMAGE[kind](pack.read_bytes()))
-    (entry,) = [entry for entry in entries(store) if entry.stale]
-    assert entry.stale == "damaged"
-    assert StatisticsCache(store).collect(dry_run=True) == [entry]
     assert fit_and_count(lake, store) == (480, 0)
     (line,) = warnings_in(caplog)
     assert line.startswith(f"Statistics are computed again: {pack}")
     assert fit_and_count(lake, store) == (0, 8)
-    assert [entry.stale for entry in entries(store)] == [None] * 8
+    assert len(units(store)) == 8
     assert warnings_in(caplog) == [line]
 
 
@@ -82,7 +81,6 @@ def test_statistics_of_another_model_are_not_used(
     theirs.unlink()
     theirs = theirs.with_name(ours.name)
     theirs.write_bytes(ours.read_bytes())
-    assert {entry.stale for entry in entries(store)} == {None, "in the folder of another summary"}
     assert fit_and_count(lake, store, other) == (480, 0)
     (line,) = warnings_in(caplog)
     assert line == f"Statistics are computed again: {theirs} is of another summary."
@@ -95,24 +93,8 @@ def test_small_packs_are_joined(tmp_path: Path, store: pc.ModelStore) -> None:
         write_day(lake, f"{day:03d}", rows_of(day))
         pc.summarize(lake, SPEC, where=[("day", ">=", max(0, day - 20))], cache=store)
     assert len(packs(store)) == 8, "17 packs were joined"
-    assert StatisticsCache(store).collect(dry_run=True) == []
-    assert len(packs(store)) == 8
-    before = entries(store)
-    assert len(before) == days
-    assert StatisticsCache(store).collect() == []
-    assert len(packs(store)) == 1
-    assert entries(store) == before
+    assert len(units(store)) == days
     assert fit_and_count(lake, store) == (0, days)
-
-
-def test_only_what_is_old_is_removed_of_a_pack(lake: Path, store: pc.ModelStore) -> None:
-    pc.summarize(lake, SPEC, partition={"day": DAYS[0]}, cache=store)
-    pc.summarize(lake, SPEC, partition={"day": DAYS[1]}, cache=store)
-    StatisticsCache(store).collect()
-    (first, second) = sorted(entries(store), key=lambda entry: entry.stored)
-    age = datetime.now(UTC) - datetime.fromisoformat(first.stored)
-    assert StatisticsCache(store).collect(age) == [first]
-    assert entries(store) == [second]
 
 
 def test_a_store_that_cannot_be_written_is_reported_once(
@@ -133,16 +115,18 @@ def test_concurrent_fits_make_the_same_model(lake: Path, store: pc.ModelStore) -
     assert not list(Path(store.uri).rglob(".staging-*"))
 
 
-def test_entries_are_described_and_removed_by_age(lake: Path, store: pc.ModelStore) -> None:
-    fit_and_count(lake, store)
+def test_files_are_removed_by_their_age(lake: Path, store: pc.ModelStore) -> None:
+    for day in DAYS[:2]:
+        pc.summarize(lake, SPEC, partition={"day": day}, cache=store)
+    old, new = packs(store)
+    week_ago = time.time() - timedelta(days=7).total_seconds()
+    os.utime(old, (week_ago, week_ago))
     cache = StatisticsCache(store)
-    for entry in cache.entries():
-        assert (entry.label, entry.rows, entry.stale) == ("air", 60, None)
-        assert entry.estimators == ("gaussian_full", "categorical")
-        assert entry.bytes > 1_000
-    assert cache.collect() == cache.collect(timedelta(days=1)) == []
-    assert len(cache.collect(timedelta(0), dry_run=True)) == len(cache.entries()) == 8
-    assert len(cache.collect(timedelta(0))) == 8
-    assert cache.entries() == []
+    assert cache.collect() == cache.collect(timedelta(days=8)) == []
+    (removed,) = cache.collect(timedelta(days=6), dry_run=True)
+    assert (Path(removed.path), removed.bytes) == (old, old.stat().st_size)
+    assert [one.path for one in cache.collect(timedelta(days=6))] == [removed.path]
+    assert packs(store) == [new]
+    assert len(cache.collect(timedelta(0))) == 1
     shutil.rmtree(store.uri)
-    assert cache.entries() == cache.collect() == []
+    assert cache.collect() == []

@@ -29,16 +29,16 @@ class ProbClassMaintainOperator(BaseOperator):
         keep: number of newest versions of each model to keep; see `ModelStore.prune`. By default,
             no version is removed.
         models: names of the models whose versions are removed; by default all.
-        cache_days: remove statistics stored longer ago as well as stale ones; more than the longest
-            training window. By default, stale ones only.
+        cache_days: remove files of statistics written longer ago as well as stale ones; more than
+            the longest training window. By default, stale ones only.
         dry_run: whether only to log what would be removed.
         store_conn_id: connection with the credentials of the model store, see `ProbClassHook`.
         table_conn_id: connection with the credentials of the tables.
         kwargs: arguments of `BaseOperator`.
 
     Returns (XCom):
-        leftovers, statistics and versions (numbers of what was removed), bytes (of leftovers and
-        statistics), dry_run.
+        leftovers, statistics and versions (numbers of what was removed; of statistics, of files),
+        bytes (of leftovers and statistics), dry_run.
     """
 
     template_fields: Sequence[str] = (
@@ -107,7 +107,9 @@ class ProbClassMaintainOperator(BaseOperator):
                 for table in tables
                 for leftover in self._removed(pc.clean_table(table, dry_run=self.removes_nothing))
             ]
-            entries = StatisticsCache(store).collect(age, dry_run=self.removes_nothing)
+            statistics = self._removed(
+                StatisticsCache(store).collect(age, dry_run=self.removes_nothing)
+            )
             versions = []
             if keep is not None:
                 for name in store.models() if self.models is None else self.models:
@@ -117,9 +119,9 @@ class ProbClassMaintainOperator(BaseOperator):
                     versions += self._removed(pruned)
         summary = {
             "leftovers": len(sizes),
-            "statistics": len(entries),
+            "statistics": len(statistics),
             "versions": len(versions),
-            "bytes": sum(sizes) + sum(entry.bytes for entry in entries),
+            "bytes": sum(sizes) + sum(file.bytes for file in statistics),
             "dry_run": self.removes_nothing,
         }
         self.log.info("%s: %s", self.task_id, summary)

@@ -16,22 +16,21 @@ def gc(
     older_than: Annotated[float | None, {"min": 0.0}] = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Remove cached statistics that no fit uses: damaged ones, and those of other releases.
+    """Remove cached statistics that no fit uses, which are those of other releases.
 
     Models are not changed. A fit computes removed statistics again if it needs them.
 
     Example: probclass cache gc --older-than 180 --store models
 
     Options:
-        older_than: DAYS: also remove statistics stored more than DAYS ago; 0 removes all.
+        older_than: DAYS: also remove files written more than DAYS ago; 0 removes all.
     """
     age = None if older_than is None else timedelta(days=older_than)
     removed = StatisticsCache(store).collect(age, dry_run=dry_run)
-    fields = ("summary", "unit", "bytes", "stored", "stale")
-    records = [{name: getattr(entry, name) for name in fields} for entry in removed]
-    size = sum(entry.bytes for entry in removed)
+    records = [{"path": file.path, "bytes": file.bytes} for file in removed]
+    size = sum(file.bytes for file in removed)
     verb = "Would remove" if dry_run else "Removed"
     show(
         {"store": store, "dry_run": dry_run, "removed": records},
-        f"{verb} the statistics of {len(removed):,} units, {size:,} bytes.",
+        f"{verb} {len(removed):,} files of statistics, {size:,} bytes.",
     )
