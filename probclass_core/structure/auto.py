@@ -736,14 +736,16 @@ class _Structure:
         self, spec_of: SpecOf, blocks: Sequence[Block]
     ) -> tuple[list[Block], list[str]]:
         """The blocks that the rows suffice for, and a note on each of the others."""
+        if not blocks:
+            return [], []
         fitting, notes = [], []
+        statistics = self._summarize(blocks)
+        classes = statistics.classes["class"].combine_chunks()
+        estimators = bind(spec_of(blocks=statistics.spec.blocks), statistics.features)
         for block in blocks:
+            name = str(block.name)
             try:
-                statistics = self._summarize([block])
-                classes = statistics.classes["class"].combine_chunks()
-                spec = spec_of(blocks=statistics.spec.blocks)
-                for name, estimator in bind(spec, statistics.features).items():
-                    estimator.finalize(statistics.blocks[name], classes)
+                estimators[name].finalize(statistics.blocks[name], classes)
             except DataError as error:
                 notes.append(f"The block {block.name!r} is left out: {error}")
             else:

@@ -95,7 +95,7 @@ class Prior:
         strengths: those of depths 1 … d; fewer while they are chosen.
         uniform: whether every depth backs off to 1 / m.
         zeros: whether only cells without a count get the pseudo-count.
-        domain: which values there are, ``(m,)``; the others are unseen. None for all.
+        domain: which values training saw or was told of, ``(m,)``; the others are unseen.
     """
 
     alpha: FloatArray
@@ -103,11 +103,11 @@ class Prior:
     strengths: list[float]
     uniform: bool
     zeros: bool
-    domain: BoolArray | None = None
+    domain: BoolArray
 
     @cached_property
     def _of_values(self) -> FloatArray:
-        return self.alpha if self.domain is None else self.alpha[self.domain]
+        return self.alpha[self.domain]
 
     @property
     def mass(self) -> float:
@@ -120,17 +120,14 @@ class Prior:
         return 1.0 / max(len(self._of_values), 1)
 
     def of_codes(self, counts: FloatArray) -> FloatArray:
-        """Rows that each code is worth in a class, ``(m + 2,)``.
-
-        A value that no class showed is worth the least of all pseudo-counts.
+        """Rows that each code is worth in a class, ``(m + 2,)``: an unseen one the least α.
 
         Args:
             counts: by class and code, ``(k, m + 2)``.
         """
         values = self._of_values
         least = values.min() if len(values) else 0.0
-        alpha = self.alpha if self.domain is None else np.where(self.domain, self.alpha, least)
-        alpha = np.append(alpha, [0.0, least])
+        alpha = np.append(np.where(self.domain, self.alpha, least), [0.0, least])
         if self.shared is None:
             return alpha
         of_all = smoothed(
@@ -155,11 +152,7 @@ class Chain:
     """
 
     def __init__(
-        self,
-        encoders: Sequence[Encoder],
-        cells: Sequence[CellCounts],
-        classes: int,
-        *priors: Prior,
+        self, encoders: Sequence[Encoder], cells: Sequence[CellCounts], classes: int, *priors: Prior
     ) -> None:
         self.encoders, self.priors, self._classes = encoders, priors, classes
         first, own, every = cells[0], encoders[0], len(priors) * classes
@@ -199,12 +192,29 @@ class Chain:
         Args:
             codes: those of the column and of each given one, ``(n,)``.
         """
+        table, place = self._looked_up(codes)
+        result: FloatArray = table.take(place, axis=1)
+        return result
+
+    def of_groups(self, codes: Sequence[IntArray], group: IntArray) -> FloatArray:
+        """`log_probability` in the classes of the group of each row, ``(n, k)``.
+
+        Args:
+            codes: as for `log_probability`.
+            group: number of the group of each row, ``(n,)``.
+        """
+        table, place = self._looked_up(codes)
+        by_group = table.reshape(len(self.priors), self._classes, -1)
+        result: FloatArray = by_group[group, :, place]
+        return result
+
+    def _looked_up(self, codes: Sequence[IntArray]) -> tuple[FloatArray, IntArray]:
+        """Log probabilities of combinations of codes, ``(k, m)``, and the one of each row."""
         if self.table is not None:
-            result: FloatArray = self.table.take(self.cells(codes), axis=1)
-            return result
+            return self.table, self.cells(codes)
         stacked = np.stack(codes)
         cells = CellIndex(stacked, self._sizes)
-        return self._log_probability(stacked[:, cells.first]).take(cells.group, axis=1)
+        return self._log_probability(stacked[:, cells.first]), cells.group
 
     @property
     def name(self) -> str:
@@ -264,22 +274,6 @@ class Chain:
             p = np.where(known, self._smoothed(depth, counts, rows, classes, p), p)
         return _log(p)
 
-    def of_groups(self, codes: Sequence[IntArray], group: IntArray) -> FloatArray:
-        """log p(x | z, c) of rows in the classes of a group each, ``(n, k)``.
-
-        Args:
-            codes: those of the column and of each given one, ``(n,)``.
-            group: number of the group of each row, ``(n,)``.
-        """
-        if self.table is not None:
-            by_group = self.table.reshape(len(self.priors), self._classes, -1)
-            result: FloatArray = by_group[group, :, self.cells(codes)]
-            return result
-        every = group * self._classes
-        return np.stack(
-            [self.of_class(codes, every + place, 0.0) for place in range(self._classes)], axis=1
-        )
-
     def best_strengths(self, depth: int) -> list[float]:
         """Strength of each group, under which its cells are most probable, one row left out each.
 
@@ -332,16 +326,11 @@ class Chain:
             yield step, *found, known
 
     def _smoothed(
-        self,
-        depth: int,
-        counts: FloatArray,
-        totals: FloatArray,
-        classes: IntArray,
-        before: FloatArray,
+        self, depth: int, n: FloatArray, total: FloatArray, classes: IntArray, before: FloatArray
     ) -> FloatArray:
         strength = self._by_class(prior.strengths[depth] for prior in self.priors)[classes]
         mean = self._uniform[classes] if self.priors[0].uniform else before
-        return smoothed(counts, totals, strength * mean, strength)
+        return smoothed(n, total, strength * mean, strength)
 
 
 class _Step:

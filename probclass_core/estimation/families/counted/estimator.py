@@ -310,7 +310,7 @@ class Counted(Estimator):
         )
 
     def _chain(
-        self, counted: _Counted, classes: int, domains: Sequence[BoolArray | None] = (None,)
+        self, counted: _Counted, classes: int, domains: Sequence[BoolArray] = ()
     ) -> tuple[Chain, BoolArray] | None:
         """The estimate of a column, and which classes have no value of it, ``(k,)``.
 
@@ -319,9 +319,10 @@ class Counted(Estimator):
         Args:
             counted: the column; class c of group g is number ``g k + c``.
             classes: number of classes of a group, ``k``.
-            domains: the values that each group has, see `Prior`.
+            domains: the values that each group has, see `Prior`; by default there is one group.
         """
         encoders, own, strength = counted.encoders, counted.encoders[0], self.options.strength
+        domains = domains or [np.ones(len(own.values), np.bool_)]
         every = len(domains) * classes
         cells = counted.counts.by_depth(encoders, every)
         counts = np.zeros((every, len(own.values)))
@@ -350,13 +351,12 @@ class Counted(Estimator):
                 prior.strengths.append(best)
         return chain, absent
 
-    def _prior(self, own: Encoder, counts: FloatArray, domain: BoolArray | None) -> Prior:
+    def _prior(self, own: Encoder, counts: FloatArray, domain: BoolArray) -> Prior:
         """The prior of a column, from its counts by class and value ``(k, m)``."""
         options = self.options
         alpha, shared = options.alpha_of(own.name, own.values), options.shared_strength
         if isinstance(shared, str):
-            of_values = alpha if domain is None else alpha * domain
-            shared = best_shared_strength(counts, of_values, self.row_weight)
+            shared = best_shared_strength(counts, alpha * domain, self.row_weight)
         uniform, zeros = options.back_off == "uniform", options.smooth == "zeros"
         return Prior(alpha, shared, [], uniform, zeros, domain)
 
@@ -491,7 +491,7 @@ class Counted(Estimator):
 
     def _by_other_grids(
         self, parts: Sequence[ColumnGrid], rows: Rows, group: IntArray
-    ) -> FloatArray | float:
+    ) -> FloatArray:
         """log p(x | class) of a column by the grids of the groups that a row is not of, ``(n, k)``.
 
         The cuts are those of the other groups.

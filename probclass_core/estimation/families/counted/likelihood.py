@@ -69,6 +69,7 @@ class CountedLikelihood:
                     strengths[len(strengths) - len(self.given) :],
                     options.back_off == "uniform",
                     options.smooth == "zeros",
+                    np.ones(len(own.values), np.bool_),
                 )
                 self.chains[name] = Chain([own, *self.given], cells, len(classes), prior)
 

@@ -16,11 +16,14 @@ processes" (2018).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.estimation.kinds.cells import without_row
+
+Numbers: TypeAlias = FloatArray | float
 
 LEAVE_ONE_OUT = "loo"
 """The word for a strength that is to be chosen."""
@@ -80,12 +83,7 @@ def best_strength(
     return strengths[int(np.argmax(scores >= best - tolerance))]
 
 
-def smoothed(
-    counts: FloatArray,
-    totals: FloatArray | float,
-    mass: FloatArray | float,
-    total_mass: FloatArray | float,
-) -> FloatArray:
+def smoothed(counts: FloatArray, totals: Numbers, mass: Numbers, total_mass: Numbers) -> FloatArray:
     """(n + mass) / (N + total mass); 0 if the numerator is 0."""
     numerator, denominator = counts + mass, totals + total_mass
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -93,10 +91,7 @@ def smoothed(
 
 
 def log_share(
-    counts: FloatArray,
-    totals: FloatArray,
-    alpha: FloatArray | float,
-    total_alpha: FloatArray | float,
+    counts: FloatArray, totals: FloatArray, alpha: Numbers, total_alpha: Numbers
 ) -> FloatArray:
     """log (n + α) / (N + Σα); −inf if the numerator is 0."""
     numerator, denominator = counts + alpha, totals + total_alpha
