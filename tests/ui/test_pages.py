@@ -148,7 +148,7 @@ def test_a_card_has_light_and_dark_plots(page: Page, site: Site) -> None:
     shown = page.eval_on_selector_all(
         "img", "images => images.filter(image => image.offsetParent).map(image => image.src)"
     )
-    assert len(shown) == 6  # an evaluation, effects of four columns, contours
+    assert len(shown) == 5  # an evaluation, effects of four columns
     assert all(address.endswith("theme=dark") for address in shown)
     page.evaluate("localStorage.removeItem('theme')")
 
