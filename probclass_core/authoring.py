@@ -10,7 +10,7 @@ Densities of single columns:
     `NOT_NEGATIVE`, `FINITE`, `PROBABILITY`, `COUNT`, `Range`; the open ends of a support `ABOVE_0`,
     `BELOW_1`; types for annotations `Terms`, `Counts`, `ByName`.
 Options, declared once with type, default, bounds and description:
-    `EstimatorOptions`, `number`, `whole`, `choice`, `flag`, `number_or`, `option`, `OptionPath`.
+    `EstimatorOptions`, `number`, `whole`, `choice`, `flag`, `option`, `OptionPath`.
 Types of columns that an estimator models:
     `NUMBERS`, `CATEGORIES`, `ColumnTypes`.
 The rows of a batch as NumPy arrays, whatever their types, each column converted once:
@@ -74,7 +74,6 @@ from probclass_core.estimation.options import (
     choice,
     flag,
     number,
-    number_or,
     option,
     whole,
 )
@@ -169,7 +168,6 @@ __all__ = [
     "label_codes",
     "notes_of",
     "number",
-    "number_or",
     "option",
     "sum_counts",
     "table_leftovers",

@@ -11,7 +11,6 @@ import dataclasses
 import html
 import math
 import re
-import reprlib
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -165,28 +164,8 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest - 2].rstrip()} …"
 
 
-class _ShortRepr(reprlib.Repr):
-    """The ``repr`` of values, of collections by their first items, of tables by their columns."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxlevel, self.maxlist, self.maxtuple = 2, 3, 4
-        self.maxstring = self.maxother = _WIDTH
-
-    def repr_Table(self, table: Any, level: int) -> str:  # reprlib finds it so
-        return f"<{table.num_rows:,} rows of {', '.join(table.column_names)}>"
-
-    def repr_instance(self, value: Any, level: int) -> str:
-        if not dataclasses.is_dataclass(value):
-            return super().repr_instance(value, level)
-        return repr(value) if level == self.maxlevel else f"{type(value).__name__}(…)"
-
-
-_REPR = _ShortRepr()
-
-
 def _short_repr(value: object) -> str:
-    return shortened(_ID.sub(r"'\1…'", " ".join(_REPR.repr(value).split())), _LONGEST_VALUE)
+    return shortened(_ID.sub(r"'\1…'", " ".join(repr(value).split())), _LONGEST_VALUE)
 
 
 def _is_default(one: dataclasses.Field[Any], value: object) -> bool:

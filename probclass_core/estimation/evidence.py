@@ -173,28 +173,6 @@ def dirichlet_categorical(counts: ArrayLike, alpha: ArrayLike) -> FloatArray:
     return evidence
 
 
-def beta_bernoulli(
-    successes: ArrayLike, failures: ArrayLike, a: ArrayLike, b: ArrayLike
-) -> FloatArray:
-    """log p(trials in order) under a Beta(a, b) prior of the probability of success.
-
-    Args:
-        successes: Σ w of the successes, any shape; all arguments broadcast.
-        failures: Σ w of the failures.
-        a: pseudo-count of successes of the prior.
-        b: pseudo-count of failures of the prior.
-
-    Returns:
-        Log evidence in the common shape.
-    """
-    success, failure, prior_success, prior_failure = np.broadcast_arrays(
-        _floats(successes), _floats(failures), _floats(a), _floats(b)
-    )
-    return dirichlet_categorical(
-        np.stack([success, failure], axis=-1), np.stack([prior_success, prior_failure], axis=-1)
-    )
-
-
 def gamma_poisson(
     total: ArrayLike, rows: ArrayLike, log_factorials: ArrayLike, shape: ArrayLike, rate: ArrayLike
 ) -> FloatArray:

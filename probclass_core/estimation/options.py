@@ -154,18 +154,6 @@ def option(default: Any, parse: Parser, *, expected: str, doc: str) -> Any:
     return Option(default, expected, doc, parse)
 
 
-def number(default: float | None, *, at_least: float = 0.0, doc: str) -> Any:
-    """Declare a number within bounds: `ABOVE_0` is the least above 0, ``-math.inf`` no bound.
-
-    With the default None, None is allowed as well.
-    """
-
-    def parse(path: OptionPath, value: Any) -> float | None:
-        return None if value is None is default else parse_number(path, value, at_least)
-
-    return Option(default, _bounded("a number", at_least), doc, parse)
-
-
 def whole(default: int, *, at_least: int = 0, doc: str) -> Any:
     """Declare a whole number within bounds; the typed value is an ``int``."""
     expected = f"a whole number of at least {at_least:g}"
@@ -178,7 +166,7 @@ def whole(default: int, *, at_least: int = 0, doc: str) -> Any:
     return Option(default, expected, doc, parse)
 
 
-def number_or(
+def number(
     default: float | str | None,
     words: Sequence[str] = (),
     *,
@@ -186,7 +174,10 @@ def number_or(
     at_most: float = math.inf,
     doc: str,
 ) -> Any:
-    """Declare a number within bounds, or one of a few words; None only if it is the default."""
+    """Declare a number within bounds, or one of a few words; None only if it is the default.
+
+    `ABOVE_0` is the least number above 0, and ``-math.inf`` is no bound.
+    """
     bounds = _bounded("a number", at_least)
     if at_most < math.inf:
         bounds = f"a number from {at_least:g} to {at_most:g}"

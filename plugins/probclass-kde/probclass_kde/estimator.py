@@ -31,7 +31,7 @@ from probclass_core.authoring import (
     check_parameters,
     label_codes,
     notes_of,
-    number_or,
+    number,
     tidy_table,
 )
 from probclass_core.errors import DataError, StoreError
@@ -59,7 +59,7 @@ class KernelDensity(pc.Estimator):
     class Options(EstimatorOptions):
         """Options of `KernelDensity`."""
 
-        bandwidth: str | float = number_or(
+        bandwidth: str | float = number(
             "isj",
             list(bandwidth.RULES),
             at_least=ABOVE_0,
@@ -132,8 +132,8 @@ class KernelDensityLikelihood:
 
     def log_likelihood(self, rows: Rows) -> FloatArray:
         result = np.zeros((len(rows), self.classes))
-        for number, (points, counts, widths) in enumerate(self.kernels):
-            feature, column = divmod(number, self.classes)
+        for place, (points, counts, widths) in enumerate(self.kernels):
+            feature, column = divmod(place, self.classes)
             values = rows.numbers(self.features[feature])
             known = np.flatnonzero(~np.isnan(values))
             result[known, column] += _log_density(values[known], points, counts, float(widths[0]))

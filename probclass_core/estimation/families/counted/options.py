@@ -22,7 +22,6 @@ from probclass_core.estimation.options import (
     OptionPath,
     choice,
     number,
-    number_or,
     option,
     parse_number,
     parse_table,
@@ -107,7 +106,7 @@ _CELLS = whole(
     "more are counted on the finest grid of a power of two with at most as many occupied cells, "
     "and so are integers beyond 2⁵³ that float64 cannot represent.",
 )
-_SHARED_STRENGTH = number_or(
+_SHARED_STRENGTH = number(
     None,
     [LEAVE_ONE_OUT],
     at_least=_ABOVE_0,
@@ -280,7 +279,7 @@ class DiscretizedOptions(CountedOptions):
 class ConditionalOptions(CountedOptions):
     """Options of `ConditionalCategorical` and `ConditionalDiscretized`."""
 
-    strength: float | str = number_or(
+    strength: float | str = number(
         10.0,
         [LEAVE_ONE_OUT],
         at_least=_ABOVE_0,

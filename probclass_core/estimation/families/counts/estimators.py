@@ -29,7 +29,7 @@ from probclass_core.arrow.sparse_counts import CountReader
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.evidence import beta_bernoulli, dirichlet_categorical, gamma_poisson
+from probclass_core.estimation.evidence import dirichlet_categorical, gamma_poisson
 from probclass_core.estimation.families.counts.likelihood import (
     CountFactors,
     CountLikelihood,
@@ -287,7 +287,7 @@ class Bernoulli(CountEstimator):
     def evidence(self, counts: ClassCounts) -> FloatArray:
         present, alpha = counts.sums["count"], self.options.pseudo_count
         absent = np.maximum(self.possible_rows(counts) - present, 0.0)
-        return beta_bernoulli(present, absent, alpha, alpha)
+        return dirichlet_categorical(np.stack([present, absent], axis=-1), alpha)
 
 
 class Poisson(CountEstimator):

@@ -42,7 +42,7 @@ from probclass_core.estimation.families.scarce import NoLikelihood
 from probclass_core.estimation.families.scarce import pooled as pooled_estimates
 from probclass_core.estimation.kinds.joint_moments import JointMoments, single_moments, tensor_of
 from probclass_core.estimation.moments import Moments, merge_moments, pooled, without_rounding
-from probclass_core.estimation.options import NUMBERS, choice, number, number_or
+from probclass_core.estimation.options import NUMBERS, choice, number
 from probclass_core.estimation.parameters import (
     COUNT,
     FINITE,
@@ -81,7 +81,7 @@ class GaussianFull(Estimator):
             0.0,
             doc="Added to every covariance, as a fraction of each feature's pooled variance.",
         )
-        shrinkage: float | str | None = number_or(
+        shrinkage: float | str | None = number(
             None,
             [OAS],
             at_most=1.0,

@@ -39,7 +39,6 @@ from probclass_core.estimation.options import (
     OptionPath,
     choice,
     number,
-    number_or,
     option,
     whole,
 )
@@ -147,7 +146,7 @@ class KnnDensity(Estimator):
             "standard deviations of a normal density, as far as it is not 0. Densities are per "
             "unit of the columns all the same.",
         )
-        least_ball: float = number_or(
+        least_ball: float = number(
             0.0,
             at_most=1.0,
             doc="Smallest ball: no volume is less than that of this share of the balls around the "
