@@ -29,7 +29,6 @@ from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, as_text, counted
 from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.rows import Rows
-from probclass_core.attached import ExplanationMethods
 from probclass_core.errors import DataError, SpecError, shown, suggest
 from probclass_core.estimation.contract import ItemizedLikelihood
 from probclass_core.io.filters import Where, parse_where
@@ -72,7 +71,7 @@ _SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation(Report, ExplanationMethods):
+class Explanation(Report):
     """The ledgers of some rows: the evidence for the prediction and against its rival.
 
     Attributes:
