@@ -83,7 +83,7 @@ class ModelMethods:
         """Write the report of a model: one HTML page that loads nothing from anywhere.
 
         It says how good the model is next to its class prior, which columns matter, what each of
-        them does, and what the model is: classes, blocks, training, the reference of its health.
+        them does, and what the model is: classes, blocks, training.
         Without an evaluation, it has what the training recorded. Plots need matplotlib
         (``pip install 'probclass[plots]'``); without it, the rest is written.
 

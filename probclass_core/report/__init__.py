@@ -5,7 +5,7 @@
 page        a report as a file: measured, drawn, written
 sections    what a report says, section by section
 html        pieces of a page as HTML, every value escaped
-pictures    plots as SVG, in light and in dark colors
+pictures    plots as SVG
 formatting  values as text
 
 The folder ``static`` has the stylesheet, ``report.css``.

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -46,17 +45,11 @@ class Shares:
 
     Attributes:
         shares: ``(k,)``, they sum to 1.
-        covariance: of their estimation error, ``(k, k)``.
+        errors: their standard errors, ``(k,)``.
     """
 
     shares: FloatArray
-    covariance: FloatArray
-
-    @cached_property
-    def errors(self) -> FloatArray:
-        """Standard error of each share, ``(k,)``."""
-        errors: FloatArray = np.sqrt(np.diagonal(self.covariance))
-        return errors
+    errors: FloatArray
 
 
 def used_rows(rows: int, classes: int) -> slice:
@@ -65,7 +58,7 @@ def used_rows(rows: int, classes: int) -> slice:
 
 
 def estimate_shares(probability: FloatArray, prior: FloatArray) -> Shares:
-    """Shares of the classes by EM, and their covariance by the observed information.
+    """Shares of the classes by EM, and their standard errors by the observed information.
 
     Args:
         probability: P(c | x) under the prior, ``(n, k)`` with n of at least 1.
@@ -101,7 +94,7 @@ def estimate_shares(probability: FloatArray, prior: FloatArray) -> Shares:
             landing = jump @ ratio
             if log_likelihood(landing) >= log_likelihood(density):
                 shares = em(landing, jump)
-    return Shares(shares, _covariance(ratio / (shares @ ratio)))
+    return Shares(shares, _errors(ratio / (shares @ ratio)))
 
 
 def source_prior(model: Model) -> FloatArray:
@@ -161,8 +154,8 @@ def _ratio(probability: FloatArray, prior: FloatArray) -> FloatArray:
     return ratio
 
 
-def _covariance(slopes: FloatArray) -> FloatArray:
-    """Covariance of the shares by the observed information Σ s sᵀ, within those that sum to 1.
+def _errors(slopes: FloatArray) -> FloatArray:
+    """Standard errors by the observed information Σ s sᵀ of shares that sum to 1, ``(k,)``.
 
     Args:
         slopes: derivative of each row's log-likelihood by each share, ``(k, n)``.
@@ -172,5 +165,6 @@ def _covariance(slopes: FloatArray) -> FloatArray:
     basis = np.linalg.qr(np.column_stack([np.ones(size), np.eye(size)[:, :-1]]))[0][:, 1:]
     within = basis.T @ slopes
     information = within @ within.T + _LEAST_PRECISION * np.eye(size - 1)
-    covariance: FloatArray = basis @ np.linalg.solve(information, basis.T)
-    return covariance
+    variance = np.einsum("ij,ji->i", basis, np.linalg.solve(information, basis.T))
+    errors: FloatArray = np.sqrt(variance)
+    return errors
