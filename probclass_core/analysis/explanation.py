@@ -354,16 +354,16 @@ def _weights(
                 for item, weight in _by_item(one, of_items, whole[row]).items():
                     of_row[item] += weight
         terms = Terms(others, [])
-        items, limits = {name: _Item((name,)) for name in terms.names}, set()
-        for one, divides in terms.blocks:
-            if one.name in terms.of_block:
-                name = terms.of_block[one.name]
-                items[name] = _Item(one.block.columns)
-                limits |= {name} if divides else set()
+        whole_blocks = {
+            terms.of_block[one.name]: (_Item(one.block.columns), divides)
+            for one, divides in terms.blocks
+            if one.name in terms.of_block
+        }
         for name, of_term in terms.sums(rows, difference).items():
+            item, divides = whole_blocks.get(name, (_Item((name,)), False))
             for of_row, weight in zip(weights, of_term.tolist(), strict=True):
-                if weight or name not in limits:  # the limit applies to few rows
-                    of_row[items[name]] += weight
+                if weight or not divides:  # else only the few rows where the limit applies
+                    of_row[item] += weight
     return weights
 
 
