@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from probclass_core.cli import messages
-from probclass_core.errors import SpecError, one_line
+from probclass_core.errors import SpecError
 from probclass_core.io.filters import Condition, parse_conditions, split_values
 from probclass_core.spec.files import read_values
 
@@ -154,17 +154,7 @@ def read_costs(text: str, option: str) -> Any:
     Raises:
         SpecError: if the file cannot be read.
     """
-    path = Path(text)
-    if path.suffix != ".csv":
-        return read_values(path, "the costs", (".toml", ".json", ".csv"))
-    import pyarrow.csv as csv
-
-    try:
-        return csv.read_csv(path)
-    except OSError as error:
-        raise SpecError(f"cannot read the costs {path}: {error.strerror}.") from error
-    except ValueError as error:
-        raise SpecError(f"{path} is not valid CSV: {one_line(error)}.") from error
+    return read_values(Path(text), "the costs")
 
 
 Source = Annotated[
@@ -327,8 +317,7 @@ FIELDS: Mapping[str, Any] = {
     ],
     "DecisionRule.costs": Annotated[
         Any,
-        "FILE: Costs of mistakes: TOML or JSON by true class, or CSV with the columns "
-        "class,prediction,cost.",
+        "FILE: Costs of mistakes, by true class and prediction: TOML or JSON.",
         Parser(read_costs, repeats=False),
     ],
     "ScoringOptions.columns": Columns,

@@ -67,7 +67,7 @@ def prose(text: str) -> Part:
     return Text(text)
 
 
-def key_values(values: Mapping[str, Any], title: str | None = None) -> Part:
+def key_values(values: Mapping[str, Any]) -> Part:
     """Names and values, one pair per line, without the values that are None."""
     shown = {
         name: _cell(value, format_of([value]))
@@ -79,7 +79,7 @@ def key_values(values: Mapping[str, Any], title: str | None = None) -> Part:
     pairs.add_column(min_width=_longest_word(shown.values()))
     for name, value in shown.items():
         pairs.add_row(Text(name), Text(value))
-    return pairs if title is None else Group(Text(title, style="bold"), pairs)
+    return pairs
 
 
 def table(

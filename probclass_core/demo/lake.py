@@ -58,9 +58,10 @@ def lay_out(root: str | Path, by: str = "month") -> Path:
     marker = root / _MARKER
     if marker.is_file() and marker.read_text(encoding="utf-8") == digest:
         return root
-    if root.exists() and not marker.is_file() and (not root.is_dir() or any(root.iterdir())):
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise TableError(
-            f"{root} exists and is not a demo lake; name another directory, or remove it."
+            f"{root} exists and is not a demo lake of this release; name another directory, or "
+            "remove it."
         )
     staging = root.parent / f"_staging-{root.name}-{uuid.uuid4().hex}"
     try:
@@ -70,7 +71,7 @@ def lay_out(root: str | Path, by: str = "month") -> Path:
             directory.mkdir(parents=True)
             pq.write_table(rows, directory / "part-0.parquet")
         (staging / _MARKER).write_text(digest, encoding="utf-8")
-        _replace(staging, root)
+        staging.replace(root)
     except OSError as error:
         if marker.is_file() and marker.read_text(encoding="utf-8") == digest:
             return root  # another process has written the same lake
@@ -98,16 +99,6 @@ def _partitions(table: pa.Table, time_format: str) -> Iterator[tuple[str, pa.Tab
     values = pc.strftime(table["time"], format=time_format)
     for value in pc.unique(values).to_pylist():
         yield value, table.filter(pc.equal(values, value))
-
-
-def _replace(staging: Path, root: Path) -> None:
-    if not (root / _MARKER).is_file():
-        staging.replace(root)  # nothing is there, or an empty directory
-        return
-    retired = root.parent / f"_retired-{root.name}-{uuid.uuid4().hex}"
-    root.replace(retired)
-    staging.replace(root)
-    shutil.rmtree(retired, ignore_errors=True)
 
 
 if __name__ == "__main__":

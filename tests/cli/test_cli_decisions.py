@@ -32,14 +32,13 @@ def test_fit_can_measure_density_quantiles(probclass: Any, flowers: Path) -> Non
     assert "It says how rare a row is." in probclass.ok("inspect iris@raw").lines
 
 
-@pytest.mark.parametrize("kind", ["toml", "json", "csv"])
+@pytest.mark.parametrize("kind", ["toml", "json"])
 def test_options_give_the_same_decisions_as_a_decision_rule(
     probclass: Any, flowers: Path, kind: str
 ) -> None:
     texts = {
         "toml": "[iris-virginica]\niris-versicolor = 9\n",
         "json": json.dumps(COSTS),
-        "csv": "class,prediction,cost\niris-virginica,iris-versicolor,9\n",
     }
     costs = probclass.folder / f"costs.{kind}"
     costs.write_text(texts[kind])
@@ -132,7 +131,7 @@ def test_calibrate_warns_if_it_does_not_help(probclass: Any, flowers: Path, iris
     ("options", "message"),
     [
         ("--costs bad.toml", "bad.toml is not valid TOML: "),
-        ("--costs bad.csv", "no column 'prediction'; the table has 'class', 'cost'"),
+        ("--costs bad.csv", "expected a .toml or .json file"),
         ("--min-probability 2", "min_probability must be between 0 and 1, got 2.0"),
     ],
 )
@@ -140,6 +139,5 @@ def test_an_invalid_decision_rule_is_an_error(
     probclass: Any, flowers: Path, options: str, message: str
 ) -> None:
     (probclass.folder / "bad.toml").write_text("= 1")
-    (probclass.folder / "bad.csv").write_text("class,cost\niris-setosa,1\n")
     assert message in probclass.error(f"evaluate iris@raw {flowers} {options}")
     assert message in probclass.error(f"score iris@raw {flowers} scored {options}")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import probclass_core as pc
-from probclass_core.analysis.comparison import check_same_columns
 from probclass_core.analysis.explanation import Units
 from probclass_core.cli.messages import progress
 from probclass_core.cli.options import (
@@ -224,16 +223,11 @@ def compare(
         if name not in models:
             text = f"{name}={number:g}"
             raise SpecError(f"--odds {text!r}: write MODEL=NUMBER with one of {one_of(models)}.")
-    check_same_columns(models)
+    prior = dict.fromkeys(models, 1.0) | (odds or {})
     with progress("summarizing") as report:
-        statistics = {
-            name: pc.summarize(source, spec, progress=report, **vars(rows))
-            for name, spec in models.items()
-        }
-    comparison = pc.compare(statistics, prior=dict.fromkeys(models, 1.0) | (odds or {}))
-    count = sum(next(iter(statistics.values())).classes["rows"].to_pylist())
+        comparison = pc.compare(source, models, prior=prior, progress=report, **vars(rows))
     show(
-        {"rows": count, "best": comparison.best, "models": comparison.table.to_pylist()},
+        {"best": comparison.best, "models": comparison.table.to_pylist()},
         *report_parts(comparison),
     )
 
