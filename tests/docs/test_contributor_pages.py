@@ -17,7 +17,7 @@ from pages import ROOT, prose, relative
 DOCS = ROOT / "docs"
 ARCHITECTURE = DOCS / "architecture.md"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-PAGES = [CONTRIBUTING, ARCHITECTURE, DOCS / "decision-records.md", DOCS / "promises.md"]
+PAGES = [CONTRIBUTING, ARCHITECTURE, DOCS / "decision-records.md"]
 
 _PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*(?:/|\.(?:c|md|pyi?|toml|yml)))(?:::([\w.]+))?`")
 
