@@ -59,6 +59,7 @@ import lazy_loader
 
 from probclass_core.attached import (
     EvaluationMethods,
+    ExplanationMethods,
     ModelMethods,
     ModelSpecMethods,
     attach,
@@ -77,3 +78,4 @@ attach(ModelMethods, "save", "store.model_folder:save")
 attach(ModelMethods, "to_sql", "sql.query:to_sql")
 attach(ModelSpecMethods, "auto", "structure.auto:auto", staticmethod)
 attach(EvaluationMethods, "plot", "plots.methods:EvaluationPlots", property)
+attach(ExplanationMethods, "plot", "plots.evidence:waterfall")

@@ -23,6 +23,10 @@ class EvaluationMethods:
     """Methods that are attached to `Evaluation`."""
 
 
+class ExplanationMethods:
+    """Methods that are attached to `Explanation`."""
+
+
 def attach(base: type, name: str, address: str, kind: type | None = None) -> None:
     """Make a function a method, which is imported when it is first used.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from matplotlib.figure import Figure
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.arguments import ColumnName
@@ -46,7 +47,7 @@ class ModelMethods:
 
     @property
     def plot(self) -> ModelPlots:
-        """Plots of a model.
+        """Plots of a model: of its columns, and of what it says about rows.
 
         They need matplotlib: ``pip install 'probclass[plots]'``.
         """
@@ -242,4 +243,25 @@ class EvaluationMethods:
         """Plots of an evaluation.
 
         They need matplotlib: ``pip install 'probclass[plots]'``.
+        """
+
+class ExplanationMethods:
+    def plot(
+        self,
+        row: int | None = None,
+    ) -> Figure:
+        """Plot how the log odds of one row come about, from the prior to the posterior.
+
+        Each bar begins where the one before it ends: blue bars are for the prediction, red ones are
+        against it.
+
+        Args:
+            row: number of the row; None for the first of the explanation.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            DataError: if the explanation does not have the row, or is of a model of one class.
+            NotSupportedError: if matplotlib is not installed.
         """

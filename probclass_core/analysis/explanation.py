@@ -29,6 +29,7 @@ from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, as_text, counted
 from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.rows import Rows
+from probclass_core.attached import ExplanationMethods
 from probclass_core.errors import DataError, SpecError, shown, suggest
 from probclass_core.estimation.contract import ItemizedLikelihood
 from probclass_core.io.filters import Where, parse_where
@@ -71,7 +72,7 @@ _SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation(Report):
+class Explanation(Report, ExplanationMethods):
     """The ledgers of some rows: the evidence for the prediction and against its rival.
 
     Attributes:

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.model.model import Model
-from probclass_core.plots import columns, evaluation, planes
+from probclass_core.plots import columns, evaluation, evidence, planes
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -30,7 +30,7 @@ class _Plot(Generic[Parameters, Result]):
 
 @dataclass(frozen=True)
 class ModelPlots:
-    """Plots of a model.
+    """Plots of a model: of its columns, and of what it says about rows.
 
     They need matplotlib: ``pip install 'probclass[plots]'``.
     """
@@ -39,6 +39,8 @@ class ModelPlots:
 
     class_contours = _Plot(planes.class_contours)
     effect = _Plot(columns.effect)
+    importance = _Plot(evidence.importance_of_model)
+    waterfall = _Plot(evidence.waterfall_of_row)
 
 
 @dataclass(frozen=True)

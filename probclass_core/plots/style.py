@@ -112,6 +112,11 @@ def short(name: str, max_length: int = _MAX_NAME_LENGTH) -> str:
     return re.sub(r"\\?\$", r"\\$", name)
 
 
+def few_names(names: Sequence[str]) -> str:
+    """Names of columns on one line: ``age and 7 more``."""
+    return ", ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} more"
+
+
 def sample(rows: int) -> IntArray:
     """Positions of at most 5,000 of the rows, drawn at random, the same ones each time."""
     if rows <= _MAX_POINTS:

@@ -16,9 +16,10 @@ import pytest
 import probclass_core as pc
 from probclass_core import attached
 from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.analysis.explanation import Explanation
 
 CLASSES: dict[str, type] = {
-    f"{one.__name__}Methods": one for one in (pc.Model, pc.ModelSpec, Evaluation)
+    f"{one.__name__}Methods": one for one in (pc.Model, pc.ModelSpec, Evaluation, Explanation)
 }
 STUB = ast.parse(Path(attached.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 METHODS = [

@@ -1,0 +1,202 @@
+"""What columns contribute to predictions: on average, and in one row step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from probclass_core.analysis.explanation import Explanation, explain
+from probclass_core.analysis.importance import Importance
+from probclass_core.analysis.importance import importance as measure
+from probclass_core.errors import DataError, SpecError
+from probclass_core.model.model import ModelOption
+from probclass_core.plots.style import (
+    GREY,
+    INK,
+    LINES,
+    blank_figure,
+    few_names,
+    plain_axes,
+    short,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FOR, _AGAINST = LINES[0], LINES[1]
+_LABEL_LENGTH = 44
+
+
+def importance(importance: Importance, *, most: int = 15) -> Figure:
+    """Plot how much each column contributes to predictions, the most important ones first.
+
+    Args:
+        importance: result of `probclass_core.importance`.
+        most: largest number of columns to name; the others are summed.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        SpecError: if `most` is less than 1.
+        NotSupportedError: if matplotlib is not installed.
+    """
+    if most < 1:
+        raise SpecError(f"most must be at least 1, got {most!r}.")
+    lines = importance.table.to_pylist()
+    names = [few_names(line["item"].split(", ")) for line in lines[:most]]
+    sizes = [line["size"] for line in lines[:most]]
+    if others := lines[most:]:
+        names.append(f"{len(others)} others, summed" if len(others) > 1 else others[0]["item"])
+        sizes.append(sum(line["size"] for line in others))
+    largest = max((size for size in sizes if math.isfinite(size)), default=0.0) or 1.0
+    figure = blank_figure(8.0, 1.1 + 0.3 * max(len(names), 1))
+    axes = figure.subplots()
+    # An infinite bar ends where the axis does.
+    bars = axes.barh(range(len(names)), np.minimum(sizes, 1.3 * largest), 0.66, color=LINES[0])
+    notes = [f"{size:.3f}" if math.isfinite(size) else "∞" for size in sizes]
+    axes.bar_label(bars, notes, padding=5, fontsize=9)
+    axes.set_yticks(range(len(names)), [short(name, _LABEL_LENGTH) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlim(0.0, 1.45 * largest)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(f"mean absolute weight of evidence ({importance.units})")
+    plain_axes(axes, f"How far each column moves the log odds in {importance.rows:,} rows")
+    return figure
+
+
+def waterfall(explanation: Explanation, row: int | None = None) -> Figure:
+    """Plot how the log odds of one row come about, from the prior to the posterior.
+
+    Each bar begins where the one before it ends: blue bars are for the prediction, red ones are
+    against it.
+
+    Args:
+        explanation: result of `probclass_core.explain`.
+        row: number of the row; None for the first of the explanation.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        DataError: if the explanation does not have the row, or is of a model of one class.
+        NotSupportedError: if matplotlib is not installed.
+    """
+    if "log_odds" not in explanation.rows.column_names:
+        raise DataError("the explanation has no log odds, for its model has one class.")
+    numbers = explanation.rows["row"].to_pylist()
+    if not numbers or (row is not None and row not in numbers):
+        shown = "no row" if row is None else f"no row {row}"
+        raise DataError(f"the explanation has {shown}; it has {len(numbers):,} rows.")
+    row = numbers[0] if row is None else row
+    summary = explanation.rows.slice(numbers.index(row), 1).to_pylist()[0]
+    entries = explanation.table.filter(pc.field("row") == row).to_pylist()
+    starts = [0.0, *(entry["total"] for entry in entries)]
+    ends = [*(entry["total"] for entry in entries), summary["log_odds"]]
+    finite = [abs(end) for end in ends if end is not None and math.isfinite(end)]
+    reach = 1.4 * max(finite, default=0.0) or 1.0
+    figure = blank_figure(8.0, 1.4 + 0.32 * len(ends))
+    axes = figure.subplots()
+    for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        is_last = place == len(entries)
+        left, right = (_position(value, reach) for value in (0.0 if is_last else start, end))
+        weight = end if is_last else entries[place]["weight"]
+        color = INK if is_last else _FOR if right >= left else _AGAINST
+        axes.barh(place, right - left, 0.66, left=left, color=color)
+        if not is_last:
+            axes.plot([right, right], [place - 0.33, place + 1.33], color=GREY, lw=0.8)
+        axes.annotate(
+            _weight_text(weight),
+            (max(left, right), place),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+        )
+    axes.axvline(0.0, color=INK, lw=0.8)
+    labels = [*(short(_entry_text(entry), _LABEL_LENGTH) for entry in entries), "posterior"]
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    edges = [0.0, *(_position(value, reach) for value in ends)]
+    width = max(edges) - min(edges) or 1.0
+    axes.set_xlim(min(edges) - 0.05 * width, max(edges) + 0.15 * width)
+    prediction, against = short(str(summary["prediction"])), short(str(summary["against"]))
+    axes.set_xlabel(f"log odds of {prediction} against {against} ({explanation.units})")
+    plain_axes(
+        axes,
+        f"Row {row}: {prediction} ({summary['probability']:.1%}) rather than {against} "
+        f"({summary['probability_against']:.1%})\nblue: for {prediction}, red: against it",
+    )
+    return figure
+
+
+def _position(value: float | None, reach: float) -> float:
+    """Where a total is drawn: an infinite one at the edge, one of two impossible classes at 0."""
+    return 0.0 if value is None else float(np.clip(value, -reach, reach))
+
+
+def _weight_text(weight: float | None) -> str:
+    return "–" if weight is None else f"{weight:+.2f}"
+
+
+def _entry_text(entry: Mapping[str, Any]) -> str:
+    """An entry of a ledger on one line: the column and its value."""
+    kind, item, value = entry["entry"], entry["item"], entry["value"]
+    if kind == "rest":
+        return str(value)
+    if kind == "columns":
+        return f"{few_names(item.split(', '))} together"
+    if kind == "feature":
+        return f"{item} = {'missing' if value is None else value}"
+    return str(item or kind)
+
+
+def importance_of_model(
+    model: ModelOption, /, source: Any, *, most: int = 15, **options: Any
+) -> Figure:
+    """Plot how much each column contributes to predictions; see `probclass_core.importance`.
+
+    Args:
+        model: fitted model, or a `ProbClassifier`.
+        source: as for `fit`; labels are not needed.
+        most: largest number of columns to name, the most important ones; the others are summed.
+        options: other arguments of `probclass_core.importance`, such as ``where`` or ``units``.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        SpecError, DataError, TableError: as `probclass_core.importance`.
+        NotSupportedError: if matplotlib is not installed.
+    """
+    return importance(measure(model, source, **options), most=most)
+
+
+def waterfall_of_row(
+    model: ModelOption, /, source: Any, row: int = 0, *, most: int = 12, **options: Any
+) -> Figure:
+    """Plot how the log odds of one row come about, from the prior to the posterior.
+
+    Each bar begins where the one before it ends: blue bars are for the prediction, red ones are
+    against it. The numbers are those of `probclass_core.explain`, column by column.
+
+    Args:
+        model: fitted model, or a `ProbClassifier`.
+        source: as for `fit`; labels are not needed.
+        row: number of the row, from 0, after partition and filter.
+        most: largest number of columns to name, those that contribute most; the others are summed.
+        options: other arguments of `probclass_core.explain`, such as ``where`` or ``against``.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        SpecError, DataError, TableError: as `probclass_core.explain`.
+        NotSupportedError: if matplotlib is not installed.
+    """
+    return waterfall(explain(model, source, rows=row, limit=most, **options))
