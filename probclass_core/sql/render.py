@@ -8,7 +8,7 @@ expression, see `Columns`. So does what an expression uses several times.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -115,6 +115,7 @@ class Renderer:
         self._source = source
         self.refused: dict[str, str] = {}
         self._expanded: dict[int, tuple[Distance, Expression]] = {}  # with the node of the id
+        self._by_class: dict[int, tuple[object, bool]] = {}
 
     # Columns of the table.
 
@@ -215,7 +216,7 @@ class Renderer:
         if isinstance(expression, Constant):
             values = expression.values
             return float(values if values.ndim == 0 else values[position])
-        if not isinstance(expression, (Column, Lookup)) and not _by_class(expression):
+        if not isinstance(expression, (Column, Lookup)) and not self._is_by_class(expression):
             shared = self._compute(expression, position)
             return shared if isinstance(shared, float) else self._named(shared)
         return self._compute(expression, position)
@@ -223,6 +224,14 @@ class Renderer:
     def text(self, expression: Expression, position: int, binding: int = 0) -> str:
         """An expression for the class at a position, as SQL."""
         return self._text(self.expression(expression, position), binding)
+
+    def _is_by_class(self, node: Expression | Condition) -> bool:
+        """Whether constants of an expression differ between classes."""
+        if id(node) not in self._by_class:
+            own = any(np.ndim(values) > 0 for values in _constants(node))
+            is_by_class = own or any(map(self._is_by_class, _children(node)))
+            self._by_class[id(node)] = node, is_by_class  # the node, so that its id stays its own
+        return self._by_class[id(node)][1]
 
     def _named(self, value: Sql) -> Sql:
         if value.text.isidentifier():
@@ -493,11 +502,6 @@ def _spreads_null(node: Expression, name: str) -> bool:
     return False
 
 
-def _by_class(expression: Expression) -> bool:
-    """Whether constants of the expression differ between classes."""
-    return any(np.ndim(values) > 0 for node in nodes(expression) for values in _constants(node))
-
-
 def _constants(node: object) -> Iterator[np.ndarray]:
     if isinstance(node, Constant):
         yield node.values
@@ -511,12 +515,15 @@ def _constants(node: object) -> Iterator[np.ndarray]:
 def nodes(node: Expression | Condition) -> Iterator[object]:
     """A node of a formula, and all below it."""
     yield node
-    children: Mapping[str, object] = vars(node)
-    for child in children.values():
+    for child in _children(node):
+        yield from nodes(child)
+
+
+def _children(node: object) -> Iterator[Expression | Condition]:
+    for child in vars(node).values():
         if isinstance(child, (Expression, Condition)):
-            yield from nodes(child)
+            yield child
         elif isinstance(child, Sequence) and not isinstance(child, str):
             for branch in child:
                 if isinstance(branch, tuple):
-                    for part in branch:
-                        yield from nodes(part)
+                    yield from branch
