@@ -7,7 +7,7 @@ the functions of the library.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -57,6 +57,7 @@ from probclass_core.sklearn.parameters import (
     only_categories,
 )
 from probclass_core.spec.model_spec import (
+    PARTITIONS,
     Block,
     BlockWeightsOption,
     Effort,
@@ -111,6 +112,8 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         on_scarce: ``"pool"`` or ``"error"``; see `ModelSpec`. None means that of the `ModelSpec`,
             or ``"pool"`` without one.
         max_classes: largest number of classes; see `ModelSpec`. None means that of the `ModelSpec`.
+        groups: columns of ``X`` that tell which rows are alike, such as a customer or a day, for
+            derived blocks; see `ModelSpec`.
 
     Attributes:
         classes_: the ``k`` labels, ascending, with the type of ``y``.
@@ -137,6 +140,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         block_weights: BlockWeightsOption = None,
         on_scarce: OnScarce | None = None,
         max_classes: int | None = None,
+        groups: str | Sequence[str] | None = None,
     ) -> None:
         self.estimator = estimator
         self.options = options
@@ -144,6 +148,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         self.block_weights = block_weights
         self.on_scarce = on_scarce
         self.max_classes = max_classes
+        self.groups = groups
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; if ``deep``, also the options, as ``<block>__<option>``."""
@@ -184,6 +189,8 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         labels = checked_labels(y)
         table = self._rows(X, reset=True)
         classes = np.unique(labels)
+        if self.groups is not None and (self.estimator not in EFFORTS or issparse(X)):
+            raise SpecError("groups are for blocks that are derived; else set them in a ModelSpec.")
         if self.estimator in EFFORTS and not issparse(X):
             spec = self._derived_spec(table, y, labels, classes, sample_weight)
         else:
@@ -276,8 +283,8 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         """log p(x) of each row in nats, ``(n,)``: low for a row unlike those of training.
 
         Raises:
-            AttributeError: if a column is in several blocks, as with ``"default"``: their product
-                is not a density.
+            AttributeError: if a column is in several blocks and no density was derived, so that
+                their product is not one.
             NotSupportedError: if the densities of a block are known only up to a common term.
         """
         table = self._features(X)
@@ -368,6 +375,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
             weight=weight,
             on_scarce=self.on_scarce or "pool",
             max_classes=self.max_classes,
+            groups=PARTITIONS if self.groups is None else self.groups,
             workers=1,
         )
         return model_spec(spec, table.schema, label, self.get_params(deep=False))
@@ -428,7 +436,8 @@ def _model_columns(table: pa.Table, spec: ModelSpec) -> pa.Table:
     Raises:
         DataError: if a column is missing.
     """
-    table = table.select(source_columns(table.schema, spec.features))
+    names = dict.fromkeys((*spec.features, *spec.group_columns))
+    table = table.select(source_columns(table.schema, list(names)))
     columns = set(table.column_names)
     for block in spec.blocks:
         if not models_floats(block):

@@ -12,6 +12,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 import probclass_core as pc
+from probclass_core.errors import SpecError
 from probclass_core.sklearn import ProbClassifier
 from probclass_core.spec.model_spec import Effort
 
@@ -46,6 +47,18 @@ def test_derived_blocks_give_one_model(
     fitted = classifier.fit(titanic.drop(columns="label"), titanic["label"])
     assert fitted.model_.spec == spec
     assert fitted.model_.id == pc.fit(titanic, spec).id
+
+
+def test_rows_of_a_group_are_left_out_together(titanic: pd.DataFrame) -> None:
+    rows = titanic.assign(cabin=np.arange(len(titanic)) // 50)
+    spec = pc.ModelSpec.auto(rows, "label", groups="cabin")
+    fitted = ProbClassifier(groups="cabin").fit(rows.drop(columns="label"), rows["label"])
+    assert fitted.model_.spec == spec
+    assert fitted.model_.id == pc.fit(rows, spec).id
+    assert fitted.model_.training["block_weights"]["groups"] > 1
+    assert fitted.predict(rows.drop(columns="label")).shape == (len(rows),)
+    with pytest.raises(SpecError, match="groups are for blocks that are derived"):
+        ProbClassifier("auto", groups="cabin").fit(rows.drop(columns="label"), rows["label"])
 
 
 def test_an_arrow_table_gives_the_model_of_its_columns(titanic: pd.DataFrame) -> None:

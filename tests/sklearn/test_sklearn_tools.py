@@ -102,6 +102,7 @@ def test_set_params_does_not_change_the_original() -> None:
         "block_weights": None,
         "on_scarce": None,
         "max_classes": None,
+        "groups": None,
     }
     assert original.options is given
     again = ProbClassifier().set_params(**changed.get_params())
