@@ -62,7 +62,7 @@ CacheOption: TypeAlias = ModelStore | str | os.PathLike[str] | bool | None
 _FOLDER = "_statistics"  # not a model: the name of a model begins with a letter or digit
 _SUFFIX = ".arrow"
 
-_FORMAT = 4
+_FORMAT = 1
 """Format of the entries; raise it when they change."""
 
 _MAX_PACK_BYTES = 8_000_000
