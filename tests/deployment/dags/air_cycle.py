@@ -54,5 +54,5 @@ with DAG(
         sink=f"{HOME}/scored",
         store=f"{HOME}/models",
         model="air@champion",
-        columns=["time", "air"],
+        options={"columns": ["time", "air"]},
     ).expand(partition=[{"month": month} for month in MONTHS])
