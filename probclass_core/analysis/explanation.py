@@ -371,7 +371,7 @@ def _weights(
 def _by_item(
     one: CompiledBlock, of_items: Mapping[str, float], whole: float
 ) -> Mapping[_Item, float]:
-    """The weights of the items of a block in one row; that of the block where it is limited.
+    """The weights of the items of a block in one row, or the block's where the limit applies.
 
     Args:
         one: the block.

@@ -39,8 +39,8 @@ class ScoringOptions:
         rare: write ``rarity``, and ``rare``, whether it is at most this share, such as 0.001.
         contributions: whether to write what each column adds to the log odds of the class against
             the runner-up, and to −log p(x): ``runner_up``, and a column ``contribution_<name>``
-            and ``surprise_<name>`` for each term; see `BatchScorer`. Those that another version
-            wrote to the table are null, as if `schema` were about them.
+            and ``surprise_<name>`` for each term; see `BatchScorer`. The table gains these columns
+            if it lacks them, and those that only other versions have are null.
         overwrite: ``"partition"`` replaces the partition; ``"append"`` adds to it, once for each
             model, input and configuration; ``"never"`` refuses a partition that exists, unless it
             was made from the same, before anything is written.

@@ -167,7 +167,7 @@ def _google_key(used: Iterable[Credentials]) -> Iterator[None]:
         raise AirflowFailException(
             "two connections have different Google keys, and a task can use only one."
         )
-    # In the triggerer, several threads read tables, and the environment is that of the process.
+    # The environment is that of the process, in which several threads may read tables.
     with _GOOGLE_KEY_LOCK, tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         before = os.environ.get(_GOOGLE_KEY)
         if not isinstance(keys[0], str):

@@ -3,7 +3,7 @@
 Each run plans its windows, trains a challenger, promotes it if it passes the gate, judges the
 version that scored the newest labeled partition, scores its own partition with the version that the
 alias then names, and says what was wrong. Without a label, the model is a density of all rows: the
-gate compares log densities, nobody judges, and what is wrong is an unusual partition.
+gate compares log densities, no task judges, and an unusual partition is what can be wrong.
 `operate_model` puts the tasks together.
 """
 
@@ -49,7 +49,7 @@ class ProbClassPlanRunOperator(ProbClassOperator):
         scored and labeled (partitions), train and judge (conditions), missing (labels); see
         `probclass_core.operation.runs.plan_run`. Or scored, problem (why there are no windows), and
         skipped (whether nothing is scored, either). In both cases changed: a sentence for each
-        partition that was scored and whose rows are others now.
+        scored partition that was rewritten or deleted in the source.
     """
 
     operator_extra_links = ()
@@ -462,7 +462,7 @@ def operate_model(
                 prior_of=_entry(train),
                 decision=decision,
                 catch_up=catch_up,
-                trigger_rule="all_done",  # a champion that does harm is replaced by its prior
+                trigger_rule="all_done",  # without a challenger, too, harm is ended
                 **places,
             )
             tasks.append(judge)
@@ -481,11 +481,12 @@ def operate_model(
         chain(*tasks)
         plan >> score
         for task in tasks[2:]:
-            task.xcom_keys = ()  # rows of the database that nobody reads
+            task.xcom_keys = ()  # nobody reads them, and each is a row of Airflow's database
         results = {task.label: _entry(task) for task in tasks}
         report: dict[str, Any] = {"results": results, "trigger_rule": "all_done"}
-        usual = ("unhealthy",) if label_column is None else ("labels", "worse")
-        usual = (*usual, "changed")
+        usual: Sequence[Fault] = ("labels", "worse", "changed")
+        if label_column is None:
+            usual = ("unhealthy", "changed")
         ProbClassReportOperator(
             task_id="done",
             do_xcom_push=False,

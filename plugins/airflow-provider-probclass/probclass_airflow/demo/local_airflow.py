@@ -133,15 +133,6 @@ class LocalAirflow:
         self._start("scheduler", ["scheduler", "--skip-serve-logs"], ["-c", _SCHEDULER])
         self._wait_until_healthy("scheduler")
 
-    def start_triggerer(self) -> None:
-        """Start the triggerer, in which deferred tasks wait.
-
-        Raises:
-            DemoError: if it did not start; the message ends with the end of its log.
-        """
-        self._start("triggerer", ["triggerer", "--skip-serve-logs"])
-        self._wait_until_healthy("triggerer")
-
     def trigger(self, dag_id: str, **body: Any) -> str:
         """Unpause a DAG and start a run of it; returns the id of the run.
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from probclass_core.store.references import Alias, ModelVersion
 
 _MOST_PROBLEMS = 5
-_SCORINGS_LOOKED_AT = 200
 _MOST_UNJUDGED = 8
 """Scorings without a judgment of a challenger that need no attention."""
 
