@@ -131,8 +131,6 @@ scale: setup ## Measure time and memory from 100,000 rows to 100 million
 	$(PYTHON) -m benchmarks.scale --record
 	$(PYTHON) -m benchmarks.pages
 
-	$(PYTHON) -m benchmarks.pages
-
 partitions: setup ## Measure one task that scores 500 partitions, by format
 	$(PYTHON) -m benchmarks.partitions --record
 	$(PYTHON) -m benchmarks.pages
