@@ -3,7 +3,7 @@
 A model knows nothing of plots, SQL or files; still users look for `model.plot`, `model.to_sql` and
 `model.save`. The bases here have no methods of their own: the public face,
 ``__init__.py``, attaches functions of other modules, and each is imported when it is first used.
-Type checkers and editors read their signatures in the stub ``attached.pyi``.
+Type checkers and editors find the functions in the stub ``attached.pyi``.
 """
 
 from __future__ import annotations

@@ -38,140 +38,70 @@ These names are as public as those of `probclass_core` and change only with `PRO
 modules that define them are private.
 """
 
-from probclass_core.arrow.arrays import (
-    MISSING,
-    FloatArray,
-    IntArray,
-    label_codes,
-)
-from probclass_core.arrow.rows import Rows
-from probclass_core.estimation.aggregates import (
-    ClassSums,
-    Deviation,
-    DistinctRows,
-    Sums,
-)
-from probclass_core.estimation.column_density import ABOVE_0, BELOW_1, ByName
-from probclass_core.estimation.contract import POINT_MASS_WIDTH, Likelihood
-from probclass_core.estimation.density import Counts, HistogramDensity, SpreadOptions, Terms
-from probclass_core.estimation.formulas import (
-    Column,
-    Formula,
-    if_known,
-    known,
-)
-from probclass_core.estimation.kinds.grids import Grids
-from probclass_core.estimation.kinds.joint_moments import JointMoments
-from probclass_core.estimation.kinds.moments import TermMoments
-from probclass_core.estimation.kinds.points import Points
-from probclass_core.estimation.marginals import Curve, Levels
-from probclass_core.estimation.options import (
-    CATEGORIES,
-    NUMBERS,
-    ColumnTypes,
-    EstimatorOptions,
-    OptionPath,
-    choice,
-    flag,
-    number,
-    option,
-    whole,
-)
-from probclass_core.estimation.parameters import (
-    COUNT,
-    FINITE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    PROBABILITY,
-    Range,
-    check_parameters,
-)
-from probclass_core.estimation.tidy import (
-    dense_arrays,
-    notes_of,
-    sum_counts,
-    tidy_table,
-    with_notes,
-)
-from probclass_core.execution.engine import Engine
-from probclass_core.io.commit.file_sink import FileSink
-from probclass_core.io.commit.staging import table_leftovers
-from probclass_core.io.parquet.partitions import hive_folder
-from probclass_core.io.references import Leftover
-from probclass_core.io.sink import Sink, StagedPart, StagedPartition
-from probclass_core.io.table import Plan, Source, Unit, columns_and_filter
-from probclass_core.plugins.descriptors import (
-    PROBCLASS_API,
-    EnginePlugin,
-    EstimatorPlugin,
-    TableFormat,
-)
-
-__all__ = [
-    "ABOVE_0",
-    "BELOW_1",
-    "CATEGORIES",
-    "COUNT",
-    "FINITE",
-    "MISSING",
-    "NOT_NEGATIVE",
-    "NUMBERS",
-    "POINT_MASS_WIDTH",
-    "POSITIVE",
-    "PROBABILITY",
-    "PROBCLASS_API",
-    "ByName",
-    "ClassSums",
-    "Column",
-    "ColumnTypes",
-    "Counts",
-    "Curve",
-    "Deviation",
-    "DistinctRows",
-    "Engine",
-    "EnginePlugin",
-    "EstimatorOptions",
-    "EstimatorPlugin",
-    "FileSink",
-    "FloatArray",
-    "Formula",
-    "Grids",
-    "HistogramDensity",
-    "IntArray",
-    "JointMoments",
-    "Leftover",
-    "Levels",
-    "Likelihood",
-    "OptionPath",
-    "Plan",
-    "Points",
-    "Range",
-    "Rows",
-    "Sink",
-    "Source",
-    "SpreadOptions",
-    "StagedPart",
-    "StagedPartition",
-    "Sums",
-    "TableFormat",
-    "TermMoments",
-    "Terms",
-    "Unit",
-    "check_parameters",
-    "choice",
-    "columns_and_filter",
-    "dense_arrays",
-    "flag",
-    "hive_folder",
-    "if_known",
-    "known",
-    "label_codes",
-    "notes_of",
-    "number",
-    "option",
-    "sum_counts",
-    "table_leftovers",
-    "tidy_table",
-    "whole",
-    "with_notes",
-]
+# `as` tells type checkers that a name is for others.
+from probclass_core.arrow.arrays import MISSING as MISSING
+from probclass_core.arrow.arrays import FloatArray as FloatArray
+from probclass_core.arrow.arrays import IntArray as IntArray
+from probclass_core.arrow.arrays import label_codes as label_codes
+from probclass_core.arrow.rows import Rows as Rows
+from probclass_core.estimation.aggregates import ClassSums as ClassSums
+from probclass_core.estimation.aggregates import Deviation as Deviation
+from probclass_core.estimation.aggregates import DistinctRows as DistinctRows
+from probclass_core.estimation.aggregates import Sums as Sums
+from probclass_core.estimation.column_density import ABOVE_0 as ABOVE_0
+from probclass_core.estimation.column_density import BELOW_1 as BELOW_1
+from probclass_core.estimation.column_density import ByName as ByName
+from probclass_core.estimation.contract import POINT_MASS_WIDTH as POINT_MASS_WIDTH
+from probclass_core.estimation.contract import Likelihood as Likelihood
+from probclass_core.estimation.density import Counts as Counts
+from probclass_core.estimation.density import HistogramDensity as HistogramDensity
+from probclass_core.estimation.density import SpreadOptions as SpreadOptions
+from probclass_core.estimation.density import Terms as Terms
+from probclass_core.estimation.formulas import Column as Column
+from probclass_core.estimation.formulas import Formula as Formula
+from probclass_core.estimation.formulas import if_known as if_known
+from probclass_core.estimation.formulas import known as known
+from probclass_core.estimation.kinds.grids import Grids as Grids
+from probclass_core.estimation.kinds.joint_moments import JointMoments as JointMoments
+from probclass_core.estimation.kinds.moments import TermMoments as TermMoments
+from probclass_core.estimation.kinds.points import Points as Points
+from probclass_core.estimation.marginals import Curve as Curve
+from probclass_core.estimation.marginals import Levels as Levels
+from probclass_core.estimation.options import CATEGORIES as CATEGORIES
+from probclass_core.estimation.options import NUMBERS as NUMBERS
+from probclass_core.estimation.options import ColumnTypes as ColumnTypes
+from probclass_core.estimation.options import EstimatorOptions as EstimatorOptions
+from probclass_core.estimation.options import OptionPath as OptionPath
+from probclass_core.estimation.options import choice as choice
+from probclass_core.estimation.options import flag as flag
+from probclass_core.estimation.options import number as number
+from probclass_core.estimation.options import option as option
+from probclass_core.estimation.options import whole as whole
+from probclass_core.estimation.parameters import COUNT as COUNT
+from probclass_core.estimation.parameters import FINITE as FINITE
+from probclass_core.estimation.parameters import NOT_NEGATIVE as NOT_NEGATIVE
+from probclass_core.estimation.parameters import POSITIVE as POSITIVE
+from probclass_core.estimation.parameters import PROBABILITY as PROBABILITY
+from probclass_core.estimation.parameters import Range as Range
+from probclass_core.estimation.parameters import check_parameters as check_parameters
+from probclass_core.estimation.tidy import dense_arrays as dense_arrays
+from probclass_core.estimation.tidy import notes_of as notes_of
+from probclass_core.estimation.tidy import sum_counts as sum_counts
+from probclass_core.estimation.tidy import tidy_table as tidy_table
+from probclass_core.estimation.tidy import with_notes as with_notes
+from probclass_core.execution.engine import Engine as Engine
+from probclass_core.io.commit.file_sink import FileSink as FileSink
+from probclass_core.io.commit.staging import table_leftovers as table_leftovers
+from probclass_core.io.parquet.partitions import hive_folder as hive_folder
+from probclass_core.io.references import Leftover as Leftover
+from probclass_core.io.sink import Sink as Sink
+from probclass_core.io.sink import StagedPart as StagedPart
+from probclass_core.io.sink import StagedPartition as StagedPartition
+from probclass_core.io.table import Plan as Plan
+from probclass_core.io.table import Source as Source
+from probclass_core.io.table import Unit as Unit
+from probclass_core.io.table import columns_and_filter as columns_and_filter
+from probclass_core.plugins.descriptors import PROBCLASS_API as PROBCLASS_API
+from probclass_core.plugins.descriptors import EnginePlugin as EnginePlugin
+from probclass_core.plugins.descriptors import EstimatorPlugin as EstimatorPlugin
+from probclass_core.plugins.descriptors import TableFormat as TableFormat
