@@ -1,8 +1,10 @@
-"""Train on Mondays and score each day of the week, with partitioned assets.
+"""Train on Mondays, score each day of the week, and evaluate the week, with partitioned assets.
 
 `air_quality_weekly_model` runs for a partition whose key is a Monday, such as `2014-01-06`, and
 trains on the half year before it. Its asset event fans out: `air_quality_daily_score` runs for each
-of the seven days from that Monday on, and scores the partition of that day.
+of the seven days from that Monday on, and scores the partition of that day. Once all seven are
+scored, their events roll up: `air_quality_weekly_quality` runs for the Monday, and evaluates the
+model on the week.
 
 The lake is partitioned by day; write it with
 `python -m probclass_core.demo.lake $PROBCLASS_HOME/days day`.
@@ -11,6 +13,7 @@ The lake is partitioned by day; write it with
 from __future__ import annotations
 
 from datetime import date, timedelta
+from typing import Any
 
 from air_quality_settings import COMMON, DAYS, SCORED, SPECS, STORE, YEARS
 from airflow.sdk import (
@@ -18,32 +21,42 @@ from airflow.sdk import (
     CronPartitionTimetable,
     FanOutMapper,
     PartitionedAssetTimetable,
+    RollupMapper,
     StartOfWeekMapper,
     WeekWindow,
     dag,
 )
 
-from probclass_airflow import ProbClassScoreOperator, ProbClassTrainOperator
+from probclass_airflow import (
+    ProbClassEvaluateOperator,
+    ProbClassScoreOperator,
+    ProbClassTrainOperator,
+)
 
 MODEL = "air_weekly"
 WEEKLY = Asset(f"{MODEL}.model")
-KEY_FORMAT = "%Y-%m-%d"  # of the partition keys of both DAGs and of the lake
+SCORES = Asset(f"{MODEL}.scored")
+KEY_FORMAT = "%Y-%m-%d"  # of the partition keys of all three DAGs and of the lake
+WEEK: dict[str, Any] = {
+    "upstream_mapper": StartOfWeekMapper(input_format=KEY_FORMAT, output_format=KEY_FORMAT),
+    "window": WeekWindow(),
+}
 
 
-def days_before(day: str, days: int) -> str:
-    """The date a number of days before a day, for templates."""
-    return f"{date.fromisoformat(day) - timedelta(days=days)}"
+def days_after(day: str, days: int) -> str:
+    """The date a number of days after a day, for templates."""
+    return f"{date.fromisoformat(day) + timedelta(days=days)}"
 
 
 def monday(day: str) -> str:
     """The Monday of the week of a day, for templates."""
-    return days_before(day, date.fromisoformat(day).weekday())
+    return days_after(day, -date.fromisoformat(day).weekday())
 
 
 @dag(
     doc_md=__doc__,
     schedule=CronPartitionTimetable("0 0 * * 1", timezone="UTC", key_format=KEY_FORMAT),
-    user_defined_macros={"days_before": days_before},
+    user_defined_macros={"days_after": days_after},
     **YEARS,
 )
 def air_quality_weekly_model() -> None:
@@ -51,7 +64,7 @@ def air_quality_weekly_model() -> None:
         task_id="train",
         source=DAYS,
         where=[
-            ("day", ">=", "{{ days_before(partition_key, 182) }}"),
+            ("day", ">=", "{{ days_after(partition_key, -182) }}"),
             ("day", "<", "{{ partition_key }}"),
         ],
         spec=f"specs/{SPECS[0].name}",
@@ -66,10 +79,7 @@ def air_quality_weekly_model() -> None:
 @dag(
     doc_md=__doc__,
     schedule=PartitionedAssetTimetable(
-        assets=WEEKLY,
-        default_partition_mapper=FanOutMapper(
-            upstream_mapper=StartOfWeekMapper(input_format=KEY_FORMAT), window=WeekWindow()
-        ),
+        assets=WEEKLY, default_partition_mapper=FanOutMapper(**WEEK)
     ),
     user_defined_macros={"monday": monday},
     **COMMON,
@@ -84,9 +94,31 @@ def air_quality_daily_score() -> None:
         model=f"{MODEL}@{{{{ monday(partition_key) }}}}",
         partition={"day": "{{ partition_key }}"},
         options={"columns": ["time", "air"]},
-        outlets=[Asset(f"{MODEL}.scored")],
+        outlets=[SCORES],
+    )
+
+
+@dag(
+    doc_md=__doc__,
+    schedule=PartitionedAssetTimetable(
+        assets=SCORES, default_partition_mapper=RollupMapper(**WEEK)
+    ),
+    user_defined_macros={"days_after": days_after},
+    **COMMON,
+)
+def air_quality_weekly_quality() -> None:
+    ProbClassEvaluateOperator(
+        task_id="evaluate",
+        source=DAYS,
+        where=[
+            ("day", ">=", "{{ partition_key }}"),
+            ("day", "<", "{{ days_after(partition_key, 7) }}"),
+        ],
+        store=STORE,
+        model=f"{MODEL}@{{{{ partition_key }}}}",
     )
 
 
 air_quality_weekly_model()
 air_quality_daily_score()
+air_quality_weekly_quality()

@@ -37,9 +37,9 @@ OPERATED = '''
 """A model that is served."""
 
 from air_quality_settings import COMMON, DAILY, DAY, DAYS, LAKE, SCORED, STORE
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG, Asset, PartitionedAssetTimetable, PartitionedAtRuntime
 
-from probclass_airflow import ProbClassScoreOperator
+from probclass_airflow import ProbClassEvaluateOperator, ProbClassScoreOperator
 
 LANDED = "{{ params.home }}/landed"
 
@@ -52,6 +52,29 @@ with DAG("serve", schedule=[Asset("landed")], max_active_runs=1, **COMMON):
         model="served@champion",
         options={"columns": ["time"]},
         deleted="remove",
+    )
+
+with DAG("keyed", schedule=PartitionedAtRuntime(), **COMMON):
+    ProbClassScoreOperator(
+        task_id="score",
+        source=DAYS,
+        sink=f"{SCORED}/keyed",
+        store=STORE,
+        model="served@champion",
+        partitions=[
+            ("day", ">=", "{{ dag_run.conf['first'] }}"),
+            ("day", "<=", "{{ dag_run.conf['last'] }}"),
+        ],
+        outlets=[Asset("keyed")],
+    )
+
+with DAG("by_day", schedule=PartitionedAssetTimetable(assets=Asset("keyed")), **COMMON):
+    ProbClassEvaluateOperator(
+        task_id="evaluate",
+        source=DAYS,
+        store=STORE,
+        model="served@champion",
+        partition={"day": "{{ partition_key }}"},
     )
 
 with DAG("backfilled", **DAILY):
@@ -192,7 +215,8 @@ def test_a_promotion_triggers_a_run_over_twelve_partitions_without_a_logical_dat
 
 
 def test_a_weekly_model_scores_the_seven_days_of_its_week(client: Client, home: Path) -> None:
-    client.unpause("air_quality_weekly_model", "air_quality_daily_score")
+    client.unpause("air_quality_weekly_quality", "air_quality_daily_score")
+    client.unpause("air_quality_weekly_model")
     client.trigger("air_quality_weekly_model", partition_key=WEEK[0])
 
     def done() -> list[dict[str, Any]] | None:
@@ -208,6 +232,31 @@ def test_a_weekly_model_scores_the_seven_days_of_its_week(client: Client, home: 
     half_year = [("day", ">=", "2013-07-08"), ("day", "<", "2014-01-06")]
     spec = pc.ModelSpec.from_file(ROOT / "dags" / "specs" / "air_full.toml")
     assert weekly.id == pc.fit(home / "days", spec, where=half_year).id
+    # The events of the seven days roll up to one run of the week.
+    (week,) = wait_for(
+        lambda: [
+            run for run in client.runs("air_quality_weekly_quality") if run["state"] == "success"
+        ]
+    )
+    assert week["partition_key"] == WEEK[0]
+    result = client.result("air_quality_weekly_quality", week["dag_run_id"], "evaluate", -1)
+    assert (result["model"], result["rows"]) == (weekly.ref, 7 * 24 - result["null_labels"])
+
+
+def test_each_partition_that_a_run_scores_starts_a_run_of_its_own(
+    client: Client, home: Path, served: pc.ModelStore
+) -> None:
+    client.unpause("by_day", "keyed")
+    client.trigger("keyed", conf={"first": WEEK[0], "last": WEEK[2]})
+
+    def done() -> list[dict[str, Any]] | None:
+        runs = client.runs("by_day")
+        return runs if [run["state"] for run in runs] == ["success"] * 3 else None
+
+    runs = {run["partition_key"]: run["dag_run_id"] for run in wait_for(done)}
+    assert sorted(runs) == WEEK[:3]
+    result = client.result("by_day", runs[WEEK[1]], "evaluate", -1)
+    assert result["partition"] == {"day": WEEK[1]}
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG, Asset, PartitionedAtRuntime
 
 import probclass_core as pc
 from probclass_airflow import ProbClassScoreOperator, score_task_group
@@ -89,6 +89,42 @@ def test_a_run_scores_what_landed_and_says_whether_anything_changed(
     assert len(json.dumps(later.result)) < 2048
     limited = score(partitions={"where": [{"day": "d999"}], "limit": "1"}, **fields)
     assert (limited.state, limited.result["empty"], limited.events) == ("success", 1, {})
+
+
+def test_a_run_with_partitions_names_each_that_it_scored_in_an_event_of_its_own(
+    run_dag: Callable[..., Any], fields: dict[str, Any], days: Path
+) -> None:
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    def score_and_list_keys(**more: Any) -> list[str]:
+        with DAG("keyed", schedule=PartitionedAtRuntime()) as dag:
+            ProbClassScoreOperator(
+                task_id="score",
+                outlets=[Asset("keyed")],
+                retry_delay=timedelta(0),
+                **more,
+                **fields,
+            )
+        with create_session() as session:
+            before = session.scalars(select(AssetEvent.id)).all()
+            states.append(run_dag(dag)["score"].state)
+            query = select(AssetEvent.partition_key).where(AssetEvent.id.not_in(before))
+            return sorted(str(key) for key in session.scalars(query))
+
+    states: list[str] = []
+    assert score_and_list_keys(partitions="day <= d001") == ["d000", "d001"]
+    assert score_and_list_keys(partitions="day <= d001") == []
+    damaged = days / "day=d003" / "rows.parquet"
+    damaged.write_bytes(b"not yet complete")
+
+    def arrive(context: Any) -> None:
+        write_day(days, 3)
+
+    keys = score_and_list_keys(retries=1, on_retry_callback=arrive)
+    assert keys == ["d002", "d003", "d004", "d005"], "those of the first attempt as well"
+    assert set(states) == {"success"}
 
 
 @pytest.mark.parametrize("may_pass", [False, True])

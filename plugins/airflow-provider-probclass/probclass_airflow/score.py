@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _NAMES = 5
 """Partitions of each outcome that a summary names."""
 
+_KEY_DELIMITER = "|"
+"""Between the values of a partition key, as Airflow's `ProductMapper` has it."""
+
 _MAX_SENTENCE = 300
 """Characters of a sentence in a summary; the log has all of it."""
 
@@ -69,7 +72,9 @@ class ProbClassScoreOperator(ScoringOperator):
         deleted: partitions of the sink that are gone from the source: ``"keep"`` and report them,
             ``"remove"`` each in one step, or ``"fail"`` before anything is written.
         changed: assets that get an event if a partition was scored or removed, and after a retry;
-            `outlets` get one whenever the task succeeds.
+            `outlets` get one whenever the task succeeds. In a DAG whose runs have partitions, those
+            get one for each partition that the run has scored, with its values as partition key,
+            such as ``"2014-01"`` or ``"eu|2014-01"``.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; arguments of `BaseOperator`.
 
@@ -136,16 +141,40 @@ class ProbClassScoreOperator(ScoringOperator):
             if self._failure.is_transient:
                 raise self._failure
             raise AirflowFailException(str(self._failure))
-        if self.changed:
-            retried = (getattr(context.get("ti"), "try_number", 1) or 1) > 1
-            if retried or summary["scored"] or summary["removed"]:
-                for alias, asset in self.changed.items():
-                    context["outlet_events"][alias].add(asset, extra=summary)
+        retried = (getattr(context.get("ti"), "try_number", 1) or 1) > 1
+        if self.outlets and _has_partitions(context):
+            self._add_partition_keys(context, retried)
+        if self.changed and (retried or summary["scored"] or summary["removed"]):
+            for alias, asset in self.changed.items():
+                context["outlet_events"][alias].add(asset, extra=summary)
         return summary
+
+    def _add_partition_keys(self, context: Context, retried: bool) -> None:
+        """Name what the run has scored in the events of the outlets, one for each partition."""
+        scored = self._scored
+        if retried:  # an earlier attempt may have scored some
+            import probclass_core as pc
+
+            run = {"dag_id": self.dag_id, "run_id": context["run_id"]}
+            found = pc.commits(table_ref(self.sink, self.sink_conn_id))
+            scored = [
+                record["partition"]
+                for record in found
+                if run.items() <= record["provenance"].get("airflow", {}).items()
+            ]
+        keys = [_KEY_DELIMITER.join(map(str, one.values())) for one in scored if one]
+        assets = [outlet for outlet in self.outlets if isinstance(outlet, Asset)]
+        for event in [context["outlet_events"][asset] for asset in assets if keys]:
+            if hasattr(event, "add_partitions"):  # since Airflow 3.3
+                event.add_partitions(keys)
+        if not keys and context["dag_run"].partition_key is None:
+            # Without a key, Airflow would warn that no DAG can be started.
+            self.outlets = [one for one in self.outlets if one not in assets]
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Compare, score, commit, record."""
         version, report, self._failure = self.score(run)
+        self._scored = [one.partition for one in report.scored]
         for one in report.failed:
             self.log.error("%s failed: %s", one, one.error)
         return {"model": version, "partition": self.partition, **summary_of(report)}
@@ -228,6 +257,13 @@ class ProbClassPlanBatchesOperator(ProbClassScoreOperator):
                 f"{MAX_XCOM_BYTES:,}; make batches larger than {self.size} partitions."
             )
         return {"model": version, "batches": batches, **report.counts}
+
+
+def _has_partitions(context: Context) -> bool:
+    """Whether the run has a partition key, or its task is to say which partitions it has."""
+    timetable = getattr(context.get("dag"), "timetable", None)
+    at_runtime = getattr(timetable, "partitioned_at_runtime", False)
+    return at_runtime or getattr(context.get("dag_run"), "partition_key", None) is not None
 
 
 def _aliases(changed: Sequence[Asset]) -> dict[AssetAlias, Asset]:
