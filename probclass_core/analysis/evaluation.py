@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,6 +91,9 @@ class Evaluation(Report, EvaluationMethods):
             loss is infinite or there are fewer than two rows.
         log_loss_gain_error: standard error of the difference of `log_loss` and
             `baseline_log_loss`, whose rows are the same; None as above.
+        accuracy_gain_error: standard error of the difference of `accuracy` and `baseline_accuracy`,
+            as in the test of McNemar: rows about which both are right or both are wrong do not
+            count; None if all rows were rejected.
         log_density: mean log p(x) in nats, a proper score of densities of the same columns; −inf if
             a row has density 0, None if the model has no density.
         log_density_error: standard error of `log_density`; None as above.
@@ -120,6 +124,7 @@ class Evaluation(Report, EvaluationMethods):
     baseline_ece: float
     log_loss_error: float | None
     log_loss_gain_error: float | None
+    accuracy_gain_error: float | None
     log_density: float | None
     log_density_error: float | None
     model_id: str
@@ -452,6 +457,7 @@ class Evaluator:
             **baselines,
             log_loss_error=errors[0],
             log_loss_gain_error=errors[1],
+            accuracy_gain_error=_gain_error(confusion, most_frequent),
             log_density=float(sums.density.mean[0]) if sums.density.rows else None,
             log_density_error=sums.density.standard_errors[0],
             model_id=self.model.id,
@@ -510,6 +516,17 @@ def _prior_metrics(log_prior: FloatArray, support: IntArray) -> dict[str, float]
         "baseline_brier": float(1.0 + (prior**2).sum() - 2.0 * share @ prior),
         "baseline_ece": float(abs(share[best] - prior[best])),
     }
+
+
+def _gain_error(confusion: np.ndarray, constant: int) -> float | None:
+    """Standard error of the accuracy less that of always predicting one class."""
+    rows, correct = int(confusion.sum()), int(np.trace(confusion))
+    if not rows:
+        return None
+    of_class = int(confusion[constant].sum())
+    differing = correct + of_class - 2 * int(confusion[constant, constant])
+    gain = (correct - of_class) / rows
+    return math.sqrt(max(0.0, differing / rows - gain**2) / rows)
 
 
 def _mean(total: float, rows: int) -> float | None:

@@ -11,15 +11,18 @@ import numpy as np
 import pytest
 
 import probclass_core as pc
+from probclass_core.analysis.distributions.checks import (
+    CHECKS,
+    LABEL_CHECKS,
+    Verdict,
+    raise_failed,
+)
 from probclass_core.analysis.distributions.health import (
     ClassHealth,
     ColumnHealth,
     DensityHealth,
     Health,
 )
-from probclass_core.analysis.distributions.label_checks import LABEL_CHECKS, accuracy_gain_error
-from probclass_core.analysis.distributions.unlabeled_checks import CHECKS
-from probclass_core.analysis.distributions.verdicts import Verdict, raise_failed
 from probclass_core.errors import DataError, HealthError, SpecError
 from probclass_core.scoring.checks import EarlierPartitions, is_in_order
 
@@ -217,6 +220,7 @@ EVALUATION = {
     "log_loss": 0.9,
     "baseline_log_loss": 1.0,
     "log_loss_gain_error": 0.02,
+    "accuracy_gain_error": 0.05,
 }
 
 
@@ -237,7 +241,7 @@ def test_an_evaluation_is_judged(check: str, watch: dict[str, Any], values: dict
     (verdict,) = judge({**EVALUATION, **values}, promoted)
     assert (verdict.check, verdict.action) == (check, "rollback")
     # Within two standard errors of few rows everything may be chance.
-    few = {"decided": 4, "log_loss_gain_error": 0.3}
+    few = {"decided": 4, "log_loss_gain_error": 0.3, "accuracy_gain_error": 0.5}
     if values != {"log_loss": None}:
         assert judge({**EVALUATION, **values, **few}, promoted) == []
 
@@ -255,10 +259,7 @@ def test_standard_errors_are_those_of_paired_differences() -> None:
     prior = -np.log(np.where(np.array(truth) == "a", 0.6, 0.4))
     assert evaluation.log_loss_error == pytest.approx(np.std(losses, ddof=1) / 10)
     assert evaluation.log_loss_gain_error == pytest.approx(np.std(losses - prior, ddof=1) / 10)
-    error = accuracy_gain_error(evaluation.to_dict())
-    assert error == pytest.approx(np.std(gains) / 10)
-    plain = {k: v for k, v in evaluation.to_dict().items() if k != "confusion"}
-    assert accuracy_gain_error(plain) > error
+    assert evaluation.accuracy_gain_error == pytest.approx(np.std(gains) / 10)
 
 
 def test_a_watch_is_plain_json() -> None:

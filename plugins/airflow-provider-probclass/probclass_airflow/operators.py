@@ -19,14 +19,14 @@ from probclass_airflow.specs import model_spec
 
 if TYPE_CHECKING:
     from probclass_core import Model, ModelSpec, ModelStore, TableRef
-    from probclass_core.analysis.distributions.verdicts import Verdict
+    from probclass_core.analysis.distributions.checks import Verdict
     from probclass_core.analysis.evaluation import Evaluation
     from probclass_core.store.references import ModelVersion
 
 _MAX_WARNINGS = 10
 """Sentences in an XCom; the log and the store have all."""
 
-_ERRORS = ("log_loss_error", "log_loss_gain_error", "log_density_error")
+_ERRORS = ("log_loss_error", "log_loss_gain_error", "accuracy_gain_error", "log_density_error")
 """Standard errors, which the verdicts take from the record of the evaluation."""
 
 

@@ -9,7 +9,5 @@ columns           what a model expects of each column, and its measurement in ba
 label_shift       shares of the classes without labels
 sums              gathers the health batch by batch, while rows are scored
 watch             `Watch`: which checks are made, from which value on, and what to do
-unlabeled_checks  checks before the commit: against training and earlier partitions
-label_checks      checks of an evaluation: against floors and the promotion
-verdicts          `Verdict`: a check that was not passed, in a sentence
+checks            the checks before a commit and of an evaluation, and `Verdict`: one not passed
 """

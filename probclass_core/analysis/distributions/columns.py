@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.analysis.distributions.divergence import of_sample
 from probclass_core.analysis.distributions.grid import Grid
+from probclass_core.analysis.distributions.health import ColumnHealth
 from probclass_core.analysis.distributions.reading import read_column, training_ends
 from probclass_core.arrow.arrays import MISSING, FloatArray, is_numeric_type
 from probclass_core.arrow.rows import Rows
@@ -103,6 +105,34 @@ class ExpectedColumn:
             bins[np.isnan(sampled)] = NULL_BIN
         return [int(nulls), 0, outside], bins
 
+    def health(self, shares: FloatArray, bins: np.ndarray) -> ColumnHealth:
+        """The health of the column.
+
+        Args:
+            shares: shares of rows that `measure` counts, ``(3,)``.
+            bins: the bin of each sampled row, as `measure` finds them.
+        """
+        nulls, unseen, outside = shares.tolist()
+        counts = np.bincount(bins, minlength=NULL_BIN)[: self.size]
+        expected = drift = error = None
+        if self.expected is not None:
+            expected = tuple(rounded(share, 4) for share in self.expected.tolist())
+            if counts.any():
+                drift, error = map(rounded, of_sample(counts, self.expected))
+        ranged = self.known is None and self.low is not None
+        return ColumnHealth(
+            nulls=rounded(nulls),
+            unseen=None if self.known is None else rounded(unseen),
+            outside=rounded(outside) if ranged else None,
+            training_nulls=None if self.training_nulls is None else rounded(self.training_nulls),
+            drift=drift,
+            drift_error=error,
+            cuts=tuple(self.cuts.tolist()),
+            values=self.values,
+            counts=tuple(counts.tolist()),
+            expected=expected,
+        )
+
     def _measure_categories(self, rows: Rows, stride: int) -> tuple[list[int], np.ndarray]:
         codes, values = rows.categories(self.name)
         of_value = np.array(
@@ -140,7 +170,7 @@ def expected_columns(model: Model) -> list[ExpectedColumn]:
             elif numeric:
                 bins = _joined_bins(own.cuts, own.probability @ shares)
         if not bins and ends is not None:
-            bins = {"cuts": _rounded(np.linspace(*ends, MOST_BINS + 1)[1:-1])}
+            bins = {"cuts": _rounded_cuts(np.linspace(*ends, MOST_BINS + 1)[1:-1])}
         columns.append(ExpectedColumn(name, numeric, nulls, low, high, **bins))
     return columns
 
@@ -189,12 +219,12 @@ def _curve_bins(
     points = grid.steps
     below = np.maximum.accumulate(grid.below(points) @ weights)
     deciles = np.interp(_LEVELS, below, points)
-    cuts = np.unique(np.floor(deciles) + 0.5) if curve.whole else _rounded(deciles)
+    cuts = np.unique(np.floor(deciles) + 0.5) if curve.whole else _rounded_cuts(deciles)
     below = grid.below(cuts) @ weights
     return {"cuts": cuts, "expected": np.diff(below, prepend=0.0, append=1.0)}
 
 
-def _rounded(cuts: FloatArray) -> FloatArray:
+def _rounded_cuts(cuts: FloatArray) -> FloatArray:
     """Distinct cuts, rounded to what distinguishes them."""
     spread = float(cuts[-1] - cuts[0])
     if not (math.isfinite(spread) and spread > 0.0):
@@ -202,3 +232,8 @@ def _rounded(cuts: FloatArray) -> FloatArray:
     digits = _DIGITS - math.ceil(math.log10(spread))
     rounded: FloatArray = np.unique(np.round(cuts, digits)) if digits < 300 else np.unique(cuts)
     return rounded
+
+
+def rounded(number: float, digits: int = 6) -> float:
+    """A number with few digits, so that records are short."""
+    return float(f"{number:.{digits}g}") + 0.0

@@ -34,23 +34,21 @@ def divergence(p: FloatArray, q: FloatArray) -> FloatArray:
     return np.clip(bits, 0.0, 1.0)
 
 
-def of_sample(counts: IntArray, expected: FloatArray) -> tuple[FloatArray, FloatArray]:
+def of_sample(counts: IntArray, expected: FloatArray) -> tuple[float, float]:
     """The divergence of counts from what is expected, less that of chance.
 
     Args:
-        counts: number of rows in each of ``b`` bins of ``d`` columns, ``(d, b)``; at least one row
-            in each column. Bins that a column does not have are empty and are expected to be.
-        expected: probability of each bin, ``(d, b)``.
+        counts: number of rows in each bin, ``(b,)``; at least one row.
+        expected: probability of each bin, ``(b,)``.
 
     Returns:
-        The divergences in bits, at least 0, and their standard deviations by sampling alone,
-        ``(d,)`` each.
+        The divergence in bits, at least 0, and its standard deviation by sampling alone.
     """
-    rows = counts.sum(axis=1)
-    bits = divergence(counts / rows[:, None], expected)
+    rows = counts.sum()
+    degrees = ((counts > 0) | (expected > 0.0)).sum() - 1
     unit = 1.0 / (8.0 * math.log(2.0) * rows)
-    degrees = ((counts > 0) | (expected > 0.0)).sum(axis=1) - 1
-    return np.maximum(0.0, bits - degrees * unit), np.sqrt(2.0 * degrees) * unit
+    bits = float(divergence(counts / rows, expected) - degrees * unit)
+    return max(0.0, bits), float(math.sqrt(2.0 * degrees) * unit)
 
 
 def of_samples(left: FloatArray, right: FloatArray) -> float:

@@ -6,10 +6,9 @@ share, a probability or a quantile has at most six significant digits.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -113,6 +112,24 @@ class DensityHealth:
     impossible: float
 
 
+class Share(NamedTuple):
+    """A share of rows that is small, or as in training, if the rows are like those of training.
+
+    Attributes:
+        check: name of its check; see `Watch`.
+        column: the column, or None.
+        share: the share, or None if it is unknown.
+        usual: the share in training, or None if it is unknown.
+        what: what these rows are, to begin a sentence.
+    """
+
+    check: str
+    column: str | None
+    share: float | None
+    usual: float | None
+    what: str
+
+
 @dataclass(frozen=True, repr=False)
 class Health(Report):
     """What a scored partition contained, compared with what the model expects; without labels.
@@ -137,28 +154,40 @@ class Health(Report):
     log_density: DensityHealth | None
     unestimated: str | None = None
 
+    def shares(self) -> Iterator[Share]:
+        """The shares of rows that are unlike those of training."""
+        density = self.log_density
+        # Rows with p(x) = 0 are rare, too; without density quantiles they are all that is known.
+        if density is not None and density.rare is None:
+            yield Share("rare", None, density.impossible, 0.0, "The density is 0")
+        elif density is not None:
+            below = "The density is below the 1 % quantile of training"
+            yield Share("rare", None, density.rare, 0.01, below)
+        for name, column in self.columns.items():
+            of = f"Column {name!r}"
+            unseen, outside = "categories that training never saw", "the range of the training rows"
+            yield Share("nulls", name, column.nulls, column.training_nulls, f"{of} is null")
+            yield Share("unseen", name, column.unseen, 0.0, f"{of} has {unseen}")
+            yield Share("outside", name, column.outside, 0.0, f"{of} is outside of {outside}")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; fields of columns and classes that are None or empty are left out."""
-        density = self.log_density
         return {
-            **{name: getattr(self, name) for name in ("rows", "sampled", "rejected")},
+            **vars(self),
             "columns": {name: _present(column) for name, column in self.columns.items()},
             "classes": {name: _present(one) for name, one in self.classes.items()},
-            "log_density": None if density is None else dict(vars(density)),
-            "unestimated": self.unestimated,
+            "log_density": self.log_density and dict(vars(self.log_density)),
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Health:
-        """The inverse of `to_dict`; keys of later versions are ignored."""
-        density = values["log_density"]
-        return cls(
-            **{name: values[name] for name in ("rows", "sampled", "rejected")},
-            columns={name: _known(ColumnHealth, v) for name, v in values["columns"].items()},
-            classes={name: _known(ClassHealth, v) for name, v in values["classes"].items()},
-            log_density=None if density is None else _known(DensityHealth, density),
-            unestimated=values.get("unestimated"),
-        )
+        """The inverse of `to_dict`."""
+        parts = {
+            name: {key: _from_plain(kind, of) for key, of in values[name].items()}
+            for name, kind in (("columns", ColumnHealth), ("classes", ClassHealth))
+        }
+        density = values["log_density"] and _from_plain(DensityHealth, values["log_density"])
+        return cls(**{**values, **parts, "log_density": density})
 
     def _report(self) -> list[Part]:
         """What is unusual of the rows, the classes, and the columns that differ most."""
@@ -206,14 +235,12 @@ def _present(one: ColumnHealth | ClassHealth) -> dict[str, Any]:
     }
 
 
-def _known(kind: Any, values: Mapping[str, Any]) -> Any:
-    """A dataclass from those values that it has; lists become tuples."""
-    names = {one.name for one in dataclasses.fields(kind)}
+def _from_plain(kind: Any, values: Mapping[str, Any]) -> Any:
+    """A dataclass from plain values: lists become tuples."""
     return kind(
         **{
             name: tuple(value) if isinstance(value, list) else value
             for name, value in values.items()
-            if name in names
         }
     )
 

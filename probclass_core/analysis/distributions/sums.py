@@ -12,14 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.analysis.batches import measure_batches
-from probclass_core.analysis.distributions.columns import MOST_BINS, NULL_BIN, expected_columns
-from probclass_core.analysis.distributions.divergence import of_sample
+from probclass_core.analysis.distributions.columns import expected_columns, rounded
 from probclass_core.analysis.distributions.health import (
     ClassHealth,
     ColumnHealth,
@@ -222,119 +220,65 @@ class HealthMeter:
     @single_threaded_blas()  # its rounding must not depend on the number of threads
     def health(self, sums: HealthSums) -> Health:
         """The health of the rows of at least one row."""
-        sample = _concatenated(sums.samples)
-        rows = sums.rows
-        columns = self._columns(sums, sample)
+        sample, rows = _concatenated(sums.samples), sums.rows
+        measured = zip(self.columns, (sums.columns / rows).T, sample.bins, strict=True)
         density = None
         if self.model.normalized:
             density = DensityHealth(
-                rare=None if self._rare_below is None else _number(sums.rare / rows),
-                impossible=_number(sums.impossible / rows),
+                rare=None if self._rare_below is None else rounded(sums.rare / rows),
+                impossible=rounded(sums.impossible / rows),
             )
-        estimate = self._estimated_shares(sums, sample, columns, density)
-        names = self.model.class_names
-        shares = sums.probability / rows
+        health = Health(
+            rows=rows,
+            sampled=sample.bins.shape[1],
+            rejected=rounded(1.0 - sums.predicted.sum() / rows),
+            columns=_with_fewer_bins(
+                {column.name: column.health(shares, bins) for column, shares, bins in measured}
+            ),
+            classes={},
+            log_density=density,
+        )
+        estimate, unestimated = self._estimated_shares(health, sample)
+        names, shares = self.model.class_names, sums.probability / rows
         shown = sorted(np.argsort(-shares, kind="stable")[:MOST_CLASSES].tolist())
         classes = {
             names[i]: ClassHealth(
-                predicted=_number(sums.predicted[i] / rows),
-                expected=_number(shares[i]),
-                prior=_number(self.prior[i]),
-                estimated=None if isinstance(estimate, str) else _number(estimate.shares[i]),
-                error=None if isinstance(estimate, str) else _number(estimate.errors[i]),
+                predicted=rounded(sums.predicted[i] / rows),
+                expected=rounded(shares[i]),
+                prior=rounded(self.prior[i]),
+                estimated=None if estimate is None else rounded(estimate.shares[i]),
+                error=None if estimate is None else rounded(estimate.errors[i]),
             )
             for i in shown
         }
-        return Health(
-            rows=rows,
-            sampled=sample.bins.shape[1],
-            rejected=_number(1.0 - sums.predicted.sum() / rows),
-            columns=columns,
-            classes=classes,
-            log_density=density,
-            unestimated=estimate if isinstance(estimate, str) else None,
-        )
-
-    def _columns(self, sums: HealthSums, sample: Sample) -> dict[str, ColumnHealth]:
-        counts = np.stack(
-            [np.bincount(bins, minlength=NULL_BIN)[:MOST_BINS] for bins in sample.bins]
-        )
-        expected = np.zeros(counts.shape)
-        for row, column in zip(expected, self.columns, strict=True):
-            if column.expected is not None:
-                row[: column.size] = column.expected
-        known = counts.any(axis=1) & expected.any(axis=1)
-        drifts = np.full((2, len(self.columns)), np.nan)
-        drifts[:, known] = of_sample(counts[known], expected[known])
-        found: dict[str, ColumnHealth] = {}
-        measured = zip(
-            self.columns, sums.columns.T / sums.rows, counts.tolist(), drifts.T, strict=True
-        )
-        for column, (nulls, unseen, outside), of_bins, (drift, error) in measured:
-            ranged = column.known is None and column.low is not None
-            found[column.name] = ColumnHealth(
-                nulls=_number(nulls),
-                unseen=None if column.known is None else _number(unseen),
-                outside=_number(outside) if ranged else None,
-                training_nulls=_optional(column.training_nulls),
-                drift=_optional(drift),
-                drift_error=_optional(error),
-                cuts=tuple(column.cuts.tolist()),
-                values=column.values,
-                counts=tuple(of_bins[: column.size]),
-                expected=None if column.expected is None else _rounded(column.expected),
-            )
-        return _with_fewer_bins(found)
+        return replace(health, classes=classes, unestimated=unestimated)
 
     def _estimated_shares(
-        self,
-        sums: HealthSums,
-        sample: Sample,
-        columns: Mapping[str, ColumnHealth],
-        density: DensityHealth | None,
-    ) -> Shares | str:
+        self, health: Health, sample: Sample
+    ) -> tuple[Shares, None] | tuple[None, str]:
         """The shares of the classes under a label shift, or why there is none, as a sentence."""
-        if (size := len(self.prior)) > MOST_CLASSES:
-            return f"the shares of {size:,} classes are not estimated, only of {MOST_CLASSES}."
-        if reason := self._outside_training(sums, columns, density):
-            return reason
-        used = used_rows(sample.bins.shape[1], size)
+        if len(self.prior) > MOST_CLASSES:
+            return (
+                None,
+                f"The shares of more than {MOST_CLASSES} classes are not estimated.",
+            )
+        # Of rows outside of what training saw p(x) is not that of a label shift.
+        limit = _MOST_OUTSIDE + 3.0 * math.sqrt(_MOST_OUTSIDE * (1 - _MOST_OUTSIDE) / health.rows)
+        for check, _, share, _, what in health.shares():
+            if check != "nulls" and share is not None and share > limit:
+                return None, f"{what} in {share:.1%} of the rows."
+        used = used_rows(sample.bins.shape[1], len(self.prior))
         probability = np.exp(np.ascontiguousarray(sample.log_probability[:, used].T))
         estimate = estimate_shares(probability, self.prior)
         number = int(np.argmax(estimate.shares))
         posterior = float(probability[:, number].mean())
         if estimate.shares[number] > _ALL_ROWS and posterior < _SURE_POSTERIOR:
-            return (
-                f"the estimated shares put all rows into class {self.model.class_names[number]!r}, "
+            return None, (
+                f"The estimated shares put all rows into class {self.model.class_names[number]!r}, "
                 f"whose mean posterior is {posterior:.1%}, so that not only the shares of "
                 "the classes changed."
             )
-        return estimate
-
-    def _outside_training(
-        self, sums: HealthSums, columns: Mapping[str, ColumnHealth], density: DensityHealth | None
-    ) -> str | None:
-        """Why p(x) is not that of a label shift of the training rows, or None if it may be."""
-        limit = _MOST_OUTSIDE + 3.0 * math.sqrt(_MOST_OUTSIDE * (1 - _MOST_OUTSIDE) / sums.rows)
-        if density is not None and density.impossible > limit:
-            return f"p(x) is 0 in {density.impossible:.1%} of the rows."
-        if density is not None and density.rare is not None and density.rare > limit:
-            return (
-                f"{density.rare:.1%} of the rows have a log p(x) below the 1 % quantile of the "
-                "model's density quantiles."
-            )
-        for name, column in columns.items():
-            if column.unseen is not None and column.unseen > limit:
-                return (
-                    f"column {name!r} has values that training never saw in {column.unseen:.1%} of "
-                    "the rows."
-                )
-            if column.outside is not None and column.outside > limit:
-                return (
-                    f"column {name!r} is outside of the range of the training rows in "
-                    f"{column.outside:.1%} of the rows."
-                )
-        return None
+        return estimate, None
 
 
 @dataclass(frozen=True)
@@ -380,17 +324,3 @@ def _with_fewer_bins(columns: dict[str, ColumnHealth]) -> dict[str, ColumnHealth
         name: one if name in shown else replace(one, cuts=(), values=(), counts=(), expected=None)
         for name, one in columns.items()
     }
-
-
-def _rounded(shares: FloatArray) -> tuple[float, ...]:
-    return tuple(float(f"{share:.4g}") for share in shares.tolist())
-
-
-def _optional(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else _number(value)
-
-
-def _number(value: Any) -> float:
-    """A number with few digits, so that records are short."""
-    number = float(value)
-    return number and float(f"{number:.6g}")

@@ -9,13 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from probclass_core.analysis.distributions.health import Health
-from probclass_core.analysis.distributions.label_checks import LABEL_CHECKS, judge_scores
-from probclass_core.analysis.distributions.unlabeled_checks import (
+from probclass_core.analysis.distributions.checks import (
     CHECKS,
-    UnlabeledChecks,
+    LABEL_CHECKS,
+    Action,
+    PartitionToCheck,
+    Verdict,
+    judge_scores,
 )
-from probclass_core.analysis.distributions.verdicts import Action, Verdict
+from probclass_core.analysis.distributions.health import Health
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.errors import SpecError, one_of, shown, suggest
 
@@ -172,7 +174,7 @@ class Watch:
         Returns:
             A verdict for each check that is not passed.
         """
-        checks = UnlabeledChecks(vars(self), health, earlier or {}, missing or {}, in_order)
+        checks = PartitionToCheck(vars(self), health, earlier or {}, missing or {}, in_order)
         return self._with_actions(checks.verdicts())
 
     def judge(
