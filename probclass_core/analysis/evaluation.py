@@ -290,8 +290,8 @@ class EvaluationSums:
     Attributes:
         outcomes: rows by true class and by predicted class, then rejection reason,
             ``(k, k + reasons)``.
-        losses: sums of log loss and Brier score, ``(2,)``.
-        spread: moments of the log losses, and of their differences from that of the prior.
+        losses: moments of the log loss, of its difference from that of the prior, and of the Brier
+            score.
         density: moments of log p(x); of no rows if the model has no density.
         bins: see `reliability.bin_sums`, ``(1 + k, BINS, 3)``.
         null_labels: number of rows without a label.
@@ -299,8 +299,7 @@ class EvaluationSums:
     """
 
     outcomes: np.ndarray
-    losses: FloatArray
-    spread: RowMoments
+    losses: RowMoments
     density: RowMoments
     bins: FloatArray
     null_labels: int
@@ -361,9 +360,8 @@ class Evaluator:
         """The sums over no rows."""
         size = len(self.model.classes)
         outcomes = np.zeros((size, size + len(REJECTION_REASONS)), dtype=np.int64)
-        spread, density = (RowMoments.of_rows(np.zeros((m, 0))) for m in (2, 1))
-        bins = np.zeros((1 + size, BINS, 3))
-        return EvaluationSums(outcomes, np.zeros(2), spread, density, bins, 0, 0)
+        losses, density = (RowMoments.of_rows(np.zeros((m, 0))) for m in (3, 1))
+        return EvaluationSums(outcomes, losses, density, np.zeros((1 + size, BINS, 3)), 0, 0)
 
     def measure(self, batch: pa.RecordBatch) -> EvaluationSums:
         """The sums of one batch; safe to call from several threads."""
@@ -379,13 +377,12 @@ class Evaluator:
         density = posterior.log_density[known if self.model.normalized else known[:0]]
         error = probability.copy()
         error[np.arange(len(known)), truth[known]] -= 1.0
-        squared = error**2
+        brier = (error**2).sum(axis=1)
         with np.errstate(invalid="ignore"):  # a class with the prior 0: ∞ − ∞
             gain = log_loss + self.model.log_prior[truth[known]]
         sums = EvaluationSums(
             outcomes=self._outcomes(truth[known], decisions, known),
-            losses=np.array([log_loss.sum(), squared.sum()]),
-            spread=RowMoments.of_rows(np.stack([log_loss, gain])),
+            losses=RowMoments.of_rows(np.stack([log_loss, gain, brier])),
             density=RowMoments.of_rows(density[None]),
             bins=bin_sums(probability, truth[known]),
             null_labels=int(np.count_nonzero(~labeled)),
@@ -397,7 +394,7 @@ class Evaluator:
             decided=decisions.rejected == MISSING,
             correct=(decisions.choice == truth) & (truth != MISSING),
             log_loss=log_loss,
-            brier=squared.sum(axis=1),
+            brier=brier,
             cost=None if costs is None else costs[truth[known], decisions.choice[known]],
             log_density=density if self.model.normalized else None,
         )
@@ -436,9 +433,9 @@ class Evaluator:
         rejected = outcomes[:, size:].sum(axis=0).tolist()
         most_frequent = int(np.argmax(self.model.log_prior))
         cost, baseline_cost = self._costs(confusion)
-        log_loss, brier = (float(loss) / rows for loss in sums.losses)
+        log_loss, _, brier = sums.losses.mean.tolist()
         baselines = _prior_metrics(self.model.log_prior, outcomes.sum(axis=1))
-        errors = sums.spread.standard_errors
+        log_loss_error, gain_error, _ = sums.losses.standard_errors
         ece, *class_errors = calibration_errors(sums.bins)
         return Evaluation(
             rows=rows,
@@ -455,8 +452,8 @@ class Evaluator:
             baseline_accuracy=_mean(confusion[most_frequent].sum(), decided),
             baseline_cost=baseline_cost,
             **baselines,
-            log_loss_error=errors[0],
-            log_loss_gain_error=errors[1],
+            log_loss_error=log_loss_error,
+            log_loss_gain_error=gain_error,
             accuracy_gain_error=_gain_error(confusion, most_frequent),
             log_density=float(sums.density.mean[0]) if sums.density.rows else None,
             log_density_error=sums.density.standard_errors[0],

@@ -92,39 +92,23 @@ class PairedEvaluation(Report):
         if champion is None:
             return list(challenger._report())
         of_density = challenger.is_of_density
-        metrics = [metric for metric in _METRICS if metric in self.gains]
-        metrics = ["log_density"] if of_density else metrics
-        gains = [self.gains[metric] for metric in metrics]
-        labeled = "" if of_density else "labeled "
+        main = "log_density" if of_density else "log_loss"
+        shown = [metric for metric in _METRICS if metric in self.gains]
+        metrics = ["log_density"] if of_density else shown
         title = (
             f"Challenger {challenger.model_id[:12]} against champion {champion.model_id[:12]} on "
-            f"the same {challenger.rows:,} {labeled}rows; a gain above 0 is for the challenger"
+            f"the same {challenger.rows:,} {'' if of_density else 'labeled '}rows; a gain above 0 "
+            "is for the challenger"
         )
-        parts: list[Part] = [
-            title,
-            TablePart(
-                {
-                    "": [metric.replace("_", " ") for metric in metrics],
-                    "challenger": [getattr(challenger, metric) for metric in metrics],
-                    "champion": [getattr(champion, metric) for metric in metrics],
-                    "gain": [gain.value for gain in gains],
-                    "± s.e.": [gain.standard_error for gain in gains],
-                }
-            ),
-        ]
+        names: dict[str, list[Any]] = {"": [metric.replace("_", " ") for metric in metrics]}
+        parts: list[Part] = [title, TablePart(names | _columns([(self, one) for one in metrics]))]
         if self.windows:
-            metric = "log_density" if of_density else "log_loss"
-            gains = [each.gains[metric] for each in self.windows]
-            rivals = [each.champion for each in self.windows]
-            columns: dict[str, list[Any]] = {
+            windows: dict[str, list[Any]] = {
                 "window": [partition_text(each.window or {}) for each in self.windows],
                 "rows": [each.challenger.rows for each in self.windows],
-                "challenger": [getattr(each.challenger, metric) for each in self.windows],
-                "champion": [None if each is None else getattr(each, metric) for each in rivals],
-                "gain": [gain.value for gain in gains],
-                "± s.e.": [gain.standard_error for gain in gains],
+                **_columns([(each, main) for each in self.windows]),
             }
-            parts.append(TablePart(columns, f"{metric.replace('_', ' ')} by window"))
+            parts.append(TablePart(windows, f"{main.replace('_', ' ')} by window"))
         return parts
 
     def to_dict(self) -> dict[str, Any]:
@@ -147,6 +131,17 @@ class PairedEvaluation(Report):
                 for each in self.windows
             ],
         }
+
+
+def _columns(figures: Sequence[tuple[PairedEvaluation, str]]) -> dict[str, list[Any]]:
+    """Columns of a table with one row for each evaluation and metric of it."""
+    gains = [of.gains[metric] for of, metric in figures]
+    return {
+        "challenger": [getattr(of.challenger, metric) for of, metric in figures],
+        "champion": [getattr(of.champion, metric) for of, metric in figures],
+        "gain": [gain.value for gain in gains],
+        "± s.e.": [gain.standard_error for gain in gains],
+    }
 
 
 def _plain(gains: Mapping[str, Gain]) -> dict[str, Any]:
@@ -196,7 +191,7 @@ class PairedSums:
     Attributes:
         challenger: sums of the challenger.
         champion: sums of the champion, or None without one.
-        moments: moments of the paired scores by metric; empty without a champion.
+        moments: moments of the paired scores by metric; empty without a champion or rows.
     """
 
     challenger: EvaluationSums
@@ -213,7 +208,9 @@ class PairedSums:
         champion = self.champion
         if champion is not None and other.champion is not None:
             champion = champion + other.champion
-        moments = {metric: own + other.moments[metric] for metric, own in self.moments.items()}
+        moments = {**self.moments, **other.moments}
+        for metric in self.moments.keys() & other.moments.keys():
+            moments[metric] = self.moments[metric] + other.moments[metric]
         return PairedSums(self.challenger + other.challenger, champion, moments)
 
 
@@ -238,17 +235,8 @@ class PairedEvaluator:
     @property
     def no_rows(self) -> PairedSums:
         """The sums of no rows."""
-        challenger, champion = self.challenger, self.champion
-        if champion is None:
-            return PairedSums(challenger.no_rows, None, {})
-        metrics = [*_METRICS]
-        if challenger.compiled_rule.costs is None:
-            metrics.remove("cost")
-        if not (challenger.model.normalized and champion.model.normalized):
-            metrics.remove("log_density")
-        none = RowMoments.of_rows(np.zeros((4, 0)))
-        moments = {metric: none for metric in metrics if metric != "ece"}
-        return PairedSums(challenger.no_rows, champion.no_rows, moments)
+        champion = None if self.champion is None else self.champion.no_rows
+        return PairedSums(self.challenger.no_rows, champion, {})
 
     def measure_plan(self, plan: Plan, engine: Engine) -> Iterator[PairedSums]:
         """Measure the batches of a plan on an engine, in order."""
@@ -302,7 +290,7 @@ class PairedEvaluator:
             name = ", ".join(f"{column}={value}" for column, value in window.items())
             raise type(error)(f"window {name}: {error}") from error
         gains = {
-            metric: _gain(moments, [each[metric] for each in windows])
+            metric: _gain(moments, [each[metric] for each in windows if each])
             for metric, moments in sums.moments.items()
         }
         gains["ece"] = Gain(champion.ece - challenger.ece, None)

@@ -39,7 +39,8 @@ class RowMoments:
         rows = self.rows + other.rows
         with np.errstate(invalid="ignore"):
             shift = other.mean - self.mean
-            mean = self.mean + shift * (other.rows / rows)
+            # Of an infinite mean the shift may be undefined, but not the mean of both.
+            mean = self.mean * (self.rows / rows) + other.mean * (other.rows / rows)
             between = np.outer(shift, shift) * (self.rows * (other.rows / rows))
             return RowMoments(rows, mean, self.scatter + other.scatter + between)
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from probclass_core.analysis.comparison import named_models
 from probclass_core.analysis.evaluation import METRICS, Evaluation, EvaluationSums, Evaluator
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import ColumnName, checks_arguments
-from probclass_core.arrow.arrays import IntArray
+from probclass_core.arrow.arrays import IntArray, in_slices
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select
 from probclass_core.arrow.row_hashes import row_hashes
@@ -98,18 +98,14 @@ class CrossValidation(Report):
         unbiased estimator of the variance of k-fold cross-validation", JMLR 5, 2004). A metric that
         is undefined in a fold has the mean of the others.
         """
-        rows = [
-            (
-                metric,
-                *_mean_and_error(self.table[metric]),
-                *_mean_and_error(self.table[f"baseline_{metric}"]),
-            )
-            for metric in self._metrics
-        ]
         names = ("metric", "mean", "standard_error", "prior", "prior_standard_error")
         kinds = (pa.string(), *[pa.float64()] * 4)
-        columns = zip(*rows, strict=True)
-        return pa.table([pa.array(*each) for each in zip(columns, kinds, strict=True)], names=names)
+        rows = []
+        for metric in self._metrics:
+            of_model, of_prior = self.table[metric], self.table[f"baseline_{metric}"]
+            values = (metric, *_mean_and_error(of_model), *_mean_and_error(of_prior))
+            rows.append(dict(zip(names, values, strict=True)))
+        return pa.Table.from_pylist(rows, pa.schema(zip(names, kinds, strict=True)))
 
     @property
     def _metrics(self) -> list[str]:
@@ -148,10 +144,8 @@ class CrossValidation(Report):
             ),
             TablePart(
                 {
-                    name.replace("baseline_", "prior ").replace("_", " "): self.table[
-                        name
-                    ].to_pylist()
-                    for name in shown
+                    name.replace("baseline_", "prior ").replace("_", " "): values
+                    for name, values in self.table.select(shown).to_pydict().items()
                 }
             ),
             self.notes,
@@ -362,7 +356,7 @@ def cross_validate(
             specs = {"": derived}
         target = _common_label(specs)
         features = _union(one.features for one in specs.values())
-        dealer: _Dealer = _RowDealer(folds, target, features, seed)
+        dealer: Dealer = _RowDealer(folds, target, features, seed)
         if groups is not None:
             dealer = _GroupDealer.of(table, target, groups, folds, seed, reading)
         grouping = {
@@ -386,16 +380,16 @@ def cross_validate(
 def _validate(
     plan: Plan,
     spec: ModelSpec,
-    dealer: _Dealer,
+    dealer: Dealer,
     decision: DecisionOption,
     engine: Engine,
     on_rows: Callable[[int], None],
 ) -> CrossValidation:
     """Evaluate a spec on the folds."""
     models = _models(plan, spec, dealer, engine, on_rows)
-    evaluators = _evaluators(models, decision)
+    evaluators = tuple(Evaluator(model, decision) for model in models)
     totals = [evaluator.no_rows for evaluator in evaluators]
-    for measured in engine.map(_MeasureFolds(dealer, tuple(models), decision), plan.units):
+    for measured in engine.map(_MeasureFolds(dealer, evaluators), plan.units):
         totals = [total + sums for total, sums in zip(totals, measured, strict=True)]
         on_rows(sum(sums.rows for sums in measured))
     evaluations = []
@@ -424,7 +418,7 @@ def _union(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
 def _models(
     plan: Plan,
     spec: ModelSpec,
-    dealer: _Dealer,
+    dealer: Dealer,
     engine: Engine,
     on_rows: Callable[[int], None],
 ) -> list[Model]:
@@ -468,19 +462,6 @@ def _refined(training: Sequence[Statistics], passes: int) -> dict[int, ModelSpec
     """The specs of another pass over the rows of the other folds, by fold that needs one."""
     specs = {fold: refine(statistics, passes=passes) for fold, statistics in enumerate(training)}
     return {fold: spec for fold, spec in specs.items() if spec is not None}
-
-
-class _Dealer(Protocol):
-    """Deals out the rows of batches to a number of folds."""
-
-    @property
-    def folds(self) -> int:
-        """Number of folds."""
-        ...
-
-    def deal(self, batch: pa.RecordBatch, /) -> IntArray:
-        """The fold of each row, ``(n,)``."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -568,6 +549,9 @@ class _RowDealer:
         return fold
 
 
+Dealer = _RowDealer | _GroupDealer
+
+
 @dataclass(frozen=True)
 class _SummarizeFolds:
     """The work of an engine in training: the statistics of each fold of a unit.
@@ -579,7 +563,7 @@ class _SummarizeFolds:
         outside: whether to summarize the rows outside of the fold.
     """
 
-    dealer: _Dealer
+    dealer: Dealer
     schema: pa.Schema
     specs: Mapping[int, ModelSpec]
     outside: bool = False
@@ -600,33 +584,18 @@ class _SummarizeFolds:
 class _MeasureFolds:
     """The work of an engine in evaluation: each fold of a unit, measured by its model."""
 
-    dealer: _Dealer
-    models: tuple[Model, ...]
-    decision: DecisionOption
-
-    @cached_property
-    def _evaluators(self) -> list[Evaluator]:
-        return _evaluators(self.models, self.decision)
+    dealer: Dealer
+    evaluators: tuple[Evaluator, ...]
 
     def __call__(self, unit: Unit) -> list[EvaluationSums]:
-        sums = [evaluator.no_rows for evaluator in self._evaluators]
+        sums = [evaluator.no_rows for evaluator in self.evaluators]
         for batch in unit.read():
             folds = self.dealer.deal(batch)
-            for fold, evaluator in enumerate(self._evaluators):
+            for fold, evaluator in enumerate(self.evaluators):
                 held_out = batch.filter(pa.array(folds == fold))
-                size = evaluator.model.batch_rows
-                for start in range(0, held_out.num_rows, size):
-                    sums[fold] += evaluator.measure(held_out.slice(start, size))
+                for part in in_slices([held_out], evaluator.model.batch_rows):
+                    sums[fold] += evaluator.measure(part)
         return sums
-
-
-def _evaluators(models: Sequence[Model], decision: DecisionOption) -> list[Evaluator]:
-    """The evaluator of each fold."""
-    found = []
-    for fold, model in enumerate(models):
-        with _naming(f"fold {fold}"):
-            found.append(Evaluator(model, decision))
-    return found
 
 
 @contextmanager
