@@ -108,16 +108,11 @@ class Explanation(Report, ExplanationMethods):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: the rows, each with its ledger; an infinite number is null."""
-        lines: dict[str, dict[int, list[dict[str, Any]]]] = {}
+        rows = {row["row"]: {**row, "ledger": [], "surprise": []} for row in json_values(self.rows)}
         for name, table in (("ledger", self.table), ("surprise", self.surprise)):
-            of_row = lines[name] = defaultdict(list)
             for entry in json_values(table):
-                of_row[entry.pop("row")].append(entry)
-        rows = [
-            {**row, **{name: of_row[row["row"]] for name, of_row in lines.items()}}
-            for row in json_values(self.rows)
-        ]
-        return {"model_id": self.model_id, "units": self.units, "rows": rows}
+                rows[entry.pop("row")][name].append(entry)
+        return {"model_id": self.model_id, "units": self.units, "rows": list(rows.values())}
 
     def _report(self) -> list[Part]:
         """The ledgers of the first rows."""
@@ -230,7 +225,7 @@ def explain(
         if rival is not None:
             second = np.where(best == rival, second, rival)
         log_odds = posterior.log_odds(best, second)
-        weights = _weights(model, features, best, second)
+        weights = weights_of_evidence(model, features, best, second)
         first = {"prior": model.log_prior[best] - model.log_prior[second]}
         if model.weights is not None:
             first["bias"] = model.weights.bias[best] - model.weights.bias[second]
@@ -294,7 +289,7 @@ def _rounded(weight: float | None) -> float | None:
 
 
 @dataclass(frozen=True)
-class _Item:
+class Item:
     """What a weight of evidence is of: columns, or a term such as a word in one of them.
 
     Attributes:
@@ -305,19 +300,24 @@ class _Item:
     columns: tuple[str, ...]
     term: str | None = None
 
+    @property
+    def name(self) -> str:
+        """The term, or else the columns."""
+        return ", ".join(self.columns) if self.term is None else self.term
+
     def entry(self, cells: Mapping[str, str | None]) -> dict[str, Any]:
         """The entry, item and value, from the cells of the row as text."""
+        kind, value = "feature", cells.get(self.name)
         if self.term is not None:
-            return {"entry": "item", "item": self.term, "value": f"in {self.columns[0]}"}
-        if len(self.columns) == 1:
-            return {"entry": "feature", "item": self.columns[0], "value": cells[self.columns[0]]}
-        known = [f"{name}={cells[name]}" for name in self.columns if cells[name] is not None]
-        value = ", ".join(known) or None
-        return {"entry": "columns", "item": ", ".join(self.columns), "value": value}
+            kind, value = "item", f"in {self.columns[0]}"
+        elif len(self.columns) > 1:
+            known = [f"{name}={cells[name]}" for name in self.columns if cells[name] is not None]
+            kind, value = "columns", ", ".join(known) or None
+        return {"entry": kind, "item": self.name, "value": value}
 
 
 def _entries(
-    weights: Mapping[_Item, float], cells: Mapping[str, str | None], limit: int | None
+    weights: Mapping[Item, float], cells: Mapping[str, str | None], limit: int | None
 ) -> Iterator[dict[str, Any]]:
     """The entries of the items of one row, the largest first; beyond the limit, their sum."""
     sizes = {item: math.inf if math.isnan(of) else abs(of) for item, of in weights.items()}
@@ -331,15 +331,15 @@ def _entries(
         yield {"entry": "rest", "value": value, "weight": sum(weights[item] for item in rest)}
 
 
-def _weights(
+def weights_of_evidence(
     model: Model, rows: Rows, best: IntArray, second: IntArray
-) -> list[dict[_Item, float]]:
+) -> list[dict[Item, float]]:
     """The weight of evidence of each item in each row, in nats; NaN if both are impossible."""
 
     def difference(values: BlockValues) -> FloatArray:
         return values.of(best) - values.of(second)
 
-    weights: list[dict[_Item, float]] = [defaultdict(float) for _ in best]
+    weights: list[dict[Item, float]] = [defaultdict(float) for _ in best]
     others = []
     with np.errstate(invalid="ignore"):
         for one in model.compiled_blocks:
@@ -356,12 +356,12 @@ def _weights(
                     of_row[item] += weight
         terms = Terms(others, [])
         whole_blocks = {
-            terms.of_block[one.name]: (_Item(one.block.columns), divides)
+            terms.of_block[one.name]: (Item(one.block.columns), divides)
             for one, divides in terms.blocks
             if one.name in terms.of_block
         }
         for name, of_term in terms.sums(rows, difference).items():
-            item, divides = whole_blocks.get(name, (_Item((name,)), False))
+            item, divides = whole_blocks.get(name, (Item((name,)), False))
             for of_row, weight in zip(weights, of_term.tolist(), strict=True):
                 if weight or not divides:  # else only the few rows where the limit applies
                     of_row[item] += weight
@@ -370,7 +370,7 @@ def _weights(
 
 def _by_item(
     one: CompiledBlock, of_items: Mapping[str, float], whole: float
-) -> Mapping[_Item, float]:
+) -> Mapping[Item, float]:
     """The weights of the items of a block in one row, or the block's where the limit applies.
 
     Args:
@@ -382,12 +382,12 @@ def _by_item(
     weights = {}
     for name, difference in of_items.items():
         is_column = len(columns) > 1 and name in columns
-        item = _Item((name,)) if is_column else _Item(columns, name)
+        item = Item((name,)) if is_column else Item(columns, name)
         if difference != 0.0:
             weights[item] = float(difference) * (1.0 if one.factor is None else one.factor)
     rest = whole - sum(weights.values())
     adds_up = one.factor is None or abs(rest) <= ROUNDING * max(1.0, abs(whole))
-    return weights if weights and adds_up else {_Item(columns): whole}
+    return weights if weights and adds_up else {Item(columns): whole}
 
 
 def _texts(batch: pa.RecordBatch) -> list[dict[str, str | None]]:

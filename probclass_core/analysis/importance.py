@@ -7,6 +7,7 @@ estimator.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,14 +15,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from probclass_core.analysis.explanation import MAX_ROWS, Units, explain
+from probclass_core.analysis.explanation import MAX_ROWS, UNITS, Units, weights_of_evidence
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
-from probclass_core.arrow.arrays import FloatArray
+from probclass_core.arrow.arrays import FloatArray, in_slices
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import source_columns
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, SpecError
 from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.open import open_table
@@ -109,32 +110,24 @@ def importance(
     drawn = _draw(plan, rows)
     if not drawn.num_rows:
         raise DataError("there are no rows to explain: the source is empty.")
+    batch = drawn.combine_chunks().to_batches()[0]
     sums: dict[str, FloatArray] = defaultdict(lambda: np.zeros(2))
-    for start in range(0, drawn.num_rows, MAX_ROWS):
-        explanation = explain(model, drawn.slice(start, MAX_ROWS), units=units, limit=None)
-        for (_, item), weight in _weights(explanation.table).items():
-            sums[item] += (abs(weight), weight)
+    for part in in_slices([batch], MAX_ROWS):
+        features = Rows(model.rows(part).batch, keeps=True)
+        posterior = model.posterior(features)
+        best = posterior.most_probable
+        for of_row in weights_of_evidence(model, features, best, posterior.runner_up(best)):
+            of_item: dict[str, float] = defaultdict(float)
+            for item, weight in of_row.items():
+                of_item[item.name] += 0.0 if math.isnan(weight) else weight
+            for name, weight in of_item.items():
+                sums[name] += (abs(weight), weight)
     # An item that a row lacks, such as a word, has weight 0 there.
-    means = {item: total / drawn.num_rows for item, total in sums.items()}
+    means = {item: total * (UNITS[units] / drawn.num_rows) for item, total in sums.items()}
     ordered = sorted(means, key=lambda item: (-means[item][0], item))
-    table = pa.table(
-        {
-            "item": pa.array(ordered, pa.string()),
-            "size": pa.array([means[item][0] for item in ordered], pa.float64()),
-            "weight": pa.array([means[item][1] for item in ordered], pa.float64()),
-        }
-    )
+    sizes, weights = np.array([means[item] for item in ordered]).reshape(-1, 2).T
+    table = pa.table({"item": pa.array(ordered, pa.string()), "size": sizes, "weight": weights})
     return Importance(table, drawn.num_rows, units, model.id)
-
-
-def _weights(entries: pa.Table) -> dict[tuple[int, str], float]:
-    """The weight of each item in each row; the prior, biases and the calibration are not items."""
-    entries = entries.filter(pc.field("entry").isin(["feature", "item", "columns"]))
-    weights: dict[tuple[int, str], float] = defaultdict(float)
-    columns = (entries[name].to_pylist() for name in ("row", "item", "weight"))
-    for row, item, weight in zip(*columns, strict=True):
-        weights[row, item] += weight or 0.0  # null if both classes are impossible
-    return weights
 
 
 def _draw(plan: Plan, size: int) -> pa.Table:

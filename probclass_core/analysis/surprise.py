@@ -52,48 +52,37 @@ def surprise_table(
         cells: the value of each feature as text, by row.
 
     Returns:
-        Columns as in `SCHEMA`, in nats; usual and excess are null if the model does not say. No
-        rows if log p(x) is not a density.
+        Columns as in `SCHEMA`, in nats; usual and excess are NaN if the model does not say. No rows
+        if log p(x) is not a density.
     """
     contributions = Contributions(model)
     if not contributions.surprise_names:
         return SCHEMA.empty_table()
-    surprises = contributions.surprise(rows)
-    usual = {
-        name: of_class[contributions.best_class(rows)]
-        for name in surprises
-        if (of_class := _usual_surprise(model, name)) is not None
-    }
+    best = contributions.best_class(rows)
+    columns = [
+        (item, surprise, _usual_surprise(model, item)[best])
+        for item, surprise in contributions.surprise(rows).items()
+    ]
     lines = []
     for at, number in enumerate(numbers):
-        found = []
-        for item, surprise in surprises.items():
-            mean = usual[item][at] if item in usual else np.nan
-            excess = surprise[at] - mean
-            found.append((number, item, cells[at].get(item), surprise[at], mean, excess))
-        lines += sorted(found, key=lambda line: np.nan_to_num(-line[-1], nan=np.inf, posinf=np.inf))
-    columns = zip(*lines, strict=True) if lines else [()] * len(SCHEMA)
-    arrays = [
-        pa.array(values, field.type, from_pandas=True)  # NaN is null
-        for values, field in zip(columns, SCHEMA, strict=True)
-    ]
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+        found = [
+            (number, item, cells[at].get(item), surprise[at], usual[at], surprise[at] - usual[at])
+            for item, surprise, usual in columns
+        ]
+        # An infinite excess first, an unknown one last.
+        found.sort(key=lambda line: np.nan_to_num(-line[-1], nan=np.inf))
+        lines += [dict(zip(SCHEMA.names, line, strict=True)) for line in found]
+    return pa.Table.from_pylist(lines, SCHEMA)
 
 
-def _usual_surprise(model: Model, column: str) -> FloatArray | None:
-    """Mean of −log p(column | c) under each class, ``(k,)``; None if the model does not say."""
-    block = next(
-        (
-            one.block
-            for one in model.compiled_blocks
-            if one.in_density and column in one.block.columns
-        ),
-        None,
-    )
+def _usual_surprise(model: Model, column: str) -> FloatArray:
+    """Mean of −log p(column | c) under each class, ``(k,)``; NaN if the model does not say."""
+    blocks = [one.block for one in model.compiled_blocks if one.in_density]
+    block = next((one for one in blocks if column in one.columns), None)
     own = None if block is None else block_marginal(model, block, column)
+    if own is None or (isinstance(own, Levels) and own.of != "value"):
+        return np.full(len(model.classes), np.nan)
     if isinstance(own, Levels):
-        if own.of != "value":
-            return None
         p = own.probability
         logs = np.log(p, out=np.zeros_like(p), where=p > 0.0)
         within = np.zeros(len(p))
@@ -101,8 +90,6 @@ def _usual_surprise(model: Model, column: str) -> FloatArray | None:
             if density.feature == column and own.cuts is not None:
                 within[: len(own.cuts) + 1] = density.mean_surprise(own.cuts)
         return np.asarray((p * (within[:, None] - logs)).sum(axis=0))
-    if own is None:
-        return None
     grid = Grid.of(own, training_ends(model, column=column))
     masses = grid.masses[: len(grid.points)]
     logs = np.where(masses > 0.0, grid.log_density, 0.0)
