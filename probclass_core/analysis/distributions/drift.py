@@ -21,8 +21,8 @@ from probclass_core.analysis.distributions.reading import read_column, training_
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, TablePart
-from probclass_core.errors import DataError, SpecError, one_of, shown
-from probclass_core.estimation.marginals import Curve, Levels, Marginal, bins
+from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of, shown
+from probclass_core.estimation.marginals import Curve, Levels, bins
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.model.finalize import finalize
 from probclass_core.model.model import Model, ModelOption, as_model, is_model
@@ -48,7 +48,6 @@ _SCHEMA = pa.schema(
 )
 _PROBABILITIES = ("probability_before", "probability_after")
 _SHARES = ("share_before", "share_after")
-_NO_DISTRIBUTION = "its estimator describes no distribution of it"
 
 Change = Callable[[int, int], dict[str, Any]]
 """Figures of the change from class i of the first model to class j of the second."""
@@ -127,16 +126,7 @@ def drift(before: ModelOption | Statistics, after: ModelOption | Statistics) -> 
         SpecError: if the models have different labels.
         DataError: if they have no class in common, or statistics cannot be finalized.
     """
-    for each in (before, after):
-        if not isinstance(each, Statistics) and not is_model(each):
-            raise SpecError(
-                f"drift compares two models, got {shown(each)}; to compare rows with a model, use "
-                "health(model, rows)."
-            )
-    old, new = (
-        finalize(each) if isinstance(each, Statistics) else as_model(each)
-        for each in (before, after)
-    )
+    old, new = _as_model(before), _as_model(after)
     if old.spec.label != new.spec.label:
         raise SpecError(
             f"models of different labels cannot be compared: {old.spec.label!r} and "
@@ -149,39 +139,45 @@ def drift(before: ModelOption | Statistics, after: ModelOption | Statistics) -> 
             f"{one_of(new.class_names)} in the second."
         )
     classes = _shares(old, new)
-    positions = [
-        (name, old.class_names.index(name), new.class_names.index(name)) for name in common
-    ]
+    weights = {row["class"]: sum(row[share] for share in _SHARES) for row in classes.to_pylist()}
     uncompared: list[str] = []
-    rows: list[dict[str, Any]] = []
-    old_columns, new_columns = (each.features.names for each in (old, new))
-    for column in dict.fromkeys([*new_columns, *old_columns]):
-        if column not in new_columns or column not in old_columns:
-            only = "first" if column in old_columns else "second"
-            uncompared.append(f"{column}: only in the {only} model")
+    features: list[dict[str, Any]] = []
+    by_feature: list[dict[str, Any]] = []
+    for column in dict.fromkeys([*new.features.names, *old.features.names]):
+        try:
+            block, changes = _changes(old, new, column)
+        except NotSupportedError as reason:
+            uncompared.append(f"{column}: {reason}")
             continue
-        first, second = read_column(old, column), read_column(new, column)
-        reason = _NO_DISTRIBUTION
-        if first is not None and second is not None:
-            found = _changes(first[1], second[1], training_ends(old, new, column=column))
-            if not isinstance(found, str):
-                names = {"block": str(second[0].name), "feature": column}
-                for term, change in found:
-                    of_term = {**names, "term": term}
-                    rows += [{**of_term, "class": c, **change(i, j)} for c, i, j in positions]
-                continue
-            reason = found
-        uncompared.append(f"{column}: {reason}")
-    shares = {row["class"]: row for row in classes.to_pylist()}
+        for term, change in changes:
+            rows = [
+                {"block": block, "feature": column, "term": term, "class": name}
+                | change(old.class_names.index(name), new.class_names.index(name))
+                for name in common
+            ]
+            features += rows
+            by_feature.append(_summary(rows, weights))
+    by_feature.sort(key=_size, reverse=True)
     return Drift(
         before=old.id,
         after=new.id,
         class_divergence=float(divergence(*(classes[share].to_numpy() for share in _SHARES))),
         classes=classes,
-        features=pa.Table.from_pylist(rows, schema=_SCHEMA),
-        by_feature=pa.Table.from_pylist(_by_feature(rows, shares), schema=_SCHEMA),
+        features=pa.Table.from_pylist(features, schema=_SCHEMA),
+        by_feature=pa.Table.from_pylist(by_feature, schema=_SCHEMA),
         uncompared=tuple(uncompared),
     )
+
+
+def _as_model(model: ModelOption | Statistics) -> Model:
+    if isinstance(model, Statistics):
+        return finalize(model)
+    if not is_model(model):
+        raise SpecError(
+            f"drift compares two models, got {shown(model)}; to compare rows with a model, use "
+            "health(model, rows)."
+        )
+    return as_model(model)
 
 
 def _shares(old: Model, new: Model) -> pa.Table:
@@ -194,25 +190,36 @@ def _shares(old: Model, new: Model) -> pa.Table:
     return pa.table({"class": names, **columns})
 
 
-def _changes(
-    p: Marginal, q: Marginal, ends: tuple[float, float] | None
-) -> list[tuple[str | None, Change]] | str:
-    """The change of a column, or of each of its terms; or why it cannot be compared."""
+def _changes(old: Model, new: Model, column: str) -> tuple[str, list[tuple[str | None, Change]]]:
+    """The block of the new model, and the change of the column, or of each of its terms.
+
+    Raises:
+        NotSupportedError: if they cannot be compared.
+    """
+    for model, other in ((old, "second"), (new, "first")):
+        if column not in model.features.names:
+            raise NotSupportedError(f"only in the {other} model")
+    first, second = read_column(old, column), read_column(new, column)
+    if first is None or second is None:
+        raise NotSupportedError("its estimator describes no distribution of it")
+    (_, p), (block, q) = first, second
     if isinstance(p, Curve) and isinstance(q, Curve) and p.whole == q.whole:
-        return [(None, _change_of_curves(p, q, ends))]
+        change = _change_of_curves(p, q, training_ends(old, new, column=column))
+        return str(block.name), [(None, change)]
     if not isinstance(p, Levels) or not isinstance(q, Levels) or p.of != q.of:
-        return "the models use different kinds of distribution"
+        raise NotSupportedError("the models use different kinds of distribution")
     if p.of == "presence":
-        return [
-            (str(term), _change_of_levels(_presence_of(p, term), _presence_of(q, term)))
-            for term in dict.fromkeys([*q.names, *p.names])
+        terms = [str(term) for term in dict.fromkeys([*q.names, *p.names])]
+        return str(block.name), [
+            (term, _change_of_levels(_presence_of(p, term), _presence_of(q, term)))
+            for term in terms
         ]
     if p.cuts is not None and q.cuts is not None and not np.array_equal(p.cuts, q.cuts):
         common = np.intersect1d(p.cuts, q.cuts)
         if not len(common):
-            return "the models' bins have no cut in common"
+            raise NotSupportedError("the models' bins have no cut in common")
         p, q = _joined(p, common), _joined(q, common)
-    return [(None, _change_of_levels(p, q))]
+    return str(block.name), [(None, _change_of_levels(p, q))]
 
 
 def _change_of_levels(p: Levels, q: Levels) -> Change:
@@ -241,7 +248,7 @@ def _masses(levels: Levels, values: Sequence[str | None]) -> FloatArray:
     return masses
 
 
-def _presence_of(levels: Levels, term: str | None) -> Levels:
+def _presence_of(levels: Levels, term: str) -> Levels:
     """Whether a term occurs; one that a model does not know never does."""
     known = term in levels.names
     present = levels.probability[levels.names.index(term)] if known else 0.0
@@ -291,24 +298,15 @@ def _change_of_curves(p: Curve, q: Curve, ends: tuple[float, float] | None) -> C
     return change
 
 
-def _by_feature(
-    rows: list[dict[str, Any]], shares: Mapping[str, Mapping[str, float]]
-) -> list[dict[str, Any]]:
-    """One row per feature: the class that changed most, with the mean divergence."""
-    grouped: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
-    for row in rows:
-        grouped.setdefault((row["feature"], row["term"]), []).append(row)
-    merged = []
-    for group in grouped.values():
-        known = [row for row in group if row.get("divergence") is not None]
-        weights = [sum(shares[row["class"]][key] for key in _SHARES) for row in known]
-        mean = None
-        if known:
-            pairs = zip(weights, known, strict=True)
-            mean = sum(weight * row["divergence"] for weight, row in pairs) / sum(weights)
-        largest = max(group, key=_size)
-        merged.append({**largest, "divergence": mean})
-    return sorted(merged, key=_size, reverse=True)
+def _summary(rows: Sequence[dict[str, Any]], weights: Mapping[str, float]) -> dict[str, Any]:
+    """The row of the class that changed most, with the mean divergence of the classes."""
+    known = [row for row in rows if row.get("divergence") is not None]
+    mean = None
+    if known:
+        of_classes = [weights[row["class"]] for row in known]
+        mean = float(np.average([row["divergence"] for row in known], weights=of_classes))
+    most_changed = max(rows, key=_size)
+    return {**most_changed, "divergence": mean}
 
 
 def _size(row: dict[str, Any]) -> tuple[float, float]:
