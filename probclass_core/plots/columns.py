@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,10 +10,10 @@ import numpy as np
 from probclass_core.analysis.distributions.reading import null_share, read_column, training_ends
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import NotSupportedError, SpecError
-from probclass_core.estimation.marginals import Levels
+from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
 from probclass_core.model.posterior import normalize
-from probclass_core.plots.marginals import Bins, Marginal, rows_by_class
+from probclass_core.plots.marginals import BinCurve, class_points, rows_by_class
 from probclass_core.plots.style import (
     GREY,
     INK,
@@ -84,12 +85,15 @@ def effect(model: Model, column: str, *, data: Any = None, most: int = 15) -> Fi
             f"the model has no distribution of column {column!r}: training saw no value of it, or "
             "its estimator does not describe it."
         )
-    levels = found[1].without_missing() if isinstance(found[1], Levels) else None
-    missing, bins = null_share(model, column), None
-    if levels is not None and _has_bins(levels):
-        bins = Bins.of(model, column, levels)
-    if levels is None or (bins is not None and (data is not None or _is_legible(bins))):
-        return _draw_numbers(model, column, bins, missing, data)
+    own, missing = found[1], null_share(model, column)
+    if isinstance(own, Curve):
+        return _draw_numbers(model, column, own, missing, data)
+    levels = own.without_missing()
+    # Several bins of numbers, and not only absence and presence.
+    if levels.cuts is not None and len(levels.names) > 1 and not levels.is_presence:
+        bins = BinCurve.of(model, column, levels)
+        if data is not None or _is_legible(bins):
+            return _draw_numbers(model, column, bins, missing, data)
     if data is not None:
         raise SpecError(f"column {column!r} has categories; data is for a column of numbers.")
     return _draw_categories(model, column, levels, missing, most)
@@ -99,96 +103,71 @@ def effect(model: Model, column: str, *, data: Any = None, most: int = 15) -> Fi
 
 
 def _draw_numbers(
-    model: Model, column: str, bins: Bins | None, missing: FloatArray | None, data: Any
+    model: Model, column: str, curve: Curve, missing: FloatArray | None, data: Any
 ) -> Figure:
     widths = [1.0] if missing is None else [1.0, 0.09]
     figure = blank_figure(8.0, 5.6)
     grid = figure.subplots(2, len(widths), sharex="col", squeeze=False, width_ratios=widths)
     upper, lower = grid[:, 0]
-    present = 1.0 if missing is None else 1.0 - missing
     shown = [*(training_ends(model, column=column) or ())]
     if data is not None:
         (values,), codes = rows_by_class(model, data, [column])
         shown = [*shown, values.min(), values.max()]
         _draw_histograms(upper, model, values, codes)
-    quantity = "density"
-    if bins is not None:
-        _draw_steps(upper, lower, model, bins, present)
-    else:
-        marginal = Marginal(model, [column])
-        if marginal.curves[0].whole:
-            quantity = "probability"
-        _draw_curves(upper, lower, model, marginal, present, shown)
+    present = np.ones(len(model.classes)) if missing is None else 1.0 - missing
+    _draw_curves(upper, lower, model, column, curve, present, shown)
     if shown and min(shown) < max(shown):
         margin = _MARGIN * (max(shown) - min(shown))
         lower.set_xlim(min(shown) - margin, max(shown) + margin)
     if missing is not None:
         _draw_missing(grid[0, 1], grid[1, 1], model, missing)
     upper.set_ylim(bottom=0.0)
-    upper.set_ylabel(quantity)
+    upper.set_ylabel("probability" if curve.whole else "density")
     lower.set_ylim(0.0, 1.0)
     lower.set_ylabel("probability")
     lower.set_xlabel(axis_label(column))
     for position, prior in enumerate(np.exp(model.log_prior)):
         color = class_style(position).color
         lower.axhline(prior, color=color, lw=1.0, ls=":", label="_prior")
-    symbol = "P" if quantity == "probability" else "p"
     note = "" if data is None else "; filled: the data"
-    _finish(figure, upper, lower, model, column, symbol, note)
+    _finish(figure, upper, lower, model, column, "P" if curve.whole else "p", note)
     return figure
 
 
-def _has_bins(levels: Levels) -> bool:
-    """Whether there are several bins of numbers, and not only absence and presence."""
-    return levels.cuts is not None and len(levels.names) > 1 and not levels.is_presence
-
-
-def _is_legible(bins: Bins) -> bool:
+def _is_legible(bins: BinCurve) -> bool:
     """Whether the lowest bin can be seen next to the highest one, on one scale."""
-    heights = bins.density.max(axis=1)
-    return bool(heights.min() > _LOWEST_STEP * heights.max())
+    heights = bins.log_density(bins.corners).max(axis=1)
+    return bool(heights.min() > math.log(_LOWEST_STEP) + heights.max())
 
 
 def _draw_curves(
     upper: Axes,
     lower: Axes,
     model: Model,
-    marginal: Marginal,
-    present: FloatArray | float,
+    column: str,
+    curve: Curve,
+    present: FloatArray,
     shown: list[float],
 ) -> None:
-    points = np.linspace(min(shown), max(shown), _GRID) if shown else np.empty(0)
-    means, whole = marginal.means(), marginal.curves[0].whole
-    present = np.broadcast_to(present, len(model.classes))
+    is_curve = not isinstance(curve, BinCurve)
+    points = np.linspace(min(shown), max(shown), _GRID) if shown and is_curve else np.empty(0)
     for position, name in enumerate(model.class_names):
         line = _line(position, name)
-        grid = marginal.grid(position, _LEVEL, _GRID)
-        if grid is not None:
-            logs = marginal(grid[0][:, None])[:, position]
+        own = class_points(model, column, curve, position, _LEVEL, _GRID)
+        if own is not None:
+            logs = curve.log_density(own)[:, position]
             density = np.exp(logs) * present[position]
             density[logs > _UNBOUNDED] = np.nan
-            marker = class_style(position).marker if whole else ""
-            upper.plot(grid[0], density, marker=marker, markersize=4, **line)
-            points = np.union1d(points, grid[0])
-        elif means is not None:
-            upper.axvline(means[position, 0], **line)
-    points = np.unique(np.round(points)) if whole else points
+            marker = class_style(position).marker if curve.whole else ""
+            upper.plot(own, density, marker=marker, markersize=4, **line)
+            points = np.union1d(points, own)
+        elif curve.mean is not None:
+            upper.axvline(curve.mean[position], **line)
+    points = np.unique(np.round(points)) if curve.whole else points
     with np.errstate(divide="ignore"):
-        logs = np.minimum(marginal(points[:, None]), _UNBOUNDED) + np.log(present)
+        logs = np.minimum(curve.log_density(points), _UNBOUNDED) + np.log(present)
     for position, share in enumerate(_shares(model, logs).T):
         lower.plot(points, share, **_line(position))
-
-
-def _draw_steps(
-    upper: Axes, lower: Axes, model: Model, bins: Bins, present: FloatArray | float
-) -> None:
-    corners = np.repeat(bins.edges, 2)[1:-1]
-    with np.errstate(divide="ignore"):
-        shares = _shares(model, np.log(bins.probability * present))
-    for position, name in enumerate(model.class_names):
-        density = (bins.density * present)[:, position]
-        upper.plot(corners, np.repeat(density, 2), **_line(position, name))
-        lower.plot(corners, np.repeat(shares[:, position], 2), **_line(position))
 
 
 def _draw_missing(upper: Axes, lower: Axes, model: Model, missing: FloatArray) -> None:

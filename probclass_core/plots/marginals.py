@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,20 +41,19 @@ _MARGIN = 0.25
 """What is drawn beyond the training rows if the mean is unknown, as a part of their range."""
 
 
-@dataclass(frozen=True)
-class Bins:
-    """Bins of numbers between finite edges, with a constant density in each.
+@dataclass(frozen=True, kw_only=True)
+class BinCurve(Curve):
+    """The density of bins of numbers, constant in each.
 
     Attributes:
-        edges: ascending, ``(m + 1,)``; the outer ones are the range of the training rows.
-        probability: P(bin | class), ``(m, k)``.
+        corners: both ends of each bin, ascending, ``(2 m,)``; the outer ones are the range of the
+            training rows.
     """
 
-    edges: FloatArray
-    probability: FloatArray
+    corners: FloatArray
 
     @classmethod
-    def of(cls, model: Model, column: str, levels: Levels) -> Bins:
+    def of(cls, model: Model, column: str, levels: Levels) -> BinCurve:
         """The bins of a column whose levels have cuts and do not include null."""
         cuts: list[float] = [] if levels.cuts is None else levels.cuts.tolist()
         low, high = training_ends(model, column=column) or (None, None)
@@ -63,114 +63,21 @@ class Bins:
         low = low if low is not None and (low < first or not cuts) else first - width
         high = high if high is not None and (high > last or not cuts) else last + width
         edges = np.array([low, *cuts, max(high, np.nextafter(low, np.inf))])
-        return cls(edges, levels.probability)
-
-    @property
-    def density(self) -> FloatArray:
-        """p(x | class) in each bin, ``(m, k)``."""
-        return self.probability / np.diff(self.edges)[:, None]
-
-    @property
-    def curve(self) -> Curve:
-        """The same as a curve."""
-        return Curve(self._log_density, low=float(self.edges[0]), high=float(self.edges[-1]))
-
-    def _log_density(self, values: FloatArray) -> FloatArray:
-        place = np.clip(np.searchsorted(self.edges, values, "right") - 1, 0, len(self.density) - 1)
         with np.errstate(divide="ignore"):
-            logs = np.log(self.density)[place]
-        logs[(values < self.edges[0]) | (values > self.edges[-1])] = -np.inf
-        logs[np.isnan(values)] = 0.0
-        return logs
+            logs = np.log(levels.probability / np.diff(edges)[:, None])
+
+        def log_density(values: FloatArray) -> FloatArray:
+            place = np.clip(np.searchsorted(edges, values, "right") - 1, 0, len(logs) - 1)
+            outside = (values < edges[0]) | (values > edges[-1])
+            found = np.where(outside[:, None], -np.inf, logs[place])
+            return np.where(np.isnan(values)[:, None], 0.0, found)
+
+        ends = np.nextafter(edges[1:-1], -np.inf)  # a bin includes its lower end only
+        corners = np.stack([edges[:-1], np.append(ends, edges[-1])], axis=1).ravel()
+        return cls(log_density, low=float(edges[0]), high=float(edges[-1]), corners=corners)
 
 
-class Marginal:
-    """log p(x_columns | c) of numeric columns, every other column marginalized.
-
-    A block that models all of the columns gives their joint density, otherwise their densities are
-    multiplied. A column that has bins only has a constant density in each.
-
-    Args:
-        model: model to plot.
-        columns: ``d`` of its numeric columns.
-
-    Attributes:
-        curves: the curve of each column alone.
-        ends: the range of each column in the training rows; None if unknown.
-
-    Raises:
-        SpecError: if the model does not read a column, or it has categories.
-    """
-
-    def __init__(self, model: Model, columns: Sequence[str]) -> None:
-        self.model = model
-        self.columns = list(columns)
-        self.curves = [_curve(model, column) for column in columns]
-        self.ends = [training_ends(model, column=column) for column in columns]
-        together = [
-            block
-            for block in blocks_of(model, columns[0])
-            if all(
-                column in block.inputs and isinstance(block_marginal(model, block, column), Curve)
-                for column in columns
-            )
-        ]
-        self._joint = together[0] if together and len(columns) > 1 else None
-
-    def __call__(self, points: FloatArray) -> FloatArray:
-        """Log-likelihoods of points, ``(n, d)`` to ``(n, k)``."""
-        if self._joint is not None:
-            return _log_likelihood(self.model, self._joint, self.columns, points)
-        total = np.zeros((len(points), len(self.model.classes)))
-        for curve, values in zip(self.curves, points.T, strict=True):
-            total += curve.log_density(values)
-        return total
-
-    def grid(self, position: int, level: float, size: int) -> tuple[FloatArray, ...] | None:
-        """Coordinates along each column where a class has most of its density.
-
-        They reach from the mean as far as a normal density falls to a fraction of its peak, and
-        somewhat farther. If the mean is unknown, they cover the training rows.
-
-        Args:
-            position: position of the class.
-            level: the fraction of the peak.
-            size: number of coordinates along each column; fewer for whole numbers.
-
-        Returns:
-            ``d`` ascending arrays; None if the class has no density: no value, or a single one.
-
-        Raises:
-            NotSupportedError: if neither the mean nor the range of the training rows is known.
-        """
-        reach = _SLACK * math.sqrt(-2.0 * math.log(level))
-        axes: list[FloatArray] = []
-        for column, curve, ends in zip(self.columns, self.curves, self.ends, strict=True):
-            mean, variance = curve.mean, curve.variance
-            if variance is not None and not variance[position] > 0.0:
-                return None
-            if mean is not None and variance is not None and np.isfinite(variance[position]):
-                middle, width = float(mean[position]), reach * math.sqrt(variance[position])
-            elif ends is not None:
-                middle = (ends[0] + ends[1]) / 2.0
-                width = (0.5 + _MARGIN) * (ends[1] - ends[0]) or 0.5
-            else:
-                raise NotSupportedError(
-                    f"the model knows neither the mean nor the range of column {column!r}, so "
-                    "that its density cannot be plotted."
-                )
-            low, high = max(middle - width, curve.low), min(middle + width, curve.high)
-            axis = np.linspace(low, high, size)
-            axes.append(np.unique(np.round(axis)) if curve.whole else axis)
-        return tuple(axes)
-
-    def means(self) -> FloatArray | None:
-        """The class means ``(k, d)``, or None if the estimators do not know them."""
-        means = [curve.mean for curve in self.curves if curve.mean is not None]
-        return np.stack(means, axis=1) if len(means) == len(self.columns) else None
-
-
-def _curve(model: Model, column: str) -> Curve:
+def curve_of(model: Model, column: str) -> Curve:
     """The curve of a column; of one that has levels, that of another block, or that of its bins.
 
     Raises:
@@ -182,8 +89,75 @@ def _curve(model: Model, column: str) -> Curve:
             return own
     found = read_column(model, column)
     if found is not None and isinstance(found[1], Levels) and found[1].cuts is not None:
-        return Bins.of(model, column, found[1].without_missing()).curve
+        return BinCurve.of(model, column, found[1].without_missing())
     raise SpecError(f"column {column!r} has categories, not numbers; use effect.")
+
+
+def class_points(
+    model: Model, column: str, curve: Curve, position: int, level: float, size: int
+) -> FloatArray | None:
+    """Ascending points where a class has most of its density.
+
+    They reach from the mean as far as a normal density falls to a fraction of its peak, and
+    somewhat farther. If the mean is unknown, they cover the training rows.
+
+    Args:
+        model: the model.
+        column: one of its columns of numbers.
+        curve: the curve of the column.
+        position: position of the class.
+        level: the fraction of the peak.
+        size: number of points; fewer for whole numbers and bins.
+
+    Returns:
+        The points; None if the class has no density: no value, or a single one.
+
+    Raises:
+        NotSupportedError: if neither the mean nor the range of the training rows is known.
+    """
+    if isinstance(curve, BinCurve):
+        return curve.corners
+    mean, variance, ends = curve.mean, curve.variance, training_ends(model, column=column)
+    if variance is not None and not variance[position] > 0.0:
+        return None
+    if mean is not None and variance is not None and np.isfinite(variance[position]):
+        reach = _SLACK * math.sqrt(-2.0 * math.log(level) * variance[position])
+        low, high = mean[position] - reach, mean[position] + reach
+    elif ends is not None:
+        margin = _MARGIN * (ends[1] - ends[0]) or 0.5
+        low, high = ends[0] - margin, ends[1] + margin
+    else:
+        raise NotSupportedError(
+            f"the model knows neither the mean nor the range of column {column!r}, so that its "
+            "density cannot be plotted."
+        )
+    points = np.linspace(max(low, curve.low), min(high, curve.high), size)
+    return np.unique(np.round(points)) if curve.whole else points
+
+
+def joint_density(
+    model: Model, columns: Sequence[str], curves: Sequence[Curve]
+) -> Callable[[FloatArray], FloatArray]:
+    """log p(x_columns | c) of ``d`` columns of numbers, every other column marginalized.
+
+    A block that models all of the columns gives their joint density, otherwise their densities are
+    multiplied.
+
+    Returns:
+        A function of points, ``(n, d)`` to ``(n, k)``.
+    """
+    for block in blocks_of(model, columns[0]):
+        inputs = set(block.inputs)
+        marginals = [block_marginal(model, block, name) for name in columns if name in inputs]
+        if len(marginals) == len(columns) and all(isinstance(one, Curve) for one in marginals):
+            return partial(_log_likelihood, model, block, columns)
+
+    def product(points: FloatArray) -> FloatArray:
+        pairs = zip(curves, points.T, strict=True)
+        logs: FloatArray = np.sum([curve.log_density(of) for curve, of in pairs], axis=0)
+        return logs
+
+    return product
 
 
 def _log_likelihood(

@@ -6,7 +6,7 @@ After Zaki and Meira, *Data Mining and Machine Learning*, Fig. 18.1 and 18.2.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +14,17 @@ import numpy as np
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import SpecError
 from probclass_core.model.model import Model
-from probclass_core.plots.marginals import Marginal, rows_by_class
+from probclass_core.plots.marginals import (
+    class_points,
+    curve_of,
+    joint_density,
+    rows_by_class,
+)
 from probclass_core.plots.style import (
     GREY,
     axis_label,
     blank_figure,
     class_style,
-    coordinates,
     legend_beside,
     plain_axes,
     sample,
@@ -77,7 +81,8 @@ def class_contours(
     if x == y:
         raise SpecError(f"x and y are both {x!r}; name two columns, or use effect.")
     checked_point = None if point is None else _checked_point(point)
-    marginal = Marginal(model, [x, y])
+    curves = [curve_of(model, column) for column in (x, y)]
+    joint = joint_density(model, [x, y], curves)
     axes = figure.subplots()
     shown: list[FloatArray] = []
     note = ""
@@ -85,13 +90,18 @@ def class_contours(
         (across, up), codes = rows_by_class(model, data, [x, y])
         shown.append(np.stack([across, up]))
         note = _draw_rows(axes, model, across, up, codes)
-    means = marginal.means()
+    known = [curve.mean for curve in curves if curve.mean is not None]
+    means = np.stack(known, axis=1) if len(known) == len(curves) else None
     for position, name in enumerate(model.class_names):
         mean = None if means is None else means[position]
-        shown += _draw_class(axes, marginal, position, short(name), mean, level)
+        along = [
+            class_points(model, column, curve, position, level, _GRID)
+            for column, curve in zip((x, y), curves, strict=True)
+        ]
+        shown += _draw_class(axes, joint, along, position, short(name), mean, level)
     if checked_point is not None:
         shown.append(checked_point[:, None])
-        label = f"x = {coordinates(checked_point.tolist())}"
+        label = "x = ({:g}, {:g})".format(*checked_point)
         square: dict[str, Any] = {"color": "white", "mec": "black", "ms": 8, "mew": 1.5}
         axes.plot(*checked_point, "s", ls="", zorder=5, label=label, **square)
     black = "peaks" if means is None else "class means"
@@ -126,7 +136,8 @@ def _draw_rows(
 
 def _draw_class(
     axes: Axes,
-    marginal: Marginal,
+    joint: Callable[[FloatArray], FloatArray],
+    along: Sequence[FloatArray | None],
     position: int,
     name: str,
     mean: FloatArray | None,
@@ -134,15 +145,15 @@ def _draw_class(
 ) -> list[FloatArray]:
     """Plot contour and mean of one class; returns their points, ``(2, n)`` each."""
     style, shown = class_style(position), []
-    grid = marginal.grid(position, level, _GRID)
-    if grid is not None and min(map(len, grid)) > 1:
-        points = np.stack([along.ravel() for along in np.meshgrid(*grid)], axis=1)
-        logs = marginal(points)[:, position].reshape(len(grid[1]), len(grid[0]))
+    grid = [values for values in along if values is not None and len(values) > 1]
+    if len(grid) == len(along):
+        points = np.stack([values.ravel() for values in np.meshgrid(*grid)], axis=1)
+        logs = joint(points)[:, position].reshape(len(grid[1]), len(grid[0]))
         peak, log_level = logs.max(), math.log(level)
         if mean is None:  # the middle of a bin, whose density is constant
             places = np.nonzero(logs == peak)[::-1]
             pairs = zip(grid, places, strict=True)
-            mean = np.array([along[int(np.median(place))] for along, place in pairs])
+            mean = np.array([np.median(values[place]) for values, place in pairs])
         contour = axes.contour(
             *grid,
             # −∞ becomes a finite value, otherwise the contour would stop where the density is 0.

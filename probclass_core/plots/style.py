@@ -122,8 +122,3 @@ def sample(rows: int) -> IntArray:
     if rows <= _MAX_POINTS:
         return np.arange(rows)
     return np.sort(np.random.default_rng(0).choice(rows, _MAX_POINTS, replace=False))
-
-
-def coordinates(values: Sequence[float]) -> str:
-    """Coordinates as text: ``(6.75, 4.25)``."""
-    return f"({', '.join(f'{value:g}' for value in values)})"

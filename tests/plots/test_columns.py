@@ -128,7 +128,8 @@ def test_bins_are_steps_of_their_density() -> None:
     binned = fit(rows, "discretized", "x", method="width", bins=2, pseudo_count=0)
     upper = effect(binned, "x").axes[0]
     steps = {name: line.tolist() for name, line in labeled(upper).items()}
-    assert steps["a"] == [[1.0, 0.25], [5.0, 0.25], [5.0, 0.0], [9.0, 0.0]]  # 1 / (5 - 1)
+    expected = [[1.0, 0.25], [5.0, 0.25], [5.0, 0.0], [9.0, 0.0]]  # 1 / (5 - 1)
+    np.testing.assert_allclose(steps["a"], expected)
 
 
 def test_long_names_and_many_classes_fit_in_the_figure() -> None:
