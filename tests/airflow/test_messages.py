@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from lakes import write_rows
 
 import probclass_airflow
 import probclass_core as pc
@@ -42,12 +42,9 @@ def fields(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     root = tmp_path_factory.mktemp("messages")
     rng = np.random.default_rng(6)
     for day in range(PARTITIONS):
-        folder = (
-            root / "lake" / "country=Liechtenstein" / f"day={np.datetime64('2014-01-01') + day}"
-        )
-        folder.mkdir(parents=True)
         rows = {LABEL: CLASSES * 2, FEATURE: rng.normal(size=2 * len(CLASSES))}
-        pq.write_table(pa.table(rows), folder / "part-0.parquet")
+        date = np.datetime64("2014-01-01") + day
+        write_rows(root / "lake" / "country=Liechtenstein" / f"day={date}", pa.table(rows))
     spec = pc.ModelSpec(label=LABEL, blocks=(pc.Block("gaussian_diagonal", [FEATURE]),))
     store = pc.ModelStore(root / "models")
     version = store.save(pc.fit(root / "lake", spec), MODEL)

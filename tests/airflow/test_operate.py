@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from airflow.sdk import DAG, Asset
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_airflow import operate_model
@@ -25,9 +26,7 @@ def write_week(lake: Path, week: int, *, inverted: bool = False, labeled: bool =
     x = rng.normal(2.0 * label, 1.0)
     late = pa.array(label != inverted) if labeled else pa.nulls(400, pa.bool_())
     rows = pa.table({"x": x, "late": late})
-    folder = lake / f"week={week}"
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows, folder / "part-0.parquet")
+    write_rows(lake / f"week={week}", rows)
 
 
 @pytest.fixture
@@ -140,7 +139,7 @@ def test_without_a_label_the_gate_compares_densities_and_an_unusual_week_is_not_
     assert first["promote"].result["reason"] == "there is no champion yet"
     scored = pq.read_table(tmp_path / "scored" / "week=15")
     assert np.mean(scored["rarity"].to_numpy() <= 0.1) == pytest.approx(0.1, abs=0.05)
-    path = lake / "week=16" / "part-0.parquet"
+    path = lake / "week=16" / "0.parquet"
     rows = pq.read_table(path)
     fahrenheit = pa.compute.add(32.0, pa.compute.multiply(rows["x"], 1.8))
     pq.write_table(rows.set_column(0, "x", fahrenheit), path)
@@ -157,9 +156,9 @@ def test_a_partition_that_is_rewritten_or_deleted_after_it_was_scored_is_said(
 ) -> None:
     for week in (14, 15):
         assert operate(week)["done"].state == "success"
-    path = lake / "week=14" / "part-0.parquet"
+    path = lake / "week=14" / "0.parquet"
     pq.write_table(pa.concat_tables([pq.read_table(path)] * 2), path)
-    (lake / "week=15" / "part-0.parquet").unlink()
+    (lake / "week=15" / "0.parquet").unlink()
     (lake / "week=15").rmdir()
     run = operate(16, fail_on=["changed"])
     assert run["plan"].result["changed"] == [
@@ -264,9 +263,7 @@ def test_partitions_far_away_are_not_trained_on(
     tmp_path: Path, partitions: list[str], scored: str, gap: int | None
 ) -> None:
     for name in partitions:
-        folder = tmp_path / f"at={name}"
-        folder.mkdir()
-        pq.write_table(pa.table({"x": [1.0]}), folder / "part-0.parquet")
+        write_rows(tmp_path / f"at={name}", pa.table({"x": [1.0]}))
     if gap is None:
         assert plan_run(tmp_path, {"at": scored}, train=1).labeled == {"at": partitions[-1]}
         return

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from airflow.sdk import DAG, Asset, PartitionedAtRuntime
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_airflow import ProbClassScoreOperator, score_task_group
@@ -24,10 +25,7 @@ SPEC = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
 
 
 def write_day(lake: Path, day: int) -> Path:
-    path = lake / f"day=d{day:03d}" / "rows.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table(ROWS), path)
-    return path
+    return write_rows(lake / f"day=d{day:03d}", pa.table(ROWS)) / "0.parquet"
 
 
 def score_badly(path: Path) -> None:
@@ -131,7 +129,7 @@ def test_a_run_with_partitions_names_each_that_it_scored_in_an_event_of_its_own(
 def test_a_failed_partition_fails_the_task_and_not_the_others(
     may_pass: bool, score: Callable[..., Any], fields: dict[str, Any], days: Path
 ) -> None:
-    damaged = days / "day=d002" / "rows.parquet"
+    damaged = days / "day=d002" / "0.parquet"
     if may_pass:
         damaged.write_bytes(b"not yet complete")
     else:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_airflow import ProbClassTrainOperator
@@ -153,10 +153,8 @@ def test_an_absolute_path_may_exist_on_workers_only(lake: str, tmp_path: Path) -
 
 def test_groups_and_a_half_life_are_those_of_a_derived_spec(tmp_path: Path) -> None:
     for week in range(3):
-        folder = tmp_path / "lake" / f"week={week}"
-        folder.mkdir(parents=True)
         rows = pa.table({"x": [0.0, 1.0, 5.0, 6.0], "shop": [*"abab"], "late": [0, 0, 1, 1]})
-        pq.write_table(rows, folder / "rows.parquet")
+        write_rows(tmp_path / "lake" / f"week={week}", rows)
     task: dict[str, Any] = {
         "task_id": "train",
         "source": str(tmp_path / "lake"),

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_airflow import (
@@ -26,8 +26,7 @@ def faulty(tmp_path: Path) -> tuple[str, str]:
     y = ["a", "b"] * 100
     x = [float(i % 2) + (i % 7) / 10 for i in range(200)]
     for month, values in (("2014-01", x), ("2014-02", pa.nulls(200, pa.float64()))):
-        (lake / f"month={month}").mkdir(parents=True)
-        pq.write_table(pa.table({"x": values, "y": y}), lake / f"month={month}" / "part-0.parquet")
+        write_rows(lake / f"month={month}", pa.table({"x": values, "y": y}))
     store = pc.ModelStore(tmp_path / "models")
     for labels in (y, y[::-1]):  # the second one has learned the opposite
         spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lakes import write_rows
 from scipy import stats
 
 import probclass_core as pc
@@ -44,9 +44,8 @@ def models(rows: pa.Table) -> tuple[pc.Model, pc.Model]:
 def lake(rows: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("lake")
     for month in MONTHS:
-        (folder / f"month={month}").mkdir()
         part = rows.filter(pa.compute.equal(rows["month"], month)).drop_columns("month")
-        pq.write_table(part, folder / f"month={month}" / "part.parquet", row_group_size=77)
+        write_rows(folder / f"month={month}", part, row_group_size=77)
     return str(folder)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.errors import DataError, HealthError, SpecError
@@ -46,16 +47,11 @@ def rows(month: str, count: int = 600, ill: float = 0.2) -> pa.Table:
     )
 
 
-def write(lake: Path, month: str, table: pa.Table) -> None:
-    (lake / f"month={month}").mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, lake / f"month={month}" / "part-0.parquet")
-
-
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("watched") / "lake"
     for month in MONTHS:
-        write(path, month, rows(month))
+        write_rows(path / f"month={month}", rows(month))
     return path
 
 
@@ -121,7 +117,7 @@ def test_a_fault_stops_the_commit_if_its_check_fails(
     shutil.copytree(scored, sink)
     assert pc.score(model, source, sink).warnings == []
     shutil.rmtree(sink / f"month={FAULTY}")
-    write(source, FAULTY, inject(rows(FAULTY)))
+    write_rows(source / f"month={FAULTY}", inject(rows(FAULTY)))
     message = rf"month={FAULTY}: .*Nothing of it was written"
     with pytest.raises(HealthError, match=message) as info:
         pc.score(model, source, sink, options=pc.ScoringOptions(watch={"fail": [check]}))
@@ -144,7 +140,7 @@ def test_a_renamed_column_is_an_error(
     """It would be read as null in silence. The same where the whole table lacks it."""
     source, sink = tmp_path / "lake", tmp_path / "scored"
     for month in ("2013-08", FAULTY):
-        write(source, month, rows(month))
+        write_rows(source / f"month={month}", rows(month))
 
     where: dict[str, Any] = {"partition": {"month": FAULTY}}
 
@@ -159,8 +155,8 @@ def test_a_renamed_column_is_an_error(
     call = calls[verb]
     for others in (True, False):
         if not others:
-            write(source, "2013-08", renamed(rows("2013-08")))
-        write(source, FAULTY, renamed(rows(FAULTY)))
+            write_rows(source / "month=2013-08", renamed(rows("2013-08")))
+        write_rows(source / f"month={FAULTY}", renamed(rows(FAULTY)))
         with pytest.raises(DataError, match=r"'pressure'.*Did you mean 'air_pressure'"):
             call()
         assert not sink.exists()
@@ -179,7 +175,7 @@ def test_a_column_that_some_files_lack_is_a_warning(
     lake: Path, model: pc.Model, tmp_path: Path
 ) -> None:
     source = tmp_path / "lake"
-    write(source, FAULTY, rows(FAULTY))
+    write_rows(source / f"month={FAULTY}", rows(FAULTY))
     part = source / f"month={FAULTY}" / "part-1.parquet"
     pq.write_table(rows(FAULTY, 200).drop_columns("pressure"), part)
     report = pc.score(model, source, tmp_path / "scored")
@@ -207,7 +203,7 @@ def test_warnings_are_the_same_for_every_engine_and_are_logged(
     """Also those that compare a month with one that the same call has scored."""
     source = tmp_path / "lake"
     shutil.copytree(lake, source)
-    write(source, FAULTY, twice(rows(FAULTY)))
+    write_rows(source / f"month={FAULTY}", twice(rows(FAULTY)))
     where = "month >= 2013-07 and month <= 2013-10"
     with caplog.at_level(logging.WARNING):
         report = pc.score(model, source, tmp_path / "threads", where=where)
@@ -229,7 +225,7 @@ def test_warnings_are_the_same_for_every_engine_and_are_logged(
 
 def test_without_a_watch_nothing_is_checked(lake: Path, model: pc.Model, tmp_path: Path) -> None:
     source = tmp_path / "lake"
-    write(source, FAULTY, FAHRENHEIT(rows(FAULTY)))
+    write_rows(source / f"month={FAULTY}", FAHRENHEIT(rows(FAULTY)))
     report = pc.score(model, source, tmp_path / "scored", options=pc.ScoringOptions(watch=False))
     assert (report.warnings, report.health) == ([], [None])
     with pytest.raises(SpecError, match="a watch has no 'nuls'"):

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 
 import probclass_core as pc
 
@@ -19,8 +19,7 @@ def model(probclass: Any) -> Path:
     null = pa.nulls(200, pa.float64())
     lake = probclass.folder / "lake"
     for month, x in (("2014-01", rows["x"]), ("2014-02", null)):
-        (lake / f"month={month}").mkdir(parents=True)
-        pq.write_table(pa.table({**rows, "x": x}), lake / f"month={month}" / "part-0.parquet")
+        write_rows(lake / f"month={month}", pa.table({**rows, "x": x}))
     spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
     fitted = pc.fit(lake, spec, partition={"month": "2014-01"})
     pc.ModelStore(probclass.folder / "models").save(fitted, "m")

@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.errors import DataError
@@ -168,10 +169,7 @@ def test_words_stream_through_partitions_of_parquet(tmp_path: Path, kind: str) -
     table = pa.concat_tables([table_of(column)] * 3)
     lake = tmp_path / "lake"
     for month in range(3):
-        folder = lake / f"month={month}"
-        folder.mkdir(parents=True)
-        rows = table.slice(8 * month, 8)
-        pq.write_table(rows, folder / "rows.parquet", row_group_size=3)
+        write_rows(lake / f"month={month}", table.slice(8 * month, 8), row_group_size=3)
     spec = pc.ModelSpec.auto(table.schema, "label", groups=None)
     model = pc.fit(lake, spec)
     assert [block.estimator for block in spec.blocks] == ["multinomial"]

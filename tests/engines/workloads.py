@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.io.table import Plan, Source, Unit
@@ -91,10 +91,7 @@ def rows_of(seed: int, rows: int = 60) -> pa.Table:
 def write_lake(root: Path, months: int = 5) -> Path:
     """Write a partition of two files for each month."""
     for month in range(months):
-        folder = root / f"month={month:02d}"
-        folder.mkdir(parents=True)
-        for part in range(2):
-            pq.write_table(rows_of(2 * month + part), folder / f"{part}.parquet")
+        write_rows(root / f"month={month:02d}", rows_of(2 * month), rows_of(2 * month + 1))
     return root
 
 

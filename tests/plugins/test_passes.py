@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.authoring import FloatArray, Rows, notes_of, number, with_notes
@@ -120,9 +120,7 @@ def test_a_reader_cannot_be_read_in_a_second_pass() -> None:
 def test_every_pass_caches_its_own_statistics(tmp_path: Path) -> None:
     """A fit with cached statistics reads nothing in any pass; shards give the same model."""
     for start in range(0, 8, 2):
-        folder = tmp_path / f"part={start}"
-        folder.mkdir()
-        pq.write_table(TABLE[start : start + 2], folder / "rows.parquet")
+        write_rows(tmp_path / f"part={start}", TABLE[start : start + 2])
     rows, cache = str(tmp_path), str(tmp_path / "_cache")
     with pc.trying(trimmed(3)):
         cold = pc.fit(rows, SPEC)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.operation.promotion import evaluate_paired
@@ -36,8 +36,7 @@ def results(
     rival = pc.fit(rows, fast)
     lake = folder / "lake"
     for port in ("S", "C", "Q"):
-        (lake / f"port={port}").mkdir(parents=True)
-        pq.write_table(rows, lake / f"port={port}" / "part-0.parquet")
+        write_rows(lake / f"port={port}", rows)
     store = pc.ModelStore(folder / "store")
     version = store.save(model, "titanic", provenance={"rows": {str(i): i for i in range(50)}})
     store.save(rival, "titanic")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from daily_lake import DAYS, rows_of, write_day
+from daily_lake import DAYS, rows_of
+from lakes import write_rows
 from naive import naive_spec
 
 import probclass_core as pc
@@ -16,7 +17,7 @@ import probclass_core as pc
 def lake(tmp_path: Path) -> Path:
     """A table of one file a day."""
     for seed, day in enumerate(DAYS):
-        write_day(tmp_path / "lake", day, rows_of(seed))
+        write_rows(tmp_path / "lake" / f"day={day}", rows_of(seed))
     return tmp_path / "lake"
 
 

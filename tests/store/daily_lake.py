@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
@@ -39,12 +38,6 @@ def rows_of(seed: int, rows: int = 60) -> pa.Table:
             "air": np.where(good, "good", "bad"),
         }
     )
-
-
-def write_day(lake: Path, day: str, rows: pa.Table) -> None:
-    folder = lake / f"day={day}"
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows, folder / "rows.parquet")
 
 
 def footers_of(plan: Plan) -> dict[str, Footer]:

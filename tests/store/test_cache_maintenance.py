@@ -20,8 +20,8 @@ from daily_lake import (
     rows_of,
     units,
     warnings_in,
-    write_day,
 )
+from lakes import write_rows
 from python_processes import start_python
 
 import probclass_core as pc
@@ -90,7 +90,7 @@ def test_statistics_of_another_model_are_not_used(
 def test_small_packs_are_joined(tmp_path: Path, store: pc.ModelStore) -> None:
     lake, days = tmp_path / "month", 24
     for day in range(days):
-        write_day(lake, f"{day:03d}", rows_of(day))
+        write_rows(lake / f"day={day:03d}", rows_of(day))
         pc.summarize(lake, SPEC, where=[("day", ">=", max(0, day - 20))], cache=store)
     assert len(packs(store)) == 8, "17 packs were joined"
     assert len(units(store)) == days

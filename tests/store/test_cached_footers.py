@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.parquet as pq
 import pytest
 from daily_lake import (
     DAYS,
@@ -18,8 +17,8 @@ from daily_lake import (
     fit_and_count,
     footers_of,
     rows_of,
-    write_day,
 )
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.errors import TableError
@@ -34,7 +33,7 @@ def test_files_with_cached_statistics_are_not_opened(lake: Path, store: pc.Model
     """
     model = pc.fit(lake, SPEC, where=days_between(DAYS[0], DAYS[6]), cache=store)
     for day in DAYS[1:7]:
-        path = lake / f"day={day}" / "rows.parquet"
+        path = lake / f"day={day}" / "0.parquet"
         before = path.stat()
         path.write_bytes(bytes(before.st_size))
         os.utime(path, ns=(0, before.st_mtime_ns))
@@ -50,10 +49,10 @@ def test_files_with_cached_statistics_are_not_opened(lake: Path, store: pc.Model
 
 def test_a_cached_footer_is_not_used_for_a_changed_file(lake: Path, store: pc.ModelStore) -> None:
     fit_and_count(lake, store)
-    pq.write_table(rows_of(9, 500), lake / f"day={DAYS[4]}" / "rows.parquet", row_group_size=90)
+    write_rows(lake / f"day={DAYS[4]}", rows_of(9, 500), row_group_size=90)
     assert fit_and_count(lake, store) == (500, 7)
     narrow = rows_of(9, 50).set_column(0, "x", pa.array(range(50)))
-    write_day(lake, DAYS[4], narrow)
+    write_rows(lake / f"day={DAYS[4]}", narrow)
     assert fit_and_count(lake, store) == (50, 7)
     shutil.copytree(lake, lake.parent / "copy")
     assert fit_and_count(lake.parent / "copy", store) == (470, 0), "a copy is another table"
@@ -65,7 +64,7 @@ def test_a_file_that_differs_from_its_cached_footer_is_reported(lake: Path) -> N
     plan = open_table(lake).with_footer_cache(footers_of(first)).plan()
     assert [str(part) for part in plan.units] == [str(part) for part in units]
     assert [part.digest for part in plan.units] == [part.digest for part in units]
-    write_day(lake, DAYS[0], rows_of(0, 70))
+    write_rows(lake / f"day={DAYS[0]}", rows_of(0, 70))
     with pytest.raises(TableError, match=rf"{DAYS[0]}.* has changed while it was being read"):
         list(plan.units[0].read())
     assert sum(batch.num_rows for batch in plan.units[1].read()) == 60
@@ -92,7 +91,7 @@ def test_text_of_any_type_is_read_the_same_with_cached_footers(
     kinds = [other, pa.string()] if swapped else [pa.string(), other]
     for day, kind in zip(DAYS[:2], kinds, strict=True):
         text = pa.array(["p", None, "q"]) if kind != other else pa.array(values).cast(other)
-        write_day(tmp_path / "lake", day, pa.table({"text": text, "id": range(3)}))
+        write_rows(tmp_path / "lake" / f"day={day}", pa.table({"text": text, "id": range(3)}))
     table = open_table(tmp_path / "lake").with_footer_cache({})
     plan = table.plan(["text", "id"], allow_dictionaries=True)
     with_cache = open_table(tmp_path / "lake").with_footer_cache(footers_of(plan))

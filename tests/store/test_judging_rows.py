@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.io.selection import Selection
@@ -37,9 +37,7 @@ def month(number: int) -> pa.Table:
 @pytest.fixture
 def lake(tmp_path: Path) -> str:
     for number in range(1, 7):
-        folder = tmp_path / "lake" / f"month=2014-{number:02}"
-        folder.mkdir(parents=True)
-        pq.write_table(month(number), folder / "part.parquet")
+        write_rows(tmp_path / "lake" / f"month=2014-{number:02}", month(number))
     return str(tmp_path / "lake")
 
 
@@ -66,9 +64,7 @@ def test_rows_that_were_trained_on_are_found(
 
 def test_rows_that_are_newer_than_the_training_may_not_have_been_trained_on(lake: str) -> None:
     model = pc.fit(lake, SPEC, where="month >= 2014-05")
-    later = Path(lake, "month=2014-07")
-    later.mkdir()
-    pq.write_table(month(7), later / "part.parquet")
+    write_rows(Path(lake, "month=2014-07"), month(7))
     judged = Selection(pc.open_table(lake), {"month": "2014-07"})
     assert trained_on(model.training, judged) == "unknown"
     in_memory = pc.fit(month(1), SPEC)
@@ -76,8 +72,7 @@ def test_rows_that_are_newer_than_the_training_may_not_have_been_trained_on(lake
     linked = Path(lake).parent / "linked"
     linked.symlink_to(lake)
     assert trained_on(model.training, Selection(pc.open_table(linked), where="day = 1")) != "no"
-    copy = Path(lake).parent / "copy.parquet"
-    pq.write_table(month(1), copy)
+    copy = write_rows(Path(lake).parent / "copy", month(1))
     assert trained_on(model.training, Selection(pc.open_table(str(copy)))) == "no"
 
 

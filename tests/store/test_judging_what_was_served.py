@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.errors import SpecError, StoreError
@@ -24,8 +24,7 @@ def lake(tmp_path: Path) -> Path:
         rng = np.random.default_rng(week)
         late = rng.permutation(np.arange(400) % 4 == 0)
         x = rng.normal(3.0 * (late != (week == 2)), 1.0)
-        (folder := tmp_path / "lake" / f"week={week}").mkdir(parents=True)
-        pq.write_table(pa.table({"x": x, "late": late}), folder / "part-0.parquet")
+        write_rows(tmp_path / "lake" / f"week={week}", pa.table({"x": x, "late": late}))
     return tmp_path / "lake"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.errors import PartitionError, SpecError, StoreError
@@ -19,9 +20,7 @@ from probclass_core.store.references import ModelVersion
 @pytest.fixture
 def lake(tmp_path: Path, iris: pa.Table) -> Path:
     for part in range(3):
-        folder = tmp_path / f"lake/part={part}"
-        folder.mkdir(parents=True)
-        pq.write_table(iris.slice(50 * part, 50), folder / "rows.parquet")
+        write_rows(tmp_path / f"lake/part={part}", iris.slice(50 * part, 50))
     return tmp_path / "lake"
 
 
@@ -61,8 +60,7 @@ def test_score_records_in_the_store_of_the_version_that_scores(
     again = pc.Partitions(scored_by=[bad.ref])
     assert len(pc.score(version, lake, sink, partition=again, store=store).scored) == 1
 
-    (lake / "part=0/rows.parquet").unlink()
-    pq.write_table(pa.table({"nothing": [1]}), lake / "part=0/rows.parquet")
+    write_rows(lake / "part=0", pa.table({"nothing": [1]}))
     with pytest.raises(PartitionError, match="1 of 3"):
         pc.score(version, lake, sink, store=store)
     assert store.scorings("iris")[-1].stopped[0]["partition"] == {"part": 0}
@@ -95,7 +93,7 @@ def test_a_scoring_is_recorded_once_and_says_what_was_scored(
     assert store.record_scoring("iris", again) == []
     # One partition changes, and another one was written by a task that was killed before it
     # recorded it.
-    pq.write_table(pq.read_table(lake / "part=0").slice(1), lake / "part=0/rows.parquet")
+    write_rows(lake / "part=0", pq.read_table(lake / "part=0").slice(1))
     changed = pc.score(model, lake, tmp_path / "scored")
     (second,) = store.record_scoring("iris", changed)
     assert [one["partition"] for one in second.partitions] == [{"part": 0}]

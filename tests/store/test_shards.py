@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from daily_lake import rows_of, write_day
+from daily_lake import rows_of
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.errors import SpecError
@@ -25,7 +26,7 @@ ROWS = {f"2014-01-{day:02d}": 20 + 20 * day for day in range(1, 13)}
 def lake(tmp_path: Path) -> Path:
     """A table of one file a day, each longer than the one before."""
     for seed, (day, rows) in enumerate(ROWS.items()):
-        write_day(tmp_path / "lake", day, rows_of(seed, rows))
+        write_rows(tmp_path / "lake" / f"day={day}", rows_of(seed, rows))
     return tmp_path / "lake"
 
 

@@ -21,8 +21,8 @@ from daily_lake import (
     packs,
     rows_of,
     units,
-    write_day,
 )
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.errors import SpecError
@@ -59,10 +59,10 @@ def test_kept_statistics_without_labels_are_replaced_when_the_labels_arrive(
 ) -> None:
     unlabeled = pa.array([None] * 60, pa.string())
     place = rows_of(day).column_names.index("air")
-    write_day(lake, DAYS[day], rows_of(day).set_column(place, "air", unlabeled))
+    write_rows(lake / f"day={DAYS[day]}", rows_of(day).set_column(place, "air", unlabeled))
     assert fit_and_count(lake, store) == (480, 0)
     assert fit_and_count(lake, store) == (0, 8)
-    write_day(lake, DAYS[day], rows_of(day))
+    write_rows(lake / f"day={DAYS[day]}", rows_of(day))
     assert fit_and_count(lake, store) == (60, 7)
     assert fit_and_count(lake, store) == (0, 8)
 
@@ -71,7 +71,7 @@ def test_a_file_of_the_same_size_written_later_is_read_again(
     lake: Path, store: pc.ModelStore
 ) -> None:
     fit_and_count(lake, store)
-    path = lake / f"day={DAYS[4]}" / "rows.parquet"
+    path = lake / f"day={DAYS[4]}" / "0.parquet"
     os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
     assert fit_and_count(lake, store) == (60, 7)
 
@@ -107,7 +107,7 @@ def test_sources_and_conditions_without_a_digest_are_not_cached(
 def test_conditions_on_a_null_partition_are_checked_for_each_row(
     lake: Path, store: pc.ModelStore
 ) -> None:
-    write_day(lake, "__HIVE_DEFAULT_PARTITION__", rows_of(99))
+    write_rows(lake / "day=__HIVE_DEFAULT_PARTITION__", rows_of(99))
     assert fit_and_count(lake, store) == (540, 0)
     assert fit_and_count(lake, store, where=[("day", "!=", DAYS[0])])[1] == 7
     assert fit_and_count(lake, store, where=[("day", "!=", None)])[1] == 8
@@ -157,9 +157,9 @@ def test_files_read_as_other_types_are_summarized_again(
     lake = tmp_path / "mixed"
     label = ["a", "b", "a", "b"]
     for day, x in (("1", [1, 2, 3, 4]), ("2", [5, 6, 8, 7])):
-        write_day(lake, day, pa.table({"x": x, "u": ["p", "q", "q", "p"], "air": label}))
+        write_rows(lake / f"day={day}", pa.table({"x": x, "u": ["p", "q", "q", "p"], "air": label}))
     assert fit_and_count(lake, store, spec) == (8, 0)
-    write_day(lake, "3", pa.table({"x": [0.5, 1.5, 2.5, 4.5], "u": ["p"] * 4, "air": label}))
+    write_rows(lake / "day=3", pa.table({"x": [0.5, 1.5, 2.5, 4.5], "u": ["p"] * 4, "air": label}))
     assert fit_and_count(lake, store, spec) == (12, 0), (
         "integers are read as floats if another file has floats"
     )
@@ -173,8 +173,10 @@ def test_a_relative_path_is_another_table_in_another_folder(
 ) -> None:
     for number in range(2):
         folder = tmp_path / str(number)
-        write_day(folder / "lake", "1", rows_of(0).set_column(0, "x", [np.arange(60.0) - number]))
-        os.utime(folder / "lake" / "day=1" / "rows.parquet", ns=(0, 0))
+        write_rows(
+            folder / "lake" / "day=1", rows_of(0).set_column(0, "x", [np.arange(60.0) - number])
+        )
+        os.utime(folder / "lake" / "day=1" / "0.parquet", ns=(0, 0))
         monkeypatch.chdir(folder)
         assert fit_and_count(Path("lake"), store) == (60, 0)
     assert fit_and_count(Path("../0/lake"), store) == (0, 1)

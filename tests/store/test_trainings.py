@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 
 import probclass_core as pc
 
@@ -32,14 +33,10 @@ def lake(tmp_path: Path) -> str:
     """Two days of six correlated columns."""
     rng = np.random.default_rng(7)
     for day in ("1", "2"):
-        folder = tmp_path / "lake" / f"day={day}"
-        folder.mkdir(parents=True)
         values = rng.normal(size=(4000, 6)) @ rng.normal(size=(6, 6))
         kinds = np.where(rng.random(4000) < 0.4, "x", "y")
-        pq.write_table(
-            pa.table({"kind": kinds, **dict(zip("abcdef", values.T, strict=True))}),
-            folder / "rows.parquet",
-        )
+        table = pa.table({"kind": kinds, **dict(zip("abcdef", values.T, strict=True))})
+        write_rows(tmp_path / "lake" / f"day={day}", table)
     return str(tmp_path / "lake")
 
 
@@ -98,9 +95,8 @@ def test_other_rows_another_spec_and_a_changed_model_are_other_versions(
     saved.append(store.save(dataclasses.replace(model, training={}).with_prior("uniform"), "kinds"))
     saved.append(store.save(pc.calibrate(model, lake), "kinds"))
     assert len({version.id for version in saved}) == 4, "both uniform priors are one version"
-    rows = Path(lake) / "day=2" / "rows.parquet"
-    table = pq.read_table(rows)
-    pq.write_table(table.slice(10), rows)
+    day = Path(lake) / "day=2"
+    write_rows(day, pq.read_table(day, partitioning=None).slice(10))
     assert store.save(pc.fit(lake, SPEC), "kinds").id not in {version.id for version in saved}
 
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lakes import write_rows
 from refusals import refused
 
 import probclass_core as pc
@@ -161,10 +162,8 @@ def plain(table: pa.Table) -> pc.Model:
 
 
 def written(table: pa.Table, folder: Path) -> Path:
-    folder.mkdir()
     for number in range(3):
-        (folder / f"part={number}").mkdir()
-        pq.write_table(table.slice(200 * number, 200), folder / f"part={number}" / "rows.parquet")
+        write_rows(folder / f"part={number}", table.slice(200 * number, 200))
     return folder
 
 
@@ -253,8 +252,8 @@ def test_rows_are_scored_in_the_time_zone_of_the_training(
     expected = model.predict_proba(table)
     for rows in (in_zone(table, "UTC"), in_zone(table, "Asia/Kolkata")):
         np.testing.assert_array_equal(model.predict_proba(rows), expected)
-        pq.write_table(rows, tmp_path / "rows.parquet")
-        assert pc.evaluate(model, tmp_path / "rows.parquet") == pc.evaluate(model, table)
+        path = write_rows(tmp_path / "rows", rows)
+        assert pc.evaluate(model, path) == pc.evaluate(model, table)
         ledgers = [pc.explain(model, one, rows=[3]).table for one in (rows, table)]
         assert ledgers[0] == ledgers[1]
     with pytest.raises(DataError, match="has times without a time zone, but"):

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.errors import DataError
@@ -65,9 +65,7 @@ def test_a_sorted_label_is_refused_although_its_first_rows_have_few_values() -> 
 def test_a_mapped_training_is_refused_when_its_parts_are_merged(tmp_path: Path) -> None:
     lake, store = tmp_path / "lake", tmp_path / "store"
     for part in range(3):
-        folder = lake / f"part={part}"
-        folder.mkdir(parents=True)
-        pq.write_table(PRICES.slice(part * 18_000, 18_000), folder / "rows.parquet")
+        write_rows(lake / f"part={part}", PRICES.slice(part * 18_000, 18_000))
     plan = plan_shards(lake, SPEC, cache=store, min_rows=1)
     assert len(plan.shards) > 1
     for shard in plan.shards:

@@ -13,8 +13,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pac
-import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.arrow.parts import select
@@ -82,10 +82,8 @@ def test_files_readers_and_databases_are_read_as_numbers(
     frame: pd.DataFrame, model: pc.Model, tmp_path: Path
 ) -> None:
     table = pa.Table.from_pandas(frame).append_column("key", pa.array(range(ROWS)))
-    folder, spec = tmp_path / "lake", model.spec
-    folder.mkdir()
-    for number in range(3):
-        pq.write_table(table.slice(200 * number, 200), folder / f"{number}.parquet")
+    spec = model.spec
+    folder = write_rows(tmp_path / "lake", *(table.slice(start, 200) for start in (0, 200, 400)))
     assert pc.ModelSpec.auto(folder, "label").blocks == spec.blocks
     dictionaries = table.set_column(0, "age", table["age"].dictionary_encode())
     assert pc.ModelSpec.auto(dictionaries, "label").blocks == spec.blocks

@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lakes import write_rows
 from sklearn.metrics import log_loss, mutual_info_score
 from sklearn.model_selection import StratifiedKFold
 
@@ -119,8 +120,8 @@ def test_the_spec_depends_on_the_rows_alone(effort: Effort, tmp_path: Path) -> N
     table = mixed_table()
     order = np.random.default_rng(1).permutation(table.num_rows)
     shuffled = table.take(pa.array(order))
-    for part, start in enumerate(range(0, table.num_rows, 90)):
-        pq.write_table(shuffled.slice(start, 90), tmp_path / f"{part}.parquet")
+    parts = [shuffled.slice(start, 90) for start in range(0, table.num_rows, 90)]
+    write_rows(tmp_path, *parts)
     expected = pc.ModelSpec.auto(table, "label", effort=effort)
     with ThreadPoolExecutor(2) as executor:
         found = pc.ModelSpec.auto(tmp_path, "label", effort=effort, engine=executor)
@@ -407,8 +408,7 @@ def test_real_tables_have_odd_columns() -> None:
 def test_columns_that_partition_a_table_are_left_out_unless_named(tmp_path: Path) -> None:
     table = mixed_table().select(["label", "size", "color"])
     for month in ("01", "02"):
-        (tmp_path / f"month={month}").mkdir()
-        pq.write_table(table, tmp_path / f"month={month}" / "rows.parquet")
+        write_rows(tmp_path / f"month={month}", table)
     spec = pc.ModelSpec.auto(tmp_path, "label", effort="fast")
     assert "the table is partitioned by them: 'month'." in " ".join(spec.notes)
     assert "month" not in spec.features

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from lakes import write_rows
 
 import probclass_core as pc
 
@@ -32,16 +32,6 @@ def rows_of(seed: int, rows: int = 40) -> pa.Table:
             "air": np.where(good, "good", "bad"),
         }
     )
-
-
-def write_rows(folder: Path, *parts: pa.Table) -> Path:
-    """Write each part as a Parquet file of a folder, replacing the files in it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.iterdir():
-        old.unlink()
-    for number, part in enumerate(parts):
-        pq.write_table(part, folder / f"{number}.parquet")
-    return folder
 
 
 def write_lake(root: Path, *months: str) -> Path:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from backends import BACKENDS
+from lakes import write_rows
 from monthly_lake import model, rows_of
 
 import probclass_core as pc
@@ -28,17 +28,13 @@ def set_up(folder: Path, sink: pc.TableRef) -> None:
     """Write the lakes, and score ``old``."""
     for which, rows in SIZES.items():
         for month, table in (("2014-01", rows_of(1)), ("2014-02", rows_of(2, rows))):
-            partition = folder / which / f"month={month}"
-            partition.mkdir(parents=True)
-            pq.write_table(table, partition / "rows.parquet")
+            write_rows(folder / which / f"month={month}", table)
     pc.score(model(SEEDS["old"]), folder / "old", sink)
 
 
 def replace_new(folder: Path, rows: int = SIZES["new"]) -> Path:
     """Replace the rows of February of ``new``, and return the path of their file."""
-    path = folder / "new" / "month=2014-02" / "rows.parquet"
-    pq.write_table(rows_of(2, rows), path)
-    return path
+    return write_rows(folder / "new" / "month=2014-02", rows_of(2, rows)) / "0.parquet"
 
 
 def score(folder: Path, sink: pc.TableRef, which: str) -> ScoreReport:

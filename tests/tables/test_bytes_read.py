@@ -13,6 +13,7 @@ import pytest
 from delta_and_iceberg import IcebergLake
 from deltalake import WriterProperties, write_deltalake
 from iceberg_deletes import delete_rows
+from lakes import write_rows
 
 import probclass_core as pc
 
@@ -31,10 +32,8 @@ def month_of(number: int) -> pa.Table:
 
 def parquet(root: Path) -> pc.TableRef:
     for number, month in enumerate(MONTHS):
-        folder = root / "lake" / f"month={month}"
-        folder.mkdir(parents=True)
         rows = month_of(number).drop_columns("month")
-        pq.write_table(rows, folder / "rows.parquet", row_group_size=GROUP)
+        write_rows(root / "lake" / f"month={month}", rows, row_group_size=GROUP)
     return pc.TableRef(str(root / "lake"))
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from backends import FEBRUARY, JANUARY, Backend
 from delta_and_iceberg import rows
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.analysis.distributions.health import Health
@@ -22,14 +22,11 @@ from probclass_core.scoring import partition as scoring
 def source(tmp_path: Path) -> Path:
     """Two months in two files of 20 numbered rows; in January, every second x is null."""
     for month in ("2014-01", "2014-02"):
-        folder = tmp_path / f"lake/month={month}"
-        folder.mkdir(parents=True)
         table = rows(month).drop_columns("month").append_column("n", pa.array(range(40)))
         if month == "2014-01":
             x = pa.array(table["x"].to_numpy(), mask=np.arange(40) % 2 == 0)
             table = table.set_column(0, "x", x)
-        for number in range(2):
-            pq.write_table(table.slice(20 * number, 20), folder / f"{number}.parquet")
+        write_rows(tmp_path / f"lake/month={month}", table.slice(0, 20), table.slice(20))
     return tmp_path / "lake"
 
 

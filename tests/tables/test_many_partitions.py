@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from monthly_lake import digests, model, rows_of, write_lake, write_rows
+from lakes import write_rows
+from monthly_lake import digests, model, rows_of, write_lake
 from python_processes import output_of_python
 
 import probclass_core as pc
@@ -48,9 +48,7 @@ def test_memory_does_not_grow_with_the_number_of_partitions(work: str, tmp_path:
     rows = {f"x{number}": np.arange(4.0) for number in range(COLUMNS)}
     table = pa.table({**rows, "label": ["a", "b", "a", "b"]})
     for number in range(MANY):
-        folder = tmp_path / "lake" / f"part={number}"
-        folder.mkdir(parents=True)
-        pq.write_table(table, folder / "rows.parquet")
+        write_rows(tmp_path / "lake" / f"part={number}", table)
     arguments = [work, tmp_path / "lake", tmp_path / "sink", SOME, MANY]
     _, before, after = json.loads(output_of_python("-c", PEAKS, *arguments))
     # Footers kept in memory would take at least 0.3 MB for each partition.

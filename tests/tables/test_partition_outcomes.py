@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from backends import Backend
 from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.errors import DataError, PartitionError, SpecError, TableError
@@ -25,11 +26,8 @@ MONTHS = ["2014-01", "2014-02", "2014-03", "2014-04"]
 
 def write_month(lake: Path, month: str, size: int = 40) -> Path:
     """Write or replace the file of a month."""
-    path = lake / f"month={month}" / "rows.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    pq.write_table(rows(month, size).drop_columns("month"), path)
-    return path
+    table = rows(month, size).drop_columns("month")
+    return write_rows(lake / f"month={month}", table) / "0.parquet"
 
 
 def damage(path: Path) -> None:
@@ -96,7 +94,7 @@ def test_a_failed_partition_does_not_stop_the_others(
 ) -> None:
     sink = backend.ref("scored")
     for month in (MONTHS[0], MONTHS[-1]):  # the files whose schemas are read first
-        damage(lake / f"month={month}" / "rows.parquet")
+        damage(lake / f"month={month}" / "0.parquet")
 
     def failure() -> PartitionError:
         with pytest.raises(PartitionError, match=r"2 of 4 .* failed: month=2014-01: ") as raised:
@@ -145,7 +143,7 @@ def test_what_concerns_all_partitions_is_refused_before_anything_is_written(
     sink = tmp_path / "scored"
     pc.score(model, lake, sink, partition={"month": "2014-03"})
     write_month(lake, "2014-03", 9)
-    damage(lake / "month=2014-01" / "rows.parquet")
+    damage(lake / "month=2014-01" / "0.parquet")
     with pytest.raises(TableError, match=r"month=2014-03 already exists"):
         pc.score(model, lake, sink, options=pc.ScoringOptions(overwrite="never"))
     with pytest.raises(TableError, match="also has 'kind'"):

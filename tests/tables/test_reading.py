@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from monthly_lake import SPEC, rows_of, write_lake, write_rows
+from lakes import write_rows
+from monthly_lake import SPEC, rows_of, write_lake
 from refusals import refused
 
 import probclass_core as pc

@@ -9,10 +9,10 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pac
-import pyarrow.parquet as pq
 import pytest
 from delta_and_iceberg import IcebergLake
 from deltalake import write_deltalake
+from lakes import write_rows
 from pyiceberg.types import DoubleType, LongType
 from reading import read_rows
 
@@ -43,8 +43,7 @@ LATER_WITH_SAME_TYPES = LATER.set_column(2, "x", pa.array([0.1, 4.1], pa.float32
 
 def parquet(root: Path) -> tuple[pc.TableRef, pa.Table]:
     for month, part in (("2014-01", FIRST), ("2014-02", LATER)):
-        (root / "lake" / f"month={month}").mkdir(parents=True)
-        pq.write_table(part, root / "lake" / f"month={month}" / "rows.parquet")
+        write_rows(root / "lake" / f"month={month}", part)
     return pc.TableRef(str(root / "lake")), LATER
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from backends import FEBRUARY, Backend
 from delta_and_iceberg import rows
+from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.errors import SpecError, TableMismatchError
@@ -25,8 +25,7 @@ def lands(lake: Path, month: str, **columns: Any) -> None:
             table = table.drop_columns(name)
         if values is not None:
             table = table.append_column(name, values)
-    (lake / f"month={month}").mkdir(parents=True)
-    pq.write_table(table, lake / f"month={month}" / "rows.parquet")
+    write_rows(lake / f"month={month}", table)
 
 
 def column(backend: Backend, name: str) -> dict[str, list[Any]]:
