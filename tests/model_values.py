@@ -73,6 +73,13 @@ def posterior(model: pc.Model, **row: Any) -> dict[Any, float]:
     return _by_class(model, model.predict_log_proba(_one(row)))
 
 
+def weights_of(model: pc.Model) -> dict[str, float]:
+    """The weights of blocks, and the biases of classes, by name."""
+    assert model.block_weights is not None
+    names, values = (model.block_weights[name].to_pylist() for name in ("name", "value"))
+    return dict(zip(names, values, strict=True))
+
+
 def evidence(table: pa.Table, block: pc.Block, weight: str | None = None) -> float:
     """The log evidence of a model of one block for label ``c``."""
     spec = pc.ModelSpec("c", [block], weight=weight)

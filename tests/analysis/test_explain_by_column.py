@@ -21,19 +21,6 @@ def weights(explanation: Explanation, row: int) -> dict[str, float]:
     return {one["item"]: one["weight"] for one in entries if one["item"] is not None}
 
 
-def test_a_column_has_one_line_however_many_blocks_model_it(
-    model: pc.Model, titanic: pa.Table
-) -> None:
-    rows = titanic.slice(0, 20)
-    explanation = pc.explain(model, rows, limit=None)
-    for row in range(20):
-        shown = explanation.table.filter(pac.field("row") == row).to_pylist()
-        items = [one["item"] for one in shown if one["item"] is not None]
-        assert len(items) == len(set(items))
-        total = sum(one["weight"] for one in shown)
-        assert total == pytest.approx(explanation.rows["log_odds"][row].as_py(), abs=1e-9)
-
-
 def test_two_joint_blocks_of_the_same_columns_are_one_line(penguins: pa.Table) -> None:
     numbers = ["bill_length_mm", "body_mass_g"]
     blocks = [pc.Block("gaussian_full", numbers), pc.Block("gaussian_shared", numbers)]

@@ -1,4 +1,4 @@
-"""Contributions of columns sum to the log odds and to the surprise of each row, for any model."""
+"""The evidence of each row, written or explained, sums to its log odds and its surprise."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pac
 import pyarrow.dataset as ds
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from samples import BLOCKS, COUNTS, OPTIONS, fitted_or_rejected, queries, spec_of, training_tables
 
 import probclass_core as pc
+from probclass_core.analysis.explanation import Explanation
 from probclass_core.model.model import Model
 from probclass_core.testing.trial import LABEL
 
@@ -74,6 +76,46 @@ def check_sums(
         assert not terms(scored, "surprise_")
 
 
+def check_entries(
+    model: Model, explanation: Explanation, rows: pa.Table, error: np.ndarray
+) -> None:
+    """Compare the sum of entries, and their total, with the log odds of the two classes."""
+    joint, log_probability = model.joint_log_likelihood(rows), model.predict_log_proba(rows)
+    entries = explanation.table.to_pandas().groupby("row")
+    for row, line in enumerate(explanation.rows.to_pylist()):
+        pair = [model.class_names.index(line[side]) for side in ("prediction", "against")]
+        weights, totals = (entries.get_group(row)[name].to_numpy() for name in ("weight", "total"))
+        if model.block_weights is None and np.isinf(joint[row, pair]).all():  # both impossible
+            assert np.isnan(totals[-1])
+        else:
+            log_odds = -np.diff(log_probability[row, pair])
+            for parts in (weights, totals[-1:]):
+                listed = {str(number): part for number, part in enumerate(parts.reshape(-1, 1))}
+                check_sum(listed, log_odds, error[row])
+
+
+def check_ledgers(model: Model, scored: pa.Table, rows: pa.Table) -> None:
+    """Compare what is explained of some rows, a line for each column, with what is written."""
+    explanation = pc.explain(model, rows, rows=range(0, len(rows), 9), limit=None)
+    written = scored.take(explanation.rows["row"])
+    assert explanation.rows["against"].equals(written["runner_up"])
+    columns = {str(block.name): ", ".join(block.columns) for block in model.spec.pool}
+    parts = pd.DataFrame(terms(written, "contribution_")).rename(columns=columns)
+    expected = parts.fillna(np.inf).T.groupby(level=0).sum().T  # inf: a change of infinite odds
+    lines = explanation.table.to_pandas()
+    lines["name"] = lines["item"].fillna(lines["entry"])
+    lines["weight"] = lines["weight"].fillna(np.inf)
+    found = lines.pivot(index="row", columns="name", values="weight")
+    names = found.columns.union(expected.columns)  # one without is 0
+    found, expected = (each.reindex(columns=names).fillna(0.0) for each in (found, expected))
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    lines = explanation.surprise.to_pandas()
+    found = lines.pivot(index="row", columns="item", values="surprise")
+    expected = pd.DataFrame(terms(written, "surprise_"))
+    assert set(found) == set(expected)
+    np.testing.assert_allclose(found[expected.columns], expected, atol=1e-9)
+
+
 @pytest.mark.parametrize("estimator", sorted(BLOCKS))
 @given(data=st.data())
 def test_terms_sum_to_log_odds_and_surprise(estimator: str, data: st.DataObject) -> None:
@@ -82,6 +124,8 @@ def test_terms_sum_to_log_odds_and_surprise(estimator: str, data: st.DataObject)
     weights = data.draw(st.sampled_from([None, {estimator: 0.7}]))
     spec = dataclasses.replace(spec_of(estimator, **options), block_weights=weights)
     model = fitted_or_rejected(table, spec)
+    limit = data.draw(st.sampled_from([None, 1, 2]))
+    against = data.draw(st.sampled_from([None, *model.class_names]))
     for rows in (table.drop_columns([LABEL]), data.draw(queries())):
         scored = model.predict_table(rows, options={"columns": [], "contributions": True})
         counts = np.array([rows[name].fill_null(0).cast(pa.float64()) for name in COUNTS]).sum(0)
@@ -89,6 +133,11 @@ def test_terms_sum_to_log_odds_and_surprise(estimator: str, data: st.DataObject)
         joint = model.joint_log_likelihood(rows)  # a difference of two keeps their error
         error += 1e-15 * np.abs(np.where(np.isfinite(joint), joint, 0.0)).max(axis=1)
         check_sums(model, scored, model.predict_log_proba(rows), error)
+        explanation = pc.explain(model, rows, limit=limit, against=against)
+        assert explanation.rows.num_rows == rows.num_rows
+        check_entries(model, explanation, rows, error)
+        least = pac.min(explanation.rows["log_odds"]).as_py()
+        assert against is not None or least is None or least >= 0.0
 
 
 def specs() -> dict[str, pc.ModelSpec]:
@@ -141,6 +190,7 @@ def test_calibration_is_a_term(
         model = pc.calibrate(model, known, method=method)
     scored = model.predict_table(penguins, options={"columns": [], "contributions": True})
     check_sums(model, scored, model.predict_log_proba(penguins))
+    check_ledgers(model, scored, penguins)
     applied = method is not None and model.calibrator is not None
     assert ("calibration" in terms(scored, "contribution_")) == applied
     assert not applied or np.nanmax(np.abs(terms(scored, "contribution_")["calibration"])) > 0.01

@@ -82,21 +82,6 @@ def test_a_null_given_column_leaves_the_distribution_of_the_others() -> None:
     )
 
 
-def test_an_explanation_sums_to_the_log_odds() -> None:
-    table = weather(20)
-    blocks = [
-        pc.Block("categorical_joint", ["v"], given=["u"]),
-        pc.Block("categorical", ["u"]),
-        pc.Block("gaussian_full", ["x", "z"]),
-    ]
-    model = pc.fit(table, pc.ModelSpec("label", blocks))
-    ledger = pc.explain(model, table, rows=[3]).table
-    values = dict(zip(ledger["item"].to_pylist(), ledger["value"].to_pylist(), strict=True))
-    assert values["v"] == table["v"][3].as_py()
-    joint = np.sort(model.joint_log_likelihood(table.slice(3, 1))[0])
-    assert ledger["total"].to_pylist()[-1] == pytest.approx(joint[1] - joint[0], abs=1e-9)
-
-
 def by_hand(
     table: pa.Table, row: dict[str, Any], label: str, child: str, given: list[str], strength: float
 ) -> float:
@@ -146,6 +131,9 @@ def test_a_tree_augmented_network_agrees_with_counting_by_hand() -> None:
                 if row[child] is not None:
                     expected = by_hand(table, row, label, child, given, 10.0)
                 assert np.exp(actual[number, position, factor]) == pytest.approx(expected)
+    drift = pc.drift(pc.fit(table.slice(20), model.spec), model)  # of the columns given others
+    assert set(drift.by_feature["feature"].to_pylist()) == set(parents)
+    assert drift.uncompared == ()
 
 
 def test_given_numbers_are_cut_by_the_classes_unless_cuts_are_given() -> None:
@@ -216,24 +204,6 @@ def test_too_many_combinations_for_a_table_give_the_same_probabilities(
         np.testing.assert_allclose(np.exp(logs), expected)
     others = pc.fit(table.slice(1), spec).log_likelihood_by_block(table.slice(0, 1))[:, :, 0]
     np.testing.assert_allclose(left_out(model, table.slice(0, 1)), others)
-
-
-def network() -> tuple[pa.Table, pc.ModelSpec]:
-    """A table with three columns, and a network of them."""
-    table = answers()
-    blocks = [
-        pc.Block("categorical", ["u"]),
-        pc.Block("categorical", ["v"], given=["u"], missing="level"),
-        pc.Block("categorical", ["w"], given=["v", "u"]),
-    ]
-    return table, pc.ModelSpec("label", blocks)
-
-
-def test_drift_compares_columns_given_others_by_their_distribution_alone() -> None:
-    table, spec = network()
-    drift = pc.drift(pc.fit(table.slice(20), spec), pc.fit(table, spec))
-    assert set(drift.by_feature["feature"].to_pylist()) == {"u", "v", "w"}
-    assert drift.uncompared == ()
 
 
 def test_statistics_of_a_column_without_values_in_one_part_merge() -> None:

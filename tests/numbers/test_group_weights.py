@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from model_values import weights_of
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
@@ -50,12 +51,6 @@ def lake_of(frame: pd.DataFrame, root: Path, column: str = "day") -> Path:
 KNOWS = pc.Block("gaussian_diagonal", ["knows"], "knows")
 TODAY = pc.Block("discretized", ["today"], "today")
 SPEC = pc.ModelSpec("state", [KNOWS, TODAY], block_weights="fit")
-
-
-def weights_of(model: pc.Model) -> dict[str, float]:
-    assert model.block_weights is not None
-    names, values = (model.block_weights[name].to_pylist() for name in ("name", "value"))
-    return dict(zip(names, values, strict=True))
 
 
 def test_weights_solve_the_problem_that_is_documented(tmp_path: Path) -> None:
