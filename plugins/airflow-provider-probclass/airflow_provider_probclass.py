@@ -91,6 +91,7 @@ def get_provider_info() -> dict[str, Any]:
                     for module in (
                         "operators",
                         "promotion",
+                        "approval",
                         "mapped",
                         "score",
                         "maintenance",

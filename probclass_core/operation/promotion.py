@@ -145,6 +145,7 @@ def promote_if_better(
     where: Where = None,
     windows: ColumnName | None = None,
     gate: Gate | None = None,
+    propose: bool = False,
     decision: DecisionOption = "map",
     by: str | None = None,
     provenance: Mapping[str, Any] | None = None,
@@ -171,6 +172,8 @@ def promote_if_better(
             `evaluate_paired`.
         gate: the conditions; those of ``Gate()`` by default, and without a label those of
             ``Gate("log_density")``.
+        propose: whether a challenger that passes is left to somebody's decision: the action is then
+            ``"proposed"``, and `ModelStore.decide` promotes or refuses it.
         decision: decision rule; see `DecisionRule`.
         by: who promotes, by default the user of this process.
         provenance: plain JSON values to record with the decision, such as a run id.
@@ -255,7 +258,9 @@ def promote_if_better(
     def overlap(model: Model) -> TrainedOn:
         return trained_on(model.training, selection)
 
-    return store.promote_if_better(challenger, alias, judge, gate=gate, by=by, provenance=recorded)
+    return store.promote_if_better(
+        challenger, alias, judge, gate=gate, propose=propose, by=by, provenance=recorded
+    )
 
 
 def _differ(challenger: Mapping[str, str], champion: Mapping[str, str]) -> str | None:

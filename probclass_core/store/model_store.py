@@ -342,6 +342,7 @@ class ModelStore:
         judge: Callable[[ModelVersion, ModelVersion | None], Judged | Mapping[str, Any]],
         *,
         gate: Gate | None = None,
+        propose: bool = False,
         by: str | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> Promotion:
@@ -357,12 +358,14 @@ class ModelStore:
             judge: evaluates the challenger and the champion, which may be None, on the same labeled
                 rows: a `PairedEvaluation`, or the same as plain values; see `Gate.decide`.
             gate: the conditions; those of ``Gate()`` by default.
+            propose: whether a challenger that passes is left to somebody's decision: see `decide`.
             by: who promotes, by default the user of this process.
             provenance: plain JSON values to record with it, such as source, partition and run id.
 
         Returns:
             The entry of the ledger; its `action` is ``"promoted"``, ``"refused"``, or
-            ``"unchanged"`` if the alias names the challenger already: nothing is then recorded.
+            ``"unchanged"`` if the alias names the challenger already, or ``"proposed"``: nothing is
+            recorded then.
 
         Raises:
             SpecError: if a metric of the gate needs a decision rule with costs.
@@ -388,18 +391,48 @@ class ModelStore:
         entry = replace(entry, metrics=metrics, reason=decision.reason)
         if not decision.accepted:
             return self._refuse(entry)
-        # If another process has promoted since, the challenger was not compared with that champion.
+        proposal = replace(entry, action="proposed")
+        return proposal if propose else self.decide(proposal, by=by)
+
+    def decide(
+        self,
+        proposal: Promotion,
+        *,
+        accepted: bool = True,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> Promotion:
+        """Promote a version that was proposed, or record that it is refused.
+
+        Args:
+            proposal: what `promote_if_better` returned with ``propose=True``.
+            accepted: whether the alias is moved.
+            by: who decided, by default the user of this process.
+            reason: why, before the reason of the proposal.
+
+        Returns:
+            The entry of the ledger.
+
+        Raises:
+            RolledBackError: if the alias was rolled back from this version.
+            StoreError: if there is no such version, or the alias names another champion by now,
+                with which it was not compared.
+        """
+        reason = ": ".join(filter(None, (reason, proposal.reason)))
+        if not accepted:
+            entry = replace(proposal, action="refused", time=timestamp(), by=by or user())
+            return self._refuse(replace(entry, reason=reason))
         moved = self.promote(
-            version.model,
-            version,
-            alias,
-            expected=champion,
+            proposal.model,
+            proposal.id,
+            proposal.alias,
+            expected=proposal.previous,
             by=by,
-            reason=decision.reason,
-            metrics=metrics,
-            provenance=provenance,
+            reason=reason,
+            metrics=proposal.metrics,
+            provenance=proposal.provenance,
         )
-        return replace(entry, action="promoted", time=moved.promoted)
+        return replace(proposal, action="promoted", reason=reason, time=moved.promoted)
 
     def rollback(
         self,

@@ -23,7 +23,7 @@ from probclass_core.store.references import Alias
 
 FOLDER = "promotions"
 
-Action = Literal["promoted", "refused", "rolled_back", "unchanged"]
+Action = Literal["promoted", "refused", "rolled_back", "unchanged", "proposed"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,8 +33,9 @@ class Promotion(ShortRepr):
     Attributes:
         model: name of the model.
         alias: the alias, such as ``champion``.
-        action: ``"promoted"``, ``"rolled_back"``, ``"refused"``, or ``"unchanged"`` if the alias
-            named the version already; the last is never recorded.
+        action: ``"promoted"``, ``"rolled_back"``, ``"refused"``, ``"unchanged"`` if the alias named
+            the version already, or ``"proposed"`` if it passed the gate; the last two are never
+            recorded.
         id: content id of the version that was promoted, returned to, or refused.
         previous: content id of the version that the alias named until then, or None.
         time: time of the entry, ISO 8601 in UTC.

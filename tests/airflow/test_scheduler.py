@@ -36,10 +36,17 @@ BACKFILLED = [
 OPERATED = '''
 """A model that is served."""
 
+from datetime import timedelta
+
 from air_quality_settings import COMMON, DAILY, DAY, DAYS, LAKE, SCORED, STORE
 from airflow.sdk import DAG, Asset, PartitionedAssetTimetable, PartitionedAtRuntime
 
-from probclass_airflow import ProbClassEvaluateOperator, ProbClassScoreOperator
+from probclass_airflow import (
+    ProbClassApproveOperator,
+    ProbClassEvaluateOperator,
+    ProbClassPromoteOperator,
+    ProbClassScoreOperator,
+)
 
 LANDED = "{{ params.home }}/landed"
 
@@ -75,6 +82,24 @@ with DAG("by_day", schedule=PartitionedAssetTimetable(assets=Asset("keyed")), **
         store=STORE,
         model="served@champion",
         partition={"day": "{{ partition_key }}"},
+    )
+
+with DAG("asked", schedule=None, **COMMON):
+    gate = ProbClassPromoteOperator(
+        task_id="gate",
+        source=LAKE,
+        store=STORE,
+        model="served@new",
+        partition={"month": "2014-02"},
+        min_z=0.0,
+        propose=True,
+    )
+    ProbClassApproveOperator(
+        task_id="approve",
+        proposal=gate.output,
+        store=STORE,
+        response_timeout=timedelta(hours=1),
+        outlets=[Asset("approved")],
     )
 
 with DAG("backfilled", **DAILY):
@@ -375,6 +400,36 @@ def test_scoring_makes_up_for_events_that_a_paused_dag_missed_or_that_coalesce(
     champion = served.resolve("served@champion")
     scored = ds.dataset(home / "scored" / "landed", partitioning="hive").to_table()
     assert set(scored["model_id"].to_pylist()) == {champion.id}
+
+
+def test_a_promotion_waits_for_a_person_among_the_required_actions(
+    client: Client, home: Path, served: pc.ModelStore
+) -> None:
+    champion = served.resolve("served@champion")
+    spec = pc.ModelSpec.auto(home / "lake", "air", exclude=["pm25"], where="month <= 2013-12")
+    version = served.save(pc.fit(home / "lake", spec, where="month <= 2013-12"), "served")
+    served.promote("served", version, "new")
+    client.unpause("asked")
+    run_id = client.trigger("asked")
+
+    def state() -> str:
+        tasks = {task["task_id"]: task["state"] for task in client.tasks("asked", run_id)}
+        assert {*tasks.values()}.isdisjoint({"failed", "skipped"})
+        return str(tasks["approve"])
+
+    wait_for(lambda: state() == "awaiting_input")
+    path = f"asked/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
+    question = client.ask("GET", path)
+    assert question["subject"] == f"Promote served@{version.id[:12]} to champion?"
+    assert "| paired gain |" in question["body"]
+    assert served.resolve("served@champion") == champion
+    client.ask("PATCH", path, json={"chosen_options": ["Promote"]})
+    wait_for(lambda: state() == "success")
+    assert served.resolve("served@champion") == version
+    entry = served.history("served", "champion")[-1]
+    assert (entry.by, str(entry.reason)[:9]) == ("Anonymous", "approved:")
+    assert [event["extra"]["model"] for event in client.events("asked")] == [version.ref]
+    served.rollback("served")  # for the tests of the champion
 
 
 def test_no_airflow_process_logs_a_warning_about_our_code(

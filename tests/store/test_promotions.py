@@ -102,6 +102,29 @@ def test_a_reference_can_name_an_earlier_version_of_an_alias(
     assert store.resolve("air@previous") == versions[3], "an alias of that name comes first"
 
 
+def test_a_proposal_moves_nothing_until_somebody_decides(
+    store: ModelStore, versions: list[ModelVersion]
+) -> None:
+    first, second, third, _ = versions
+    store.promote("air", first, "champion")
+    judge = losses({first.id: 0.9, second.id: 0.7, third.id: 0.5})
+    proposals = [
+        store.promote_if_better(version, "champion", judge, propose=True)
+        for version in (second, third)
+    ]
+    assert [proposal.action for proposal in proposals] == ["proposed", "proposed"]
+    assert store.resolve("air@champion") == first
+    assert len(store.history("air", "champion")) == 1
+    refused = store.decide(proposals[0], accepted=False, by="ana", reason="too soon")
+    assert (refused.action, refused.by) == ("refused", "ana")
+    assert next(iter(store.ledger("air", "champion"))) == refused
+    promoted = store.decide(proposals[1], by="ana")
+    assert (promoted.action, promoted.reason) == ("promoted", proposals[1].reason)
+    assert store.resolve("air@champion") == third
+    with pytest.raises(StoreError, match="was promoted by another process"):
+        store.decide(proposals[0], by="ben")
+
+
 def test_rolling_back_twice_goes_back_two_promotions(
     store: ModelStore, versions: list[ModelVersion]
 ) -> None:

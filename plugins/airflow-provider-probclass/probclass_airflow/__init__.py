@@ -5,6 +5,7 @@ Reading map:
     operators: train, calibrate and evaluate; one operator for each verb.
     score: scores whatever is missing or stale in a scored table; plans it for many tasks.
     promotion: promotes a challenger that beats the champion; rolls back.
+    approval: asks a person before a challenger is promoted.
     sql: scores a table in the database of a connection.
     mapped: operators for one table and many tasks: plan, shards, merge.
     maintenance: removes leftovers, unused statistics and old versions.
@@ -36,6 +37,7 @@ if Version(airflow_version).release < (3, 2):
         f"{airflow_version} is installed: pip install --upgrade 'apache-airflow>=3.2'"
     )
 
+from probclass_airflow.approval import ProbClassApproveOperator
 from probclass_airflow.assets import model_asset, table_asset
 from probclass_airflow.base import ProbClassOperator, ProbClassTaskStopped
 from probclass_airflow.groups import rollback_task_group, score_task_group, train_task_group
@@ -63,6 +65,7 @@ from probclass_airflow.score import ProbClassPlanBatchesOperator, ProbClassScore
 from probclass_airflow.sql import ProbClassSQLScoreOperator
 
 __all__ = [
+    "ProbClassApproveOperator",
     "ProbClassCalibrateOperator",
     "ProbClassEvaluateOperator",
     "ProbClassHook",

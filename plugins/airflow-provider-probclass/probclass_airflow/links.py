@@ -36,6 +36,12 @@ class RunReportLink(BaseOperatorLink):
         return _page("run?" + urlencode({name: getattr(ti_key, name) for name in names}))
 
 
+def comparison_link(store: str, model: str, left: str, right: str) -> str:
+    """The address of two versions side by side, by their content ids."""
+    versions = urlencode({"left": left, "right": right})
+    return _page(f"stores/{store_key(store)}/{model}/-/compare?{versions}")
+
+
 def store_key(uri: str) -> str:
     """The key of a store in addresses: a digest, because its URI may contain a secret."""
     return hashlib.sha256(uri.removeprefix("file://").rstrip("/").encode()).hexdigest()[:12]

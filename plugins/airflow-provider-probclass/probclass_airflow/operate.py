@@ -19,6 +19,7 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
+from probclass_airflow.approval import ProbClassApproveOperator
 from probclass_airflow.base import ProbClassOperator
 from probclass_airflow.operators import ProbClassTrainOperator
 from probclass_airflow.promotion import ProbClassPromoteOperator
@@ -326,6 +327,7 @@ def operate_model(
     decision: Mapping[str, Any] | str = "map",
     options: Mapping[str, Any] | None = None,
     catch_up: int = 7,
+    approval: Mapping[str, Any] | None = None,
     outlets: Sequence[Asset] = (),
     fail_on: Sequence[Fault] | None = None,
     on_fault: Any = None,
@@ -390,6 +392,10 @@ def operate_model(
             missing in the sink, and before the judged one that are judged as well if their labels
             came late; if one of them cannot be scored, the run fails, too. Those that were scored
             are compared with the source.
+        approval: arguments of a task ``approve``, a `ProbClassApproveOperator` that asks a person
+            before a challenger is promoted: ``response_timeout``, a timedelta shorter than the
+            schedule's, since the next run begins after it, and others of `HITLOperator`. Scoring
+            and ``done`` do not wait: the version that is approved scores from the next run on.
         outlets: assets of the scored table.
         fail_on: faults that fail ``done``, and so the run, besides tasks that failed; by default
             ``("labels", "worse", "changed")``, and ``("unhealthy", "changed")`` without a label.
@@ -447,6 +453,7 @@ def operate_model(
             alias=alias,
             windows=next(iter(partition)) if judge_on > 1 else None,
             metric="log_density" if label_column is None else "log_loss",
+            propose=approval is not None,
             decision=decision,
             **places,
         )
@@ -465,7 +472,8 @@ def operate_model(
                 trigger_rule="all_done",  # without a challenger, too, harm is ended
                 **places,
             )
-            tasks.append(judge)
+            # With an approval, the challenger is compared with what the judgment leaves in force.
+            tasks.insert(3 if approval is None else 2, judge)
         score = ProbClassScoreOperator(
             task_id="score",
             partitions={"where": [partition], "catch_up": catch_up},
@@ -480,6 +488,15 @@ def operate_model(
         tasks.append(score)
         chain(*tasks)
         plan >> score
+        if approval is not None:
+            score >> ProbClassApproveOperator(
+                task_id="approve",
+                proposal=_entry(promote),
+                store=store,
+                store_conn_id=store_conn_id,
+                trigger_rule="all_done",
+                **approval,
+            )
         for task in tasks[2:]:
             task.xcom_keys = ()  # nobody reads them, and each is a row of Airflow's database
         results = {task.label: _entry(task) for task in tasks}

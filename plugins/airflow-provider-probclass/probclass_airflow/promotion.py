@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.sdk import Asset
@@ -44,6 +45,8 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
         min_windows_better: least share of the windows in which the challenger must be better.
         allow_training_rows: whether the challenger may be judged on rows that it was trained on.
         decision: ``"map"``, ``"ml"``, or a dict for `DecisionRule.from_dict`.
+        propose: whether a challenger that passes is only proposed, to a `ProbClassApproveOperator`
+            with the result as ``proposal``.
         on_refusal: state of the task after a refusal. ``"succeed"``: downstream tasks run, with the
             champion that stays. ``"skip"``: they are skipped. ``"fail"``: the task fails without a
             retry. The result is pushed to XCom in each case; only a task that succeeds has asset
@@ -55,9 +58,10 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
 
     Returns (XCom and the `extra` of outlet assets):
         model (``name@id`` of the challenger), alias, promoted, action (``"promoted"``,
-        ``"refused"`` or ``"unchanged"``), reason, champion (``name@id`` that the alias named
-        before, or null), and the numbers of the decision, see `Promotion.metrics`; of the windows,
-        which the ledger has, only their number.
+        ``"refused"``, ``"unchanged"`` or ``"proposed"``), reason, champion (``name@id`` that the
+        alias named before, or null), and the numbers of the decision, see `Promotion.metrics`; of
+        the windows, which the ledger has, only their number; proposal (the whole entry), if it is
+        one.
     """
 
     template_fields: Sequence[str] = (
@@ -87,6 +91,7 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
         windows: str | None = None,
         min_windows_better: float = 0.5,
         allow_training_rows: bool = False,
+        propose: bool = False,
         decision: Mapping[str, Any] | str = "map",
         on_refusal: OnRefusal = "succeed",
         refusal_outlets: Sequence[Asset] = (),
@@ -113,6 +118,7 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
         self.windows = windows
         self.min_windows_better = min_windows_better
         self.allow_training_rows = allow_training_rows
+        self.propose = propose
         self.on_refusal = on_refusal
         self.refusal_outlets = list(refusal_outlets)
 
@@ -157,6 +163,7 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
                     min_windows_better=self.min_windows_better,
                     allow_training_rows=self.allow_training_rows,
                 ),
+                propose=self.propose,
                 decision=self.decision,
                 by=f"{run['dag_id']}.{run['task_id']}",
                 provenance={"airflow": run},
@@ -165,7 +172,9 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
         refused = entry.action == "refused"
         # Airflow makes an event of each outlet of a task that succeeds.
         self.outlets = [
-            outlet for outlet in self.outlets if (outlet in self.refusal_outlets) == refused
+            outlet
+            for outlet in self.outlets
+            if (outlet in self.refusal_outlets) == refused and entry.action != "proposed"
         ]
         if refused:
             stays = (
@@ -176,7 +185,7 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
             )
         else:
             self.log.info("%s is %s: %s.", entry.ref, self.alias, entry.reason)
-        return _summary(entry)
+        return summary_of(entry)
 
 
 class ProbClassRollbackOperator(ProbClassOperator):
@@ -258,7 +267,9 @@ class ProbClassRollbackOperator(ProbClassOperator):
         }
 
 
-def _summary(entry: Promotion) -> dict[str, Any]:
+def summary_of(entry: Promotion) -> dict[str, Any]:
+    """An entry of the ledger as the result of a task; a proposal as a whole, to decide on it."""
+    proposal = {"proposal": asdict(entry)} if entry.action == "proposed" else {}
     return {
         "model": entry.ref,
         "alias": entry.alias,
@@ -271,4 +282,5 @@ def _summary(entry: Promotion) -> dict[str, Any]:
         "rows": 0,
         **entry.metrics,
         "windows": len(entry.metrics.get("windows", ())),
+        **proposal,
     }
