@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import probclass_core as pc
-from probclass_core.estimation.histogram import histogram, lower_edges
+from probclass_core.estimation.histogram import histogram
 from probclass_core.testing.trial import LABEL
 
 LARGEST = float(np.finfo(np.float64).max)
@@ -125,21 +125,6 @@ def test_the_grid_is_the_finest_with_few_enough_cells(values: list[float], cells
     exact = {cell_of(value, exponent) * Fraction(2) ** exponent for value in values}
     assert [max(Fraction(-LARGEST), edge) for edge in sorted(exact)] == list(map(Fraction, edges))
     assert len({cell_of(value, exponent - 1) for value in values}) > cells
-
-
-@given(values=columns(), exponent=st.integers(-1074, 1023))
-def test_lower_edges_are_exact(values: list[float], exponent: int) -> None:
-    edges = lower_edges(np.array(values) + 0.0, exponent)
-    for value, edge in zip(values, edges, strict=True):
-        exact = cell_of(value, exponent) * Fraction(2) ** exponent
-        assert Fraction(float(edge)) == max(exact, Fraction(-LARGEST))
-
-
-@given(values=columns(), fine=st.integers(-1074, 1023), steps=st.integers(0, 2000))
-def test_grids_are_nested(values: list[float], fine: int, steps: int) -> None:
-    numbers, coarse = np.array(values) + 0.0, min(fine + steps, 1023)
-    twice = lower_edges(lower_edges(numbers, fine), coarse)
-    assert np.array_equal(twice, lower_edges(numbers, coarse))
 
 
 def test_negative_zero_is_counted_as_zero() -> None:

@@ -54,24 +54,6 @@ def test_options_may_be_given_in_the_query(lake: Path, bucket: Bucket) -> None:
     assert fitted.training["source"] == f"s3://{bucket.name}/lake"
 
 
-def test_a_secret_is_neither_shown_nor_written(lake: Path, tmp_path: Path, bucket: Bucket) -> None:
-    fitted = pc.fit(bucket.at("lake"), SPEC)
-    store = pc.ModelStore(tmp_path / "store")
-    store.save(fitted, "air")
-    report = pc.score(fitted, bucket.at("lake"), bucket.at("scored"))
-    shown = [repr(bucket.at("lake")), repr(report), json.dumps(report.to_dict()), repr(fitted)]
-    shown.append(repr(pc.open_table(bucket.at("lake")).plan()))
-    with pytest.raises(TableError) as caught:
-        pc.fit(bucket.at("sea"), SPEC)
-    shown.append(str(caught.value))
-    written = [path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file()]
-    for key in bucket.keys("scored"):
-        with bucket.filesystem.open_input_file(f"{bucket.name}/scored/{key}") as file:
-            written.append(file.read())
-    assert not [text for text in shown if SECRET in text]
-    assert not [data for data in written if SECRET.encode() in data]
-
-
 def test_the_cli_takes_uris(
     lake: Path, tmp_path: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,21 +31,6 @@ from probclass_core.scoring import partition as scoring
 MONTHS = ("2014-01", "2014-02", "2014-03")
 
 
-def test_a_table_with_manifests_of_an_early_release_is_refused(
-    model: pc.Model, arrives: Arrives, tmp_path: Path
-) -> None:
-    sink, store = object_store(tmp_path).ref("scored"), fsspec.filesystem("memory")
-    append(model, arrives("first"), sink, partition=JANUARY)
-    store.pipe_file(f"{sink.uri.removeprefix('memory:/')}/_commits/month=2014-01.json", b"{}")
-    for overwrite in ("append", "partition"):
-        with pytest.raises(TableError, match=r"has manifests in '_commits'.* score it again"):
-            append(
-                model, arrives("second"), sink, partition=JANUARY, options={"overwrite": overwrite}
-            )
-    with pytest.raises(TableError, match="has manifests in '_commits'"):
-        pc.open_table(sink)
-
-
 def test_a_reader_during_appends_sees_whole_inputs(
     model: pc.Model, arrives: Arrives, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,8 +39,6 @@ REPLACED_KEY = "probclass.replaced"
 
 DELTA_LOG = "_delta_log"
 
-MANIFESTS = "_commits"
-
 _CONCURRENT_READS = 16
 
 
@@ -338,26 +336,19 @@ def _replaced_by(location: Location, info: FileInfo) -> Iterable[str]:
 
 
 def refuse_logs(location: Location, folders: Collection[str]) -> None:
-    """Refuse a table whose rows do not follow from a listing.
+    """Refuse a table of Delta, whose rows do not follow from a listing.
 
     Args:
         location: location of the table.
         folders: names of folders in it.
 
     Raises:
-        TableMismatchError: if one of them is a log of Delta, or has manifests as those that early
-            versions of probclass wrote on object stores.
+        TableMismatchError: if one of them is a log of Delta.
     """
     if DELTA_LOG in folders:
         raise TableMismatchError(
             f"{location.uri} is a Delta table; name its format: "
             f"TableRef({location.uri!r}, format='delta')."
-        )
-    if MANIFESTS in folders:
-        raise TableMismatchError(
-            f"{location.uri} has manifests in {MANIFESTS!r}, as an earlier probclass wrote them, "
-            "and cannot be read any more; remove the directory and score it again, or score to "
-            "another one."
         )
 
 

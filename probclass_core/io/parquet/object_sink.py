@@ -36,7 +36,6 @@ from probclass_core.io.parquet.directory_sink import FolderSink
 from probclass_core.io.parquet.discovery import (
     DELTA_LOG,
     MAIN,
-    MANIFESTS,
     REPLACED_KEY,
     list_files,
     refuse_logs,
@@ -117,7 +116,7 @@ def _check_table(table: Location) -> None:
             info = retry(lambda: table.filesystem.get_file_info(bucket))
         if not _exists(info):
             raise TableError(f"{table.uri}: bucket {bucket!r} does not exist; create it first.")
-    refuse_logs(table, [name for name in (DELTA_LOG, MANIFESTS) if _exists(table.info(name))])
+    refuse_logs(table, [DELTA_LOG] if _exists(table.info(DELTA_LOG)) else [])
 
 
 class StagedObject(StagedPartition):
