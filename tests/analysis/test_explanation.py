@@ -1,4 +1,4 @@
-"""Explanations: entries by hand, their sum, and their text."""
+"""Explanations: entries by hand, a line for each column, unusual columns, and their text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pac
 import pytest
 from model_values import normal, probability
 from scipy.stats import norm
@@ -229,3 +230,131 @@ def test_the_text_fits_a_terminal(mixed: pc.Model, penguins: pa.Table) -> None:
         text = str(pc.explain(mixed, rows, units="decibans"))
         assert max(map(len, text.splitlines())) <= 140
     assert text.count("rather than") == 344
+
+
+@pytest.fixture(scope="module")
+def default_model(titanic: pa.Table) -> pc.Model:
+    return pc.fit(titanic, pc.ModelSpec.auto(titanic, "label"))
+
+
+def weights(explanation: Explanation, row: int) -> dict[str, float]:
+    """The weight of each column, or columns together, of a row."""
+    entries = explanation.table.filter(pac.field("row") == row).to_pylist()
+    return {one["item"]: one["weight"] for one in entries if one["item"] is not None}
+
+
+def test_two_joint_blocks_of_the_same_columns_are_one_line(penguins: pa.Table) -> None:
+    numbers = ["bill_length_mm", "body_mass_g"]
+    blocks = [pc.Block("gaussian_full", numbers), pc.Block("gaussian_shared", numbers)]
+    model = pc.fit(penguins, pc.ModelSpec("species", blocks, block_weights="fit"))
+    explanation = pc.explain(model, penguins, rows=[0])
+    assert list(weights(explanation, 0)) == ["bill_length_mm, body_mass_g"]
+    assert "columns together" in str(explanation)
+
+
+def test_the_others_are_one_line_and_all_are_shown_on_request(
+    default_model: pc.Model, titanic: pa.Table
+) -> None:
+    short, whole = (
+        pc.explain(default_model, titanic, rows=[1], limit=limit) for limit in (3, None)
+    )
+    others = len(weights(whole, 1)) - 3
+    assert f"\n{others} other columns" in str(short)
+    assert list(weights(short, 1)) == list(weights(whole, 1))[:3]
+    assert "other columns" not in str(whole)
+
+
+def test_values_of_a_column_of_several_blocks_are_shown_once(
+    default_model: pc.Model, titanic: pa.Table
+) -> None:
+    entries = pc.explain(default_model, titanic, rows=[1], limit=None).table.to_pylist()
+    values = {one["item"]: one["value"] for one in entries if one["entry"] == "feature"}
+    row = titanic.slice(1, 1).to_pylist()[0]
+    for column in ("pclass", "deck"):  # of two blocks each
+        assert values[column] == row[column]
+
+
+MIXED = [
+    pc.Block("gaussian_full", ["bill_length_mm", "bill_depth_mm"]),
+    pc.Block("gaussian_diagonal", ["flipper_length_mm", "body_mass_g"]),
+    pc.Block("categorical", ["island", "sex"]),
+]
+
+
+@pytest.fixture(scope="module")
+def model(penguins: pa.Table) -> pc.Model:
+    return pc.fit(penguins, pc.ModelSpec("species", MIXED))
+
+
+def test_usual_is_the_mean_surprise_of_rows_of_the_model() -> None:
+    """The entropy of a density is the mean of its surprise over rows drawn from it."""
+    random = np.random.default_rng(0)
+    size = 20_000
+    group = random.integers(0, 2, size)
+    table = pa.table(
+        {
+            "label": group,
+            "normal": random.normal(3.0 * group, 1.0 + group),
+            "skewed": random.gamma(1.0 + group, 2.0),
+            "events": random.poisson(2.0 + 3.0 * group),
+            "color": np.array(["red", "green", "blue"])[random.binomial(2, 0.2 + 0.5 * group)],
+        }
+    )
+    blocks = [
+        pc.Block("gaussian_diagonal", "normal"),
+        pc.Block("discretized", "skewed"),
+        pc.Block("poisson", "events"),
+        pc.Block("categorical", "color"),
+    ]
+    specs = [
+        pc.ModelSpec("label", blocks),
+        pc.ModelSpec(None, [pc.Block("discretized", ["normal", "skewed", "events"]), blocks[3]]),
+    ]
+    for spec in specs:
+        model = pc.fit(table, spec)
+        lines = pc.explain(model, table[:1000]).surprise
+        means = lines.group_by("item").aggregate([("excess", "mean"), ("excess", "stddev")])
+        named = means.filter(pac.field("item") != "class").to_pylist()
+        assert {line["item"] for line in named} == {"normal", "skewed", "events", "color"}
+        for line in named:
+            assert abs(line["excess_mean"]) < 5.0 * line["excess_stddev"] / 1000**0.5, line
+
+
+def test_reasons_are_the_columns_with_the_largest_excess(
+    model: pc.Model, penguins: pa.Table
+) -> None:
+    row = penguins.slice(166, 1).to_pylist()[0]
+    far = pa.Table.from_pylist([{**row, "body_mass_g": 9_000}, row], schema=penguins.schema)
+    for units, scale in (("nats", 1.0), ("bits", 1.0 / np.log(2.0))):
+        explanation = pc.explain(model, far, units=units)
+        first = explanation.surprise.to_pylist()[0]
+        assert (first["row"], first["item"], first["value"]) == (0, "body_mass_g", "9000")
+        assert first["excess"] == pytest.approx(first["surprise"] - first["usual"])
+        assert first["excess"] > 25.0 * scale
+        reason = f"unusual because of body_mass_g=9000 ({first['excess']:+.1f} {units})"
+        assert str(explanation).count("unusual because") == 1
+        assert reason in str(explanation)
+        surprise = explanation.surprise.filter(pac.field("row") == 0)["surprise"]
+        log_density = model.score_samples(far)[0]
+        assert pac.sum(surprise).as_py() == pytest.approx(-log_density * scale)
+    ledger = explanation.to_dict()["rows"][0]
+    assert ledger["surprise"][0]["item"] == "body_mass_g"
+
+
+def test_a_model_without_a_label_explains_rarity_alone(penguins: pa.Table) -> None:
+    model = pc.fit(penguins, pc.ModelSpec(None, MIXED))
+    row = penguins.slice(0, 1).to_pylist()[0]
+    rows = pa.Table.from_pylist([{**row, "flipper_length_mm": 400}, row], schema=penguins.schema)
+    explanation = pc.explain(model, rows)
+    assert explanation.table.num_rows == 0
+    assert explanation.rows.column_names == ["row"]
+    lines = str(explanation).split("\n\n")
+    assert lines[0].startswith("row 0 is unusual because of flipper_length_mm=400 (+")
+    assert lines[1].strip() == "row 1 is not unusual in any column."
+
+
+def test_no_surprise_without_a_density(penguins: pa.Table) -> None:
+    blocks = [pc.Block("knn_density", ["body_mass_g"], metric="canberra")]
+    explanation = pc.explain(pc.fit(penguins, pc.ModelSpec("species", blocks)), penguins, rows=0)
+    assert explanation.surprise.num_rows == 0
+    assert "unusual" not in str(explanation)

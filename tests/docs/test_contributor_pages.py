@@ -75,3 +75,12 @@ def test_the_layers_of_the_page_are_those_that_are_checked() -> None:
     lines = ARCHITECTURE.read_text(encoding="utf-8").partition("| layer |")[2].splitlines()[2:]
     rows = [line.split("|")[1] for line in lines[: len(checked)]]
     assert [set(re.findall(r"`(\w+)`", row)) for row in rows] == checked
+
+
+def test_every_promise_names_a_test() -> None:
+    page = ARCHITECTURE.read_text(encoding="utf-8")
+    tables = re.findall(r"^\| promise .*\n\|---.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+    promises = "".join(tables).splitlines()
+    assert len(promises) >= 20
+    for promise in promises:
+        assert re.search(r"`tests/[\w/]+\.py::[tT]est\w+`", promise), f"without a test: {promise}"
