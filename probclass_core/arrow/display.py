@@ -183,11 +183,11 @@ def _table_lines(part: TablePart) -> list[str]:
     for name, cells in part.cells.items():
         title = _printable(name)
         width = max(map(len, (title, *cells)))
-        right = _are_numbers(part.columns[name])
+        right = are_numbers(part.columns[name])
         columns.append(
             [text.rjust(width) if right else text.ljust(width) for text in (title, *cells)]
         )
-    if shares := _shares(part):
+    if shares := bar_lengths(part):
         columns.append(["", *_text_bars(shares)])
     lines = [] if part.title is None else [_printable(part.title)]
     lines += ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
@@ -200,7 +200,7 @@ def _table_html(part: TablePart) -> str:
     title = "" if part.title is None else f"<caption>{_escaped(part.title)}</caption>"
     names = list(part.cells)
     head = "".join(f"<th{_alignment(part.columns[name])}>{_escaped(name)}</th>" for name in names)
-    shares = _shares(part)
+    shares = bar_lengths(part)
     rows = []
     for number, row in enumerate(zip(*part.cells.values(), strict=True)):
         cells = [
@@ -217,11 +217,11 @@ def _table_html(part: TablePart) -> str:
 
 
 def _alignment(values: Sequence[Any]) -> str:
-    side = "right" if _are_numbers(values) else "left"
+    side = "right" if are_numbers(values) else "left"
     return f' style="text-align:{side};padding:0.1em 0.6em"'
 
 
-def _shares(part: TablePart) -> list[float]:
+def bar_lengths(part: TablePart) -> list[float]:
     """The numbers of the column with bars, divided by the largest; empty without such a column."""
     if part.bars is None:
         return []
@@ -250,7 +250,8 @@ def _bar(share: float) -> str:
     )
 
 
-def _are_numbers(values: Sequence[Any]) -> bool:
+def are_numbers(values: Sequence[Any]) -> bool:
+    """Whether the values of a column are numbers, which are aligned to the right."""
     return all(
         value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
         for value in values

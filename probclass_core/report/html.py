@@ -6,35 +6,17 @@ Neither scripts nor styles are in the markup, so that a strict content security 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, NewType
 
-from probclass_core.arrow.display import counted
-from probclass_core.report.formatting import as_text, shorten
+from probclass_core.arrow.display import Part, TablePart, are_numbers, bar_lengths, counted
+from probclass_core.report.formatting import shorten
 
 Html = NewType("Html", str)
 """Markup, in contrast to text that may contain anything."""
 
 _LONGEST = 400
 """Number of characters of a value of a list of pairs."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table.
-
-    Attributes:
-        title: its title.
-        key: key of its values in the rows.
-        form: a value as text; all but `as_text` are for numbers, which are aligned to the right.
-        longest: number of characters of a text above which its middle is left out.
-    """
-
-    title: str
-    key: str
-    form: Callable[[Any], str] = as_text
-    longest: int = 80
 
 
 def text(value: Any, longest: int = 80) -> Html:
@@ -77,45 +59,38 @@ def pairs(rows: Iterable[tuple[str, str]]) -> Html:
     return Html(f'<dl class="pairs">{cells}</dl>')
 
 
-def table(
-    rows: Sequence[Mapping[str, Any]],
-    columns: Sequence[Column],
-    *,
-    most: int | None = None,
-    unit: tuple[str, str] = ("row", "rows"),
-    bars: Sequence[float] | None = None,
-    css: str = "",
-) -> Html:
-    """A table, which scrolls in its box if it is wide.
+def parts_html(parts: Iterable[Part]) -> Html:
+    """The parts of a report: sentences, tables and lists."""
+    pieces = []
+    for part in parts:
+        if isinstance(part, str):
+            pieces.append(paragraph(part))
+        elif isinstance(part, TablePart):
+            pieces.append(table(part))
+        elif part:
+            pieces.append(lines(part))
+    return joined(pieces)
 
-    Args:
-        rows: values by key; a row may lack some.
-        columns: its columns.
-        most: largest number of rows to show, or None for all; a line below counts the others.
-        unit: what a row is, and several of them.
-        bars: a fraction for each row, drawn as a bar after the last column, or None.
-        css: ``"narrow"`` for a table of few short columns.
-    """
-    kinds = ["" if column.form is as_text else 'class="n"' for column in columns]
-    titled = zip(kinds, columns, strict=True)
-    head = "".join(f"<th {kind}>{text(one.title)}</th>" for kind, one in titled)
-    lines = []
-    for position, row in enumerate(rows[:most]):
-        cells = "".join(
-            f"<td {kind}>{text(one.form(row.get(one.key)), one.longest)}</td>"
-            for kind, one in zip(kinds, columns, strict=True)
-        )
-        if bars is not None:
-            cells += f'<td class="wide">{bar(bars[position])}</td>'
-        lines.append(f"<tr>{cells}</tr>")
-    head += "" if bars is None else "<th></th>"
-    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
-    grid = f'<div class="scroll" tabindex="0"><table class="{css}">{body}</table></div>'
-    if not (more := len(rows) - len(lines)):
-        return Html(grid)
-    others = counted(more, *(f"more {name}" for name in unit))
-    note = f"{others} {'is' if more == 1 else 'are'} not listed."
-    return Html(f"{grid}{paragraph(note, 'faint small')}")
+
+def table(part: TablePart) -> Html:
+    """A table, which scrolls in its box if it is wide."""
+    kinds = ['class="n"' if are_numbers(values) else "" for values in part.columns.values()]
+    names = zip(kinds, part.columns, strict=True)
+    head = "".join(f"<th {kind}>{text(name)}</th>" for kind, name in names)
+    shares = bar_lengths(part)
+    rows = []
+    for position, row in enumerate(zip(*part.cells.values(), strict=True)):
+        aligned = zip(kinds, row, strict=True)
+        cells = "".join(f"<td {kind}>{text(cell)}</td>" for kind, cell in aligned)
+        if shares:
+            cells += f'<td class="wide">{bar(shares[position])}</td>'
+        rows.append(f"<tr>{cells}</tr>")
+    head += "<th></th>" if shares else ""
+    title = f"<caption>{text(part.title, 200)}</caption>" if part.title else ""
+    body = f"{title}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    more = part.rows_left_out
+    note = paragraph(f"{counted(more, 'more row')} not listed.", "faint small") if more else ""
+    return Html(f'<div class="scroll" tabindex="0"><table class="part">{body}</table></div>{note}')
 
 
 def bar(fraction: float) -> Html:
@@ -125,28 +100,6 @@ def bar(fraction: float) -> Html:
         '<svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
         '<rect class="rail" width="100" height="4"/>'
         f'<rect width="{width:.2f}" height="4"/></svg>'
-    )
-
-
-def confusion(classes: Sequence[str], counts: Sequence[Sequence[int]]) -> Html:
-    """A confusion matrix: counts and shares by true class (rows) and predicted class."""
-    head = "".join(f'<th class="n">{text(name, 40)}</th>' for name in classes)
-    rows = []
-    for name, row in zip(classes, counts, strict=True):
-        total = sum(row) or 1
-        cells = "".join(
-            f'<td class="n t{round(10 * count / total)}">{count:,}'
-            f"<small>{100 * count / total:.1f} %</small></td>"
-            for count in row
-        )
-        rows.append(f"<tr><th>{text(name, 40)}</th>{cells}</tr>")
-    matrix = (
-        f'<table class="confusion"><thead><tr><th></th>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>"
-    )
-    return figure(
-        Html(f'<div class="scroll" tabindex="0">{matrix}</div>'),
-        "Rows: true class. Columns: predicted class, with its share of the row.",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.importance import Importance, importance
-from probclass_core.errors import DataError, SpecError, TableError
+from probclass_core.errors import SpecError, TableError
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
@@ -111,7 +111,8 @@ def _page(
 ) -> str:
     bundle = model.to_bundle()
     counter = RowCounter(progress, None)
-    pictures = EmbeddedPictures(model, _drawable(measured), lambda: counter.add(1))
+    evaluation = None if measured is None else measured.evaluation
+    pictures = EmbeddedPictures(model, evaluation, lambda: counter.add(1))
     has_matplotlib = find_spec("matplotlib") is not None
     found = sections(
         bundle,
@@ -121,14 +122,6 @@ def _page(
     )
     name = title or f"Model{model.spec.of_label}"
     return page(name, model.id, headline(bundle, measured), found)
-
-
-def _drawable(measured: Measured | None) -> Evaluation | None:
-    """The evaluation, if it has its tables."""
-    try:
-        return None if measured is None else Evaluation.from_dict(measured.result)
-    except DataError:
-        return None
 
 
 def page(title: str, model_id: str, headline: Html, sections: Sequence[Section]) -> str:

@@ -1,35 +1,38 @@
 """What the report of a model says, section by section.
 
 The sections are made from the tables and plain values of a model, its `Bundle`, so that its
-estimators need not be installed; only pictures need them.
+estimators need not be installed; only pictures need them. Tables and sentences are those that
+``print`` shows of an evaluation, an importance and a model.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.importance import Importance
 from probclass_core.arrow.bundle import Bundle
-from probclass_core.arrow.display import counted
+from probclass_core.arrow.display import TablePart, counted, report_of
 from probclass_core.model.block_weights import ranked_blocks
+from probclass_core.model.description import describe
+from probclass_core.model.model import SPEC_NOTES
 from probclass_core.report.formatting import as_text, finite, number, percent, words
 from probclass_core.report.html import (
-    Column,
     Html,
-    confusion,
     details,
     figure,
     group,
     joined,
-    lines,
     pairs,
     paragraph,
-    table,
+    parts_html,
     tiles,
 )
+from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.store.display import described_rows
 
 Picture = Callable[[str, Mapping[str, str], str], Html]
@@ -38,12 +41,6 @@ Picture = Callable[[str, Mapping[str, str], str], Html]
 The kinds are ``"column"`` of a ``column``, and ``"reliability"`` of the evaluation.
 """
 
-_MAX_CLASSES, _CLASSES = 50, ("class", "classes")
-_MAX_CONFUSION_CLASSES = 12
-_MAX_ITEMS = 15
-"""Largest number of columns, or of blocks, in the list of what matters."""
-_BLOCKS_AT_ONCE = 12
-"""Largest number of blocks that are unfolded."""
 _MAX_PLOTS, _PLOTS_AT_ONCE = 60, 8
 """Largest number of plots, and of those that are unfolded."""
 
@@ -87,6 +84,16 @@ class Measured:
 
     result: Mapping[str, Any]
     on: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def evaluation(self) -> Evaluation | None:
+        """The evaluation, if it is complete; a record may contain anything."""
+        try:
+            evaluation = Evaluation.from_dict(self.result)
+            report_of(evaluation)
+        except Exception:  # damaged values can cause any error
+            return None
+        return evaluation
 
 
 def metrics(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -141,10 +148,8 @@ def sections(
         Section("evaluation", "How good it is", _quality(bundle, measured, picture)),
         Section("importance", "What matters", _importance(bundle, importance)),
         Section("effects", "Effects of columns", _effects(bundle, importance, picture)),
-        Section("classes", "Classes", _classes(bundle)),
-        Section("blocks", "Blocks", _blocks(bundle)),
+        Section("model", "What it is", _model(bundle)),
         Section("training", "Training", _training(bundle)),
-        Section("notes", "Notes", _notes(bundle.provenance)),
     ]
     return [section for section in found if section.body]
 
@@ -163,35 +168,31 @@ def _figures(bundle: Bundle, measured: Measured | None) -> list[tuple[str, str, 
 def _quality(bundle: Bundle, measured: Measured | None, picture: Picture | None) -> Html:
     if measured is None:
         return _quality_of_training(bundle)
-    result, rows = measured.result, described_rows(measured.on)
-    counted = f"Measured on {number(result.get('rows'))} labeled rows"
-    counted += f" of {rows}." if rows else "."
-    parts = [paragraph(counted, "under")]
-    trained_on = described_rows(bundle.provenance)
-    if rows and rows == trained_on:
-        parts.append(
+    evaluation, rows = measured.evaluation, described_rows(measured.on)
+    found = [paragraph(f"Measured on {rows}.", "under")] if rows else []
+    if rows and rows == described_rows(bundle.provenance):
+        found.append(
             paragraph(
                 "These are the rows of the training: on rows that it has not seen, expect the "
                 "model to be worse.",
                 "line warned",
             )
         )
-    worse = result.get("worse_than_prior")
-    if isinstance(worse, list) and worse:
-        names = ", ".join(words(str(name)) for name in worse)
-        parts.append(paragraph(f"Worse than the class prior alone: {names}", "line problem"))
-    parts.append(tiles(_figures(bundle, measured)))
-    left_out = [
-        f"{number(count)} rows {reason}"
-        for key, reason in {
-            "null_labels": "have no label and are left out.",
-            "unseen_labels": "are of a class that training never saw and are left out.",
-        }.items()
-        if isinstance(count := result.get(key), int) and count
-    ]
-    if left_out:
-        parts.append(lines(left_out))
-    return joined([*parts, _tables(result, picture)])
+    if evaluation is None:
+        return joined([*found, tiles(_figures(bundle, measured))])
+    parts = report_of(evaluation)
+    css = "line problem" if evaluation.warning else "line"
+    found += [paragraph(part, css) for part in parts if isinstance(part, str)]
+    tables = [part for part in parts if isinstance(part, TablePart)]
+    shown = [group("", [parts_html(tables)])]
+    if picture is not None:
+        alt = "Observed frequency against predicted probability, with the diagonal"
+        meaning = (
+            "How often predictions of each probability come true. On the diagonal, probabilities "
+            "mean what they say."
+        )
+        shown.append(figure(picture("reliability", {}, alt), meaning))
+    return joined([*found, group("columns", shown)])
 
 
 def _quality_of_training(bundle: Bundle) -> Html:
@@ -204,21 +205,12 @@ def _quality_of_training(bundle: Bundle) -> Html:
             "Not measured: no evaluation of this model is recorded. "
             "model.report(…, source=…) or probclass report --source measures it on labeled rows."
         )
-    saved = 1.0 - fitted["log_loss"] / fitted["prior_log_loss"] if fitted["prior_log_loss"] else 0.0
-    return joined(
-        [
-            paragraph(
-                f"Measured in the training on {number(fitted['rows'])} of its distinct rows: the "
-                "blocks predict each row without having seen it (five folds); the weights of the "
-                "blocks were fitted on the same rows. An evaluation on rows of a later time is a "
-                "harder test.",
-                "under",
-            ),
-            tiles(
-                [*_figures(bundle, None), ("Below the prior", percent(saved), "of its log loss")]
-            ),
-        ]
+    said = (
+        f"Measured in the training on {number(fitted['rows'])} of its distinct rows: the blocks "
+        "predict each row without having seen it (five folds); the weights of the blocks were "
+        "fitted on the same rows. An evaluation on rows of a later time is a harder test."
     )
+    return joined([paragraph(said, "under"), tiles(_figures(bundle, None))])
 
 
 def _fitted_weights(bundle: Bundle) -> Mapping[str, Any]:
@@ -230,72 +222,16 @@ def _fitted_weights(bundle: Bundle) -> Mapping[str, Any]:
     return found
 
 
-def _tables(result: Mapping[str, Any], picture: Picture | None) -> Html:
-    """Confusion matrix, metrics by class and reliability diagram, of a complete record."""
-    if not (result.get("reliability") and result.get("confusion")):
-        return Html("")
-    try:
-        names = [str(row["class"]) for row in result["confusion"]]
-        counts = [[int(row[f"predicted_{name}"]) for name in names] for row in result["confusion"]]
-        by_class = _by_class(result["per_class"])
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-        return Html("")  # a record may contain anything
-    matrix = [confusion(names, counts)] if len(names) <= _MAX_CONFUSION_CLASSES else []
-    parts = [group("", [*matrix, by_class])]
-    if picture is None:
-        return group("columns", parts)
-    diagram = figure(
-        picture(
-            "reliability", {}, "Observed frequency against predicted probability, with the diagonal"
-        ),
-        "How often predictions of each probability come true. On the diagonal, probabilities mean "
-        "what they say.",
-    )
-    return group("columns", [*parts, diagram])
-
-
-def _by_class(rows: Sequence[Mapping[str, Any]]) -> Html:
-    columns = [
-        Column("Class", "class"),
-        Column("Rows", "support", number),
-        Column("Precision", "precision", percent),
-        Column("Recall", "recall", percent),
-        Column("F1", "f1", percent),
-    ]
-    return table(rows, columns, most=_MAX_CLASSES, unit=_CLASSES)
-
-
 def _importance(bundle: Bundle, importance: Importance | None) -> Html:
     """The columns by their weight of evidence if rows were explained, else the blocks."""
     if importance is not None:
-        rows = importance.table.to_pylist()
-        if not rows:
-            return paragraph("No column contributes: the model is its class prior.")
-        said = (
-            f"How far each column moves the log odds of a prediction, in {importance.units}: the "
-            f"mean of its absolute weight of evidence over {counted(importance.rows, 'row')}."
-        )
-        return _ranking(said, "Column", "Weight of evidence", "item", "size", rows)
+        return parts_html(report_of(importance))
     blocks = [row for row in _ranked(bundle) if row["importance"] is not None]
-    said = "How much the log loss rises without a block, in nats, on rows that it did not see."
-    return _ranking(said, "Block", "Importance", "block", "importance", blocks)
-
-
-def _ranking(
-    said: str, title: str, measure: str, name: str, key: str, rows: Sequence[Mapping[str, Any]]
-) -> Html:
-    """Bars of the largest values of a key, under a sentence about it; empty without rows."""
-    if not rows:
+    if not blocks:
         return Html("")
-    ranking = table(
-        rows,
-        [Column(title, name), Column(measure, key, number)],
-        most=_MAX_ITEMS,
-        unit=(title.lower(), f"{title.lower()}s"),
-        bars=_shares([row[key] for row in rows]),
-        css="narrow",
-    )
-    return joined([paragraph(said, "under"), ranking])
+    columns = {name: [row[name] for row in blocks] for name in ("block", "importance")}
+    title = "how much the log loss rises without a block, in nats, on rows that it did not see"
+    return parts_html([TablePart(columns, title, bars="importance")])
 
 
 def _effects(bundle: Bundle, importance: Importance | None, picture: Picture | None) -> Html:
@@ -323,47 +259,20 @@ def _columns_by_importance(bundle: Bundle, importance: Importance | None) -> lis
     return list(dict.fromkeys([*(name for name in names if name in known), *known]))
 
 
-def _classes(bundle: Bundle) -> Html:
-    priors = sorted(bundle.tables["priors"].to_pylist(), key=lambda row: -row["count"])
-    columns = [
-        Column("Class", "class"),
-        Column("Weight" if bundle.content["spec"].get("weight") else "Rows", "count", number),
-        Column("Prior", "prior", percent),
-    ]
-    bars = [row["prior"] for row in priors]
-    return table(priors, columns, most=_MAX_CLASSES, unit=_CLASSES, bars=bars, css="narrow")
-
-
 def ordered_blocks(bundle: Bundle) -> list[Mapping[str, Any]]:
     """The blocks of the spec as plain values, the most important first if they have weights."""
     order = {row["block"]: position for position, row in enumerate(_ranked(bundle))}
     return sorted(bundle.content["spec"]["blocks"], key=lambda block: order.get(block["name"], 0))
 
 
-def _blocks(bundle: Bundle) -> Html:
-    ranked = {row["block"]: row for row in _ranked(bundle)}
-    rows = [
-        {**block, **ranked.get(block["name"], {}), "columns": _columns(block)}
-        for block in ordered_blocks(bundle)
-    ]
-    columns = [
-        Column("Block", "name"),
-        *(
-            Column(key.capitalize(), key, number)
-            for key in ("weight", "importance")
-            if any(row[key] is not None for row in ranked.values())
-        ),
-        Column("Estimator", "estimator"),
-        Column("Columns", "columns", longest=200),
-    ]
-    shown, rest = rows[:_BLOCKS_AT_ONCE], rows[_BLOCKS_AT_ONCE:]
-    more = [details(counted(len(rest), "more block"), table(rest, columns))] if rest else []
-    return joined([table(shown, columns), *more])
-
-
-def _columns(block: Mapping[str, Any]) -> str:
-    columns = ", ".join(block["columns"])
-    return f"{columns} given {', '.join(block['given'])}" if block.get("given") else columns
+def _model(bundle: Bundle) -> Html:
+    """Classes, blocks and notes."""
+    provenance = bundle.provenance
+    spec = ModelSpec.from_dict(bundle.content["spec"])
+    spec = dataclasses.replace(spec, notes=provenance.get(SPEC_NOTES, ()))
+    priors = bundle.tables["priors"]
+    _, *parts = describe(bundle.content_id, spec, priors, provenance, bundle.tables)
+    return parts_html(parts)
 
 
 def _training(bundle: Bundle) -> Html:
@@ -374,7 +283,7 @@ def _training(bundle: Bundle) -> Html:
     facts += [
         (words(key), as_text(value))
         for key, value in provenance.items()
-        if key not in ("source", "partition", "where", "airflow", "columns", "notes", "spec_notes")
+        if key not in ("source", "partition", "where", "airflow", "columns", "notes", SPEC_NOTES)
     ]
     facts += [
         ("prior", prior if isinstance(prior, str) else as_text(prior)),
@@ -384,19 +293,8 @@ def _training(bundle: Bundle) -> Html:
     return pairs(facts)
 
 
-def _notes(provenance: Mapping[str, Any]) -> Html:
-    recorded = [provenance.get(key) for key in ("spec_notes", "notes")]
-    sentences = [str(note) for notes in recorded if isinstance(notes, list) for note in notes]
-    return lines(sentences) if sentences else Html("")
-
-
 def _ranked(bundle: Bundle) -> list[dict[str, Any]]:
     """Blocks with their weight and importance, the most important first; empty without weights."""
     weights = bundle.tables.get("block_weights")
     found: list[dict[str, Any]] = [] if weights is None else ranked_blocks(weights).to_pylist()
     return found
-
-
-def _shares(sizes: Sequence[float]) -> list[float]:
-    largest = max((size for size in sizes if math.isfinite(size)), default=0.0) or 1.0
-    return [size / largest for size in sizes]

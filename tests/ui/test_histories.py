@@ -279,7 +279,7 @@ def test_a_card_has_the_sections_of_the_report(history: History, tmp_path: Path)
     card = sections_of(history.get(f"air/{version.id}"))
     assert report.items() <= card.items()
     assert card.keys() - report.keys() == {"drift"}
-    assert {"evaluation", "effects", "classes", "blocks", "training"} <= report.keys()
+    assert {"evaluation", "effects", "model", "training"} <= report.keys()
 
 
 def test_home_shows_the_champion_and_what_needs_attention_first(operated: History) -> None:
