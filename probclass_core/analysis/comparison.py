@@ -35,9 +35,6 @@ STRONG, DECISIVE = 10.0, 100.0
 _LARGE_ODDS = 1e6
 """Odds beyond this, or below its inverse, are written as a power of ten."""
 
-_ROUNDING = 1e-6
-"""Difference in nats below which two log evidences are equal."""
-
 _MAX_LOG_PRIOR_ODDS = 600.0
 """Larger log prior odds would give a prior of 0 in float64."""
 
@@ -240,23 +237,25 @@ def _log_prior(names: Sequence[str], prior: Mapping[str, float] | None) -> Float
     return log_prior
 
 
+def check_same_label(specs: Mapping[str, ModelSpec]) -> None:
+    """Check that specs have the same label.
+
+    Raises:
+        SpecError: if they do not, so that their models cannot be compared.
+    """
+    _check_same("label", {name: spec.label for name, spec in specs.items()})
+
+
 def check_same_columns(specs: Mapping[str, ModelSpec]) -> None:
     """Check that specs have the same label, weight and columns.
 
     Raises:
         SpecError: if they do not, so that evidence cannot compare their models.
     """
+    check_same_label(specs)
+    _check_same("weight", {name: spec.weight for name, spec in specs.items()})
     first_name, first = next(iter(specs.items()))
     for name, other in specs.items():
-        for what, value, expected in (
-            ("label", other.label, first.label),
-            ("weight", other.weight, first.weight),
-        ):
-            if value != expected:
-                raise SpecError(
-                    f"model {name!r} has {what} {value!r} and {first_name!r} has {expected!r}; "
-                    "only models of the same rows can be compared."
-                )
         different = set(other.features) ^ set(first.features)
         if different:
             raise SpecError(
@@ -264,6 +263,16 @@ def check_same_columns(specs: Mapping[str, ModelSpec]) -> None:
                 f"{one_of(different)}; evidence is comparable for the same columns only. Compare "
                 "how well they predict by cross_validate(source, {name: spec, …}), which the "
                 "command line does by compare --folds 5."
+            )
+
+
+def _check_same(what: str, values: Mapping[str, object]) -> None:
+    first, expected = next(iter(values.items()))
+    for name, value in values.items():
+        if value != expected:
+            raise SpecError(
+                f"model {name!r} has {what} {value!r} and {first!r} has {expected!r}; "
+                "only models of the same rows can be compared."
             )
 
 
@@ -282,12 +291,9 @@ def _check_same_data(named: Mapping[str, Statistics]) -> None:
 
 
 def _counts(statistics: Statistics) -> str:
-    """The counts of the first classes, for messages."""
-    classes = statistics.classes.slice(0, 5)
-    names = [category_text(label) for label in classes["class"].to_pylist()]
-    counts = [f"{count:g}" for count in classes["count"].to_pylist()]
-    pairs = ", ".join(f"{name} {count}" for name, count in zip(names, counts, strict=True))
-    return f"({pairs}{', …' if statistics.classes.num_rows > 5 else ''})"
+    """The counts by class, for messages."""
+    rows = statistics.classes.select(["class", "count"]).to_pylist()
+    return shown({category_text(row["class"]): row["count"] for row in rows})
 
 
 def _odds(

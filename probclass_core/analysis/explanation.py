@@ -204,8 +204,8 @@ def explain(
     """
     model = as_model(model)
     scale = UNITS[units]
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise SpecError(f"limit must be a whole number of at least 1, or None, got {limit!r}.")
+    if limit is not None and limit < 1:
+        raise SpecError(f"limit must be at least 1, or None, got {limit!r}.")
     rival = None
     if against is not None:
         model.spec.label_for("against")

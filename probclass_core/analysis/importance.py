@@ -102,8 +102,8 @@ def importance(
     model.spec.label_for("importance")
     if len(model.classes) < 2:
         raise SpecError("importance compares two classes, and the model has one.")
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise SpecError(f"rows must be a whole number of at least 1, got {rows!r}.")
+    if rows < 1:
+        raise SpecError(f"rows must be at least 1, got {rows!r}.")
     opened = open_table(source)
     columns = source_columns(opened.schema, model.spec.features)
     plan = opened.plan(columns, partition=partition, where=parse_where(where))

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.analysis.comparison import named_models
+from probclass_core.analysis.comparison import check_same_label, named_models
 from probclass_core.analysis.evaluation import METRICS, Evaluation, EvaluationSums, Evaluator
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import ColumnName, checks_arguments
@@ -187,7 +187,7 @@ class CrossValidations(Report):
             for metric in _COMPARED:
                 row[metric], row[f"{metric}_error"] = _mean_and_error(own[metric])
                 row[f"baseline_{metric}"] = _mean_and_error(own[f"baseline_{metric}"])[0]
-                difference, error = _mean_and_error(_differences(own[metric], best[metric]))
+                difference, error = _mean_and_error(pc.subtract(own[metric], best[metric]))
                 first = name == names[0]
                 row[f"{metric}_difference"] = None if first else difference
                 row[f"{metric}_difference_error"] = None if first else error
@@ -337,8 +337,12 @@ def cross_validate(
         TableError: if the table or partition does not exist or cannot be read.
         NotSupportedError: if the rule needs a density that a block knows only up to a term.
     """
-    _check_whole("folds", folds, 2, _MOST_FOLDS)
-    _check_whole("seed", seed, 0, 2**32 - 1)
+    for name, value, least, most in (
+        ("folds", folds, 2, _MOST_FOLDS),
+        ("seed", seed, 0, 2**32 - 1),
+    ):
+        if not least <= value <= most:
+            raise SpecError(f"{name} must be from {least} to {most:,}, got {value!r}.")
     table = open_table(source)
     if table.read_once:
         raise DataError(
@@ -354,7 +358,8 @@ def cross_validate(
         else:
             derived = spec_or_auto(spec, label, table, engine=opened, progress=progress, **reading)
             specs = {"": derived}
-        target = _common_label(specs)
+        check_same_label(specs)
+        target = next(iter(specs.values())).label_for("cross_validate")
         features = _union(one.features for one in specs.values())
         dealer: Dealer = _RowDealer(folds, target, features, seed)
         if groups is not None:
@@ -398,17 +403,6 @@ def _validate(
             evaluations.append(evaluator.result(total))
     notes = [note for model in models for note in model.training.get("notes", ())]
     return CrossValidation(tuple(evaluations), spec, tuple(dict.fromkeys(notes)))
-
-
-def _common_label(specs: Mapping[str, ModelSpec]) -> str:
-    (first, label), *others = ((name, spec.label) for name, spec in specs.items())
-    for name, other in others:
-        if other != label:
-            raise SpecError(
-                f"model {name!r} predicts {other!r} and {first!r} predicts {label!r}; only models "
-                "of the same label can be compared."
-            )
-    return specs[first].label_for("cross_validate")
 
 
 def _union(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
@@ -609,23 +603,16 @@ def _naming(part: str) -> Iterator[None]:
         raise type(error)(f"{part}: {error}") from error
 
 
-def _differences(own: pa.ChunkedArray, best: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Differences fold by fold; null where they are undefined, as between infinite losses."""
-    difference = pc.subtract(own, best)
-    return pc.if_else(pc.is_nan(difference), None, difference)
-
-
 def _mean_and_error(values: pa.ChunkedArray) -> tuple[float | None, float | None]:
-    """Mean of the folds and its standard error; None if it is undefined."""
+    """Mean of the folds and its standard error; None if it is undefined.
+
+    A fold without a value is left out, as a difference between infinite losses.
+    """
     known = values.drop_null().to_numpy()
+    known = known[~np.isnan(known)]
     if not len(known):
         return None, None
     mean = float(known.mean())
     if len(known) < 2 or not np.isfinite(known).all():
         return mean, None
     return mean, float(known.std(ddof=1) / np.sqrt(len(known)))
-
-
-def _check_whole(name: str, value: object, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise SpecError(f"{name} must be a whole number from {least} to {most:,}, got {value!r}.")

@@ -65,7 +65,9 @@ def estimate_shares(probability: FloatArray, prior: FloatArray) -> Shares:
         prior: π, ``(k,)``; the share of a class with prior 0 is 0.
     """
     shares = prior.copy()
-    ratio = np.ascontiguousarray(_ratio(probability, prior).T)  # one row per class
+    # P(c | x) / π_c is p(x | c) up to a factor of the row; one row per class.
+    joint, of_class = np.ascontiguousarray(probability.T), prior[:, None]
+    ratio = np.divide(joint, of_class, out=np.zeros_like(joint), where=of_class > 0.0)
 
     # Partitions of few rows are frequent: plain ufuncs avoid what array methods cost around them.
     def em(density: FloatArray, shares: FloatArray) -> FloatArray:
@@ -143,14 +145,6 @@ def log_ratio(model: Model, prior: Mapping[str, float]) -> FloatArray:
     shares, source = prior_vector(model, prior), source_prior(model)
     with np.errstate(divide="ignore"):
         ratio: FloatArray = np.log(shares) - np.log(np.where(source > 0.0, source, 1.0))
-    return ratio
-
-
-def _ratio(probability: FloatArray, prior: FloatArray) -> FloatArray:
-    """P(c | x) / π_c, ``(n, k)``: p(x | c) up to a factor of the row; 0 for a prior of 0."""
-    ratio: FloatArray = np.divide(
-        probability, prior, out=np.zeros(probability.shape), where=prior > 0.0
-    )
     return ratio
 
 
