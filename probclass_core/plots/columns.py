@@ -164,20 +164,17 @@ def _draw_curves(
         elif curve.mean is not None:
             upper.axvline(curve.mean[position], **line)
     points = np.unique(np.round(points)) if curve.whole else points
-    with np.errstate(divide="ignore"):
-        logs = np.minimum(curve.log_density(points), _UNBOUNDED) + np.log(present)
+    logs = np.minimum(curve.log_density(points), _UNBOUNDED) + _log(present)
     for position, share in enumerate(_shares(model, logs).T):
         lower.plot(points, share, **_line(position))
 
 
 def _draw_missing(upper: Axes, lower: Axes, model: Model, missing: FloatArray) -> None:
     """Draw null as a group of bars at the right of an axis of numbers."""
-    with np.errstate(divide="ignore"):
-        shares = _shares(model, np.log(missing)[None])[0]
+    shares = _shares(model, _log(missing)[None])[0]
     for axes, heights in ((upper, missing), (lower, shares)):
         for position, height in enumerate(heights):
-            style = class_style(position)
-            axes.bar(position, height, 0.8, color=style.color, hatch=style.hatch, edgecolor="white")
+            axes.bar(position, height, 0.8, **class_style(position).bar)
         axes.set_xticks([(len(missing) - 1) / 2], [_MISSING])
         axes.tick_params(axis="x", length=0)
         axes.yaxis.tick_right()
@@ -221,18 +218,14 @@ def _draw_categories(
     model: Model, column: str, levels: Levels, missing: FloatArray | None, most: int
 ) -> Figure:
     names, probability = _chosen_levels(model, column, levels, missing, most)
-    classes = len(model.classes)
-    with np.errstate(divide="ignore"):
-        shares = _shares(model, np.log(probability))
+    classes, shares = len(model.classes), _shares(model, _log(probability))
     figure = blank_figure(9.0, 1.3 + len(names) * (0.14 + np.clip(0.11 * classes, 0.2, 1.1)))
     left, right = figure.subplots(1, 2, sharey=True)
     place = np.arange(len(names))
     height = 0.8 / classes
     start = np.zeros(len(names))
     for position, name in enumerate(model.class_names):
-        style = class_style(position)
-        bar: dict[str, Any] = {"color": style.color, "hatch": style.hatch, "edgecolor": "white"}
-        bar["linewidth"] = 0.5
+        bar = {**class_style(position).bar, "linewidth": 0.5}
         y = place - 0.4 + (position + 0.5) * height
         left.barh(y, probability[:, position], height, label=short(name), **bar)
         right.barh(place, shares[:, position], 0.8, left=start, **bar)
@@ -256,6 +249,8 @@ def _chosen_levels(
     model: Model, column: str, levels: Levels, missing: FloatArray | None, most: int
 ) -> tuple[list[str], FloatArray]:
     """Names and P(value | class) of the levels to draw: the others are summed, null comes last."""
+    from scipy.special import rel_entr  # takes time to import
+
     names = [short(str(name)) for name in levels.names]
     probability = levels.probability
     if all(name.lstrip("-").isdigit() for name in names):
@@ -264,7 +259,10 @@ def _chosen_levels(
     if missing is not None:
         probability = probability * (1.0 - missing)
     if len(names) > most:
-        information = _information(probability, np.exp(model.log_prior))
+        prior = np.exp(model.log_prior)
+        joint = probability * prior
+        # The contribution of each category to the mutual information with the class.
+        information = rel_entr(joint, joint.sum(axis=1, keepdims=True) * prior).sum(axis=1)
         chosen = np.sort(np.argsort(-information, kind="stable")[:most])
         others = np.delete(np.arange(len(names)), chosen)
         rest = probability[others].sum(axis=0, keepdims=True)
@@ -275,14 +273,10 @@ def _chosen_levels(
     return names, probability
 
 
-def _information(probability: FloatArray, prior: FloatArray) -> FloatArray:
-    """The contribution of each category to the mutual information with the class, in nats."""
-    joint = probability * prior
-    marginal = joint.sum(axis=1, keepdims=True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(joint > 0.0, joint * np.log(probability / marginal), 0.0)
-    information: FloatArray = terms.sum(axis=1)
-    return information
+def _log(probability: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = np.log(probability)
+    return logs
 
 
 def _shares(model: Model, log_likelihood: FloatArray) -> FloatArray:

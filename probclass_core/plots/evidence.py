@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from probclass_core.plots.style import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _FOR, _AGAINST = LINES[0], LINES[1]
@@ -54,19 +55,25 @@ def importance(importance: Importance, *, most: int = 15) -> Figure:
         names.append(f"{len(others)} others, summed" if len(others) > 1 else others[0]["item"])
         sizes.append(sum(line["size"] for line in others))
     largest = max((size for size in sizes if math.isfinite(size)), default=0.0) or 1.0
-    figure = blank_figure(8.0, 1.1 + 0.3 * max(len(names), 1))
-    axes = figure.subplots()
+    figure, axes = _blank_bars(1.1 + 0.3 * max(len(names), 1), names)
     # An infinite bar ends where the axis does.
     bars = axes.barh(range(len(names)), np.minimum(sizes, 1.3 * largest), 0.66, color=LINES[0])
     notes = [f"{size:.3f}" if math.isfinite(size) else "∞" for size in sizes]
     axes.bar_label(bars, notes, padding=5, fontsize=9)
-    axes.set_yticks(range(len(names)), [short(name, _LABEL_LENGTH) for name in names])
-    axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(0.0, 1.45 * largest)
-    axes.tick_params(axis="y", length=0)
     axes.set_xlabel(f"mean absolute weight of evidence ({importance.units})")
     plain_axes(axes, f"How far each column moves the log odds in {importance.rows:,} rows")
     return figure
+
+
+def _blank_bars(height: float, names: Sequence[str]) -> tuple[Figure, Axes]:
+    """An empty figure for horizontal bars, the first at the top."""
+    figure = blank_figure(8.0, height)
+    axes = figure.subplots()
+    axes.set_yticks(range(len(names)), [short(name, _LABEL_LENGTH) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    return figure, axes
 
 
 def waterfall(explanation: Explanation, row: int | None = None) -> Figure:
@@ -99,29 +106,20 @@ def waterfall(explanation: Explanation, row: int | None = None) -> Figure:
     ends = [*(entry["total"] for entry in entries), summary["log_odds"]]
     finite = [abs(end) for end in ends if end is not None and math.isfinite(end)]
     reach = 1.4 * max(finite, default=0.0) or 1.0
-    figure = blank_figure(8.0, 1.4 + 0.32 * len(ends))
-    axes = figure.subplots()
-    for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
+    names = [*map(_entry_text, entries), "posterior"]
+    weights = [*(entry["weight"] for entry in entries), summary["log_odds"]]
+    figure, axes = _blank_bars(1.4 + 0.32 * len(names), names)
+    for place, (start, end, weight) in enumerate(zip(starts, ends, weights, strict=True)):
         is_last = place == len(entries)
         left, right = (_position(value, reach) for value in (0.0 if is_last else start, end))
-        weight = end if is_last else entries[place]["weight"]
         color = INK if is_last else _FOR if right >= left else _AGAINST
         axes.barh(place, right - left, 0.66, left=left, color=color)
+        note = "–" if weight is None else f"{weight:+.2f}"
+        beside: dict[str, Any] = {"xytext": (5, 0), "textcoords": "offset points"}
+        axes.annotate(note, (max(left, right), place), va="center", fontsize=9, **beside)
         if not is_last:
             axes.plot([right, right], [place - 0.33, place + 1.33], color=GREY, lw=0.8)
-        axes.annotate(
-            _weight_text(weight),
-            (max(left, right), place),
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-        )
     axes.axvline(0.0, color=INK, lw=0.8)
-    labels = [*(short(_entry_text(entry), _LABEL_LENGTH) for entry in entries), "posterior"]
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
     edges = [0.0, *(_position(value, reach) for value in ends)]
     width = max(edges) - min(edges) or 1.0
     axes.set_xlim(min(edges) - 0.05 * width, max(edges) + 0.15 * width)
@@ -138,10 +136,6 @@ def waterfall(explanation: Explanation, row: int | None = None) -> Figure:
 def _position(value: float | None, reach: float) -> float:
     """Where a total is drawn: an infinite one at the edge, one of two impossible classes at 0."""
     return 0.0 if value is None else float(np.clip(value, -reach, reach))
-
-
-def _weight_text(weight: float | None) -> str:
-    return "–" if weight is None else f"{weight:+.2f}"
 
 
 def _entry_text(entry: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,6 +49,11 @@ class ClassStyle:
     marker: str
     dashes: Dashes
     hatch: str
+
+    @property
+    def bar(self) -> dict[str, Any]:
+        """Arguments of matplotlib's bars."""
+        return {"color": self.color, "hatch": self.hatch, "edgecolor": "white"}
 
 
 def class_style(position: int) -> ClassStyle:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from probclass_core import plots
 from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.errors import NotSupportedError, ProbClassError
+from probclass_core.errors import ProbClassError
 from probclass_core.model.model import Model
 from probclass_core.report.html import Html, image, paragraph
 
@@ -128,19 +128,18 @@ class EmbeddedPictures:
     evaluation: Evaluation | None
     drawn: Callable[[], None]
 
-    def __call__(self, kind: str, columns: Mapping[str, str], alt: str) -> Html:
+    def __call__(self, column: str | None, alt: str) -> Html:
         """An image, or a line that says why there is none."""
         try:
-            svg = as_svg(lambda: self._draw(kind, columns), "system")
+            svg = as_svg(lambda: self._draw(column), "system")
         except ProbClassError as error:
             return paragraph(f"{alt}: {error}", "faint small")
         self.drawn()
         data = base64.b64encode(svg.encode()).decode()
         return image(f"data:image/svg+xml;base64,{data}", alt)
 
-    def _draw(self, kind: str, columns: Mapping[str, str]) -> Figure:
-        if kind == "column":
-            return plots.effect(self.model, columns["column"])
-        if self.evaluation is None:
-            raise NotSupportedError("the evaluation has no tables to draw.")
+    def _draw(self, column: str | None) -> Figure:
+        if column is not None:
+            return plots.effect(self.model, column)
+        assert self.evaluation is not None  # only its section has the picture
         return plots.reliability(self.evaluation)

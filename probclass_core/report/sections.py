@@ -35,11 +35,9 @@ from probclass_core.report.html import (
 from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.store.display import described_rows
 
-Picture = Callable[[str, Mapping[str, str], str], Html]
-"""The image of a plot, from its kind, its columns and its alternative text.
-
-The kinds are ``"column"`` of a ``column``, and ``"reliability"`` of the evaluation.
-"""
+Picture = Callable[[str | None, str], Html]
+"""The image of the effect of a column, or without one of the reliability of the evaluation, and its
+alternative text."""
 
 _MAX_PLOTS, _PLOTS_AT_ONCE = 60, 8
 """Largest number of plots, and of those that are unfolded."""
@@ -191,7 +189,7 @@ def _quality(bundle: Bundle, measured: Measured | None, picture: Picture | None)
             "How often predictions of each probability come true. On the diagonal, probabilities "
             "mean what they say."
         )
-        shown.append(figure(picture("reliability", {}, alt), meaning))
+        shown.append(figure(picture(None, alt), meaning))
     return joined([*found, group("columns", shown)])
 
 
@@ -240,7 +238,7 @@ def _effects(bundle: Bundle, importance: Importance | None, picture: Picture | N
         return paragraph("Plots need matplotlib: pip install 'probclass[plots]'.")
     columns = _columns_by_importance(bundle, importance)
     shown = columns[:_MAX_PLOTS]
-    plots = [picture("column", {"column": name}, f"Effect of {name}") for name in shown]
+    plots = [picture(name, f"Effect of {name}") for name in shown]
     figures = [figure(plot) for plot in plots]
     parts = [group("plots", figures[:_PLOTS_AT_ONCE])]
     if rest := figures[_PLOTS_AT_ONCE:]:

@@ -142,12 +142,14 @@ class _LinkedPictures:
     address: str
     evaluation: EvaluationRecord | None
 
-    def __call__(self, kind: str, columns: Mapping[str, str], alt: str) -> Html:
-        if kind == "reliability" and self.evaluation is not None:
-            kind = f"reliability/{self.evaluation.id}"
+    def __call__(self, column: str | None, alt: str) -> Html:
+        kind, query = "column", {"column": column}
+        if column is None:
+            assert self.evaluation is not None  # only its section has the picture
+            kind, query = f"reliability/{self.evaluation.id}", {}
         return joined(
             image(
-                f"{self.address}/{kind}.svg?{urlencode({**columns, 'theme': theme})}",
+                f"{self.address}/{kind}.svg?{urlencode({**query, 'theme': theme})}",
                 alt,
                 f"on-{theme}",
             )
