@@ -25,7 +25,7 @@ from probclass_core.arrow.display import number_format as format_of
 from probclass_core.cli.messages import console_of, prints_json
 from probclass_core.errors import hide_credentials
 from probclass_core.store.display import minute
-from probclass_core.store.references import is_id
+from probclass_core.store.records import is_id
 
 _MAX_MATRIX_SIZE = 8
 """Number of rows and columns of a matrix that a report shows; JSON has all of them."""

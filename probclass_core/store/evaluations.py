@@ -9,17 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 from probclass_core.arrow.bundle import plain_json
-from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
-from probclass_core.store.records import encode_record, read_record, record_from, timestamp
-from probclass_core.store.references import ModelVersion, is_id
+from probclass_core.store.records import ContentId, Record, Time, is_id, timestamp
+from probclass_core.store.references import ModelVersion
 
-FOLDER = "evaluations"
 _MAX_BYTES = 1_000_000
 """Largest evaluation stored with its tables; of a larger one, as with hundreds of classes, only the
 numbers are stored."""
@@ -33,7 +31,7 @@ class Evaluated(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class EvaluationRecord(ShortRepr):
+class EvaluationRecord(Record):
     """One recorded evaluation of one version.
 
     Attributes:
@@ -47,13 +45,25 @@ class EvaluationRecord(ShortRepr):
         provenance: how it was made, such as a run id; not part of `id`.
     """
 
+    folder = "evaluations"
+    advice = "remove it, and evaluate again"
+
     model: str
-    version: str
-    id: str
-    created: str
+    version: ContentId
+    id: ContentId
+    created: Time
     on: Mapping[str, Any]
     result: Mapping[str, Any]
     provenance: Mapping[str, Any]
+
+    @property
+    def path(self) -> str:
+        """Path of the file in the store."""
+        return f"{_folder(self.model, self.version)}/{self.id}.json"
+
+    def brief(self) -> Self:
+        """The record without the tables of its result."""
+        return replace(self, result=_without_tables(self.result))
 
 
 def record_evaluation(
@@ -79,9 +89,6 @@ def record_evaluation(
         result = _without_tables(result)
     rows = plain_json(on, "on")
     digest = hashlib.sha256(json.dumps([rows, result], sort_keys=True).encode()).hexdigest()
-    path = _path(version, digest)
-    if files.is_file(path):
-        return _read(files, version, digest)
     record = EvaluationRecord(
         model=version.model,
         version=version.id,
@@ -91,7 +98,9 @@ def record_evaluation(
         result=result,
         provenance=plain_json(provenance, "provenance"),
     )
-    files.write(path, encode_record(asdict(record)))
+    if (known := EvaluationRecord.read(files, record.path)) is not None:
+        return known
+    files.write(record.path, record.encode())
     return record
 
 
@@ -101,21 +110,24 @@ def evaluations(files: Location, version: ModelVersion) -> list[EvaluationRecord
     Raises:
         StoreError: if a record is damaged, or the file system refuses.
     """
-    names = files.names(f"{version.model}/{FOLDER}/{version.id}")
-    records = [
-        _read(files, version, name.removesuffix(".json"))
-        for name in names
-        if name.endswith(".json")
-    ]
+    folder = _folder(version.model, version.id)
+    paths = [f"{folder}/{name}" for name in files.names(folder) if name.endswith(".json")]
+    found = (EvaluationRecord.read(files, path) for path in paths)
+    records = [record for record in found if record is not None]
     return sorted(records, key=lambda record: (record.created, record.id))
 
 
-def brief_evaluation(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a record without the tables of its result."""
-    result = values.get("result")
-    return (
-        {**values, "result": _without_tables(result)} if isinstance(result, dict) else dict(values)
-    )
+def read_evaluation(files: Location, version: ModelVersion, digest: str) -> EvaluationRecord:
+    """Return one recorded evaluation; see `ModelStore.evaluation`.
+
+    Raises:
+        StoreError: if there is none, it is damaged, or the file system refuses.
+    """
+    path = f"{_folder(version.model, version.id)}/{digest}.json"
+    record = EvaluationRecord.read(files, path) if is_id(digest) else None
+    if record is None:
+        raise StoreError(f"'{version.model}@{version.id[:12]}' has no evaluation {digest[:12]!r}.")
+    return record
 
 
 def _without_tables(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,32 +138,5 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(row, dict) for row in value)
 
 
-def read_evaluation(files: Location, version: ModelVersion, digest: str) -> EvaluationRecord:
-    """Return one recorded evaluation; see `ModelStore.evaluation`.
-
-    Raises:
-        StoreError: if there is none, it is damaged, or the file system refuses.
-    """
-    try:
-        if is_id(digest):
-            return _read(files, version, digest)
-    except FileNotFoundError:
-        pass
-    raise StoreError(f"'{version.model}@{version.id[:12]}' has no evaluation {digest[:12]!r}.")
-
-
-def _read(files: Location, version: ModelVersion, digest: str) -> EvaluationRecord:
-    path = _path(version, digest)
-    try:
-        record = record_from(EvaluationRecord, read_record(files, path))
-        if record.version != version.id:
-            raise ValueError("it is of another version")
-    except ValueError as reason:
-        raise StoreError(
-            f"evaluation {files.uri_of(path)} is damaged ({reason}); remove it, and evaluate again."
-        ) from None
-    return record
-
-
-def _path(version: ModelVersion, digest: str) -> str:
-    return f"{version.model}/{FOLDER}/{version.id}/{digest}.json"
+def _folder(model: str, version: str) -> str:
+    return f"{model}/{EvaluationRecord.folder}/{version}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from probclass_core.arrow.bundle import Bundle
@@ -11,9 +12,9 @@ from probclass_core.errors import StoreError, one_of, shown
 from probclass_core.io.filesystem import Location
 from probclass_core.model.model import Model
 from probclass_core.model.stored import model_from_bundle
-from probclass_core.store.model_records import MANIFEST
 from probclass_core.store.model_store import ModelStore, open_store_location
-from probclass_core.store.records import encode_record, read_record, timestamp
+from probclass_core.store.records import encode_json, read_json, timestamp
+from probclass_core.store.references import MANIFEST
 
 
 def save(
@@ -37,7 +38,7 @@ def save(
         _check_equal(files, folder, bundle)
         return
     manifest = {**bundle.manifest(), "created": timestamp()}
-    files.publish(folder, {**bundle.files(), MANIFEST: encode_record(manifest)})
+    files.publish(folder, {**bundle.files(), MANIFEST: encode_json(manifest)})
     _check_equal(files, folder, bundle)  # another process may have been faster
 
 
@@ -58,14 +59,9 @@ def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = No
     where = files.uri_of("")
     if files.is_file(""):
         raise StoreError(f"{where}: this is a file; give the folder that save wrote.")
-    try:
-        manifest = read_record(files, MANIFEST)
-    except FileNotFoundError as error:
-        raise StoreError(f"{where}: {_what_is_there(files, path, options)}") from error
-    except ValueError as reason:
-        raise StoreError(
-            f"{where}: {MANIFEST} is damaged ({reason}); restore it from a copy."
-        ) from None
+    manifest = read_json(files, MANIFEST, "restore it from a copy")
+    if manifest is None:
+        raise StoreError(f"{where}: {_what_is_there(files, path, options)}")
     return model_from_bundle(Bundle.from_files(manifest, files.read, where=where), where=where)
 
 
@@ -84,11 +80,10 @@ def _what_is_there(
 
 def _check_equal(files: Location, folder: str, bundle: Bundle) -> None:
     """Refuse a path at which there is something else than this model."""
-    try:
-        manifest = read_record(files, f"{folder}/{MANIFEST}")
-    except (FileNotFoundError, ValueError, StoreError):
-        manifest = {}
-    if manifest.get("content_id") != bundle.content_id:
+    manifest: Mapping[str, Any] | None = None
+    with suppress(StoreError):
+        manifest = read_json(files, f"{folder}/{MANIFEST}", "remove it")
+    if manifest is None or manifest.get("content_id") != bundle.content_id:
         found = "another model" if manifest else "something else"
         raise StoreError(
             f"{files.uri_of(folder)} exists and contains {found}; remove it or choose another "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import EllipsisType
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from probclass_core.arguments import checks_arguments
-from probclass_core.arrow.bundle import Buffer, Bundle, plain_json
+from probclass_core.arrow.bundle import Bundle, plain_json
 from probclass_core.errors import (
     RollbackError,
     RolledBackError,
@@ -32,7 +33,6 @@ from probclass_core.io.references import ABANDONED, TableRef
 from probclass_core.io.retry import CONTENDED_ATTEMPTS, contended_attempts
 from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.model.stored import model_from_bundle
-from probclass_core.store.evaluations import FOLDER as EVALUATIONS
 from probclass_core.store.evaluations import (
     Evaluated,
     EvaluationRecord,
@@ -41,34 +41,26 @@ from probclass_core.store.evaluations import (
     record_evaluation,
 )
 from probclass_core.store.gate import Gate
-from probclass_core.store.model_records import (
-    ALIASES,
-    MANIFEST,
-    ModelRecords,
-    alias_from,
-    read_model_records,
-    version_from,
-)
-from probclass_core.store.promotions import FOLDER as PROMOTIONS
+from probclass_core.store.model_records import ModelRecords, read_model_records
 from probclass_core.store.promotions import (
     Promotion,
+    in_force,
     is_recorded,
     newest_first,
-    promotions_in_force,
     record_promotion,
     refusals,
     returns,
     user,
 )
-from probclass_core.store.records import encode_record, parse_record, read_record, timestamp
+from probclass_core.store.records import encode_json, is_id, read_json, timestamp
 from probclass_core.store.references import (
     DEFAULT_ALIAS,
+    MANIFEST,
     PREVIOUS,
     Alias,
     ModelVersion,
     check_alias,
     check_model_name,
-    is_id,
     is_id_prefix,
     is_model_name,
     parse_ref,
@@ -175,21 +167,21 @@ class ModelStore:
         if self._files.is_file(f"{folder}/{MANIFEST}"):
             self._bundle(name, bundle.content_id)
         else:
-            files = {**bundle.files(), MANIFEST: encode_record(manifest)}
+            files = {**bundle.files(), MANIFEST: encode_json(manifest)}
             self._files.publish(folder, files)
         if inputs is not None:
             self._files.write(
-                f"{name}/{_TRAININGS}/{inputs}.json", encode_record({"id": bundle.content_id})
+                f"{name}/{_TRAININGS}/{inputs}.json", encode_json({"id": bundle.content_id})
             )
         return self._version(name, bundle.content_id)
 
     def _version_of_training(self, name: str, inputs: str) -> str | None:
         """The version of a model that a training made, on whichever processor; None if unknown."""
-        try:
-            version = read_record(self._files, f"{name}/{_TRAININGS}/{inputs}.json").get("id")
-        except (FileNotFoundError, ValueError):
-            return None  # a damaged record is written again
-        return version if isinstance(version, str) else None
+        with suppress(StoreError):  # a damaged record is written again
+            record = read_json(self._files, f"{name}/{_TRAININGS}/{inputs}.json", "train again")
+            if record is not None and is_id(record.get("id")):
+                return str(record["id"])
+        return None
 
     def load(self, ref: str) -> Model:
         """Load the model that a reference names.
@@ -312,10 +304,9 @@ class ModelStore:
         if isinstance(expected, (ModelVersion, str)):
             expected_id = self._version_of(name, expected).id
         for seen in self._alias_revisions(name, alias):
-            try:
-                current = self._parse_alias(name, alias, seen.data)
-            except StoreError:
-                current = None  # It is damaged, and promoting again repairs it.
+            current = None
+            with suppress(StoreError):  # promoting again repairs a damaged alias
+                current = self._seen_alias(name, alias, seen)
             current_id = None if current is None else current.id
             if expected_id not in (..., current_id):
                 named = "nothing" if current_id is None else f"{current_id[:12]}…"
@@ -472,8 +463,8 @@ class ModelStore:
         check_alias(alias)
         left = None if expected is None else self._version_of(name, expected)
         for seen in self._alias_revisions(name, alias):
-            current = self._parse_alias(name, alias, seen.data) or self._existing_alias(name, alias)
-            entries = promotions_in_force(self._files, current)
+            current = self._seen_alias(name, alias, seen) or self._existing_alias(name, alias)
+            entries = self._in_force(current)
             stack, undone = returns(entries)
             if left is not None and left.id != current.id:
                 if left.id in undone:
@@ -512,7 +503,7 @@ class ModelStore:
             StoreError: if there is no such alias, or an entry is damaged.
         """
         alias = self._existing_alias(entry.model, entry.alias)
-        _, undone = returns(promotions_in_force(self._files, alias))
+        _, undone = returns(self._in_force(alias))
         known = self._known_ids(entry.model)
         return [
             self._version(entry.model, id_)
@@ -531,7 +522,7 @@ class ModelStore:
             StoreError: if there is no such model or alias, or an entry is damaged.
         """
         self._known_ids(name)
-        refused_to = self._files.names(f"{name}/{PROMOTIONS}")
+        refused_to = self._files.names(f"{name}/{Promotion.folder}")
         if alias is not None and alias not in refused_to:
             self._existing_alias(name, alias)
         aliases = {*self._alias_names(name), *refused_to} if alias is None else {alias}
@@ -539,7 +530,7 @@ class ModelStore:
             entry
             for each in aliases
             for entry in (
-                *promotions_in_force(self._files, self._alias(name, each)),
+                *self._in_force(self._alias(name, each)),
                 *refusals(self._files, name, each),
             )
         ]
@@ -577,7 +568,7 @@ class ModelStore:
         folder = f"{version.model}/{version.id}"
         self._files.remove(f"{folder}/{MANIFEST}")  # without it the version does not exist
         self._files.remove_folder(folder)
-        self._files.remove_folder(f"{version.model}/{EVALUATIONS}/{version.id}")
+        self._files.remove_folder(f"{version.model}/{EvaluationRecord.folder}/{version.id}")
         return version
 
     def prune(
@@ -615,7 +606,7 @@ class ModelStore:
         versions = self.versions(name)
         in_use = {model_id for sink in sinks for model_id in scored_by(sink)}
         for alias in self.aliases(name).values():
-            in_use |= {entry.id for entry in returns(promotions_in_force(self._files, alias))[0]}
+            in_use |= {entry.id for entry in returns(self._in_force(alias))[0]}
         newest = {version.id for version in versions[len(versions) - keep :]} if keep else set()
         latest = datetime.now(UTC) - older_than
         pruned = [
@@ -632,6 +623,11 @@ class ModelStore:
         with self._files.lock(path):
             for _ in contended_attempts():
                 yield self._files.revision(path)
+
+    def _seen_alias(self, name: str, alias: str, seen: Revision) -> Alias | None:
+        if seen.data is None:
+            return None
+        return Alias.parse(self._files, _alias_path(name, alias), seen.data)
 
     def _contended(self, name: str, alias: str) -> StoreError:
         return StoreError(
@@ -652,8 +648,7 @@ class ModelStore:
         """
         record = Alias(entry.model, entry.alias, entry.id, entry.time, previous)
         record_promotion(self._files, entry)
-        path = _alias_path(entry.model, entry.alias)
-        moved = self._files.replace(path, encode_record(asdict(record)), seen)
+        moved = self._files.replace(record.path, record.encode(), seen)
         return record if moved else None
 
     def _refuse(self, entry: Promotion) -> Promotion:
@@ -667,7 +662,7 @@ class ModelStore:
         """When and why an alias was rolled back from a version; empty if it was not."""
         if named is None or not is_recorded(self._files, version.model, named.alias, version.id):
             return ""  # Most challengers are new, and the entries need not be read.
-        rollback = returns(promotions_in_force(self._files, named))[1].get(version.id)
+        rollback = returns(self._in_force(named))[1].get(version.id)
         if rollback is None:
             return ""
         return f" at {rollback.time[:16]}" + (f" ({rollback.reason})" if rollback.reason else "")
@@ -840,7 +835,9 @@ class ModelStore:
     def _bundle(self, name: str, content_id: str) -> Bundle:
         folder = f"{name}/{content_id}"
         where = f"model '{name}@{content_id[:12]}' ({self._files.uri_of(folder)})"
-        manifest = self._manifest(name, content_id)
+        manifest = read_json(self._files, f"{folder}/{MANIFEST}", ModelVersion.advice)
+        if manifest is None:
+            raise self._no_version(name, content_id)
         bundle = Bundle.from_files(
             manifest, lambda file: self._files.read(f"{folder}/{file}"), where=where
         )
@@ -851,51 +848,25 @@ class ModelStore:
             )
         return bundle
 
-    def _manifest(self, name: str, content_id: str) -> dict[str, Any]:
-        path = f"{name}/{content_id}/{MANIFEST}"
-        try:
-            manifest = read_record(self._files, path)
-        except FileNotFoundError as error:
-            raise StoreError(
-                f"model {name!r} has no version {content_id[:12]}… ({self._files.uri_of(path)} "
-                f"does not exist); it has {self._choices(name)}."
-            ) from error
-        except ValueError as reason:
-            raise self._damaged_manifest(name, content_id, reason) from None
-        return manifest
+    def _version(self, name: str, content_id: str) -> ModelVersion:
+        version = ModelVersion.read(self._files, f"{name}/{content_id}/{MANIFEST}")
+        if version is None:
+            raise self._no_version(name, content_id)
+        return version
 
-    def _damaged_manifest(self, name: str, content_id: str, reason: ValueError) -> StoreError:
+    def _no_version(self, name: str, content_id: str) -> StoreError:
         path = self._files.uri_of(f"{name}/{content_id}/{MANIFEST}")
         return StoreError(
-            f"model '{name}@{content_id[:12]}': {path} is damaged ({reason}); restore it from a "
-            "copy, or remove this version and save it again."
+            f"model {name!r} has no version {content_id[:12]}… ({path} does not exist); it has "
+            f"{self._choices(name)}."
         )
 
-    def _version(self, name: str, content_id: str) -> ModelVersion:
-        manifest = self._manifest(name, content_id)
-        try:
-            return version_from(name, content_id, manifest)
-        except ValueError as reason:
-            raise self._damaged_manifest(name, content_id, reason) from None
-
     def _alias(self, name: str, alias: str) -> Alias | None:
-        try:
-            data = self._files.read(_alias_path(name, alias))
-        except FileNotFoundError:
-            return None
-        return self._parse_alias(name, alias, data)
+        return Alias.read(self._files, _alias_path(name, alias))
 
-    def _parse_alias(self, name: str, alias: str, data: Buffer | None) -> Alias | None:
-        if data is None:
-            return None
-        try:
-            return alias_from(alias, parse_record(data))
-        except ValueError as reason:
-            path = self._files.uri_of(_alias_path(name, alias))
-            raise StoreError(
-                f"alias '{name}@{alias}': {path} is damaged ({reason}); promote a version to it "
-                f"again; the model has {self._choices(name)}."
-            ) from None
+    def _in_force(self, alias: Alias | None) -> list[Promotion]:
+        """The entries of the ledger that an alias names, oldest first."""
+        return in_force(alias, lambda path: Promotion.read(self._files, path))
 
     # Resolving references
 
@@ -961,7 +932,7 @@ class ModelStore:
         return ids
 
     def _alias_names(self, name: str) -> list[str]:
-        files = self._files.names(f"{name}/{ALIASES}")
+        files = self._files.names(f"{name}/{Alias.folder}")
         return [file.removesuffix(".json") for file in files if file.endswith(".json")]
 
     def _choices(self, name: str) -> str:
@@ -995,7 +966,7 @@ def _short(version: ModelVersion) -> str:
 
 
 def _alias_path(name: str, alias: str) -> str:
-    return f"{name}/{ALIASES}/{alias}.json"
+    return f"{name}/{Alias.folder}/{alias}.json"
 
 
 def open_store_location(uri: str, options: Mapping[str, Any] | None) -> Location:

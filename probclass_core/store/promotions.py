@@ -11,23 +11,20 @@ from __future__ import annotations
 import getpass
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from probclass_core.arrow.bundle import plain_json
-from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
-from probclass_core.store.records import encode_record, read_record, record_from
+from probclass_core.store.records import ContentId, Record, Time, file_name
 from probclass_core.store.references import Alias
-
-FOLDER = "promotions"
 
 Action = Literal["promoted", "refused", "rolled_back", "unchanged", "proposed"]
 
 
 @dataclass(frozen=True, repr=False)
-class Promotion(ShortRepr):
+class Promotion(Record):
     """A promotion, a rollback, or the refusal of a promotion.
 
     Attributes:
@@ -47,18 +44,26 @@ class Promotion(ShortRepr):
         restores: for a rollback, time of the entry that is in force again; None otherwise.
     """
 
+    folder = "promotions"
+    advice = "restore it from a copy, or remove it and lose the promotions before it"
+
     model: str
     alias: str
     action: Action
-    id: str
-    previous: str | None
-    time: str
+    id: ContentId
+    previous: ContentId | None
+    time: Time
     by: str | None = None
     reason: str | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    before: str | None = None
-    restores: str | None = None
+    before: Time | None = None
+    restores: Time | None = None
+
+    @property
+    def path(self) -> str:
+        """Path of the file in the store."""
+        return _path(self.model, self.alias, self.time, self.id)
 
     @property
     def ref(self) -> str:
@@ -80,49 +85,37 @@ def record_promotion(files: Location, entry: Promotion) -> Promotion:
     Raises:
         StoreError: if its metrics or provenance are not plain JSON, or the file system refuses.
     """
-    values = {name: plain_json(getattr(entry, name), name) for name in ("metrics", "provenance")}
-    record = {**asdict(entry), **values}
-    files.write(
-        promotion_path(entry.model, entry.alias, entry.time, entry.id), encode_record(record)
-    )
-    return Promotion(**record)
+    metrics = plain_json(entry.metrics, "metrics")
+    provenance = plain_json(entry.provenance, "provenance")
+    entry = replace(entry, metrics=metrics, provenance=provenance)
+    files.write(entry.path, entry.encode())
+    return entry
 
 
-def promotions_in_force(files: Location, alias: Alias | None) -> list[Promotion]:
+def in_force(alias: Alias | None, read: Callable[[str], Promotion | None]) -> list[Promotion]:
     """The entries that an alias names, directly or through later entries, oldest first.
+
+    Args:
+        alias: the alias; None if it does not exist.
+        read: returns the entry at a path in the store, or None if there is none.
 
     Raises:
         StoreError: if an entry is damaged, or the file system refuses.
     """
     if alias is None:
         return []
-    model, name = alias.model, alias.alias
-
-    def read(time: str, id_: str) -> Promotion | None:
-        return _read(files, promotion_path(model, name, time, id_))
-
-    return in_force(alias, read)
-
-
-def in_force(alias: Alias, read: Callable[[str, str], Promotion | None]) -> list[Promotion]:
-    """The entries that an alias names; see `promotions_in_force`.
-
-    Args:
-        alias: the alias.
-        read: returns the entry of a time and a version, or None if there is none.
-    """
-    entries: list[Promotion] = []
+    entries: dict[str, Promotion] = {}
     time: str | None = alias.promoted
     id_: str | None = alias.id
-    seen: set[tuple[str, str]] = set()
-    while time is not None and id_ is not None and (time, id_) not in seen:
-        seen.add((time, id_))
-        entry = read(time, id_)
-        if entry is None:  # it was removed, and what was before it is unknown
-            entry = Promotion(alias.model, alias.alias, "promoted", id_, None, time)
-        entries.append(entry)
+    while time is not None and id_ is not None:
+        path = _path(alias.model, alias.alias, time, id_)
+        if path in entries:
+            break
+        # If it was removed, what was before it is unknown.
+        lost = Promotion(alias.model, alias.alias, "promoted", id_, None, time)
+        entries[path] = entry = read(path) or lost
         time, id_ = entry.before, entry.previous
-    return entries[::-1]
+    return [*entries.values()][::-1]
 
 
 def refusals(files: Location, model: str, alias: str, id_: str = "") -> list[Promotion]:
@@ -131,7 +124,7 @@ def refusals(files: Location, model: str, alias: str, id_: str = "") -> list[Pro
     Raises:
         StoreError: if an entry is damaged, or the file system refuses.
     """
-    entries = (_read(files, path) for path in _paths(files, model, alias, id_))
+    entries = (Promotion.read(files, path) for path in _paths(files, model, alias, id_))
     return [entry for entry in entries if entry is not None and entry.action == "refused"]
 
 
@@ -142,7 +135,7 @@ def newest_first(files: Location, model: str, alias: str) -> Iterator[Promotion]
     """
     for path in sorted(_paths(files, model, alias, ""), reverse=True):
         with suppress(StoreError):
-            entry = _read(files, path)
+            entry = Promotion.read(files, path)
             if entry is not None:
                 yield entry
 
@@ -176,23 +169,9 @@ def returns(entries: Sequence[Promotion]) -> tuple[list[Promotion], dict[str, Pr
 
 def _paths(files: Location, model: str, alias: str, id_: str) -> list[str]:
     """The files of the entries of a version; of all versions if the id is empty."""
-    folder, end = f"{model}/{FOLDER}/{alias}", f"-{id_[:12]}.json" if id_ else ".json"
+    folder, end = f"{model}/{Promotion.folder}/{alias}", f"-{id_[:12]}.json" if id_ else ".json"
     return [f"{folder}/{name}" for name in files.names(folder) if name.endswith(end)]
 
 
-def promotion_path(model: str, alias: str, time: str, id_: str) -> str:
-    """The path of an entry in the store."""
-    moment = time.replace(":", "").replace("+0000", "Z")  # a colon is not allowed on every system
-    return f"{model}/{FOLDER}/{alias}/{moment}-{id_[:12]}.json"
-
-
-def _read(files: Location, path: str) -> Promotion | None:
-    try:
-        return record_from(Promotion, read_record(files, path))
-    except FileNotFoundError:
-        return None
-    except ValueError as reason:
-        raise StoreError(
-            f"promotion {files.uri_of(path)} is damaged ({reason}); restore it from a copy, or "
-            "remove it and lose the promotions before it."
-        ) from None
+def _path(model: str, alias: str, time: str, id_: str) -> str:
+    return f"{model}/{Promotion.folder}/{alias}/{file_name(time, id_)}.json"

@@ -1,18 +1,29 @@
-"""Small records in a store: JSON objects, checked when they are read, and the times in them."""
+"""Records of a store: JSON files that are checked when they are read."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from functools import cache, partial
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from probclass_core.arrow.bundle import Buffer
-from probclass_core.errors import one_of
+from probclass_core.arrow.display import ShortRepr
+from probclass_core.errors import StoreError, one_of
 from probclass_core.io.filesystem import Location
-from probclass_core.store.references import is_id
 
 _MAX_BYTES = 2**26
 """Largest size of a record; reading a larger file could exhaust the memory."""
@@ -20,19 +31,118 @@ _MAX_BYTES = 2**26
 _MAX_LEVELS = 100
 """Most levels of a record; functions that walk through a record recurse as deep."""
 
-_TIMES = frozenset({"created", "promoted", "time", "before", "restores"})
-"""Fields that are times."""
-
-_IDS = frozenset({"version", "previous"})
-"""Fields that are content ids."""
-
 _CONTAINERS = frozenset({dict, list})
+_ID = re.compile(r"[0-9a-f]{64}")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
-Record = TypeVar("Record")
 
-_Check = tuple[str, Callable[[Any], bool], str]
-"""Name of a field, whether a value is valid, and what is."""
+def is_id(value: object) -> bool:
+    """Whether a value is a whole content id."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
+
+
+def _is_time(value: Any) -> bool:
+    """Whether a value is an ISO 8601 time with an offset from UTC."""
+    try:
+        return datetime.fromisoformat(value).tzinfo is not None
+    except (TypeError, ValueError):
+        return False
+
+
+@dataclass(frozen=True)
+class _Check:
+    """What the value of a field must be.
+
+    Attributes:
+        is_valid: whether a value is.
+        expected: what it must be, in words.
+    """
+
+    is_valid: Callable[[Any], bool]
+    expected: str
+
+
+Time = Annotated[str, _Check(_is_time, "a time")]
+ContentId = Annotated[str, _Check(is_id, "a content id")]
+
+_CHECKS: Mapping[Any, _Check] = {
+    str: _Check(lambda value: isinstance(value, str), "a text"),
+    Mapping: _Check(lambda value: isinstance(value, dict), "an object"),
+    Sequence: _Check(
+        lambda value: isinstance(value, list) and all(isinstance(one, dict) for one in value),
+        "a list of objects",
+    ),
+}
+
+
+class Record(ShortRepr):
+    """A file in the folder of a model; subclasses are frozen dataclasses, checked by their types.
+
+    Attributes:
+        folder: folder of the records of this kind, in that of the model.
+        advice: what to do about a damaged one.
+        model: name of the model.
+    """
+
+    folder: ClassVar[str]
+    advice: ClassVar[str] = "restore it from a copy, or remove it"
+    model: str
+
+    @property
+    def path(self) -> str:
+        """Path of the file in the store."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_values(cls, path: str, values: Mapping[str, Any]) -> Self:
+        """The record of the values of a file.
+
+        Raises:
+            ValueError: if a value is missing, unknown or not valid; the message is the reason.
+        """
+        try:
+            record = cls(**values)
+        except TypeError:
+            raise ValueError("it has other fields than a record of its kind") from None
+        for name, check, optional in _checks(cast(Any, cls)):
+            value = getattr(record, name)
+            if not (check.is_valid(value) or (optional and value is None)):
+                raise ValueError(f"its {name!r} is not {check.expected}")
+        if record.path.partition("/")[2] != path.partition("/")[2]:  # models may be renamed
+            raise ValueError(f"it is the record {record.path!r}")
+        return record
+
+    @classmethod
+    def parse(cls, files: Location, path: str, data: Buffer) -> Self:
+        """The record in the bytes of a file.
+
+        Raises:
+            StoreError: if they are damaged.
+        """
+        try:
+            return cls.from_values(path, _parse(data))
+        except ValueError as reason:
+            raise _damaged(files, path, reason, cls.advice) from None
+
+    @classmethod
+    def read(cls, files: Location, path: str) -> Self | None:
+        """The record of a file; None if there is no such file.
+
+        Raises:
+            StoreError: if it is damaged, or cannot be read.
+        """
+        try:
+            return cls.parse(files, path, files.read(path, at_most=_MAX_BYTES))
+        except FileNotFoundError:
+            return None
+
+    def encode(self) -> bytes:
+        """The content of the file."""
+        return encode_json(asdict(self))  # type: ignore[call-overload] # of a dataclass
+
+    def brief(self) -> Self:
+        """The record without what only its own page shows."""
+        return self
 
 
 def timestamp() -> str:
@@ -40,31 +150,44 @@ def timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-def encode_record(record: Mapping[str, Any]) -> bytes:
-    """A record as indented JSON."""
-    return (json.dumps(record, indent=2, allow_nan=False) + "\n").encode()
+def file_name(time: str, digest: str) -> str:
+    """The name of a record of a time, without suffix; not every system allows a colon."""
+    return f"{time.replace(':', '').replace('+0000', 'Z')}-{digest[:12]}"
 
 
-def read_record(files: Location, path: str) -> dict[str, Any]:
-    """Read the values of a record.
+def encode_json(values: Mapping[str, Any]) -> bytes:
+    """An object as indented JSON."""
+    return (json.dumps(values, indent=2, allow_nan=False) + "\n").encode()
+
+
+def read_json(files: Location, path: str, advice: str) -> dict[str, Any] | None:
+    """Read the JSON object in a file; None if there is no such file.
 
     Args:
         files: the store.
-        path: path of the record.
+        path: path of the file.
+        advice: what to do if it is damaged.
 
     Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if the file is not a JSON object, or has more levels; the message is the reason.
-        StoreError: if the file is larger, or cannot be read.
+        StoreError: if it is damaged, or cannot be read.
     """
-    return parse_record(files.read(path, at_most=_MAX_BYTES))
+    try:
+        return _parse(files.read(path, at_most=_MAX_BYTES))
+    except FileNotFoundError:
+        return None
+    except ValueError as reason:
+        raise _damaged(files, path, reason, advice) from None
 
 
-def parse_record(data: Buffer) -> dict[str, Any]:
-    """The values of a record from its JSON.
+def _damaged(files: Location, path: str, reason: object, advice: str) -> StoreError:
+    return StoreError(f"{files.uri_of(path)} is damaged ({reason}); {advice}.")
+
+
+def _parse(data: Buffer) -> dict[str, Any]:
+    """The values of a JSON object.
 
     Raises:
-        ValueError: see `read_record`.
+        ValueError: if it is not JSON, not an object, or has more levels; the message is the reason.
     """
     if len(data) > _MAX_BYTES:  # a mapped file
         raise ValueError(f"it has {len(data):,} bytes")
@@ -92,76 +215,27 @@ def parse_record(data: Buffer) -> dict[str, Any]:
     raise ValueError("it is nested too deeply")
 
 
-def record_from(kind: type[Record], values: Mapping[str, Any]) -> Record:
-    """A record from its JSON values.
-
-    Args:
-        kind: dataclass of the record; its annotations say which values are valid.
-        values: values of the fields.
-
-    Raises:
-        ValueError: if a field is missing, unknown or not valid; the message is the reason.
-    """
-    try:
-        record = kind(**values)
-    except TypeError:
-        raise ValueError("it has other fields than a record of its kind") from None
-    for name, is_valid, expected in _checks(cast(Any, kind)):
-        if not is_valid(getattr(record, name)):
-            raise ValueError(f"its {name!r} is not {expected}")
-    return record
-
-
-def is_time(value: Any) -> bool:
-    """Whether a value is an ISO 8601 time with an offset from UTC."""
-    try:
-        return datetime.fromisoformat(value).tzinfo is not None
-    except (TypeError, ValueError):
-        return False
-
-
 @cache
-def _checks(kind: Any) -> list[_Check]:
-    """What the names and annotations of the fields of a dataclass require."""
-    checks: list[_Check] = []
-    for name, hint in get_type_hints(kind).items():
-        is_valid: Callable[[Any], bool]
-        if get_origin(hint) is Literal:
-            is_valid, expected = get_args(hint).__contains__, f"one of {one_of(get_args(hint))}"
-        elif get_origin(hint) is Mapping:
-            is_valid, expected = _is_object, "an object"
-        elif get_origin(hint) is Sequence:
-            is_valid, expected = _is_list_of_objects, "a list of objects"
-        elif name in _TIMES:
-            is_valid, expected = is_time, "a time"
-        elif name in _IDS:
-            is_valid, expected = _is_id, "a content id"
-        else:
-            is_valid, expected = _is_text, "a text"
-        if type(None) in get_args(hint):
-            is_valid = partial(_is_none_or, is_valid)
-        checks.append((name, is_valid, expected))
-    return checks
+def _checks(kind: Any) -> list[tuple[str, _Check, bool]]:
+    """The fields of a record: name, check, and whether None is valid."""
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        (one.name, _check_of(hints[one.name]), type(None) in get_args(hints[one.name]))
+        for one in fields(kind)
+    ]
 
 
-def _is_none_or(is_valid: Callable[[Any], bool], value: Any) -> bool:
-    return value is None or is_valid(value)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str) and is_id(value)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_list_of_objects(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_object, value))
+def _check_of(hint: Any) -> _Check:
+    """What a type requires, except for None."""
+    origin = get_origin(hint)
+    if origin is Literal:
+        return _Check(get_args(hint).__contains__, f"one of {one_of(get_args(hint))}")
+    if origin is Annotated:
+        check: _Check = hint.__metadata__[0]
+        return check
+    if type(None) in get_args(hint):
+        return _check_of(get_args(hint)[0])
+    return _CHECKS[origin or hint]
 
 
 def _refuse_constant(name: str) -> None:

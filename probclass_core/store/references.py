@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import StoreError, shown
+from probclass_core.store.records import ContentId, Record, Time
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_ID = re.compile(r"[0-9a-f]{64}")
 _ID_PREFIX = re.compile(r"[0-9a-fA-F]{8,64}")
 PREVIOUS = "previous"
 """Part of a reference: the version to which an alias would be rolled back."""
@@ -24,11 +23,13 @@ PREVIOUS = "previous"
 DEFAULT_ALIAS = "champion"
 """The alias that ``name@previous`` is about."""
 
+MANIFEST = "manifest.json"
+
 _RULE = "up to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
 
 
 @dataclass(frozen=True, repr=False)
-class ModelVersion(ShortRepr):
+class ModelVersion(Record):
     """One saved version of a model.
 
     Attributes:
@@ -38,10 +39,30 @@ class ModelVersion(ShortRepr):
         provenance: how it was made, as recorded by the fit and by the caller of `save`.
     """
 
+    advice = "restore it from a copy, or remove this version and save it again"
+
     model: str
-    id: str
-    created: str
+    id: ContentId
+    created: Time
     provenance: Mapping[str, Any]
+
+    @property
+    def path(self) -> str:
+        """Path of the manifest, which exists once the version does."""
+        return f"{self.model}/{self.id}/{MANIFEST}"
+
+    @classmethod
+    def from_values(cls, path: str, values: Mapping[str, Any]) -> Self:
+        """The version of a manifest."""
+        model, id_, _ = path.split("/")
+        own = {name: values.get(name) for name in ("created", "provenance")}
+        return super().from_values(path, {"model": model, "id": id_, **own})
+
+    def brief(self) -> Self:
+        """The version without the profiles of its columns and the notes of its spec."""
+        left_out = ("columns", "spec_notes")
+        kept = {key: one for key, one in self.provenance.items() if key not in left_out}
+        return replace(self, provenance=kept)
 
     @property
     def ref(self) -> str:
@@ -50,7 +71,7 @@ class ModelVersion(ShortRepr):
 
 
 @dataclass(frozen=True, repr=False)
-class Alias(ShortRepr):
+class Alias(Record):
     """A name that moves from version to version, such as ``champion``.
 
     Attributes:
@@ -62,11 +83,19 @@ class Alias(ShortRepr):
             it named before the promotion in force.
     """
 
+    folder = "aliases"
+    advice = "promote a version to it again"
+
     model: str
     alias: str
-    id: str
-    promoted: str
-    previous: str | None
+    id: ContentId
+    promoted: Time
+    previous: ContentId | None
+
+    @property
+    def path(self) -> str:
+        """Path of the file in the store."""
+        return f"{self.model}/{self.folder}/{self.alias}.json"
 
 
 def is_model_name(name: object) -> bool:
@@ -96,11 +125,6 @@ def check_alias(alias: str) -> str:
     if is_id_prefix(alias):
         raise StoreError(f"alias {alias!r} looks like a content id; choose another name.")
     return alias
-
-
-def is_id(text: str) -> bool:
-    """Whether the text is a whole content id."""
-    return _ID.fullmatch(text) is not None
 
 
 def is_id_prefix(text: str) -> bool:

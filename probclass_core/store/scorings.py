@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
 
 from probclass_core.arrow.bundle import as_json, json_digest, plain_json
-from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import StoreError, hide_credentials
 from probclass_core.io.filesystem import Location
-from probclass_core.store.records import encode_record, timestamp
+from probclass_core.store.records import ContentId, Record, Time, file_name, timestamp
 from probclass_core.store.references import ModelVersion
 
-FOLDER = "scorings"
 _MAX_BYTES = 1_000_000
 """Largest record stored with the whole health of its partitions."""
 _MAX_BRIEF_BYTES = 100_000
@@ -46,7 +44,7 @@ class Scored(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class ScoringRecord(ShortRepr):
+class ScoringRecord(Record):
     """Partitions that one call scored with one version.
 
     Attributes:
@@ -64,14 +62,28 @@ class ScoringRecord(ShortRepr):
             ``error``.
     """
 
+    folder = "scorings"
+
     model: str
-    version: str
+    version: ContentId
     id: str
-    created: str
+    created: Time
     sink: str
     partitions: Sequence[Mapping[str, Any]]
     provenance: Mapping[str, Any]
     stopped: Sequence[Mapping[str, Any]] = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        """Path of the file in the store."""
+        return f"{self.model}/{self.folder}/{self.id}.json"
+
+    def brief(self) -> Self:
+        """The record without histograms and, if they are many, with the worst columns."""
+        partitions = [_without_counts(one) for one in self.partitions]
+        if len(json.dumps(partitions)) > _MAX_BRIEF_BYTES:
+            partitions = [_worst_columns(one) for one in partitions]
+        return replace(self, partitions=partitions)
 
 
 def new_partitions(report: Scored, records: Iterable[ScoringRecord]) -> list[Mapping[str, Any]]:
@@ -137,32 +149,22 @@ def record_partitions(
         chosen = _bounded(as_json(partitions[start : start + _MAX_PARTITIONS]))
         time = timestamp()
         digest = json_digest([version.id, report.uri, chosen, stopped])
-        moment = time.replace(":", "").replace("+0000", "Z")  # not every system allows a colon
         record = ScoringRecord(
             model=version.model,
             version=version.id,
-            id=f"{moment}-{digest[:12]}",
+            id=file_name(time, digest),
             created=time,
             sink=report.uri,
             partitions=chosen,
             provenance=plain,
             stopped=[] if start else stopped[:_MAX_PARTITIONS],
         )
-        path = f"{version.model}/{FOLDER}/{record.id}.json"
-        files.write(path, encode_record(asdict(record)))
+        files.write(record.path, record.encode())
         records.append(record)
     return records
 
 
-def brief_scoring(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a record without histograms and, if they are many, with the worst columns."""
-    partitions = [_without_counts(one) for one in values["partitions"]]
-    if len(json.dumps(partitions)) > _MAX_BRIEF_BYTES:
-        partitions = [_worst_columns(one) for one in partitions]
-    return {**values, "partitions": partitions}
-
-
-def _bounded(partitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _bounded(partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The partitions, with less of their health if they are too large."""
     for reduce in (_without_counts, _worst_columns):
         if len(json.dumps(partitions, indent=2)) <= _MAX_BYTES:
@@ -171,7 +173,7 @@ def _bounded(partitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return partitions
 
 
-def _without_counts(partition: dict[str, Any]) -> dict[str, Any]:
+def _without_counts(partition: Mapping[str, Any]) -> Mapping[str, Any]:
     columns = _health_columns(partition)
     if not columns:
         return partition
@@ -183,7 +185,7 @@ def _without_counts(partition: dict[str, Any]) -> dict[str, Any]:
     return {**partition, "health": {**partition["health"], "columns": brief}}
 
 
-def _worst_columns(partition: dict[str, Any]) -> dict[str, Any]:
+def _worst_columns(partition: Mapping[str, Any]) -> Mapping[str, Any]:
     """The partition with the one column that is the most unusual by each check."""
     columns = _health_columns(partition)
     if not columns:

@@ -110,5 +110,5 @@ def test_a_damaged_record_is_reported(
     path = Path(store.uri, "iris", "evaluations", model.id, f"{record.id}.json")
     assert json.loads(path.read_text())["id"] == record.id
     path.write_text(content)
-    with pytest.raises(StoreError, match=r"evaluation .*\.json is damaged \(it .*\); remove it"):
+    with pytest.raises(StoreError, match=r"evaluations.*\.json is damaged \(it .*\); remove it"):
         store.evaluations("iris")

@@ -195,7 +195,7 @@ def test_a_damaged_entry_is_named(
     store.promote("air", versions[0], "champion")
     (file,) = (tmp_path / "models" / "air" / "promotions" / "champion").iterdir()
     file.write_text("{}")
-    with pytest.raises(StoreError, match=rf"promotion .*{file.name} is damaged"):
+    with pytest.raises(StoreError, match=rf"promotions.*{file.name} is damaged"):
         store.history("air")
     assert store.resolve("air@champion") == versions[0], "an alias does not need its ledger"
     store.promote("air", versions[1], "champion")
