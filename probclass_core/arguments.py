@@ -39,7 +39,7 @@ _PLAIN: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
     str: (str, "text"),
     int: (Integral, "a whole number"),
     float: (Real, "a number"),
-    bool: (bool, "True or False"),
+    bool: (bool, "true or false"),
     type(None): (type(None), "nothing"),
     Path: (os.PathLike, "a path"),
     os.PathLike[str]: (os.PathLike, "a path"),

@@ -135,13 +135,22 @@ def table(
     return Group(*parts, drawn)
 
 
-def report_parts(result: Report, *, limit: int = MOST_ROWS) -> list[Part]:
-    """The report that a result has of itself, as in Python.
+def show_report(
+    result: Any, named: Mapping[str, Any], *first: Part | None, limit: int = MOST_ROWS
+) -> None:
+    """Print what a function returned: all of it as JSON, else its report, as in Python.
 
     Args:
-        result: what a function returned.
+        result: the result, a `Report` with ``to_dict``.
+        named: values to print before it, such as the model.
+        first: parts to print before it.
         limit: largest number of rows of a table.
     """
+    show({**named, **result.to_dict()}, *first, *report_parts(result, limit))
+
+
+def report_parts(result: Report, limit: int = MOST_ROWS) -> list[Part]:
+    """The parts of the report of a result, with tables of at most some rows."""
     return parts_of(report_of(result), limit)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from probclass_core.arguments import check_argument
 from probclass_core.cli.settings import Setting
 from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.spec.files import read_values
@@ -56,15 +57,6 @@ _DERIVED = (
     "sql",
 )
 """Keys from which a spec is derived if no spec file is given."""
-
-_EXPECTED = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    Path: "text",
-    list: "text or a list of texts",
-}
 
 log = logging.getLogger("probclass_core.cli")
 
@@ -172,20 +164,16 @@ def _checked(path: Path, where: str, name: str, value: Any, known: Mapping[str, 
     """The value of a key as the command line takes it."""
     if name not in known:
         raise SpecError(_unknown(path, where, name, known))
-    (kind, *items) = get_origin(known[name].kind) or known[name].kind, *get_args(known[name].kind)
-    several = value if isinstance(value, list) and items else [value]
-    if not all(_is(item, *(items or [kind])) for item in several):
-        raise SpecError(f"{path}: {where}{name} must be {_EXPECTED[kind]}, got {value!r}.")
+    kind = known[name].kind
+    is_list = get_origin(kind) is list
+    item = get_args(kind)[0] if is_list else kind
+    item = str if item is Path else item
+    several = value if is_list and isinstance(value, list) else [value]
+    for one in several:
+        check_argument(f"{path}: {where}{name}", one, item)
     if name in _PATHS:
         return _located(value, path)
-    return several if items else value
-
-
-def _is(value: object, kind: type) -> bool:
-    if isinstance(value, bool):
-        return kind is bool
-    kinds: Any = {float: (int, float), Path: str}.get(kind, kind)
-    return isinstance(value, kinds)
+    return several if is_list else value
 
 
 def _located(value: str, path: Path) -> str:

@@ -8,18 +8,17 @@ classes are subtracted, or those of one are taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.formulas import Column, Expression, IsCode, Lookup
 from probclass_core.model.contributions import ROUNDING, Contributions, sums_over_columns
 from probclass_core.model.model import Model
-from probclass_core.sql.dialects import case, plus
+from probclass_core.sql.dialects import numbered, pick, plus, position, sums
 from probclass_core.sql.render import Renderer, nodes
 
-Stage = Callable[[str, Mapping[str, str]], None]
-"""Adds named columns to the query."""
+Stage = Callable[[str, Mapping[str, str]], list[str]]
+"""Adds named columns to the query, and returns their names."""
 
 
 class ContributedColumns:
@@ -81,11 +80,11 @@ class ContributedColumns:
             of_column[names.pop()].append(term)
         for name, own in of_column.items():
             number = len(self._of_column) + 1
-            by_class = [f"y{number}_{at}" for at in range(1, self._size + 1)]
-            self._of_column[block, name] = by_class
-            self.columns |= {key: sum_of(own, at) for at, key in enumerate(by_class)}
-        listed = [self._of_column[block, name] for name in of_column]
-        return [plus(of_class) for of_class in zip(*listed, strict=True)]
+            texts = [sum_of(own, at) for at in range(self._size)]
+            by_class = numbered(f"y{number}_", texts)
+            self._of_column[block, name] = list(by_class)
+            self.columns |= by_class
+        return sums(self._of_column[block, name] for name in of_column)
 
     def scored(
         self, stage: Stage, posterior: Sequence[str], joint: Sequence[str], log_sum: str
@@ -101,8 +100,8 @@ class ContributedColumns:
         scored: list[str] = []
         if self._contributions.log_odds_names:
             texts = self._log_odds(stage, posterior)
-            classes = self._model.classes.to_pylist()
-            scored.append(self._pick("rival", map(self._class, classes)))
+            value = self._renderer.dialect.value
+            scored.append(pick("rival", [value(one) for one in self._model.classes.to_pylist()]))
             scored += [texts[name] for name in self._contributions.log_odds_names]
         if self._contributions.surprise_names:
             texts = self._surprise(stage, joint, log_sum)
@@ -112,12 +111,12 @@ class ContributedColumns:
     def _log_odds(self, stage: Stage, posterior: Sequence[str]) -> dict[str, str]:
         """Texts of the terms of the log odds, by name; adds the runner-up as ``rival``."""
         dialect, model = self._renderer.dialect, self._model
-        numbered = list(enumerate(posterior, 1))
+        classes = list(enumerate(posterior, 1))
         no = dialect.literal(-math.inf)
-        others = [f"CASE WHEN chosen = {at} THEN {no} ELSE {log} END" for at, log in numbered]
+        others = [f"CASE WHEN chosen = {at} THEN {no} ELSE {log} END" for at, log in classes]
         stage("others", {"best_other": dialect.function("GREATEST", *others)})
-        tests = [f"chosen <> {at} AND {log} = best_other" for at, log in numbered]
-        stage("runner_up", {"rival": case(tests, [str(at) for at, _ in numbered])})
+        tests = [f"chosen <> {at} AND {log} = best_other" for at, log in classes]
+        stage("runner_up", {"rival": position(tests)})
         terms = self._contributions.log_odds_terms
         sums: dict[str, list[str]] = {name: [] for name in terms.names}
         for number, (one, divides) in enumerate(terms.blocks):
@@ -149,14 +148,10 @@ class ContributedColumns:
             texts[terms.others[name]] = self._difference(literals)
         if "calibration" in terms.others:
             del texts[terms.others["calibration"]]
-            listed = {f"ct{number}": text for number, text in enumerate(texts.values(), 1)}
-            stage("terms", listed)
-            texts = dict(zip(texts, listed, strict=True))
+            texts = dict(zip(texts, stage("terms", numbered("ct", texts.values())), strict=True))
             zero, infinity = dialect.literal(0.0), dialect.literal(math.inf)
-            stage(
-                "uncalibrated_odds",
-                {"odds": plus([f"COALESCE({name}, {zero})" for name in listed])},
-            )
+            known = [f"COALESCE({name}, {zero})" for name in texts.values()]
+            stage("uncalibrated_odds", {"odds": plus(known)})
             change = f"{self._difference(posterior)} - odds"
             texts[terms.others["calibration"]] = (
                 f"CASE WHEN ABS(odds) < {infinity} THEN {change} END"
@@ -188,39 +183,30 @@ class ContributedColumns:
         """Texts of the terms of −log p(x), by name."""
         dialect = self._renderer.dialect
         stage("top", {"top": dialect.function("GREATEST", *joint)})
-        tests = [f"{column} = top" for column in joint]
-        stage("explaining", {"explains": case(tests, [str(at) for at in range(1, len(joint) + 1)])})
+        stage("explaining", {"explains": position([f"{column} = top" for column in joint])})
         terms = self._contributions.surprise_terms
         sums: dict[str, list[str]] = {name: [] for name in terms.names}
         for one, divides in terms.blocks:
             if len(one.block.columns) == 1 or not divides:
-                sums[terms.of(one)].append(self._pick("explains", self.blocks[one.name]))
+                sums[terms.of(one)].append(pick("explains", self.blocks[one.name]))
                 continue
             for name in one.block.columns:
                 of_class = self._of_column[one.name, name]
-                sums[name].append(self._pick("explains", of_class))
+                sums[name].append(pick("explains", of_class))
         for number, density in enumerate(self._model.compiled_bin_densities, 1):
             sums[terms.of_column[density.feature]].append(f"within{number}")
         zero = dialect.literal(0.0)
         texts = {name: f"{zero} - ({plus(parts)})" for name, parts in sums.items() if parts}
         for name in terms.others.values():
             prior = [self._renderer.literal(float(value)) for value in self._model.log_prior]
-            rest = f"{zero} - {log_sum} - {self._pick('explains', prior)}"
+            rest = f"{zero} - {log_sum} - {pick('explains', prior)}"
             impossible = f"top = {dialect.literal(-math.inf)}"
             texts[name] = f"CASE WHEN {impossible} THEN {zero} ELSE {rest} END"
         return texts
 
     def _difference(self, by_class: Sequence[str]) -> str:
         """The value of the chosen class minus that of its runner-up."""
-        return f"({self._pick('chosen', by_class)} - {self._pick('rival', by_class)})"
-
-    def _pick(self, position: str, by_class: Iterable[str]) -> str:
-        """The value of the class at a position, counted from 1."""
-        texts = list(by_class)
-        return case([f"{position} = {at}" for at in range(1, len(texts) + 1)], texts)
-
-    def _class(self, value: Any) -> str:
-        return self._renderer.dialect.value(value)
+        return f"({pick('chosen', by_class)} - {pick('rival', by_class)})"
 
 
 def _columns_of(term: Expression) -> set[str]:

@@ -14,7 +14,7 @@ Read from the top of the SQL to its end::
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,23 @@ from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.contract import FormulaLikelihood
 from probclass_core.estimation.formulas import FORMULA_VERSION, Expression, Formula
-from probclass_core.model.block_weights import CAP
+from probclass_core.model.block_weights import CAP, BlockWeights
 from probclass_core.model.calibration import IsotonicMaps, Softmax
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchScorer
 from probclass_core.scoring.options import ScoringOption, ScoringOptions
 from probclass_core.sql.contributions import ContributedColumns
-from probclass_core.sql.dialects import Dialect, case, find_dialect, plus
-from probclass_core.sql.render import Renderer, bisected
+from probclass_core.sql.dialects import (
+    Dialect,
+    bisected,
+    find_dialect,
+    numbered,
+    pick,
+    plus,
+    position,
+    sums,
+)
+from probclass_core.sql.render import Renderer
 
 _LEAST_EXPONENT = -700.0
 """Where exp of a smaller number raises an error, it is 0."""
@@ -135,10 +144,15 @@ class _Query:
     def _last(self) -> str:
         return self.ctes[-1][0]
 
-    def _stage(self, name: str, columns: Mapping[str, str]) -> None:
-        """Add columns to those of the last common table expression."""
-        listed = ",\n    ".join(f"{text} AS {alias}" for alias, text in columns.items())
-        self.ctes.append((f"pc_{name}", f"SELECT *,\n    {listed}\n  FROM {self._last}"))
+    def _stage(self, name: str, columns: Mapping[str, str]) -> list[str]:
+        """Add columns to those of the last common table expression; their names."""
+        if columns:
+            listed = ",\n    ".join(f"{text} AS {alias}" for alias, text in columns.items())
+            self.ctes.append((f"pc_{name}", f"SELECT *,\n    {listed}\n  FROM {self._last}"))
+        return list(columns)
+
+    def _literals(self, values: Iterable[Any]) -> list[str]:
+        return [self.renderer.literal(float(value)) for value in values]
 
     def _stage_by_class(
         self, name: str, letter: str, texts: Mapping[str, Sequence[str]]
@@ -148,9 +162,8 @@ class _Query:
             block: [f"{letter}{number}_{at + 1}" for at in range(self.size)]
             for number, block in enumerate(texts, 1)
         }
-        if texts:
-            pairs = ((names[block], of_block) for block, of_block in texts.items())
-            self._stage(name, {key: one for pair in pairs for key, one in zip(*pair, strict=True)})
+        pairs = ((names[block], of_block) for block, of_block in texts.items())
+        self._stage(name, {key: one for pair in pairs for key, one in zip(*pair, strict=True)})
         return names
 
     def text(self) -> str:
@@ -193,56 +206,46 @@ class _Query:
                 blocks[name] = self.contributed.sum_of_columns(name, terms, self._sum_of)
             else:
                 blocks[name] = [self._sum_of(terms, at) for at in range(size)]
-        within: dict[str, str] = {}
-        for number, density in enumerate(model.compiled_bin_densities, 1):
-            within[f"within{number}"] = self._sum_of(list(density.terms), 0)
-        refused = self.renderer.refused.values()
-        self._inputs(refused)
-        if within:
-            self._stage("within_bins", within)
-        if self.contributed is not None and self.contributed.columns:
+        within = numbered(
+            "within", [self._sum_of([*each.terms], 0) for each in model.compiled_bin_densities]
+        )
+        self._inputs(self.renderer.refused.values())
+        everywhere = [[name] * size for name in self._stage("within_bins", within)]
+        if self.contributed is not None:
             self._stage("columns", self.contributed.columns)
-        prior = [self.dialect.literal(float(value)) for value in model.log_prior]
+        prior = self._literals(model.log_prior)
         weights, names = model.weights, blocks
         if weights is not None or self.contributed is not None:
             names = self._stage_by_class("blocks", "b", blocks)
+        pool: Mapping[str, Sequence[str]] = names
+        densities: dict[str, str] = {}
         if weights is None:
-            joint = {
-                f"j{at + 1}": plus([prior[at], *within, *(texts[at] for texts in names.values())])
-                for at in range(size)
-            }
-            self._stage("joint", joint)
-            if self.contributed is not None:
-                self.contributed.blocks = self.contributed.pool = names
-            return list(joint), None
-        peaks = {
-            f"b{number}": self._peak(columns) for number, columns in enumerate(names.values(), 1)
-        }
-        self._stage("best", peaks)
+            joint = sums([prior, *everywhere, *names.values()])
+        else:
+            pool = self._pool(names, weights)
+            joint = sums([prior, self._literals(weights.bias), *pool.values()])
+            if model.normalized:
+                factors = [names[name] for name in model.spec.density_blocks]
+                densities = numbered("d", sums([prior, *everywhere, *factors]))
+        if self.contributed is not None:
+            self.contributed.blocks, self.contributed.pool = names, pool
+        joints = numbered("j", joint)
+        self._stage("joint", {**joints, **densities})
+        return list(joints), list(densities) or None
+
+    def _pool(
+        self, names: Mapping[str, Sequence[str]], weights: BlockWeights
+    ) -> Mapping[str, Sequence[str]]:
+        """What each block adds to the posterior, by class, given the columns of its density."""
+        best = self._stage("best", numbered("b", map(self._peak, names.values())))
         zero, cap = self.dialect.literal(0.0), self.dialect.literal(-CAP)
-        pool: dict[str, list[str]] = {}  # text by class
-        for number, (block, columns) in enumerate(names.items(), 1):
+        pool: dict[str, list[str]] = {}
+        for (block, columns), peak in zip(names.items(), best, strict=True):
             if factor := weights.factors.get(block, 0.0):
-                below = [f"COALESCE({column} - b{number}, {zero})" for column in columns]
+                below = [f"COALESCE({column} - {peak}, {zero})" for column in columns]
                 capped = [self.dialect.function("GREATEST", one, cap) for one in below]
                 pool[block] = [f"{one} * {self.renderer.literal(factor)}" for one in capped]
-        if self.contributed is not None:
-            pool = self._stage_by_class("pool", "w", pool)
-            self.contributed.blocks, self.contributed.pool = names, pool
-        bias = [self.dialect.literal(float(value)) for value in weights.bias]
-        joints = {
-            f"j{at + 1}": plus([prior[at], bias[at], *(texts[at] for texts in pool.values())])
-            for at in range(size)
-        }
-        densities = None
-        if model.normalized:
-            factors = [names[name] for name in model.spec.density_blocks]
-            densities = {
-                f"d{at + 1}": plus([prior[at], *within, *(columns[at] for columns in factors)])
-                for at in range(size)
-            }
-        self._stage("joint", {**joints, **(densities or {})})
-        return list(joints), None if densities is None else list(densities)
+        return pool if self.contributed is None else self._stage_by_class("pool", "w", pool)
 
     def _refuse(self, name: str, formula: Formula) -> None:
         for number, condition in enumerate(formula.refused):
@@ -318,20 +321,18 @@ class _Query:
             names: letter of the new columns.
             instead: SQL of the ``k`` log posteriors of a row that no class explains.
         """
-        peak, total = f"{names}_peak", f"{names}_sum"
-        self._stage(peak, {f"{names}m": self._peak(columns)})
+        self._stage(f"{names}_peak", {f"{names}m": self._peak(columns)})
         terms = [self._exp(f"{column} - {names}m") for column in columns]
-        self._stage(total, {f"{names}s": f"LN({plus(terms)})"})
-        results = {
-            f"{names}{at}": f"COALESCE({column} - {names}m - {names}s, {other})"
-            for at, (column, other) in enumerate(zip(columns, instead, strict=True), 1)
-        }
-        self._stage(f"{names}_posterior", results)
-        return list(results), f"{names}m + {names}s"
+        self._stage(f"{names}_sum", {f"{names}s": f"LN({plus(terms)})"})
+        results = [
+            f"COALESCE({column} - {names}m - {names}s, {other})"
+            for column, other in zip(columns, instead, strict=True)
+        ]
+        return self._stage(f"{names}_posterior", numbered(names, results)), f"{names}m + {names}s"
 
     def _posterior(self, joints: list[str], densities: list[str] | None) -> tuple[list[str], str]:
         model, literal = self.model, self.dialect.literal
-        prior = [self.renderer.literal(float(value)) for value in model.log_prior]
+        prior = self._literals(model.log_prior)
         posterior, log_sum = self._normalize(joints, "q", prior)
         if densities is not None:
             _, log_sum = self._normalize(densities, "u", prior)
@@ -342,13 +343,10 @@ class _Query:
             posterior = self._isotonic(calibrator, posterior)
         ratio = self.scorer.log_ratio
         if ratio is not None:
-            shifted = {
-                f"h{at}": f"{column} + {self.renderer.literal(float(value))}"
-                for at, (column, value) in enumerate(zip(posterior, ratio, strict=True), 1)
-            }
-            self._stage("shifted", shifted)
-            instead = [self.renderer.literal(float(value)) for value in model.log_prior + ratio]
-            posterior, _ = self._normalize(list(shifted), "g", instead)
+            shifted = sums([posterior, self._literals(ratio)])
+            instead = self._literals(model.log_prior + ratio)
+            names = self._stage("shifted", numbered("h", shifted))
+            posterior, _ = self._normalize(names, "g", instead)
         log_density = f"COALESCE({log_sum}, {literal(-math.inf)})"
         if not model.normalized:
             log_density = f"CAST(NULL AS {self.dialect.double})"
@@ -359,53 +357,48 @@ class _Query:
     ) -> list[str]:
         """exp(s / T + b) of scores s; rows that no class explains keep their posterior."""
         self._stage("most_probable", {"best": self.dialect.function("GREATEST", *posterior)})
-        scaled = {}
-        for at, (column, bias) in enumerate(zip(posterior, calibrator.bias, strict=True), 1):
-            score = f"{column} - best"
+        scaled = []
+        for column, bias in zip(posterior, calibrator.bias, strict=True):
+            score = f"({column} - best)"
             if math.isfinite(calibrator.lowest):
-                score = self.dialect.function(
-                    "GREATEST", score, self.dialect.literal(calibrator.lowest)
-                )
-            else:
-                score = f"({score})"
+                least = self.dialect.literal(calibrator.lowest)
+                score = self.dialect.function("GREATEST", score, least)
             text = f"{score} / {self.renderer.literal(calibrator.temperature)}"
-            scaled[f"w{at}"] = plus([text, self.dialect.literal(float(bias))]) if bias else text
-        self._stage("scaled", scaled)
-        calibrated, _ = self._normalize(list(scaled), "c", posterior)
-        kept = {
-            f"e{at}": f"CASE WHEN qm IS NULL THEN {before} ELSE {after} END"
-            for at, (before, after) in enumerate(zip(posterior, calibrated, strict=True), 1)
-        }
-        self._stage("calibrated", kept)
-        return list(kept)
+            scaled.append(plus([text, self.dialect.literal(float(bias))]) if bias else text)
+        names = self._stage("scaled", numbered("w", scaled))
+        calibrated, _ = self._normalize(names, "c", posterior)
+        return self._calibrated(posterior, calibrated, "qm IS NULL")
+
+    def _calibrated(
+        self, before: Sequence[str], after: Sequence[str], unexplained: str
+    ) -> list[str]:
+        """Calibrated log posteriors, those before where no class explains the row."""
+        pairs = zip(before, after, strict=True)
+        kept = [f"CASE WHEN {unexplained} THEN {old} ELSE {new} END" for old, new in pairs]
+        return self._stage("calibrated", numbered("e", kept))
 
     def _isotonic(self, calibrator: IsotonicMaps, posterior: list[str]) -> list[str]:
         """Maps that are linear between knots; rows that no class explains keep their posterior."""
-        self._stage(
-            "uncalibrated",
-            {f"a{at}": self._probability(column) for at, column in enumerate(posterior, 1)},
-        )
-        literal, mapped = self.renderer.literal, {}
-        for at, (knots, values) in enumerate(calibrator.maps, 1):
-            cases = [f"WHEN a{at} <= {literal(float(knots[0]))} THEN {literal(float(values[0]))}"]
-            for low in range(len(knots) - 1):
-                slope = (values[low + 1] - values[low]) / (knots[low + 1] - knots[low])
-                cases.append(
-                    f"WHEN a{at} < {literal(float(knots[low + 1]))} THEN "
-                    f"(a{at} - {literal(float(knots[low]))}) * {literal(float(slope))} "
-                    f"+ {literal(float(values[low]))}"
-                )
-            mapped[f"i{at}"] = f"CASE {' '.join(cases)} ELSE {literal(float(values[-1]))} END"
-        self._stage("mapped", mapped)
-        zero = self.dialect.literal(0.0)
-        self._stage("total", {"total": f"NULLIF({plus(list(mapped))}, {zero})"})
-        minus_infinity = self.dialect.literal(-math.inf)
-        kept = {}
-        for at, (name, before) in enumerate(zip(mapped, posterior, strict=True), 1):
-            log = f"CASE WHEN {name} > {zero} THEN LN({name} / total) ELSE {minus_infinity} END"
-            kept[f"e{at}"] = f"CASE WHEN qm IS NULL OR total IS NULL THEN {before} ELSE {log} END"
-        self._stage("calibrated", kept)
-        return list(kept)
+        probabilities = numbered("a", map(self._probability, posterior))
+        mapped = []
+        for name, (knots, values) in zip(
+            self._stage("uncalibrated", probabilities), calibrator.maps, strict=True
+        ):
+            slopes = self._literals(np.diff(values) / np.diff(knots))
+            starts, levels = self._literals(knots), self._literals(values)
+            lines = [
+                f"({name} - {start}) * {slope} + {level}"
+                for start, slope, level in zip(starts, slopes, levels, strict=False)
+            ]
+            mapped.append(bisected(name, starts, [levels[0], *lines, levels[-1]]))
+        names = self._stage("mapped", numbered("i", mapped))
+        zero, minus_infinity = self.dialect.literal(0.0), self.dialect.literal(-math.inf)
+        self._stage("total", {"total": f"NULLIF({plus(names)}, {zero})"})
+        logs = [
+            f"CASE WHEN {name} > {zero} THEN LN({name} / total) ELSE {minus_infinity} END"
+            for name in names
+        ]
+        return self._calibrated(posterior, logs, "qm IS NULL OR total IS NULL")
 
     # From the posterior to the scored columns.
 
@@ -428,60 +421,47 @@ class _Query:
                 raise NotSupportedError(
                     "SQL cannot express decision 'ml' if the prior of a class is 0; use 'map'."
                 )
-            likelihoods = {
-                f"l{at}": f"j{at} - {self.renderer.literal(float(value))}"
-                for at, value in enumerate(prior, 1)
-            }
-            self._stage("likelihood", likelihoods)
+            logs = enumerate(self._literals(prior), 1)
+            likelihoods = [f"j{at} - {log}" for at, log in logs]
             even = [self.renderer.literal(-math.log(size))] * size
-            criterion, _ = self._normalize(list(likelihoods), "o", even)
-        probabilities = {
-            f"p{at}": self._probability(column) for at, column in enumerate(posterior, 1)
-        }
+            names = self._stage("likelihood", numbered("l", likelihoods))
+            criterion, _ = self._normalize(names, "o", even)
+        probabilities = numbered("p", map(self._probability, posterior))
         self._stage("probabilities", {**probabilities, "density": log_density})
         p = list(probabilities)
-        expected = None
+        texts: dict[str, Sequence[str]] = {"prob": p}
         if rule.costs is None:
             self._stage("largest", {"best_of": dialect.function("GREATEST", *criterion)})
-            tests = [f"{column} = best_of" for column in criterion]
         else:
             of_criterion = p
             if rule.rule.by == "ml":
-                logs = {f"r{at}": self._probability(each) for at, each in enumerate(criterion, 1)}
-                self._stage("even", logs)
-                of_criterion = list(logs)
-            costs = self._costs(of_criterion, rule.costs, "z")
-            self._stage("costs", costs)
-            self._stage("least", {"best_of": dialect.function("LEAST", *costs)})
-            tests = [f"{column} = best_of" for column in costs]
+                even = [self._probability(each) for each in criterion]
+                of_criterion = self._stage("even", numbered("r", even))
+            criterion = self._stage("costs", numbered("z", self._costs(of_criterion, rule.costs)))
+            self._stage("least", {"best_of": dialect.function("LEAST", *criterion)})
+            texts["cost"] = criterion
             if rule.rule.by == "ml":
-                costs = self._costs(p, rule.costs, "y")
-                self._stage("expected", costs)
-            expected = list(costs)
-        self._stage("choice", {"chosen": case(tests, [str(at) for at in range(1, size + 1)])})
-        chosen = [f"chosen = {at}" for at in range(1, size + 1)]
-        probability = case(chosen, p)
-        texts = {"prob": probability}
-        if expected is not None:
-            texts["cost"] = case(chosen, expected)
-        self._stage("chosen_class", texts)
-        return self._scored(p, chosen)
+                texts["cost"] = self._stage("expected", numbered("y", self._costs(p, rule.costs)))
+        tests = [f"{column} = best_of" for column in criterion]
+        self._stage("choice", {"chosen": position(tests)})
+        self._stage("chosen_class", {name: pick("chosen", each) for name, each in texts.items()})
+        return self._scored(p)
 
-    def _costs(self, p: Sequence[str], costs: FloatArray, letter: str) -> dict[str, str]:
+    def _costs(self, p: Sequence[str], costs: FloatArray) -> list[str]:
         """Expected cost of each prediction."""
-        return {
-            f"{letter}{action + 1}": plus(
+        return [
+            plus(
                 [
                     column if cost == 1.0 else f"{column} * {self.renderer.literal(float(cost))}"
-                    for column, cost in zip(p, costs[:, action], strict=True)
+                    for column, cost in zip(p, of_action, strict=True)
                     if cost
                 ]
                 or [self.dialect.literal(0.0)]
             )
-            for action in range(self.size)
-        }
+            for of_action in costs.T
+        ]
 
-    def _scored(self, p: Sequence[str], chosen: Sequence[str]) -> list[str]:
+    def _scored(self, p: Sequence[str]) -> list[str]:
         rule, dialect = self.rule, self.dialect
         reasons = []
         if rule.min_log_density is not None:
@@ -491,9 +471,8 @@ class _Query:
         if rule.rule.min_probability is not None:
             least = self.renderer.literal(rule.rule.min_probability)
             reasons.append((f"prob < {least}", "probability"))
-        prediction = case(
-            chosen, [dialect.value(value) for value in self.model.classes.to_pylist()]
-        )
+        classes = [dialect.value(value) for value in self.model.classes.to_pylist()]
+        prediction = pick("chosen", classes)
         columns: dict[str, str] = {}
         if reasons:
             cases = " ".join(

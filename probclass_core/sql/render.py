@@ -40,7 +40,7 @@ from probclass_core.estimation.formulas import (
     Square,
     as_expression,
 )
-from probclass_core.sql.dialects import Dialect
+from probclass_core.sql.dialects import Dialect, bisected
 
 _TINY, _HUGE = 1e-150, 1e152
 """Where arithmetic raises errors, squares of smaller numbers are 1e-300, those of larger ones ∞."""
@@ -404,8 +404,8 @@ class Renderer:
         cell = self._cell(node)
         literals = [self.dialect.literal(float(value)) for value in values]
         if self.dialect.array is None:
-            inner = _choose(cell.text, literals, 0)
-            return Sql(inner, cell.level)
+            cuts = [str(at) for at in range(1, len(literals))]
+            return Sql(bisected(cell.text, cuts, literals), cell.level)
         array = self.dialect.array.format(", ".join(literals))
         return Sql(self.dialect.item.format(array=array, position=cell.text), cell.level)
 
@@ -430,36 +430,6 @@ def _is_whole(text: str) -> bool:
         return str(int(text)) == text
     except ValueError:
         return False
-
-
-def bisected(value: str, cuts: Sequence[str], results: Sequence[str]) -> str:
-    """The result at the number of cuts at or below a value; there is one more than cuts."""
-    if not cuts:
-        return results[0]
-    if len(cuts) <= 4:
-        cases = " ".join(f"WHEN {value} < {cut} THEN {results[at]}" for at, cut in enumerate(cuts))
-        return f"CASE {cases} ELSE {results[-1]} END"
-    middle = len(cuts) // 2
-    below, above = (
-        bisected(value, cuts[:middle], results[: middle + 1]),
-        bisected(value, cuts[middle + 1 :], results[middle + 1 :]),
-    )
-    return f"CASE WHEN {value} < {cuts[middle]} THEN {below} ELSE {above} END"
-
-
-def _choose(position: str, values: Sequence[str], first: int) -> str:
-    """The value at a position, by bisection."""
-    if len(set(values)) == 1:
-        return values[0]
-    if len(values) <= 4:
-        cases = " ".join(
-            f"WHEN {position} = {first + at} THEN {value}" for at, value in enumerate(values[:-1])
-        )
-        return f"CASE {cases} ELSE {values[-1]} END"
-    middle = len(values) // 2
-    below = _choose(position, values[:middle], first)
-    above = _choose(position, values[middle:], first + middle)
-    return f"CASE WHEN {position} < {first + middle} THEN {below} ELSE {above} END"
 
 
 def _is_zero_if_null(node: Case) -> bool:

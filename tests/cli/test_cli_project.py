@@ -92,7 +92,7 @@ def test_the_spec_or_what_derives_it_is_chosen_as_the_command_line_says(project:
         ("zzzz = 1", r"unknown key 'zzzz'\. Keys are 'costs', .* such as \[fit\]"),
         ("store = 3", r"store must be text, got 3\."),
         ("workers = true", r"workers must be a whole number, got True"),
-        ("exclude = [1]", r"exclude must be text or a list of texts, got \[1\]"),
+        ("exclude = [1]", r"exclude must be text, got 1"),
         ("[fit]\nwher = 'x > 1'", r"unknown key \[fit\] 'wher'\. Did you mean 'where'"),
         ("[fit]\ncache = 'yes'", r"\[fit\] cache must be true or false, got 'yes'"),
         ("[models]\nx = 'x'", r"unknown key \[models\] 'x'\. Keys are 'delete'"),

@@ -182,16 +182,15 @@ def test_score_reports_partitions_and_unchanged_ones(probclass: Any, iris_model:
     for part in range(4):
         probclass.table(f"lake/part={part}/part-0.parquet", iris.slice(part * 30, 30))
     shown = probclass.ok("score iris@book lake scored").lines
-    assert shown[0].startswith("scored 120 rows in ")
-    assert "partitions 4 scored" in shown
+    assert shown[0].startswith("Scored 120 rows by model ")
+    assert shown[0].endswith(" into scored: 4 scored")
     shown = probclass.ok("score iris lake scored --partition part=1").lines
-    assert "partitions 1 unchanged" in shown
     assert shown[0] == "unchanged: already scored from the same inputs, nothing written"
-    assert "scored 30 rows" in shown
+    assert shown[2].endswith(" into scored: 1 unchanged")
     probclass.table("lake/part=9/part-0.parquet", iris.slice(0, 5))
     shown = probclass.ok("score iris lake scored").lines
-    assert "partitions 1 scored, 4 unchanged" in shown
-    assert "part=9 scored missing 5" in shown
+    assert shown[0].endswith(" into scored: 1 scored, 4 unchanged")
+    assert "part=9 scored 5 missing" in shown
     options = "--posterior list --columns species --where 'part < 2' --json"
     report = probclass(f"score iris@book lake lists {options}").json
     assert (report["rows"], report["model"]) == (60, f"iris@{iris_model.id}")

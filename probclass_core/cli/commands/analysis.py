@@ -22,7 +22,7 @@ from probclass_core.cli.options import (
     StoredModel,
     parse_numbers,
 )
-from probclass_core.cli.output import key_values, report_parts, show
+from probclass_core.cli.output import key_values, report_parts, show, show_report
 from probclass_core.errors import HealthError, SpecError, one_of
 from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.model.decision import DecisionRule
@@ -61,14 +61,10 @@ def evaluate(
     promoted = model.models.evaluation_at_promotion(version)
     before = None if promoted is None else promoted.result
     verdicts = [] if watch is None else watch.judge(evaluation, before)
-    show(
-        {
-            "model": version.ref,
-            **evaluation.to_dict(),
-            "verdicts": [verdict.to_dict() for verdict in verdicts],
-        },
+    show_report(
+        evaluation,
+        {"model": version.ref, "verdicts": [verdict.to_dict() for verdict in verdicts]},
         key_values({"model": version.ref, "checks": " ".join(map(str, verdicts)) or None}),
-        *report_parts(evaluation),
     )
     if failed := [verdict for verdict in verdicts if verdict.action == "fail"]:
         raise HealthError(" ".join(map(str, failed)), [one.to_dict() for one in failed])
@@ -85,7 +81,7 @@ def health(model: StoredModel, source: Source, *, rows: EngineRows, decision: De
     with progress("measuring") as report:
         measured = pc.health(model.load(), source, decision=decision, progress=report, **vars(rows))
     named = {"model": model.version.ref}
-    show({**named, **measured.to_dict()}, key_values(named), *report_parts(measured))
+    show_report(measured, named, key_values(named))
 
 
 def explain(
@@ -251,7 +247,4 @@ def drift(
     """
     models = [StoredModel(ref, store=store) for ref in (before, after)]
     changes = pc.drift(*(model.load() for model in models))
-    show(
-        {"models": [model.version.ref for model in models], **changes.to_dict()},
-        *report_parts(changes, limit=limit),
-    )
+    show_report(changes, {"models": [model.version.ref for model in models]}, limit=limit)

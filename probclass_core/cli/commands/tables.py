@@ -7,7 +7,7 @@ from typing import Annotated
 
 import probclass_core as pc
 from probclass_core.cli.options import DryRun, Rows
-from probclass_core.cli.output import report_parts, show, table
+from probclass_core.cli.output import show, show_report, table
 from probclass_core.io.labels import count_labels
 from probclass_core.io.references import ABANDONED
 
@@ -29,8 +29,7 @@ def inspect(
         version: version of the table; by default the newest.
     """
     ref = pc.TableRef(uri, format=format_name, version=version)
-    inspection = pc.inspect_table(ref, **vars(rows))
-    show(inspection.to_dict(), *report_parts(inspection))
+    show_report(pc.inspect_table(ref, **vars(rows)), {})
 
 
 def labels(

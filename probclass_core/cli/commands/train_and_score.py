@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,10 +23,9 @@ from probclass_core.cli.options import (
     WorkerRows,
     parse_half_life,
 )
-from probclass_core.cli.output import Part, key_values, prose, report_parts, show, table
+from probclass_core.cli.output import Part, key_values, report_parts, show, show_report, table
 from probclass_core.errors import PartitionError, SpecError
 from probclass_core.pipeline.scoring import Deleted
-from probclass_core.scoring.reports import ScoreReport
 from probclass_core.spec.model_spec import Effort
 from probclass_core.store.display import minute
 from probclass_core.store.records import timestamp
@@ -158,9 +157,29 @@ def fit(
         with progress("measuring") as report:
             fitted = pc.with_density_quantiles(fitted, source, progress=report, **reading)
     version, is_new = _save(models, fitted, name, alias)
-    cached = fitted.training.get("cache") or {"units": 0, "reused": 0}
-    unchanged = not is_new and cached["units"] == cached["reused"]
-    _show_fit(fitted, version, alias, store, unchanged)
+    training, found = fitted.training, fitted.training.get("cache")
+    unchanged = not is_new and (found is None or found["units"] == found["reused"])
+    unlabeled = training["null_labels"]
+    ref = f"{name}@{alias[0]}" if alias else name
+    _show_saved(
+        version,
+        alias,
+        store,
+        unchanged,
+        {
+            "spec_digest": fitted.spec.digest,
+            "spec_notes": fitted.spec.notes,
+            "priors": fitted.priors.to_pylist(),
+            **training,
+        },
+        {
+            "left out": f"{unlabeled:,} rows whose label is null" if unlabeled else None,
+            "cached": found and f"{found['reused']:,} of {found['units']:,} units",
+            "next": f"probclass evaluate {ref} SOURCE, on rows that training did not see, "
+            "compares the model with its class prior",
+        },
+        *report_parts(fitted),
+    )
 
 
 def calibrate(
@@ -192,31 +211,24 @@ def calibrate(
     saved, is_new = _save(model.models, calibrated, name, alias)
     calibration, record = calibrated.calibration, calibrated.training["calibration"]
     assert calibration is not None
-    before, after = record["uncalibrated_log_loss"], record["calibrated_log_loss"]
-    show(
+    numbers = ("rows", "applied", "uncalibrated_log_loss", "calibrated_log_loss")
+    before, after = ("∞" if record[one] is None else f"{record[one]:.4f}" for one in numbers[2:])
+    _show_saved(
+        saved,
+        alias,
+        model.store,
+        not is_new,
         {
-            "model": saved.ref,
-            "model_id": saved.id,
-            "aliases": [*alias],
             "of": model.version.ref,
-            "store": model.store,
-            "unchanged": not is_new,
             "method": method,
-            "rows": record["rows"],
-            "applied": record["applied"],
-            "uncalibrated_log_loss": before,
-            "calibrated_log_loss": after,
+            **{one: record[one] for one in numbers},
             "calibration": calibration.to_pylist(),
         },
-        None if is_new else _unchanged(saved),
-        key_values(
-            {
-                **_saved(saved, alias, model.store),
-                "of": model.version.ref,
-                "rows": f"{record['rows']:,} labeled",
-                "log loss": f"{_nats(before)} before, {_nats(after)} when calibrated by other rows",
-            }
-        ),
+        {
+            "of": model.version.ref,
+            "rows": f"{record['rows']:,} labeled",
+            "log loss": f"{before} before, {after} when calibrated by other rows",
+        },
         table(calibration, "Calibration", limit=MOST_ROWS),
     )
 
@@ -270,37 +282,10 @@ def score(
             )
     except PartitionError as error:
         failure, result = error, error.report
-    show({"model": version.ref, **result.to_dict()}, *_scored(result, version))
+    changed = any(one.outcome != "unchanged" for one in result.partitions)
+    show_report(result, {"model": version.ref}, None if changed else _UNCHANGED_SCORES)
     if failure is not None:
         raise failure
-
-
-def _scored(result: ScoreReport, version: ModelVersion) -> list[Part | None]:
-    changed = [one for one in result.partitions if one.outcome != "unchanged"]
-    counts = {name: count for name, count in result.counts.items() if count}
-    listed = {
-        "partition": [str(one) for one in changed],
-        "outcome": [one.outcome for one in changed],
-        "because of": [", ".join(one.reasons) for one in changed],
-        "rows": ["" if one.rows is None else f"{one.rows:,}" for one in changed],
-    }
-    is_partitioned = any(one.partition for one in result.partitions)
-    scored = f"{result.scored_rows:,} rows in {result.seconds:.2f} s"
-    return [
-        None if changed else prose(_UNCHANGED_SCORES),
-        key_values(
-            {
-                "scored": scored if changed else f"{result.rows:,} rows",
-                "by": version.ref,
-                "into": result.uri,
-                "added columns": ", ".join(result.changes.added) or None,
-                "partitions": ", ".join(f"{count:,} {name}" for name, count in counts.items())
-                if is_partitioned
-                else None,
-            }
-        ),
-        table(listed, "Partitions", limit=MOST_ROWS) if changed and is_partitioned else None,
-    ]
 
 
 def _check_names(name: str, aliases: Sequence[str]) -> None:
@@ -320,10 +305,6 @@ def _save(
     return version, any(time >= started for time in (version.created, *times))
 
 
-def _unchanged(version: ModelVersion) -> Part:
-    return prose(f"unchanged: saved {minute(version.created)}, nothing written")
-
-
 def to_toml(spec: pc.ModelSpec) -> str:
     """The spec as the text of a TOML file, after its notes.
 
@@ -338,47 +319,31 @@ def to_toml(spec: pc.ModelSpec) -> str:
         ) from error
 
 
-def _show_fit(
-    model: pc.Model, version: ModelVersion, aliases: Sequence[str], store: str, unchanged: bool
+def _show_saved(
+    version: ModelVersion,
+    aliases: Sequence[str],
+    store: str,
+    unchanged: bool,
+    values: Mapping[str, Any],
+    facts: Mapping[str, str | None],
+    *parts: Part,
 ) -> None:
-    unlabeled, cache = model.training["null_labels"], model.training.get("cache")
+    """Print which version a model was saved as, and what else is known of it.
+
+    Args:
+        version: the version.
+        aliases: aliases that it was promoted to.
+        store: store of the version.
+        unchanged: whether it was saved before.
+        values: further values in JSON.
+        facts: further facts in the report.
+        parts: parts of the report after the facts.
+    """
+    saved = {"model": version.ref, "model_id": version.id, "aliases": [*aliases], "store": store}
+    names = ", ".join(f"{version.model}@{alias}" for alias in aliases) or None
     show(
-        {
-            "model": version.ref,
-            "model_id": version.id,
-            "aliases": [*aliases],
-            "store": store,
-            "unchanged": unchanged,
-            "spec_digest": model.spec.digest,
-            "spec_notes": model.spec.notes,
-            "priors": model.priors.to_pylist(),
-            **model.training,
-        },
-        _unchanged(version) if unchanged else None,
-        key_values(
-            {
-                **_saved(version, aliases, store),
-                "left out": f"{unlabeled:,} rows whose label is null" if unlabeled else None,
-                "cached": cache and f"{cache['reused']:,} of {cache['units']:,} units",
-                "next": f"probclass evaluate {_short_ref(version, aliases)} SOURCE, on rows that "
-                "training did not see, compares the model with its class prior",
-            }
-        ),
-        *report_parts(model),
+        {**saved, "unchanged": unchanged, **values},
+        f"unchanged: saved {minute(version.created)}, nothing written" if unchanged else None,
+        key_values({"saved": version.ref, "as": names, "in": store, **facts}),
+        *parts,
     )
-
-
-def _short_ref(version: ModelVersion, aliases: Sequence[str]) -> str:
-    return f"{version.model}@{aliases[0]}" if aliases else version.model
-
-
-def _saved(version: ModelVersion, aliases: Sequence[str], store: str) -> dict[str, str | None]:
-    return {
-        "saved": version.ref,
-        "as": ", ".join(f"{version.model}@{alias}" for alias in aliases) or None,
-        "in": store,
-    }
-
-
-def _nats(value: float | None) -> str:
-    return "∞" if value is None else f"{value:.4f}"
