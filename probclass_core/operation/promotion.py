@@ -200,7 +200,7 @@ def promote_if_better(
         promoted log_loss 0.7115 against 0.7908 on 2,160 rows is better by 0.0793 ± 0.0048 …
     """
     if gate is None:
-        spec = store.load(challenger if isinstance(challenger, str) else challenger.ref).spec
+        spec = store.load(challenger).spec
         gate = Gate("log_loss" if spec.label is not None else "log_density")
     rule = DecisionRule.parse(decision)
     table = open_table(source)
@@ -220,7 +220,7 @@ def promote_if_better(
         ):
             return {"judged_until": until}
         versions = [version] if champion is None else [version, champion]
-        models = [store.load(each.ref) for each in versions]
+        models = [store.load(each) for each in versions]
         if gate.metric == "log_density":
             units = [density_units(each) for each in models]
             if differ := _differ(units[0], units[-1]):

@@ -58,6 +58,8 @@ the prior alone, or ``"rollback"``, the version before if that is better than it
 Conditions = Sequence[Condition]
 
 _UP_TO_DATE = "class prior of the last training"
+_METRICS = ("log_loss", "baseline_log_loss", "rows")
+"""What the ledger keeps of the evaluation of a champion that is worse than its prior."""
 _ROUNDING = 1e-9
 """Relative difference below which two log losses are equal."""
 
@@ -329,34 +331,26 @@ def judge_served(
     table = open_table(source)
     uri = None if table.uri is None else hide_credentials(table.uri)
     on = plain_json({"source": uri, "partition": as_json(partition)}, "on")
+    reading: dict[str, Any] = {"decision": decision, "engine": engine, "workers": workers}
     evaluations: dict[str, Evaluation] = {}
 
-    def measure(version: ModelVersion, model: Model) -> Evaluation:
+    def measure(version: ModelVersion) -> Evaluation:
         if version.id not in evaluations:
             evaluations[version.id] = evaluation = evaluate(
-                model,
-                table,
-                partition=partition,
-                decision=decision,
-                engine=engine,
-                workers=workers,
-                progress=progress,
+                store.load(version), table, partition=partition, progress=progress, **reading
             )
             store.record_evaluation(version, evaluation, on=on, provenance=provenance)
         return evaluations[version.id]
 
-    def prior(version: ModelVersion | str) -> Model:
-        ref = version if isinstance(version, str) else version.ref
-        return store.load(ref).prior_only()
-
-    def promote(model: Model, champion: ModelVersion | None, reason: str) -> Promotion | None:
-        version = store.save(model, name, provenance=provenance)
+    def to_prior(
+        of: ModelVersion | str, champion: ModelVersion | None, reason: str
+    ) -> Promotion | None:
+        version = store.save(store.load(of).prior_only(), name, provenance=provenance)
         if champion == version:
             return None
-        metrics = {}
-        if champion is not None and champion.id in evaluations:
-            plain = evaluations[champion.id].to_dict()
-            metrics = {key: plain[key] for key in ("log_loss", "baseline_log_loss", "rows")}
+        plain = (
+            evaluations[champion.id].to_dict() if champion and champion.id in evaluations else {}
+        )
         store.promote(
             name,
             version,
@@ -364,7 +358,7 @@ def judge_served(
             expected=champion,
             by=by,
             reason=reason,
-            metrics=metrics,
+            metrics={key: plain[key] for key in _METRICS if key in plain},
             provenance={**on, **(provenance or {})},
         )
         return next(store.ledger(name, alias))
@@ -374,39 +368,38 @@ def judge_served(
     served = _version_that_scored(store, scorings, partition)
     evaluation, best_prior = None, None
     if served is not None:
-        evaluation = measure(served, store.load(served.ref))
+        evaluation = measure(served)
         best_prior = evaluation.baseline_log_loss
         if prior_of is not None:
-            best_prior = min(best_prior, _prior_log_loss(evaluation, prior(prior_of)))
+            best_prior = min(best_prior, _prior_log_loss(evaluation, store.load(prior_of)))
     named = store.aliases(name).get(alias)
-    if named is not None and judged_beyond(store, name, alias, table, partition):
-        fallback = None
     moved: Promotion | None = None
     if named is None:
         if prior_of is None or fallback is None:
             raise StoreError(
                 f"'{name}@{alias}' does not exist: no version has passed the gate yet; promote one."
             )
-        moved = promote(prior(prior_of), None, "class prior: no version has passed the gate yet")
-    else:
+        moved = to_prior(prior_of, None, "class prior: no version has passed the gate yet")
+    elif fallback is not None and not judged_beyond(store, name, alias, table, partition):
         champion = store.resolve(f"{name}@{named.id}")
-        model = store.load(champion.ref)
-        if fallback is not None and model.is_prior_only:
+        model = store.load(champion)
+        if model.is_prior_only:
             if prior_of is not None:
-                moved = promote(prior(prior_of), champion, _UP_TO_DATE)
+                moved = to_prior(prior_of, champion, _UP_TO_DATE)
         elif (
-            fallback is not None
             # A repeated judgment of an old partition says nothing of a version trained on it.
-            and trained_on(model.training, Selection(table, partition)) != "yes"
-            and _is_below_prior(measured := measure(champion, model))
+            trained_on(model.training, Selection(table, partition)) != "yes"
+            and _is_below_prior(measured := measure(champion))
         ):
             reason = f"{_short(champion)} is worse than the class prior: {_figures(measured)}"
-            if fallback == "rollback" and named.previous is not None:
-                before = store.resolve(f"{name}@{named.previous}")
-                if not _is_below_prior(measure(before, store.load(before.ref))):
-                    moved = store.rollback(name, alias, by=by, reason=reason, provenance=provenance)
+            if (
+                fallback == "rollback"
+                and named.previous is not None
+                and not _is_below_prior(measure(store.resolve(f"{name}@{named.previous}")))
+            ):
+                moved = store.rollback(name, alias, by=by, reason=reason, provenance=provenance)
             if moved is None:
-                moved = promote(prior(prior_of or champion), champion, f"class prior: {reason}")
+                moved = to_prior(prior_of or champion, champion, f"class prior: {reason}")
     late: list[Judgment] = []
     for unjudged in _unjudged(store, scorings, table, on, catch_up):
         with suppress(MissingLabelsError):  # a later call judges it
@@ -419,10 +412,8 @@ def judge_served(
                     unjudged,
                     alias=alias,
                     fallback=None,
-                    decision=decision,
                     provenance=provenance,
-                    engine=engine,
-                    workers=workers,
+                    **reading,
                 )
             )
     return Judgment(

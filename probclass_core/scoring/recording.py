@@ -34,8 +34,8 @@ def load_scorer(
             "with store, model must be a version or a reference such as 'air@champion', so that "
             f"the scoring is recorded with it, got a {type(model).__name__}."
         )
-    version = model if isinstance(model, ModelVersion) else store.resolve(model)
-    return store.load(version.ref), version
+    version = store.resolve(model)
+    return store.load(version), version
 
 
 def record_scored(

@@ -183,7 +183,7 @@ class ModelStore:
                 return str(record["id"])
         return None
 
-    def load(self, ref: str) -> Model:
+    def load(self, ref: ModelVersion | str) -> Model:
         """Load the model that a reference names.
 
         Every file is first checked against its SHA-256; a local one above 256 MiB is memory-mapped.
@@ -191,16 +191,17 @@ class ModelStore:
         Args:
             ref: ``name@alias``, ``name@<content id>``, ``name@<at least 8 first digits of it>``,
                 or ``name`` if the model has one version; ``name@alias@previous`` for the version
-                that the alias named before.
+                that the alias named before. Or a version.
 
         Raises:
             StoreError: if there is no such model or version, or it is damaged, or was written by a
                 newer release.
             PluginError: if an estimator of the model is not installed.
         """
-        return model_from_bundle(self.read_bundle(ref), where=repr(ref))
+        where = repr(ref.ref if isinstance(ref, ModelVersion) else ref)
+        return model_from_bundle(self.read_bundle(ref), where=where)
 
-    def read_bundle(self, ref: str) -> Bundle:
+    def read_bundle(self, ref: ModelVersion | str) -> Bundle:
         """Read the verified tables and manifest of a version; its estimators need not be installed.
 
         Args:
@@ -237,15 +238,17 @@ class ModelStore:
         records = ((alias, self._alias(name, alias)) for alias in self._alias_names(name))
         return {alias: record for alias, record in records if record is not None}
 
-    def resolve(self, ref: str) -> ModelVersion:
+    def resolve(self, ref: ModelVersion | str) -> ModelVersion:
         """Return the version that a reference names now; a run resolves once and records the id.
 
         Args:
-            ref: reference to the version; see `load`.
+            ref: reference to the version; see `load`. A version is returned as it is.
 
         Raises:
             StoreError: if there is no such model or version, or the reference matches several.
         """
+        if isinstance(ref, ModelVersion):
+            return ref
         name, selector = parse_ref(ref)
         return self._version(name, self._resolve_id(name, selector))
 
@@ -365,7 +368,7 @@ class ModelStore:
         """
         gate = Gate() if gate is None else gate
         check_alias(alias)
-        version = challenger if isinstance(challenger, ModelVersion) else self.resolve(challenger)
+        version = self.resolve(challenger)
         named = self._alias(version.model, alias)
         champion = None if named is None else self._version(version.model, named.id)
         entry = _entry(version, alias, named, by, plain_json(provenance or {}, "provenance"))
@@ -545,7 +548,7 @@ class ModelStore:
         check_model_name(name)
         return newest_first(self._files, name, check_alias(alias))
 
-    def delete(self, ref: str, *, dry_run: bool = False) -> ModelVersion:
+    def delete(self, ref: ModelVersion | str, *, dry_run: bool = False) -> ModelVersion:
         """Delete a version with its evaluations; its promotions stay in the ledger.
 
         Args:
@@ -615,7 +618,7 @@ class ModelStore:
             if version.id not in in_use | newest
             and datetime.fromisoformat(version.created) <= latest
         ]
-        return [self.delete(version.ref, dry_run=dry_run) for version in pruned]
+        return [self.delete(version, dry_run=dry_run) for version in pruned]
 
     def _alias_revisions(self, name: str, alias: str) -> Iterator[Revision]:
         """What the file of an alias contains, once for each attempt at replacing it."""
@@ -703,8 +706,9 @@ class ModelStore:
             StoreError: if there is no such version, the evaluation is of another one, or the file
                 system refuses.
         """
-        resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
-        return record_evaluation(self._files, resolved, evaluation, on or {}, provenance or {})
+        return record_evaluation(
+            self._files, self.resolve(version), evaluation, on or {}, provenance or {}
+        )
 
     def evaluations(self, version: ModelVersion | str) -> list[EvaluationRecord]:
         """Return the recorded evaluations of a version, oldest first.
@@ -712,8 +716,7 @@ class ModelStore:
         Raises:
             StoreError: if there is no such version, or a record is damaged.
         """
-        resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
-        return evaluations(self._files, resolved)
+        return evaluations(self._files, self.resolve(version))
 
     def evaluation(self, version: ModelVersion | str, record: str) -> EvaluationRecord:
         """Return one recorded evaluation of a version, with its tables.
@@ -725,8 +728,7 @@ class ModelStore:
         Raises:
             StoreError: if there is no such version or evaluation, or it is damaged.
         """
-        resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
-        return read_evaluation(self._files, resolved, record)
+        return read_evaluation(self._files, self.resolve(version), record)
 
     def evaluation_at_promotion(self, version: ModelVersion | str) -> EvaluationRecord | None:
         """Return the evaluation that later ones of a version are compared with.
@@ -741,7 +743,7 @@ class ModelStore:
         Raises:
             StoreError: if there is no such version, or a record is damaged.
         """
-        resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
+        resolved = self.resolve(version)
         records = self.evaluations(resolved)
         promoted = max(
             (
@@ -784,7 +786,7 @@ class ModelStore:
             StoreError: if there is no such version, the report is of another one, or the file
                 system refuses.
         """
-        resolved = version if isinstance(version, ModelVersion) else self.resolve(version)
+        resolved = self.resolve(version)
         partitions: Sequence[Mapping[str, Any]] = report.commits
         if any(one["skipped"] for one in partitions):
             known = read_model_records(self._files, resolved.model).scorings
