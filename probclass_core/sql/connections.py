@@ -26,9 +26,6 @@ from probclass_core.errors import (
 )
 from probclass_core.sql.dialects import Dialect, find_dialect
 
-_DRIVERS = ("duckdb", "_duckdb", "sqlite3", "psycopg", "psycopg2")
-"""Modules whose exceptions are errors of the database."""
-
 _PER_QUERY = 400
 """Columns whose types are found by one query of SQLite, which allows 2,000 results."""
 
@@ -60,10 +57,12 @@ class Database(ABC):
     Attributes:
         name: name of the database, for messages.
         dialect: its dialect.
+        drivers: modules of its connections and their exceptions.
     """
 
     name: str
     dialect: Dialect
+    drivers: tuple[str, ...]
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -154,13 +153,9 @@ def database_of(connection: Any) -> Database:
     Raises:
         NotSupportedError: if it is something else, or a database without a dialect.
     """
-    modules = {kind.__module__.partition(".")[0] for kind in type(connection).__mro__}
-    if modules & {"duckdb", "_duckdb"}:
-        return _DuckDb(connection)
-    if "sqlite3" in modules:
-        return _Sqlite(connection)
-    if modules & {"psycopg", "psycopg2"}:
-        return _Postgres(connection)
+    for database in _DATABASES:
+        if _modules(connection) & set(database.drivers):
+            return database(connection)
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
     raise NotSupportedError(
         f"{kind} is not a connection that SqlSource reads; give a connection of duckdb, sqlite3, "
@@ -230,8 +225,7 @@ def _errors_of(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        modules = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
-        if not modules & set(_DRIVERS):
+        if not _modules(error) & {name for kind in _DATABASES for name in kind.drivers}:
             raise
         text = hide_credentials(one_line(error))
         raise TableError(
@@ -242,7 +236,7 @@ def _errors_of(what: str) -> Iterator[None]:
 class _DuckDb(Database):
     """A connection of DuckDB, which gives Arrow."""
 
-    name, dialect = "DuckDB", find_dialect("duckdb")
+    name, dialect, drivers = "DuckDB", find_dialect("duckdb"), ("duckdb", "_duckdb")
 
     @contextmanager
     def cursor(self, *arguments: Any, **options: Any) -> Iterator[Any]:
@@ -282,7 +276,7 @@ def _arrow_columns(schema: pa.Schema) -> dict[str, SqlColumn]:
 class _Sqlite(Database):
     """A connection of sqlite3, whose columns have no types: their values do."""
 
-    name, dialect = "SQLite", find_dialect("sqlite")
+    name, dialect, drivers = "SQLite", find_dialect("sqlite"), ("sqlite3",)
 
     @contextmanager
     def cursor(self, *arguments: Any, **options: Any) -> Iterator[Any]:
@@ -379,7 +373,7 @@ _POSTGRES_TYPES: Mapping[int, SqlColumn] = {
 class _Postgres(Database):
     """A connection of psycopg or psycopg2."""
 
-    name, dialect = "PostgreSQL", find_dialect("postgres")
+    name, dialect, drivers = "PostgreSQL", find_dialect("postgres"), ("psycopg", "psycopg2")
 
     def columns(self, source: str) -> dict[str, SqlColumn]:
         with self.cursor() as cursor:
@@ -406,6 +400,14 @@ class _Postgres(Database):
     @property
     def in_transaction(self) -> bool:
         return int(self._connection.info.transaction_status) != 0
+
+
+_DATABASES: tuple[type[Database], ...] = (_DuckDb, _Sqlite, _Postgres)
+
+
+def _modules(instance: object) -> set[str]:
+    """The packages in which the classes of an instance are defined."""
+    return {kind.__module__.partition(".")[0] for kind in type(instance).__mro__}
 
 
 def _fetched(cursor: Any, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:

@@ -137,8 +137,7 @@ class Renderer:
         if pa.types.is_boolean(kind):
             number = f"CASE WHEN {raw} THEN 1 WHEN NOT {raw} THEN 0 END"
         text = dialect.to_double.format(number)
-        if dialect.dynamic_types:
-            self.refused[f"text {name}"] = self._is_text(name)
+        self._refuse_text(name)
         if dialect.is_nan is not None and not pa.types.is_boolean(kind):
             text = f"CASE WHEN NOT {dialect.is_nan.format(text)} THEN {text} END"
         column = self.columns.add("x", text, 0)
@@ -158,9 +157,10 @@ class Renderer:
         is_number = dialect.matches.format(text=text, pattern=dialect.text(NUMBER_PATTERN))
         return f"CASE WHEN {is_number} THEN CAST({text} AS {dialect.double}) END"
 
-    def _is_text(self, name: str) -> str:
-        """Whether a value is not a number; a cast would make it 0 where columns have no types."""
-        return f"typeof({self._input(name)}) IN ('text', 'blob')"
+    def _refuse_text(self, name: str) -> None:
+        """Refuse values that are not numbers: casts make them 0 where columns have no types."""
+        if self.dialect.dynamic_types:
+            self.refused[f"text {name}"] = f"typeof({self._input(name)}) IN ('text', 'blob')"
 
     def code(self, code: Code) -> Sql:
         """The position of a value, an integer."""
@@ -180,28 +180,23 @@ class Renderer:
         return self.columns.add("x", text, 0)
 
     def _category(self, code: Categories) -> Sql:
-        dialect, kind = self.dialect, self._type(code.column)
-        m = len(code.values)
+        name, kind, m = code.column, self._type(code.column), len(code.values)
+        whole = [each if _is_whole(each) else "NULL" for each in code.values]
+        texts = [self.dialect.string_literal(each) for each in code.values]
         if pa.types.is_boolean(kind):
-            raw = self._input(code.column)
+            raw = self._input(name)
             text = f"CASE WHEN {raw} THEN 'true' WHEN NOT {raw} THEN 'false' END"
-            if dialect.dynamic_types:
-                self.refused[f"text {code.column}"] = self._is_text(code.column)
-            value = self.columns.add("x", text, 0)
-            literals = [dialect.string_literal(each) for each in code.values]
+            self._refuse_text(name)
+            value, literals = self.columns.add("x", text, 0), texts
         elif pa.types.is_floating(kind):
-            value = self.number(code.column)
-            self.refused[f"fraction {code.column}"] = f"{value.text} <> FLOOR({value.text})"
-            literals = [each if _is_whole(each) else "NULL" for each in code.values]
+            value, literals = self.number(name), whole
+            self.refused[f"fraction {name}"] = f"{value.text} <> FLOOR({value.text})"
         elif pa.types.is_integer(kind):
             # Not cast: that would round the fractions of another type.
-            value = self.columns.add("x", self._input(code.column), 0)
-            if dialect.dynamic_types:
-                self.refused[f"text {code.column}"] = self._is_text(code.column)
-            literals = [each if _is_whole(each) else "NULL" for each in code.values]
+            value, literals = self.columns.add("x", self._input(name), 0), whole
+            self._refuse_text(name)
         else:
-            value = self._words(code.column)
-            literals = [dialect.string_literal(each) for each in code.values]
+            value, literals = self._words(name), texts
         cases = " ".join(
             f"WHEN {value.text} = {literal} THEN {position}"
             for position, literal in enumerate(literals)

@@ -33,6 +33,9 @@ from probclass_core.store.model_store import ModelStore
 
 _COLUMNS = ("sink", "partition_values", "commit_id", "model_id", "row_count", "record")
 
+_OF_ROWS = ("posterior", "prior", "rarity", "rare", "contributions")
+"""Options that say what is written for each row, besides columns and decision."""
+
 _Name = str | Sequence[str]
 
 
@@ -105,20 +108,19 @@ def score_sql(
     if names["source"] == names["sink"]:
         raise TableMismatchError(f"{sink} is the source; write the scored table somewhere else.")
     address = f"{dialect.name}:{sink if isinstance(sink, str) else '.'.join(sink)}"
+    rule = {
+        "where": as_json(where),
+        "columns": columns,
+        "decision": DecisionRule.parse(chosen.decision).to_dict(),
+        **{name: getattr(chosen, name) for name in _OF_ROWS},
+    }
     identity = {
         "model_id": model.id,
         "input": None,
         "source": source if isinstance(source, str) else list(source),
         "partition": as_json(partition or {}),
-        "where": as_json(where),
-        "columns": columns,
-        "posterior": chosen.posterior,
-        "decision": DecisionRule.parse(chosen.decision).to_dict(),
-        "prior": chosen.prior,
-        "rarity": chosen.rarity,
-        "rare": chosen.rare,
-        "contributions": chosen.contributions,
         "run_id": run_id,
+        **rule,
     }
     commit_id = json_digest(identity)
     schema = pa.schema([(name, pa.null()) for name in columns])
@@ -173,11 +175,6 @@ def score_sql(
             time_now = datetime.now(UTC).isoformat(timespec="seconds")
             record.write(commit_id, model.id, count, {**identity, "committed_at": time_now})
             before_commit()
-    rule = {
-        key: value
-        for key, value in identity.items()
-        if key not in ("model_id", "input", "source", "partition", "run_id")
-    }
     commit = {
         "partition": identity["partition"],
         "source": identity["source"],

@@ -204,7 +204,7 @@ def where_sql(
         kind = value_type(columns[name].type)
         column = columns[name].read_as(dialect, name)
         if op in ("in", "not in"):
-            literals = [_literal(dialect, kind, item) for item in value]
+            literals = [_literal(dialect, item) for item in value]
             if None in literals:
                 return None
             listed = ", ".join(str(literal) for literal in literals)
@@ -215,7 +215,7 @@ def where_sql(
         elif value is None:
             text = f"{column} IS {'NOT ' * (op == '!=')}NULL"
         else:
-            literal = _literal(dialect, kind, value)
+            literal = _literal(dialect, value)
             if literal is None:
                 return None
             if pa.types.is_string(kind) and dialect.name == "postgres":
@@ -227,16 +227,12 @@ def where_sql(
     return f" WHERE {' AND '.join(parts)}" if parts else ""
 
 
-def _literal(dialect: Dialect, kind: pa.DataType, value: Any) -> str | None:
+def _literal(dialect: Dialect, value: Any) -> str | None:
     """A value as SQL, or None if it is written differently in each database."""
-    if isinstance(value, bool):
-        return str(int(value)) if dialect.dynamic_types else str(value).upper()
-    if isinstance(value, int):
-        return str(value)
+    if isinstance(value, bool | int | str):
+        return dialect.value(value)
     if isinstance(value, float):
         return dialect.literal(value) if value == value else None
-    if isinstance(value, str):
-        return dialect.string_literal(value)
     if type(value) is datetime.date:
         return f"DATE {dialect.string_literal(value.isoformat())}"
     if isinstance(value, datetime.datetime) and value.tzinfo is None:
