@@ -45,6 +45,7 @@ from probclass_core.spec.model_spec import Block, ModelSpec
 from probclass_core.sql.connections import Database, SqlColumn
 from probclass_core.sql.dialects import Dialect
 from probclass_core.sql.render import Rendered, Renderer, Sql
+from probclass_core.sql.texts import Stages
 
 _LARGEST = 1e100
 """Larger numbers, whose squares add up beyond float64, are left to the rows."""
@@ -320,26 +321,19 @@ class Aggregation:
         return class_labels(batch, self._spec.label)
 
     def _with(self, renderer: _RowRenderer, deviations: Sequence[str]) -> str:
-        parts = [
-            f"pc_input AS (\n  {self._input(renderer)}\n)",
-            f"pc_rows AS (\n  SELECT * FROM pc_input WHERE {self._counted}\n)",
-        ]
-        last = "pc_rows"
+        stages = Stages()
+        stages.add("input", self._input(renderer))
+        stages.add("rows", f"SELECT * FROM {stages.last} WHERE {self._counted}")
         if deviations:
             means = ", ".join(f"AVG({name}) AS m_{name}" for name in deviations)
-            parts.append(f"pc_means AS (\n  SELECT g AS mg, {means} FROM pc_rows GROUP BY g\n)")
+            stages.add("means", f"SELECT g AS mg, {means} FROM pc_rows GROUP BY g")
             listed = ", ".join(f"m_{name}" for name in deviations)
-            parts.append(
-                f"pc_centered AS (\n  SELECT pc_rows.*, {listed}\n"
-                "  FROM pc_rows JOIN pc_means ON g = mg\n)"
-            )
-            last = "pc_centered"
+            joined = "pc_rows JOIN pc_means ON g = mg"
+            stages.add("centered", f"SELECT pc_rows.*, {listed}\n  FROM {joined}")
         for level, columns in enumerate(renderer.columns.levels[1:], 1):
-            if columns:
-                listed = ", ".join(f"{text} AS {name}" for name, text in columns.items())
-                parts.append(f"pc_values{level} AS (\n  SELECT *, {listed} FROM {last}\n)")
-                last = f"pc_values{level}"
-        return f"WITH {', '.join(parts)}, pc_values AS (SELECT * FROM {last})"
+            stages.extend(f"values{level}", columns)
+        stages.add("values", f"SELECT * FROM {stages.last}")
+        return str(stages)
 
     # Blocks.
 

@@ -14,11 +14,8 @@ from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.formulas import Column, Expression, IsCode, Lookup
 from probclass_core.model.contributions import ROUNDING, Contributions, sums_over_columns
 from probclass_core.model.model import Model
-from probclass_core.sql.dialects import numbered, pick, plus, position, sums
 from probclass_core.sql.render import Renderer, nodes
-
-Stage = Callable[[str, Mapping[str, str]], list[str]]
-"""Adds named columns to the query, and returns their names."""
+from probclass_core.sql.texts import Stages, numbered, pick, plus, position, sums
 
 
 class ContributedColumns:
@@ -28,6 +25,7 @@ class ContributedColumns:
         contributions: what is computed.
         model: the model.
         renderer: of the query.
+        stages: the query.
 
     Attributes:
         columns: texts of log p(x_j | c) of the columns of blocks that are sums over several, by
@@ -36,8 +34,11 @@ class ContributedColumns:
         pool: of what each block adds to the posterior, likewise.
     """
 
-    def __init__(self, contributions: Contributions, model: Model, renderer: Renderer) -> None:
+    def __init__(
+        self, contributions: Contributions, model: Model, renderer: Renderer, stages: Stages
+    ) -> None:
         self._contributions, self._model, self._renderer = contributions, model, renderer
+        self._stage = stages.extend
         self._size = len(model.classes)
         self._divided = {
             one.name: one.block.columns
@@ -86,37 +87,34 @@ class ContributedColumns:
             self.columns |= by_class
         return sums(self._of_column[block, name] for name in of_column)
 
-    def scored(
-        self, stage: Stage, posterior: Sequence[str], joint: Sequence[str], log_sum: str
-    ) -> list[str]:
+    def scored(self, posterior: Sequence[str], joint: Sequence[str], log_sum: str) -> list[str]:
         """SQL of the scored columns, in the order of `Contributions.columns`.
 
         Args:
-            stage: adds named columns to the query.
             posterior: names of the log posteriors.
             joint: names of log p(x, c) of the density.
             log_sum: name of log Σ exp of these relative to the largest; null if all are −∞.
         """
         scored: list[str] = []
         if self._contributions.log_odds_names:
-            texts = self._log_odds(stage, posterior)
+            texts = self._log_odds(posterior)
             value = self._renderer.dialect.value
             scored.append(pick("rival", [value(one) for one in self._model.classes.to_pylist()]))
             scored += [texts[name] for name in self._contributions.log_odds_names]
         if self._contributions.surprise_names:
-            texts = self._surprise(stage, joint, log_sum)
+            texts = self._surprise(joint, log_sum)
             scored += [texts[name] for name in self._contributions.surprise_names]
         return scored
 
-    def _log_odds(self, stage: Stage, posterior: Sequence[str]) -> dict[str, str]:
+    def _log_odds(self, posterior: Sequence[str]) -> dict[str, str]:
         """Texts of the terms of the log odds, by name; adds the runner-up as ``rival``."""
         dialect, model = self._renderer.dialect, self._model
         classes = list(enumerate(posterior, 1))
         no = dialect.literal(-math.inf)
         others = [f"CASE WHEN chosen = {at} THEN {no} ELSE {log} END" for at, log in classes]
-        stage("others", {"best_other": dialect.function("GREATEST", *others)})
+        self._stage("others", {"best_other": dialect.function("GREATEST", *others)})
         tests = [f"chosen <> {at} AND {log} = best_other" for at, log in classes]
-        stage("runner_up", {"rival": position(tests)})
+        self._stage("runner_up", {"rival": position(tests)})
         terms = self._contributions.log_odds_terms
         sums: dict[str, list[str]] = {name: [] for name in terms.names}
         for number, (one, divides) in enumerate(terms.blocks):
@@ -131,7 +129,7 @@ class ContributedColumns:
             }
             if one.factor is not None:
                 whole = self._difference(self.pool[one.name])
-                rest = self._limit(stage, number, of_column, whole, one.factor)
+                rest = self._limit(number, of_column, whole, one.factor)
                 sums[terms.of_block[one.name]].append(rest)
             for name, text in of_column.items():
                 sums[name].append(text)
@@ -148,19 +146,19 @@ class ContributedColumns:
             texts[terms.others[name]] = self._difference(literals)
         if "calibration" in terms.others:
             del texts[terms.others["calibration"]]
-            texts = dict(zip(texts, stage("terms", numbered("ct", texts.values())), strict=True))
+            texts = dict(
+                zip(texts, self._stage("terms", numbered("ct", texts.values())), strict=True)
+            )
             zero, infinity = dialect.literal(0.0), dialect.literal(math.inf)
             known = [f"COALESCE({name}, {zero})" for name in texts.values()]
-            stage("uncalibrated_odds", {"odds": plus(known)})
+            self._stage("uncalibrated_odds", {"odds": plus(known)})
             change = f"{self._difference(posterior)} - odds"
             texts[terms.others["calibration"]] = (
                 f"CASE WHEN ABS(odds) < {infinity} THEN {change} END"
             )
         return texts
 
-    def _limit(
-        self, stage: Stage, number: int, of_column: dict[str, str], whole: str, factor: float
-    ) -> str:
+    def _limit(self, number: int, of_column: dict[str, str], whole: str, factor: float) -> str:
         """Make texts of columns those of weighted ones, 0 where the block is limited.
 
         Returns:
@@ -170,20 +168,20 @@ class ContributedColumns:
         names = {name: f"cl{number}_{at}" for at, name in enumerate(of_column)}
         weight = self._renderer.literal(factor)
         texts = {names[name]: f"{text} * {weight}" for name, text in of_column.items()}
-        stage(f"parts{number}", {**texts, f"cw{number}": whole})
+        self._stage(f"parts{number}", {**texts, f"cw{number}": whole})
         size = dialect.function("GREATEST", f"ABS(cw{number})", dialect.literal(1.0))
         is_sum = f"ABS(cw{number} - ({plus(list(texts))})) <= {size} * {dialect.literal(ROUNDING)}"
-        stage(f"limit{number}", {f"ci{number}": f"CASE WHEN {is_sum} THEN 1 ELSE 0 END"})
+        self._stage(f"limit{number}", {f"ci{number}": f"CASE WHEN {is_sum} THEN 1 ELSE 0 END"})
         zero = dialect.literal(0.0)
         for name, column in names.items():
             of_column[name] = f"CASE WHEN ci{number} = 1 THEN {column} ELSE {zero} END"
         return f"CASE WHEN ci{number} = 1 THEN {zero} ELSE cw{number} END"
 
-    def _surprise(self, stage: Stage, joint: Sequence[str], log_sum: str) -> dict[str, str]:
+    def _surprise(self, joint: Sequence[str], log_sum: str) -> dict[str, str]:
         """Texts of the terms of −log p(x), by name."""
         dialect = self._renderer.dialect
-        stage("top", {"top": dialect.function("GREATEST", *joint)})
-        stage("explaining", {"explains": position([f"{column} = top" for column in joint])})
+        self._stage("top", {"top": dialect.function("GREATEST", *joint)})
+        self._stage("explaining", {"explains": position([f"{column} = top" for column in joint])})
         terms = self._contributions.surprise_terms
         sums: dict[str, list[str]] = {name: [] for name in terms.names}
         for one, divides in terms.blocks:

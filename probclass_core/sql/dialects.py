@@ -7,7 +7,7 @@ and arithmetic of doubles. A dialect says what differs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -240,49 +240,3 @@ def find_dialect(name: str) -> Dialect:
     if known is None:
         raise SpecError(f"dialect {name!r} is unknown; use {suggest(name, list(DIALECTS))}")
     return known
-
-
-def plus(texts: Iterable[str]) -> str:
-    """The sum of some values."""
-    return " + ".join(texts)
-
-
-def case(tests: Sequence[str], values: Sequence[str]) -> str:
-    """The value of the first test that is true, else the last value, whose test is not needed."""
-    if len(values) == 1:
-        return values[0]
-    pairs = zip(tests, values[:-1], strict=False)
-    cases = " ".join(f"WHEN {test} THEN {value}" for test, value in pairs)
-    return f"CASE {cases} ELSE {values[-1]} END"
-
-
-def position(tests: Sequence[str]) -> str:
-    """The position, counted from 1, of the first test that is true, else the last one."""
-    return case(tests, [str(at) for at in range(1, len(tests) + 1)])
-
-
-def pick(at: str, texts: Sequence[str]) -> str:
-    """The value at a position, counted from 1."""
-    return case([f"{at} = {number}" for number in range(1, len(texts) + 1)], texts)
-
-
-def sums(terms: Iterable[Sequence[str]]) -> list[str]:
-    """The sum of terms for each class; a term is a value for each class."""
-    return [plus(of_class) for of_class in zip(*terms, strict=True)]
-
-
-def numbered(letter: str, texts: Iterable[str]) -> dict[str, str]:
-    """Values by a letter and their position, counted from 1."""
-    return {f"{letter}{at}": text for at, text in enumerate(texts, 1)}
-
-
-def bisected(value: str, cuts: Sequence[str], results: Sequence[str]) -> str:
-    """The result at the number of cuts at or below a value; there is one more than cuts."""
-    if len(set(results)) == 1:
-        return results[0]
-    if len(cuts) <= 4:
-        return case([f"{value} < {cut}" for cut in cuts], results)
-    middle = len(cuts) // 2
-    below = bisected(value, cuts[:middle], results[: middle + 1])
-    above = bisected(value, cuts[middle + 1 :], results[middle + 1 :])
-    return f"CASE WHEN {value} < {cuts[middle]} THEN {below} ELSE {above} END"

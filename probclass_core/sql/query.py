@@ -30,17 +30,9 @@ from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchScorer
 from probclass_core.scoring.options import ScoringOption, ScoringOptions
 from probclass_core.sql.contributions import ContributedColumns
-from probclass_core.sql.dialects import (
-    Dialect,
-    bisected,
-    find_dialect,
-    numbered,
-    pick,
-    plus,
-    position,
-    sums,
-)
+from probclass_core.sql.dialects import Dialect, find_dialect
 from probclass_core.sql.render import Renderer
+from probclass_core.sql.texts import Stages, bisected, numbered, pick, plus, position, sums
 
 _LEAST_EXPONENT = -700.0
 """Where exp of a smaller number raises an error, it is 0."""
@@ -115,12 +107,14 @@ class _Query:
         self.source = dialect.source(source)
         self.renderer = Renderer(dialect, model.features, _SOURCE)
         self.size = len(model.classes)
-        self.ctes: list[tuple[str, str]] = []
+        self.stages = Stages(dialect.cte)
         self.refused = False  # whether there is such a column
         self._check_names(self.scorer.schema.names)
         self.contributed = None
         if self.scorer.contributions is not None:
-            self.contributed = ContributedColumns(self.scorer.contributions, model, self.renderer)
+            self.contributed = ContributedColumns(
+                self.scorer.contributions, model, self.renderer, self.stages
+            )
         self.posterior: Sequence[str] = ()
         self.joint: tuple[Sequence[str], str] = (), ""  # of the density, and its log sum
         if options.posterior == "list" and dialect.array is None:
@@ -140,17 +134,6 @@ class _Query:
 
     # Common table expressions.
 
-    @property
-    def _last(self) -> str:
-        return self.ctes[-1][0]
-
-    def _stage(self, name: str, columns: Mapping[str, str]) -> list[str]:
-        """Add columns to those of the last common table expression; their names."""
-        if columns:
-            listed = ",\n    ".join(f"{text} AS {alias}" for alias, text in columns.items())
-            self.ctes.append((f"pc_{name}", f"SELECT *,\n    {listed}\n  FROM {self._last}"))
-        return list(columns)
-
     def _literals(self, values: Iterable[Any]) -> list[str]:
         return [self.renderer.literal(float(value)) for value in values]
 
@@ -163,7 +146,9 @@ class _Query:
             for number, block in enumerate(texts, 1)
         }
         pairs = ((names[block], of_block) for block, of_block in texts.items())
-        self._stage(name, {key: one for pair in pairs for key, one in zip(*pair, strict=True)})
+        self.stages.extend(
+            name, {key: one for pair in pairs for key, one in zip(*pair, strict=True)}
+        )
         return names
 
     def text(self) -> str:
@@ -177,22 +162,18 @@ class _Query:
         select = self._decide(log_posterior, log_density)
         # Named by us first: a column of the caller may have the name of one of ours.
         listed = ",\n    ".join(f"{text} AS o{at}" for at, text in enumerate(select, 1))
-        self.ctes.append(("pc_scored", f"SELECT {listed}\n  FROM {self._last}"))
+        self.stages.add("scored", f"SELECT {listed}\n  FROM {self.stages.last}")
         outputs = ",\n  ".join(
             f"s.o{at} AS {dialect.identifier(name)}"
             for at, name in enumerate(self.scorer.schema.names, 1)
         )
-        return f"{self._with()}\nSELECT {outputs}\nFROM pc_scored AS s{dialect.settings}"
+        return f"{self.stages}\nSELECT {outputs}\nFROM pc_scored AS s{dialect.settings}"
 
     def joint_text(self) -> str:
         joints, densities = self._log_likelihoods()
         refused = "refused" if self.refused else "0"
         columns = ", ".join([*(densities or joints), refused])
-        return f"{self._with()}\nSELECT {columns}\nFROM {self._last}"
-
-    def _with(self) -> str:
-        parts = [f"{name} AS {self.dialect.cte}(\n  {body}\n)" for name, body in self.ctes]
-        return f"WITH {', '.join(parts)}"
+        return f"{self.stages}\nSELECT {columns}\nFROM {self.stages.last}"
 
     def _log_likelihoods(self) -> tuple[list[str], list[str] | None]:
         """Columns of log p(x, c), and of the unweighted one if the model has weights."""
@@ -210,9 +191,9 @@ class _Query:
             "within", [self._sum_of([*each.terms], 0) for each in model.compiled_bin_densities]
         )
         self._inputs(self.renderer.refused.values())
-        everywhere = [[name] * size for name in self._stage("within_bins", within)]
+        everywhere = [[name] * size for name in self.stages.extend("within_bins", within)]
         if self.contributed is not None:
-            self._stage("columns", self.contributed.columns)
+            self.stages.extend("columns", self.contributed.columns)
         prior = self._literals(model.log_prior)
         weights, names = model.weights, blocks
         if weights is not None or self.contributed is not None:
@@ -230,14 +211,14 @@ class _Query:
         if self.contributed is not None:
             self.contributed.blocks, self.contributed.pool = names, pool
         joints = numbered("j", joint)
-        self._stage("joint", {**joints, **densities})
+        self.stages.extend("joint", {**joints, **densities})
         return list(joints), list(densities) or None
 
     def _pool(
         self, names: Mapping[str, Sequence[str]], weights: BlockWeights
     ) -> Mapping[str, Sequence[str]]:
         """What each block adds to the posterior, by class, given the columns of its density."""
-        best = self._stage("best", numbered("b", map(self._peak, names.values())))
+        best = self.stages.extend("best", numbered("b", map(self._peak, names.values())))
         zero, cap = self.dialect.literal(0.0), self.dialect.literal(-CAP)
         pool: dict[str, list[str]] = {}
         for (block, columns), peak in zip(names.items(), best, strict=True):
@@ -287,16 +268,17 @@ class _Query:
         if not listed:
             listed = ["1 AS x0"]
         body = ",\n    ".join(listed)
-        self.ctes.append(("pc_input", f"SELECT {body}\n  FROM {self.source} AS {_SOURCE}"))
+        self.stages.add("input", f"SELECT {body}\n  FROM {self.source} AS {_SOURCE}")
         for number, columns in enumerate(later, 1):
-            if columns:
-                self._stage(f"values{number}", columns)
+            self.stages.extend(f"values{number}", columns)
         others = [text for text in flags if text not in raw]
         if raw:
             others.append("r0 = 1")
         self.refused = bool(others)
         if others:
-            self._stage("checked", {"refused": f"CASE WHEN {_any(others)} THEN 1 ELSE 0 END"})
+            self.stages.extend(
+                "checked", {"refused": f"CASE WHEN {_any(others)} THEN 1 ELSE 0 END"}
+            )
 
     # From log p(x, c) to the posterior.
 
@@ -321,14 +303,16 @@ class _Query:
             names: letter of the new columns.
             instead: SQL of the ``k`` log posteriors of a row that no class explains.
         """
-        self._stage(f"{names}_peak", {f"{names}m": self._peak(columns)})
+        self.stages.extend(f"{names}_peak", {f"{names}m": self._peak(columns)})
         terms = [self._exp(f"{column} - {names}m") for column in columns]
-        self._stage(f"{names}_sum", {f"{names}s": f"LN({plus(terms)})"})
+        self.stages.extend(f"{names}_sum", {f"{names}s": f"LN({plus(terms)})"})
         results = [
             f"COALESCE({column} - {names}m - {names}s, {other})"
             for column, other in zip(columns, instead, strict=True)
         ]
-        return self._stage(f"{names}_posterior", numbered(names, results)), f"{names}m + {names}s"
+        return self.stages.extend(
+            f"{names}_posterior", numbered(names, results)
+        ), f"{names}m + {names}s"
 
     def _posterior(self, joints: list[str], densities: list[str] | None) -> tuple[list[str], str]:
         model, literal = self.model, self.dialect.literal
@@ -345,7 +329,7 @@ class _Query:
         if ratio is not None:
             shifted = sums([posterior, self._literals(ratio)])
             instead = self._literals(model.log_prior + ratio)
-            names = self._stage("shifted", numbered("h", shifted))
+            names = self.stages.extend("shifted", numbered("h", shifted))
             posterior, _ = self._normalize(names, "g", instead)
         log_density = f"COALESCE({log_sum}, {literal(-math.inf)})"
         if not model.normalized:
@@ -356,7 +340,7 @@ class _Query:
         self, calibrator: Softmax, posterior: list[str], prior: Sequence[str]
     ) -> list[str]:
         """exp(s / T + b) of scores s; rows that no class explains keep their posterior."""
-        self._stage("most_probable", {"best": self.dialect.function("GREATEST", *posterior)})
+        self.stages.extend("most_probable", {"best": self.dialect.function("GREATEST", *posterior)})
         scaled = []
         for column, bias in zip(posterior, calibrator.bias, strict=True):
             score = f"({column} - best)"
@@ -365,7 +349,7 @@ class _Query:
                 score = self.dialect.function("GREATEST", score, least)
             text = f"{score} / {self.renderer.literal(calibrator.temperature)}"
             scaled.append(plus([text, self.dialect.literal(float(bias))]) if bias else text)
-        names = self._stage("scaled", numbered("w", scaled))
+        names = self.stages.extend("scaled", numbered("w", scaled))
         calibrated, _ = self._normalize(names, "c", posterior)
         return self._calibrated(posterior, calibrated, "qm IS NULL")
 
@@ -375,14 +359,14 @@ class _Query:
         """Calibrated log posteriors, those before where no class explains the row."""
         pairs = zip(before, after, strict=True)
         kept = [f"CASE WHEN {unexplained} THEN {old} ELSE {new} END" for old, new in pairs]
-        return self._stage("calibrated", numbered("e", kept))
+        return self.stages.extend("calibrated", numbered("e", kept))
 
     def _isotonic(self, calibrator: IsotonicMaps, posterior: list[str]) -> list[str]:
         """Maps that are linear between knots; rows that no class explains keep their posterior."""
         probabilities = numbered("a", map(self._probability, posterior))
         mapped = []
         for name, (knots, values) in zip(
-            self._stage("uncalibrated", probabilities), calibrator.maps, strict=True
+            self.stages.extend("uncalibrated", probabilities), calibrator.maps, strict=True
         ):
             slopes = self._literals(np.diff(values) / np.diff(knots))
             starts, levels = self._literals(knots), self._literals(values)
@@ -391,9 +375,9 @@ class _Query:
                 for start, slope, level in zip(starts, slopes, levels, strict=False)
             ]
             mapped.append(bisected(name, starts, [levels[0], *lines, levels[-1]]))
-        names = self._stage("mapped", numbered("i", mapped))
+        names = self.stages.extend("mapped", numbered("i", mapped))
         zero, minus_infinity = self.dialect.literal(0.0), self.dialect.literal(-math.inf)
-        self._stage("total", {"total": f"NULLIF({plus(names)}, {zero})"})
+        self.stages.extend("total", {"total": f"NULLIF({plus(names)}, {zero})"})
         logs = [
             f"CASE WHEN {name} > {zero} THEN LN({name} / total) ELSE {minus_infinity} END"
             for name in names
@@ -412,7 +396,7 @@ class _Query:
         """SQL of the scored columns, in their order."""
         rule, dialect, size = self.rule, self.dialect, self.size
         if self.model.spec.label is None:
-            self._stage("density", {"density": log_density})
+            self.stages.extend("density", {"density": log_density})
             return self._checked({})
         criterion = posterior
         if rule.rule.by == "ml":
@@ -424,27 +408,33 @@ class _Query:
             logs = enumerate(self._literals(prior), 1)
             likelihoods = [f"j{at} - {log}" for at, log in logs]
             even = [self.renderer.literal(-math.log(size))] * size
-            names = self._stage("likelihood", numbered("l", likelihoods))
+            names = self.stages.extend("likelihood", numbered("l", likelihoods))
             criterion, _ = self._normalize(names, "o", even)
         probabilities = numbered("p", map(self._probability, posterior))
-        self._stage("probabilities", {**probabilities, "density": log_density})
+        self.stages.extend("probabilities", {**probabilities, "density": log_density})
         p = list(probabilities)
         texts: dict[str, Sequence[str]] = {"prob": p}
         if rule.costs is None:
-            self._stage("largest", {"best_of": dialect.function("GREATEST", *criterion)})
+            self.stages.extend("largest", {"best_of": dialect.function("GREATEST", *criterion)})
         else:
             of_criterion = p
             if rule.rule.by == "ml":
                 even = [self._probability(each) for each in criterion]
-                of_criterion = self._stage("even", numbered("r", even))
-            criterion = self._stage("costs", numbered("z", self._costs(of_criterion, rule.costs)))
-            self._stage("least", {"best_of": dialect.function("LEAST", *criterion)})
+                of_criterion = self.stages.extend("even", numbered("r", even))
+            criterion = self.stages.extend(
+                "costs", numbered("z", self._costs(of_criterion, rule.costs))
+            )
+            self.stages.extend("least", {"best_of": dialect.function("LEAST", *criterion)})
             texts["cost"] = criterion
             if rule.rule.by == "ml":
-                texts["cost"] = self._stage("expected", numbered("y", self._costs(p, rule.costs)))
+                texts["cost"] = self.stages.extend(
+                    "expected", numbered("y", self._costs(p, rule.costs))
+                )
         tests = [f"{column} = best_of" for column in criterion]
-        self._stage("choice", {"chosen": position(tests)})
-        self._stage("chosen_class", {name: pick("chosen", each) for name, each in texts.items()})
+        self.stages.extend("choice", {"chosen": position(tests)})
+        self.stages.extend(
+            "chosen_class", {name: pick("chosen", each) for name, each in texts.items()}
+        )
         return self._scored(p)
 
     def _costs(self, p: Sequence[str], costs: FloatArray) -> list[str]:
@@ -479,7 +469,7 @@ class _Query:
                 f"WHEN {when} THEN {dialect.string_literal(why)}" for when, why in reasons
             )
             reason = f"CASE {cases} END"
-            self._stage("rejection", {"reason": reason})
+            self.stages.extend("rejection", {"reason": reason})
             prediction = f"CASE WHEN reason IS NULL THEN {prediction} END"
             columns["rejected"] = "reason"
         scored = {"prediction": prediction, "probability": "prob", **columns}
@@ -496,13 +486,13 @@ class _Query:
         """SQL of all columns, given those of the classes; null for rows that `score` refuses."""
         scored = {**scored, "log_density": "density"}
         if self.scorer.quantiles is not None:
-            self._stage("rarity", {"share": self._rarity(self.scorer.quantiles)})
+            self.stages.extend("rarity", {"share": self._rarity(self.scorer.quantiles)})
             scored["rarity"] = "share"
         if self.scorer.options.rare is not None:
             scored["rare"] = f"share <= {self.dialect.literal(self.scorer.options.rare)}"
         contributed: list[str] = []
         if self.contributed is not None:
-            contributed = self.contributed.scored(self._stage, self.posterior, *self.joint)
+            contributed = self.contributed.scored(self.posterior, *self.joint)
         kept = [f"k{number}" for number in range(1, len(self.passthrough) + 1)]
         model_id = self.dialect.string_literal(self.model.id)
         of_rows, terms = (

@@ -121,25 +121,25 @@ def _described(plugin: EstimatorPlugin) -> str:
 
 
 def _check() -> None:
-    plugins = registry().plugins
-    columns = {
-        "plugin": [plugin.module for plugin in plugins],
-        "distribution": [" ".join(_distribution(plugin)) for plugin in plugins],
-        "offers": [", ".join(plugin.offers) for plugin in plugins],
-        "state": ["broken" if plugin.failure else "good" for plugin in plugins],
-    }
-    failures = {str(plugin.failure): plugin for plugin in plugins if plugin.failure}
-    reports = [
-        f"{advice}\n\n{plugin_traceback(plugin.failure)}".rstrip()
-        for advice, plugin in failures.items()
+    records = [_record(plugin) for plugin in registry().plugins]
+    shown = [
+        {
+            "plugin": record["plugin"],
+            "distribution": f"{record['distribution']} {record['version']}",
+            "offers": record["offers"],
+            "state": "broken" if record["advice"] else "good",
+        }
+        for record in records
     ]
-    show({"plugins": [_record(plugin) for plugin in plugins]}, table(columns, "Plugins"), *reports)
+    failures = {record["advice"]: record["traceback"] for record in records if record["advice"]}
+    reports = [f"{advice}\n\n{text or ''}".rstrip() for advice, text in failures.items()]
+    show({"plugins": records}, table(shown, "Plugins"), *reports)
     if failures:
         raise typer.Exit(2)
 
 
-def _record(plugin: FoundPlugin) -> dict[str, object]:
-    distribution, version = _distribution(plugin)
+def _record(plugin: FoundPlugin) -> dict[str, Any]:
+    distribution, version = plugin.distribution or ("probclass", probclass_core.__version__)
     return {
         "plugin": plugin.module,
         "distribution": distribution,
@@ -148,10 +148,6 @@ def _record(plugin: FoundPlugin) -> dict[str, object]:
         "advice": None if plugin.failure is None else str(plugin.failure),
         "traceback": plugin_traceback(plugin.failure) or None,
     }
-
-
-def _distribution(plugin: FoundPlugin) -> tuple[str, str]:
-    return plugin.distribution or ("probclass", probclass_core.__version__)
 
 
 def plugin_traceback(failure: BaseException | None) -> str:

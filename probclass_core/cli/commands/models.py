@@ -400,9 +400,7 @@ def rollback(
 
 def document(entry: Promotion) -> dict[str, Any]:
     """An entry of the ledger as plain JSON values."""
-    keys = ("model", "alias", "action", "id", "previous", "time", "by", "reason")
-    record = {key: getattr(entry, key) for key in keys}
-    return {**record, "metrics": entry.metrics, "provenance": entry.provenance}
+    return {key: one for key, one in vars(entry).items() if key not in ("before", "restores")}
 
 
 def _line(entry: Promotion) -> str:
