@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -123,61 +123,61 @@ class Gate(ShortRepr):
             reason = "it was trained on rows that it is judged on; judge it on others"
             return Decision(False, reason, {"trained_on": trained_on})
         own, other = judged["challenger"], judged.get("champion")
+        if "cost" in (self.metric, *self._floors) and own["cost"] is None and own["decided"]:
+            raise SpecError(
+                "metric 'cost' needs a decision with costs; pass decision={'costs': …}, or --costs."
+            )
         numbers: dict[str, Any] = {
             "rows": own["rows"],
             "challenger_value": own[self.metric],
             "champion_value": None if other is None else other[self.metric],
             "floors": {
-                metric: {"value": value, "floor": floor}
-                for metric, (value, floor, _) in self._floor_values(own)
+                metric: {
+                    "value": own[metric],
+                    "floor": own.get(f"baseline_{metric}") if floor == PRIOR else floor,
+                }
+                for metric, floor in self._floors.items()
             },
             "trained_on": trained_on,
         }
-        if self.metric == "cost":
-            _check_cost(own)
-        if (below := self._floor_refusal(own)) is not None:
+        if (below := self._below_floor(numbers)) is not None:
             return Decision(False, below, numbers)
         if other is None:
             return Decision(True, f"there is no {champion} yet", numbers)
         gain = judged["gains"].get(self.metric) or {}
-        windows = [dict(self._window_values(window)) for window in judged.get("windows") or ()]
-        better = sum(1 for window in windows if (window["gain"] or 0.0) > 0.0)
         numbers |= {"gain": gain.get("gain"), "standard_error": gain.get("standard_error")}
         z = _z(numbers["gain"], numbers["standard_error"])
-        numbers |= {"z": None if z is None or math.isinf(z) else z, "windows": windows}
-        numbers["windows_better"] = better
-        accepted, reason = self._compare(own, other, numbers, z, better)
+        windows = [
+            {
+                "window": window["window"],
+                "rows": window["rows"],
+                "challenger_value": window["challenger"][self.metric],
+                "champion_value": window["champion"][self.metric],
+                **window["gains"][self.metric],
+            }
+            for window in judged.get("windows") or ()
+        ]
+        numbers["z"] = None if z is None or math.isinf(z) else z
+        numbers["windows"] = windows
+        numbers["windows_better"] = sum((window["gain"] or 0.0) > 0.0 for window in windows)
+        accepted, reason = self._compare(own, other, numbers, z)
         return Decision(accepted, reason, numbers)
 
-    def _floor_values(self, evaluation: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """The metrics that have a floor, each with its value, its floor and what that is called."""
-        for metric, floor in self._floors.items():
-            if metric == "cost":
-                _check_cost(evaluation)
-            number = evaluation.get(f"baseline_{metric}") if floor == PRIOR else floor
-            name = "that of the class prior," if floor == PRIOR else "the floor"
-            yield metric, (evaluation[metric], number, name)
-
-    def _floor_refusal(self, evaluation: Mapping[str, Any]) -> str | None:
-        """Why an evaluation is below a floor, or None if it is not."""
-        for metric, (value, floor, name) in self._floor_values(evaluation):
+    def _below_floor(self, numbers: Mapping[str, Any]) -> str | None:
+        """Why the challenger does not reach a floor, or None if it does."""
+        for metric, found in numbers["floors"].items():
+            value, floor = found["value"], found["floor"]
             sign = 1.0 if LESS_IS_BETTER[metric] else -1.0
             if floor is None:  # undefined, or an infinite log loss of the prior
                 continue
             if value is None or sign * value > sign * floor + _NOISE * abs(floor):
+                of_prior = self._floors[metric] == PRIOR
+                name = "that of the class prior," if of_prior else "the floor"
                 return (
-                    f"{metric} {_text(metric, value)} on {evaluation['rows']:,} rows is worse than "
+                    f"{metric} {_text(metric, value)} on {numbers['rows']:,} rows is worse than "
                     f"{name} {floor:.6g}"
                 )
         return None
-
-    def _window_values(self, window: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """One window of a judgment, with the numbers of the metric only."""
-        yield "window", window["window"]
-        yield "rows", window["rows"]
-        yield "challenger_value", window["challenger"][self.metric]
-        yield "champion_value", window["champion"][self.metric]
-        yield from window["gains"][self.metric].items()
 
     def _compare(
         self,
@@ -185,8 +185,8 @@ class Gate(ShortRepr):
         other: Mapping[str, Any],
         numbers: Mapping[str, Any],
         z: float | None,
-        better: int,
     ) -> tuple[bool, str]:
+        """Whether the challenger is better than the champion, and why."""
         rows, windows = own["rows"], numbers["windows"]
         labeled, expected = (each["rows"] + each["unseen_labels"] for each in (own, other))
         if labeled != expected:
@@ -220,15 +220,12 @@ class Gate(ShortRepr):
         if gain < self.margin:
             return False, f"{compared}, less than the margin {self.margin:g}"
         assert self.min_z is not None
-        if self.min_z:
-            if z is None:
-                return (
-                    False,
-                    f"{compared}, and its standard error is unknown (min_z {self.min_z:g})",
-                )
-            if z < self.min_z:
-                return False, f"{compared}, {z:.2g} standard errors and not {self.min_z:g}"
+        if self.min_z and z is None:
+            return False, f"{compared}, and its standard error is unknown (min_z {self.min_z:g})"
+        if self.min_z and z is not None and z < self.min_z:
+            return False, f"{compared}, {z:.2g} standard errors and not {self.min_z:g}"
         if windows:
+            better = numbers["windows_better"]
             compared += f", in {better} of {len(windows)} windows"
             if better < self.min_windows_better * len(windows):
                 return False, f"{compared}, less than a share of {self.min_windows_better:g}"
@@ -254,13 +251,6 @@ def _check_metric(metric: str) -> None:
     if metric not in LESS_IS_BETTER:
         raise SpecError(
             f"metric {metric!r} is unknown; use one of {suggest(metric, LESS_IS_BETTER)}"
-        )
-
-
-def _check_cost(evaluation: Mapping[str, Any]) -> None:
-    if evaluation["cost"] is None and evaluation["decided"]:
-        raise SpecError(
-            "metric 'cost' needs a decision with costs; pass decision={'costs': …}, or --costs."
         )
 
 

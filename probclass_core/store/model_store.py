@@ -321,8 +321,7 @@ class ModelStore:
                 return current
             entry = _entry(promoted, alias, current, by, provenance)
             entry = replace(entry, reason=reason, metrics=metrics or {})
-            if not force and (rolled_back := self._rollback_of(current, promoted)):
-                why = f"{alias} was rolled back from {_short(promoted)}{rolled_back}"
+            if not force and (why := self._rolled_back(current, promoted)):
                 self._refuse(replace(entry, action="refused", reason=why))
                 raise RolledBackError(f"{why}; {_TO_PROMOTE_AGAIN}.")
             if moved := self._move(seen, entry, current_id):
@@ -376,8 +375,7 @@ class ModelStore:
         if champion is not None and champion.id == version.id:
             reason = f"{_short(version)} is the {alias} already"
             return replace(entry, action="unchanged", reason=reason)
-        if rolled_back := self._rollback_of(named, version):
-            why = f"{alias} was rolled back from {_short(version)}{rolled_back}"
+        if why := self._rolled_back(named, version):
             return self._refuse(replace(entry, reason=f"{why}; {_TO_PROMOTE_AGAIN}"))
         judged = judge(version, champion)
         decision = gate.decide(judged if isinstance(judged, Mapping) else judged.to_dict(), alias)
@@ -661,14 +659,16 @@ class ModelStore:
             return before[-1]
         return record_promotion(self._files, entry)
 
-    def _rollback_of(self, named: Alias | None, version: ModelVersion) -> str:
+    def _rolled_back(self, named: Alias | None, version: ModelVersion) -> str:
         """When and why an alias was rolled back from a version; empty if it was not."""
         if named is None or not is_recorded(self._files, version.model, named.alias, version.id):
             return ""  # Most challengers are new, and the entries need not be read.
         rollback = returns(self._in_force(named))[1].get(version.id)
         if rollback is None:
             return ""
-        return f" at {rollback.time[:16]}" + (f" ({rollback.reason})" if rollback.reason else "")
+        reason = f" ({rollback.reason})" if rollback.reason else ""
+        left = f"{named.alias} was rolled back from {_short(version)}"
+        return f"{left} at {rollback.time[:16]}{reason}"
 
     def _existing_alias(self, name: str, alias: str) -> Alias:
         record = self._alias(name, alias)
