@@ -26,7 +26,7 @@ from probclass_core.errors import (
 )
 from probclass_core.sql.dialects import Dialect, find_dialect
 
-_PER_QUERY = 400
+_PER_QUERY = 1_000
 """Columns whose types are found by one query of SQLite, which allows 2,000 results."""
 
 
@@ -310,45 +310,44 @@ def _sqlite_columns(database: Database, source: str, names: Sequence[str]) -> di
     columns: dict[str, SqlColumn] = {}
     for start in range(0, len(names), _PER_QUERY):
         part = names[start : start + _PER_QUERY]
+        texts = [f"t.{dialect.identifier(name)}" for name in part]
         counts = [
-            text
-            for name in part
-            for column in [f"t.{dialect.identifier(name)}"]
-            for text in (
-                f"MAX(typeof({column}) = 'text')",
-                f"MAX(typeof({column}) = 'blob')",
-                f"MAX(typeof({column}) = 'real')",
-                f"MAX(typeof({column}) = 'integer' AND {column} NOT IN (0, 1))",
-                f"MAX(typeof({column}) = 'integer')",
-            )
+            f"GROUP_CONCAT(DISTINCT typeof({text})), MAX({text} NOT IN (0, 1))" for text in texts
         ]
         (row,) = rows(f"SELECT {', '.join(counts)} FROM {source} AS t")
-        for number, name in enumerate(part):
-            flags = [bool(flag) for flag in row[5 * number : 5 * number + 5]]
-            columns[name] = _sqlite_column(flags, declared.get(name, ""))
+        for name, kinds, other in zip(part, row[::2], row[1::2], strict=True):
+            is_bool = declared.get(name, "").startswith("BOOL") and not other
+            columns[name] = _sqlite_column(
+                (kinds or "").split(","), declared.get(name, ""), is_bool
+            )
     return columns
 
 
-def _sqlite_column(flags: Sequence[bool], declared: str) -> SqlColumn:
-    text, blob, real, other_integer, integer = flags
-    if text:
-        return SqlColumn(pa.string(), "TEXT")
-    if blob:
-        return SqlColumn(pa.binary())
-    if declared.startswith("BOOL") and not real and not other_integer:
-        return SqlColumn(pa.bool_())
-    if real:
-        return SqlColumn(pa.float64(), "REAL")
-    if integer:
-        return SqlColumn(pa.int64())
-    # Only nulls: what the column was declared as, by SQLite's rules of affinity.
-    if "INT" in declared:
-        return SqlColumn(pa.int64())
-    if any(word in declared for word in ("CHAR", "CLOB", "TEXT")):
-        return SqlColumn(pa.string(), "TEXT")
-    if any(word in declared for word in ("REAL", "FLOA", "DOUB", "NUM", "DEC")):
-        return SqlColumn(pa.float64(), "REAL")
-    return SqlColumn(pa.null())
+_SQLITE_TYPES: Mapping[str, SqlColumn] = {
+    "text": SqlColumn(pa.string(), "TEXT"),
+    "blob": SqlColumn(pa.binary()),
+    "bool": SqlColumn(pa.bool_()),
+    "real": SqlColumn(pa.float64(), "REAL"),
+    "integer": SqlColumn(pa.int64()),
+}
+"""Columns by the type of some of their values; the first one that there is counts."""
+
+_AFFINITIES: Mapping[str, str] = {
+    "INT": "integer",
+    **dict.fromkeys(("CHAR", "CLOB", "TEXT"), "text"),
+    **dict.fromkeys(("REAL", "FLOA", "DOUB", "NUM", "DEC"), "real"),
+}
+"""Types by words of the declared type: SQLite's rules of affinity."""
+
+
+def _sqlite_column(kinds: Sequence[str], declared: str, is_bool: bool) -> SqlColumn:
+    """A column with values of some types; one of nulls only has the type that was declared."""
+    if is_bool and not {*kinds} & {"text", "blob", "real"}:
+        kinds = ["bool"]
+    of_values = [kind for kind in _SQLITE_TYPES if kind in kinds]
+    of_words = [kind for word, kind in _AFFINITIES.items() if word in declared]
+    found = next(iter(of_values or of_words), None)
+    return SqlColumn(pa.null()) if found is None else _SQLITE_TYPES[found]
 
 
 _POSTGRES_TYPES: Mapping[int, SqlColumn] = {

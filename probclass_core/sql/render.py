@@ -8,7 +8,7 @@ expression, see `Columns`. So does what an expression uses several times.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,6 +50,20 @@ _EXTREME = 1e150
 """Where arithmetic raises errors, formulas of densities refuse larger numbers and inverses."""
 
 _MAX = float(np.finfo(np.float64).max)
+
+_FOLDED: Mapping[str, np.ufunc] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "=": np.equal,
+    "<>": np.not_equal,
+}
+"""What operators do with constants."""
 
 _ADDITIVE, _MULTIPLICATIVE, _ATOM = 1, 2, 3
 
@@ -224,7 +238,7 @@ class Renderer:
     def _is_by_class(self, node: Expression | Condition) -> bool:
         """Whether constants of an expression differ between classes."""
         if id(node) not in self._by_class:
-            own = any(np.ndim(values) > 0 for values in _constants(node))
+            own = any(np.ndim(one) for one in vars(node).values() if isinstance(one, np.ndarray))
             is_by_class = own or any(map(self._is_by_class, _children(node)))
             self._by_class[id(node)] = node, is_by_class  # the node, so that its id stays its own
         return self._by_class[id(node)][1]
@@ -272,8 +286,7 @@ class Renderer:
         )
         if isinstance(left, float) and isinstance(right, float):
             with np.errstate(all="ignore"):
-                a, b = np.float64(left), np.float64(right)
-                return float({"+": a + b, "-": a - b, "*": a * b}[sign] if sign != "/" else a / b)
+                return float(_FOLDED[sign](left, right))
         if isinstance(right, float):
             if (right == 0.0 and sign in "+-") or (right == 1.0 and sign in "*/"):
                 return left
@@ -382,14 +395,7 @@ class Renderer:
         assert isinstance(condition, Comparison)
         left, right = self.expression(condition.left, at), self.expression(condition.right, at)
         if isinstance(left, float) and isinstance(right, float):
-            return {
-                "<": left < right,
-                "<=": left <= right,
-                ">": left > right,
-                ">=": left >= right,
-                "=": left == right,
-                "<>": left != right,
-            }[condition.operator]
+            return bool(_FOLDED[condition.operator](left, right))
         text = f"{self._text(left, _ADDITIVE)} {condition.operator} {self._text(right, _ADDITIVE)}"
         return Sql(text, max(_level(left), _level(right)))
 
@@ -450,32 +456,14 @@ def _alternatives(condition: Condition) -> Iterator[Condition]:
         yield condition
 
 
-def _spreads_null(node: Expression, name: str) -> bool:
+def _spreads_null(node: Expression | Condition, name: str) -> bool:
     """Whether an expression is null if a column is."""
     if isinstance(node, Column):
         return node.name == name
-    if isinstance(node, Distance):
-        return node.column.name == name
-    if isinstance(node, Arithmetic):
-        return _spreads_null(node.left, name) or _spreads_null(node.right, name)
-    if isinstance(node, (Function, Square)):
-        return _spreads_null(node.argument, name)
-    if isinstance(node, Named):
-        return _spreads_null(node.expression, name)
     if isinstance(node, Case):
         values = [node.otherwise, *(value for _, value in node.branches)]
         return all(_spreads_null(value, name) for value in values)
-    return False
-
-
-def _constants(node: object) -> Iterator[np.ndarray]:
-    if isinstance(node, Constant):
-        yield node.values
-    elif isinstance(node, Distance):
-        yield node.center
-        yield node.precision
-    elif isinstance(node, Lookup):
-        yield node.table
+    return any(_spreads_null(child, name) for child in _children(node))
 
 
 def nodes(node: Expression | Condition) -> Iterator[object]:
