@@ -38,7 +38,7 @@ class ContributedColumns:
         self, contributions: Contributions, model: Model, renderer: Renderer, stages: Stages
     ) -> None:
         self._contributions, self._model, self._renderer = contributions, model, renderer
-        self._stage = stages.extend
+        self._stage, self._each = stages.extend, stages.each
         self._size = len(model.classes)
         self._divided = {
             one.name: one.block.columns
@@ -146,9 +146,7 @@ class ContributedColumns:
             texts[terms.others[name]] = self._difference(literals)
         if "calibration" in terms.others:
             del texts[terms.others["calibration"]]
-            texts = dict(
-                zip(texts, self._stage("terms", numbered("ct", texts.values())), strict=True)
-            )
+            texts = dict(zip(texts, self._each("terms", "ct", texts.values()), strict=True))
             zero, infinity = dialect.literal(0.0), dialect.literal(math.inf)
             known = [f"COALESCE({name}, {zero})" for name in texts.values()]
             self._stage("uncalibrated_odds", {"odds": plus(known)})

@@ -108,6 +108,7 @@ class _Query:
         self.renderer = Renderer(dialect, model.features, _SOURCE)
         self.size = len(model.classes)
         self.stages = Stages(dialect.cte)
+        self._stage, self._each = self.stages.extend, self.stages.each
         self.refused = False  # whether there is such a column
         self._check_names(self.scorer.schema.names)
         self.contributed = None
@@ -146,9 +147,7 @@ class _Query:
             for number, block in enumerate(texts, 1)
         }
         pairs = ((names[block], of_block) for block, of_block in texts.items())
-        self.stages.extend(
-            name, {key: one for pair in pairs for key, one in zip(*pair, strict=True)}
-        )
+        self._stage(name, {key: one for pair in pairs for key, one in zip(*pair, strict=True)})
         return names
 
     def text(self) -> str:
@@ -187,13 +186,11 @@ class _Query:
                 blocks[name] = self.contributed.sum_of_columns(name, terms, self._sum_of)
             else:
                 blocks[name] = [self._sum_of(terms, at) for at in range(size)]
-        within = numbered(
-            "within", [self._sum_of([*each.terms], 0) for each in model.compiled_bin_densities]
-        )
+        within = [self._sum_of([*each.terms], 0) for each in model.compiled_bin_densities]
         self._inputs(self.renderer.refused.values())
-        everywhere = [[name] * size for name in self.stages.extend("within_bins", within)]
+        everywhere = [[name] * size for name in self._each("within_bins", "within", within)]
         if self.contributed is not None:
-            self.stages.extend("columns", self.contributed.columns)
+            self._stage("columns", self.contributed.columns)
         prior = self._literals(model.log_prior)
         weights, names = model.weights, blocks
         if weights is not None or self.contributed is not None:
@@ -211,14 +208,14 @@ class _Query:
         if self.contributed is not None:
             self.contributed.blocks, self.contributed.pool = names, pool
         joints = numbered("j", joint)
-        self.stages.extend("joint", {**joints, **densities})
+        self._stage("joint", {**joints, **densities})
         return list(joints), list(densities) or None
 
     def _pool(
         self, names: Mapping[str, Sequence[str]], weights: BlockWeights
     ) -> Mapping[str, Sequence[str]]:
         """What each block adds to the posterior, by class, given the columns of its density."""
-        best = self.stages.extend("best", numbered("b", map(self._peak, names.values())))
+        best = self._each("best", "b", map(self._peak, names.values()))
         zero, cap = self.dialect.literal(0.0), self.dialect.literal(-CAP)
         pool: dict[str, list[str]] = {}
         for (block, columns), peak in zip(names.items(), best, strict=True):
@@ -270,15 +267,13 @@ class _Query:
         body = ",\n    ".join(listed)
         self.stages.add("input", f"SELECT {body}\n  FROM {self.source} AS {_SOURCE}")
         for number, columns in enumerate(later, 1):
-            self.stages.extend(f"values{number}", columns)
+            self._stage(f"values{number}", columns)
         others = [text for text in flags if text not in raw]
         if raw:
             others.append("r0 = 1")
         self.refused = bool(others)
         if others:
-            self.stages.extend(
-                "checked", {"refused": f"CASE WHEN {_any(others)} THEN 1 ELSE 0 END"}
-            )
+            self._stage("checked", {"refused": f"CASE WHEN {_any(others)} THEN 1 ELSE 0 END"})
 
     # From log p(x, c) to the posterior.
 
@@ -303,16 +298,14 @@ class _Query:
             names: letter of the new columns.
             instead: SQL of the ``k`` log posteriors of a row that no class explains.
         """
-        self.stages.extend(f"{names}_peak", {f"{names}m": self._peak(columns)})
+        self._stage(f"{names}_peak", {f"{names}m": self._peak(columns)})
         terms = [self._exp(f"{column} - {names}m") for column in columns]
-        self.stages.extend(f"{names}_sum", {f"{names}s": f"LN({plus(terms)})"})
+        self._stage(f"{names}_sum", {f"{names}s": f"LN({plus(terms)})"})
         results = [
             f"COALESCE({column} - {names}m - {names}s, {other})"
             for column, other in zip(columns, instead, strict=True)
         ]
-        return self.stages.extend(
-            f"{names}_posterior", numbered(names, results)
-        ), f"{names}m + {names}s"
+        return self._each(f"{names}_posterior", names, results), f"{names}m + {names}s"
 
     def _posterior(self, joints: list[str], densities: list[str] | None) -> tuple[list[str], str]:
         model, literal = self.model, self.dialect.literal
@@ -329,7 +322,7 @@ class _Query:
         if ratio is not None:
             shifted = sums([posterior, self._literals(ratio)])
             instead = self._literals(model.log_prior + ratio)
-            names = self.stages.extend("shifted", numbered("h", shifted))
+            names = self._each("shifted", "h", shifted)
             posterior, _ = self._normalize(names, "g", instead)
         log_density = f"COALESCE({log_sum}, {literal(-math.inf)})"
         if not model.normalized:
@@ -340,7 +333,7 @@ class _Query:
         self, calibrator: Softmax, posterior: list[str], prior: Sequence[str]
     ) -> list[str]:
         """exp(s / T + b) of scores s; rows that no class explains keep their posterior."""
-        self.stages.extend("most_probable", {"best": self.dialect.function("GREATEST", *posterior)})
+        self._stage("most_probable", {"best": self.dialect.function("GREATEST", *posterior)})
         scaled = []
         for column, bias in zip(posterior, calibrator.bias, strict=True):
             score = f"({column} - best)"
@@ -349,7 +342,7 @@ class _Query:
                 score = self.dialect.function("GREATEST", score, least)
             text = f"{score} / {self.renderer.literal(calibrator.temperature)}"
             scaled.append(plus([text, self.dialect.literal(float(bias))]) if bias else text)
-        names = self.stages.extend("scaled", numbered("w", scaled))
+        names = self._each("scaled", "w", scaled)
         calibrated, _ = self._normalize(names, "c", posterior)
         return self._calibrated(posterior, calibrated, "qm IS NULL")
 
@@ -359,15 +352,13 @@ class _Query:
         """Calibrated log posteriors, those before where no class explains the row."""
         pairs = zip(before, after, strict=True)
         kept = [f"CASE WHEN {unexplained} THEN {old} ELSE {new} END" for old, new in pairs]
-        return self.stages.extend("calibrated", numbered("e", kept))
+        return self._each("calibrated", "e", kept)
 
     def _isotonic(self, calibrator: IsotonicMaps, posterior: list[str]) -> list[str]:
         """Maps that are linear between knots; rows that no class explains keep their posterior."""
-        probabilities = numbered("a", map(self._probability, posterior))
+        names = self._each("uncalibrated", "a", map(self._probability, posterior))
         mapped = []
-        for name, (knots, values) in zip(
-            self.stages.extend("uncalibrated", probabilities), calibrator.maps, strict=True
-        ):
+        for name, (knots, values) in zip(names, calibrator.maps, strict=True):
             slopes = self._literals(np.diff(values) / np.diff(knots))
             starts, levels = self._literals(knots), self._literals(values)
             lines = [
@@ -375,9 +366,9 @@ class _Query:
                 for start, slope, level in zip(starts, slopes, levels, strict=False)
             ]
             mapped.append(bisected(name, starts, [levels[0], *lines, levels[-1]]))
-        names = self.stages.extend("mapped", numbered("i", mapped))
+        names = self._each("mapped", "i", mapped)
         zero, minus_infinity = self.dialect.literal(0.0), self.dialect.literal(-math.inf)
-        self.stages.extend("total", {"total": f"NULLIF({plus(names)}, {zero})"})
+        self._stage("total", {"total": f"NULLIF({plus(names)}, {zero})"})
         logs = [
             f"CASE WHEN {name} > {zero} THEN LN({name} / total) ELSE {minus_infinity} END"
             for name in names
@@ -396,7 +387,7 @@ class _Query:
         """SQL of the scored columns, in their order."""
         rule, dialect, size = self.rule, self.dialect, self.size
         if self.model.spec.label is None:
-            self.stages.extend("density", {"density": log_density})
+            self._stage("density", {"density": log_density})
             return self._checked({})
         criterion = posterior
         if rule.rule.by == "ml":
@@ -408,33 +399,27 @@ class _Query:
             logs = enumerate(self._literals(prior), 1)
             likelihoods = [f"j{at} - {log}" for at, log in logs]
             even = [self.renderer.literal(-math.log(size))] * size
-            names = self.stages.extend("likelihood", numbered("l", likelihoods))
+            names = self._each("likelihood", "l", likelihoods)
             criterion, _ = self._normalize(names, "o", even)
         probabilities = numbered("p", map(self._probability, posterior))
-        self.stages.extend("probabilities", {**probabilities, "density": log_density})
+        self._stage("probabilities", {**probabilities, "density": log_density})
         p = list(probabilities)
         texts: dict[str, Sequence[str]] = {"prob": p}
         if rule.costs is None:
-            self.stages.extend("largest", {"best_of": dialect.function("GREATEST", *criterion)})
+            self._stage("largest", {"best_of": dialect.function("GREATEST", *criterion)})
         else:
             of_criterion = p
             if rule.rule.by == "ml":
                 even = [self._probability(each) for each in criterion]
-                of_criterion = self.stages.extend("even", numbered("r", even))
-            criterion = self.stages.extend(
-                "costs", numbered("z", self._costs(of_criterion, rule.costs))
-            )
-            self.stages.extend("least", {"best_of": dialect.function("LEAST", *criterion)})
+                of_criterion = self._each("even", "r", even)
+            criterion = self._each("costs", "z", self._costs(of_criterion, rule.costs))
+            self._stage("least", {"best_of": dialect.function("LEAST", *criterion)})
             texts["cost"] = criterion
             if rule.rule.by == "ml":
-                texts["cost"] = self.stages.extend(
-                    "expected", numbered("y", self._costs(p, rule.costs))
-                )
+                texts["cost"] = self._each("expected", "y", self._costs(p, rule.costs))
         tests = [f"{column} = best_of" for column in criterion]
-        self.stages.extend("choice", {"chosen": position(tests)})
-        self.stages.extend(
-            "chosen_class", {name: pick("chosen", each) for name, each in texts.items()}
-        )
+        self._stage("choice", {"chosen": position(tests)})
+        self._stage("chosen_class", {name: pick("chosen", each) for name, each in texts.items()})
         return self._scored(p)
 
     def _costs(self, p: Sequence[str], costs: FloatArray) -> list[str]:
@@ -469,7 +454,7 @@ class _Query:
                 f"WHEN {when} THEN {dialect.string_literal(why)}" for when, why in reasons
             )
             reason = f"CASE {cases} END"
-            self.stages.extend("rejection", {"reason": reason})
+            self._stage("rejection", {"reason": reason})
             prediction = f"CASE WHEN reason IS NULL THEN {prediction} END"
             columns["rejected"] = "reason"
         scored = {"prediction": prediction, "probability": "prob", **columns}
@@ -486,7 +471,7 @@ class _Query:
         """SQL of all columns, given those of the classes; null for rows that `score` refuses."""
         scored = {**scored, "log_density": "density"}
         if self.scorer.quantiles is not None:
-            self.stages.extend("rarity", {"share": self._rarity(self.scorer.quantiles)})
+            self._stage("rarity", {"share": self._rarity(self.scorer.quantiles)})
             scored["rarity"] = "share"
         if self.scorer.options.rare is not None:
             scored["rare"] = f"share <= {self.dialect.literal(self.scorer.options.rare)}"

@@ -32,6 +32,10 @@ class Stages:
             self.add(name, f"SELECT *,\n    {listed}\n  FROM {self.last}")
         return list(columns)
 
+    def each(self, name: str, letter: str, texts: Iterable[str]) -> list[str]:
+        """Add columns that are named by a letter and their position, and return their names."""
+        return self.extend(name, numbered(letter, texts))
+
 
 def plus(texts: Iterable[str]) -> str:
     """The sum of some values."""
