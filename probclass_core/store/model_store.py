@@ -73,13 +73,6 @@ from probclass_core.store.scorings import (
 )
 
 
-class Judged(Protocol):
-    """A judgment of a challenger and a champion, such as a `PairedEvaluation`."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; an infinite or undefined number is null."""
-
-
 @runtime_checkable
 class Bundled(Protocol):
     """Anything that can be written as a bundle."""
@@ -332,7 +325,7 @@ class ModelStore:
         self,
         challenger: ModelVersion | str,
         alias: str,
-        judge: Callable[[ModelVersion, ModelVersion | None], Judged | Mapping[str, Any]],
+        judge: Callable[[ModelVersion, ModelVersion | None], Evaluated | Mapping[str, Any]],
         *,
         gate: Gate | None = None,
         propose: bool = False,
@@ -922,15 +915,10 @@ class ModelStore:
         ids = list(self._ids(name))
         if not ids:
             models = self.models()
-            if not models:
-                raise StoreError(
-                    f"no model {name!r}: the store at {self._files.uri_of('')} is empty; check the "
-                    "path, or save a model first."
-                )
-            raise StoreError(
-                f"no model {name!r} in the store at {self._files.uri_of('')}; it has "
-                f"{suggest(name, models)}"
-            )
+            empty = "is empty; check the path, or save a model first."
+            found = f"has {suggest(name, models)}" if models else empty
+            where = self._files.uri_of("")
+            raise StoreError(f"no model {name!r}: the store at {where} {found}")
         return ids
 
     def _alias_names(self, name: str) -> list[str]:
