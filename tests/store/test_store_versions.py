@@ -114,7 +114,7 @@ def test_an_unknown_model_lists_the_models_and_suggests_the_nearest(store: Model
         lambda: store.promote("air_qualty", "0123456789", "champion"),
     ]
     for call in calls:
-        with pytest.raises(StoreError, match="it has 'air_quality', 'water'") as caught:
+        with pytest.raises(StoreError, match="has 'air_quality', 'water'") as caught:
             call()
         assert "Did you mean 'air_quality'?" in str(caught.value)
 
