@@ -13,7 +13,7 @@ import math
 import re
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,13 @@ _BRIEF_LINES = 12
 
 _BAR_WIDTH = 8
 """Number of characters of the longest bar, to each side if there are bars to both."""
+
+_STYLE = (
+    ".probclass .part{overflow-x:auto} .probclass .bar{width:10em;height:.6em;fill:#4c78a8}"
+    ".probclass th,.probclass td,.probclass caption{text-align:left;padding:.1em .6em}"
+    ".probclass .n{text-align:right} .probclass .rail{fill:none} .probclass .against{fill:#e45756}"
+)
+"""Style of a report in a notebook; a page has its own for these classes."""
 
 _ID = re.compile(r"'([0-9a-f]{12})[0-9a-f]{52}'")
 
@@ -141,7 +148,12 @@ def as_brief_text(parts: Sequence[Part]) -> str:
 
 
 def as_html(parts: Sequence[Part]) -> str:
-    """A report as HTML, every value escaped."""
+    """A report as HTML for notebooks, every value escaped."""
+    return f'<div class="probclass"><style>{_STYLE}</style>{html_parts(parts)}</div>'
+
+
+def html_parts(parts: Sequence[Part]) -> str:
+    """The parts of a report as HTML whose style is in classes, every value escaped."""
     texts = []
     for part in parts:
         if isinstance(part, str):
@@ -150,8 +162,8 @@ def as_html(parts: Sequence[Part]) -> str:
             texts.append(_table_html(part))
         elif part:
             items = "".join(f"<li>{_escaped(item)}</li>" for item in part)
-            texts.append(f"<ul>{items}</ul>")
-    return f'<div class="probclass">{"".join(texts)}</div>'
+            texts.append(f'<ul class="notes">{items}</ul>')
+    return "\n".join(texts)
 
 
 def counted(count: int, one: str, several: str = "") -> str:
@@ -183,11 +195,11 @@ def _table_lines(part: TablePart) -> list[str]:
     for name, cells in part.cells.items():
         title = _printable(name)
         width = max(map(len, (title, *cells)))
-        right = are_numbers(part.columns[name])
+        right = _are_numbers(part.columns[name])
         columns.append(
             [text.rjust(width) if right else text.ljust(width) for text in (title, *cells)]
         )
-    if shares := bar_lengths(part):
+    if shares := _shares(part):
         columns.append(["", *_text_bars(shares)])
     lines = [] if part.title is None else [_printable(part.title)]
     lines += ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
@@ -197,31 +209,26 @@ def _table_lines(part: TablePart) -> list[str]:
 
 
 def _table_html(part: TablePart) -> str:
+    """A table, which scrolls in its box if it is wide."""
     title = "" if part.title is None else f"<caption>{_escaped(part.title)}</caption>"
-    names = list(part.cells)
-    head = "".join(f"<th{_alignment(part.columns[name])}>{_escaped(name)}</th>" for name in names)
-    shares = bar_lengths(part)
-    rows = []
-    for number, row in enumerate(zip(*part.cells.values(), strict=True)):
-        cells = [
-            f"<td{_alignment(part.columns[name])}>{html.escape(text)}</td>"
-            for name, text in zip(names, row, strict=True)
-        ]
-        if shares:
-            cells.append(f"<td>{_bar(shares[number])}</td>")
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    head += "<th></th>" if shares else ""
-    more = f"<p>{_more(part.rows_left_out)}</p>" if part.rows_left_out else ""
-    body = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f'<div style="overflow-x:auto"><table>{title}{body}</table></div>{more}'
+    kinds = ['class="n"' if _are_numbers(values) else "" for values in part.columns.values()]
+    rows = [
+        "".join(f"<td {kind}>{_escaped(text)}</td>" for kind, text in zip(kinds, row, strict=True))
+        for row in zip(*part.cells.values(), strict=True)
+    ]
+    names = zip(kinds, part.cells, strict=True)
+    head = "".join(f"<th {kind}>{_escaped(name)}</th>" for kind, name in names)
+    if shares := _shares(part):
+        head += "<th></th>"
+        bars = _html_bars(shares)
+        rows = [f'{row}<td class="wide">{bar}</td>' for row, bar in zip(rows, bars, strict=True)]
+    more = f'<p class="faint small">{_more(part.rows_left_out)}</p>' if part.rows_left_out else ""
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    table = f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="part" tabindex="0">{table}</div>{more}'
 
 
-def _alignment(values: Sequence[Any]) -> str:
-    side = "right" if are_numbers(values) else "left"
-    return f' style="text-align:{side};padding:0.1em 0.6em"'
-
-
-def bar_lengths(part: TablePart) -> list[float]:
+def _shares(part: TablePart) -> list[float]:
     """The numbers of the column with bars, divided by the largest; empty without such a column."""
     if part.bars is None:
         return []
@@ -240,18 +247,20 @@ def _text_bars(shares: Sequence[float]) -> list[str]:
     return [f"{'█' * max(0, -size):>{width}}│{'█' * max(0, size)}" for size in sizes]
 
 
-def _bar(share: float) -> str:
-    """A bar from the middle: to the right if positive, to the left if negative."""
-    left, color = (50.0, "#4c78a8") if share >= 0.0 else (50.0 * (1.0 + share), "#e45756")
-    return (
-        '<div style="position:relative;width:10em;height:0.9em">'
-        f'<div style="position:absolute;left:{left:.2f}%;width:{50.0 * abs(share):.2f}%;'
-        f'height:100%;background:{color}"></div></div>'
-    )
+def _html_bars(shares: Sequence[float]) -> Iterator[str]:
+    """Bars from a common line: to the right if positive, to the left if negative."""
+    start = -100 if min(shares) < 0.0 else 0
+    for share in shares:
+        css = "" if share >= 0.0 else ' class="against"'
+        yield (
+            f'<svg class="bar" viewBox="{start} 0 {100 - start} 4" preserveAspectRatio="none" '
+            f'aria-hidden="true"><rect class="rail" x="{start}" width="{100 - start}" height="4"/>'
+            f'<rect{css} x="{100.0 * min(share, 0.0):.2f}" width="{100.0 * abs(share):.2f}" '
+            'height="4"/></svg>'
+        )
 
 
-def are_numbers(values: Sequence[Any]) -> bool:
-    """Whether the values of a column are numbers, which are aligned to the right."""
+def _are_numbers(values: Sequence[Any]) -> bool:
     return all(
         value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
         for value in values
@@ -293,4 +302,5 @@ def _printable(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(_printable(text))
+    """Text without an effect on what is around it."""
+    return f"<bdi>{html.escape(_printable(text))}</bdi>"

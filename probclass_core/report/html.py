@@ -6,10 +6,10 @@ Neither scripts nor styles are in the markup, so that a strict content security 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NewType
 
-from probclass_core.arrow.display import Part, TablePart, are_numbers, bar_lengths, counted
+from probclass_core.arrow.display import Part, html_parts
 from probclass_core.report.formatting import shorten
 
 Html = NewType("Html", str)
@@ -34,10 +34,9 @@ def paragraph(line: str, css: str = "") -> Html:
     return Html(f'<p class="{css}">{text(line, 2_000)}</p>')
 
 
-def lines(sentences: Iterable[str]) -> Html:
-    """A list of sentences."""
-    items = "".join(f"<li>{text(line, 1_000)}</li>" for line in sentences)
-    return Html(f'<ul class="notes">{items}</ul>')
+def parts_html(parts: Sequence[Part]) -> Html:
+    """The parts of a report: sentences, tables and lists."""
+    return Html(html_parts(parts))
 
 
 def tiles(items: Iterable[tuple[str, str, str]]) -> Html:
@@ -57,50 +56,6 @@ def pairs(rows: Iterable[tuple[str, str]]) -> Html:
         f"<div><dt>{text(name)}</dt><dd>{text(value, _LONGEST)}</dd></div>" for name, value in rows
     )
     return Html(f'<dl class="pairs">{cells}</dl>')
-
-
-def parts_html(parts: Iterable[Part]) -> Html:
-    """The parts of a report: sentences, tables and lists."""
-    pieces = []
-    for part in parts:
-        if isinstance(part, str):
-            pieces.append(paragraph(part))
-        elif isinstance(part, TablePart):
-            pieces.append(table(part))
-        elif part:
-            pieces.append(lines(part))
-    return joined(pieces)
-
-
-def table(part: TablePart) -> Html:
-    """A table, which scrolls in its box if it is wide."""
-    kinds = ['class="n"' if are_numbers(values) else "" for values in part.columns.values()]
-    names = zip(kinds, part.columns, strict=True)
-    head = "".join(f"<th {kind}>{text(name)}</th>" for kind, name in names)
-    shares = bar_lengths(part)
-    rows = []
-    for position, row in enumerate(zip(*part.cells.values(), strict=True)):
-        aligned = zip(kinds, row, strict=True)
-        cells = "".join(f"<td {kind}>{text(cell)}</td>" for kind, cell in aligned)
-        if shares:
-            cells += f'<td class="wide">{bar(shares[position])}</td>'
-        rows.append(f"<tr>{cells}</tr>")
-    head += "<th></th>" if shares else ""
-    title = f"<caption>{text(part.title, 200)}</caption>" if part.title else ""
-    body = f"{title}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    more = part.rows_left_out
-    note = paragraph(f"{counted(more, 'more row')} not listed.", "faint small") if more else ""
-    return Html(f'<div class="scroll" tabindex="0"><table class="part">{body}</table></div>{note}')
-
-
-def bar(fraction: float) -> Html:
-    """A bar that is filled up to a fraction."""
-    width = 100.0 * max(0.0, min(1.0, fraction))
-    return Html(
-        '<svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
-        '<rect class="rail" width="100" height="4"/>'
-        f'<rect width="{width:.2f}" height="4"/></svg>'
-    )
 
 
 def image(address: str, alt: str, css: str = "") -> Html:
