@@ -290,17 +290,15 @@ class EvaluationSums:
     Attributes:
         outcomes: rows by true class and by predicted class, then rejection reason,
             ``(k, k + reasons)``.
-        losses: moments of the log loss, of its difference from that of the prior, and of the Brier
-            score.
-        density: moments of log p(x); of no rows if the model has no density.
+        scores: moments of the log loss, of its difference from that of the prior, of the Brier
+            score, and of log p(x).
         bins: see `reliability.bin_sums`, ``(1 + k, BINS, 3)``.
         null_labels: number of rows without a label.
         unseen_labels: number of rows with a label that is not a class of the model.
     """
 
     outcomes: np.ndarray
-    losses: RowMoments
-    density: RowMoments
+    scores: RowMoments
     bins: FloatArray
     null_labels: int
     unseen_labels: int
@@ -319,25 +317,19 @@ class EvaluationSums:
 
 @dataclass(frozen=True)
 class RowScores:
-    """The terms of the metrics of an `Evaluation` for each row of a batch.
+    """Scores of the ``n`` rows of a batch.
 
     Attributes:
         known: whether the row has a label that is a class of the model, ``(n,)``.
         decided: whether the decision rule did not reject it, ``(n,)``.
-        correct: whether the predicted class is the label, ``(n,)``.
-        log_loss: −log P(true class | x) in nats of each known row.
-        brier: Σ_c (P(c | x) − [c true])² of each known row.
-        cost: cost of the predicted class of each known row; None if the rule has no costs.
-        log_density: log p(x) in nats of each known row; None if the model has no density.
+        scores: score of each row by metric, ``(n,)``, larger if it is better; of rows that are not
+            known only that of accuracy, 0, is meant. Without cost if the rule has no costs, and
+            without log_density if the model has no density.
     """
 
     known: BoolArray
     decided: BoolArray
-    correct: BoolArray
-    log_loss: FloatArray
-    brier: FloatArray
-    cost: FloatArray | None
-    log_density: FloatArray | None
+    scores: Mapping[str, FloatArray]
 
 
 class Evaluator:
@@ -360,47 +352,42 @@ class Evaluator:
         """The sums over no rows."""
         size = len(self.model.classes)
         outcomes = np.zeros((size, size + len(REJECTION_REASONS)), dtype=np.int64)
-        losses, density = (RowMoments.of_rows(np.zeros((m, 0))) for m in (3, 1))
-        return EvaluationSums(outcomes, losses, density, np.zeros((1 + size, BINS, 3)), 0, 0)
+        scores = RowMoments.of_rows(np.zeros((4, 0)))
+        return EvaluationSums(outcomes, scores, np.zeros((1 + size, BINS, 3)), 0, 0)
 
     def measure(self, batch: pa.RecordBatch) -> EvaluationSums:
         """The sums of one batch; safe to call from several threads."""
         return self.measure_rows(batch)[0]
 
     def measure_rows(self, batch: pa.RecordBatch) -> tuple[EvaluationSums, RowScores]:
-        """The sums of one batch, and the terms of the metrics row by row."""
+        """The sums of one batch, and the scores row by row."""
         truth, labeled = true_classes(self.model, batch)
         posterior, decisions = self.model.decide(batch, self.compiled_rule)
-        known = np.flatnonzero(truth != MISSING)
-        probability = posterior.probability[known]
-        log_loss = -posterior.log_probability[known, truth[known]]
-        density = posterior.log_density[known if self.model.normalized else known[:0]]
-        error = probability.copy()
-        error[np.arange(len(known)), truth[known]] -= 1.0
+        # Of rows without a known class, whose position is −1, scores mean nothing.
+        known, rows = truth != MISSING, np.arange(len(truth))
+        log_loss = -posterior.log_probability[rows, truth]
+        error = posterior.probability.copy()
+        error[rows, truth] -= 1.0
         brier = (error**2).sum(axis=1)
         with np.errstate(invalid="ignore"):  # a class with the prior 0: ∞ − ∞
-            gain = log_loss + self.model.log_prior[truth[known]]
+            gain = log_loss + self.model.log_prior[truth]
+        correct = (decisions.choice == truth) & known
+        scores = {"log_loss": -log_loss, "brier": -brier, "accuracy": correct.astype(np.float64)}
+        if (costs := self.compiled_rule.costs) is not None:
+            scores["cost"] = -costs[truth, decisions.choice]
+        if self.model.normalized:
+            scores["log_density"] = posterior.log_density
+        moments = np.stack([log_loss, gain, brier, posterior.log_density])[:, known]
         sums = EvaluationSums(
             outcomes=self._outcomes(truth[known], decisions, known),
-            losses=RowMoments.of_rows(np.stack([log_loss, gain, brier])),
-            density=RowMoments.of_rows(density[None]),
-            bins=bin_sums(probability, truth[known]),
+            scores=RowMoments.of_rows(moments),
+            bins=bin_sums(posterior.probability[known], truth[known]),
             null_labels=int(np.count_nonzero(~labeled)),
-            unseen_labels=int(np.count_nonzero(labeled)) - len(known),
+            unseen_labels=int(np.count_nonzero(labeled & ~known)),
         )
-        costs = self.compiled_rule.costs
-        scores = RowScores(
-            known=truth != MISSING,
-            decided=decisions.rejected == MISSING,
-            correct=(decisions.choice == truth) & (truth != MISSING),
-            log_loss=log_loss,
-            brier=brier,
-            cost=None if costs is None else costs[truth[known], decisions.choice[known]],
-            log_density=density if self.model.normalized else None,
-        )
-        return sums, scores
+        return sums, RowScores(known, decisions.rejected == MISSING, scores)
 
-    def _outcomes(self, truth: IntArray, decisions: Decisions, known: IntArray) -> np.ndarray:
+    def _outcomes(self, truth: IntArray, decisions: Decisions, known: BoolArray) -> np.ndarray:
         size = len(self.model.classes)
         columns = size + len(REJECTION_REASONS)
         reason = decisions.rejected[known]
@@ -433,9 +420,10 @@ class Evaluator:
         rejected = outcomes[:, size:].sum(axis=0).tolist()
         most_frequent = int(np.argmax(self.model.log_prior))
         cost, baseline_cost = self._costs(confusion)
-        log_loss, _, brier = sums.losses.mean.tolist()
+        log_loss, _, brier, log_density = sums.scores.mean.tolist()
         baselines = _prior_metrics(self.model.log_prior, outcomes.sum(axis=1))
-        log_loss_error, gain_error, _ = sums.losses.standard_errors
+        log_loss_error, gain_error, _, density_error = sums.scores.standard_errors
+        normalized = self.model.normalized
         ece, *class_errors = calibration_errors(sums.bins)
         return Evaluation(
             rows=rows,
@@ -455,8 +443,8 @@ class Evaluator:
             log_loss_error=log_loss_error,
             log_loss_gain_error=gain_error,
             accuracy_gain_error=_gain_error(confusion, most_frequent),
-            log_density=float(sums.density.mean[0]) if sums.density.rows else None,
-            log_density_error=sums.density.standard_errors[0],
+            log_density=log_density if normalized else None,
+            log_density_error=density_error if normalized else None,
             model_id=self.model.id,
             confusion=self._confusion_table(confusion),
             per_class=self._per_class_table(confusion, class_errors),

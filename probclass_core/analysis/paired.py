@@ -299,22 +299,16 @@ class PairedEvaluator:
 
 def _moments(challenger: RowScores, champion: RowScores) -> Iterator[tuple[str, RowMoments]]:
     """Moments of the paired scores of one batch by metric."""
-    known = challenger.known & champion.known
-    own, other = known[challenger.known], known[champion.known]
-    every = np.ones(int(known.sum()))
-    for metric in ("log_loss", "brier"):
-        scores = -getattr(challenger, metric)[own], -getattr(champion, metric)[other]
-        yield metric, _paired(*scores, every, every)
-    rows = challenger.known | champion.known
-    correct = (each.correct[rows].astype(np.float64) for each in (challenger, champion))
-    decided = (each.decided[rows].astype(np.float64) for each in (challenger, champion))
-    yield "accuracy", _paired(*correct, *decided)
-    if challenger.cost is not None and champion.cost is not None:
-        decided = (each.decided[known].astype(np.float64) for each in (challenger, champion))
-        yield "cost", _paired(-challenger.cost[own], -champion.cost[other], *decided)
-    if challenger.log_density is not None and champion.log_density is not None:
-        densities = challenger.log_density[own], champion.log_density[other]
-        yield "log_density", _paired(*densities, every, every)
+    both, either = challenger.known & champion.known, challenger.known | champion.known
+    for metric in challenger.scores:
+        if metric not in champion.scores:
+            continue
+        rows = either if metric == "accuracy" else both
+        own, other = (each.scores[metric][rows] for each in (challenger, champion))
+        u, w = (each.decided[rows].astype(np.float64) for each in (challenger, champion))
+        if metric not in ("accuracy", "cost"):
+            u = w = np.ones(len(own))
+        yield metric, _paired(own, other, u, w)
 
 
 def _paired(own: FloatArray, other: FloatArray, u: FloatArray, w: FloatArray) -> RowMoments:
