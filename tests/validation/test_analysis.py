@@ -135,7 +135,7 @@ PRIORS: list[tuple[Any, str]] = [
             [HALF, summarize(ROWS[:3], NORMAL)],
             {},
             DataError,
-            r"of different rows.*\(a 2, b 2\) and \(a 2, b 1\)",
+            "of different rows.*'a': 2.0, 'b': 2.0.* and .*'a': 2.0, 'b': 1.0",
         ),
     ],
 )
