@@ -25,7 +25,8 @@ from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSys
 from probclass_core.errors import TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.commit.parquet_writer import DATA_FILE
 from probclass_core.io.filesystem import Location, is_file
-from probclass_core.io.parquet.adapted import AdaptedFiles, ColumnMatch, StoredColumn, field_id
+from probclass_core.io.parquet.adapted import AdaptedFiles, ColumnMatch, field_id
+from probclass_core.io.parquet.files import StoredColumn
 from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import deltalake_options
@@ -36,8 +37,6 @@ READ_FEATURES = SUPPORTED_READER_FEATURES | (
     else set()
 )
 """Features of tables that can be read; those of `SUPPORTED_READER_FEATURES` can be written, too."""
-
-_NO_ROWS = pa.array([], pa.int64())
 
 _READ_OPTIONS = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
 """Reads times that Spark wrote as the table has them; nanoseconds end in the year 2262."""
@@ -88,7 +87,7 @@ class DeltaFiles(AdaptedFiles):
         return _MATCHES[mode].columns(self._fields, file_schema)
 
     def _deleted_positions(self, path: str) -> pa.Int64Array:
-        return self._deleted.get(path, _NO_ROWS)
+        return self._deleted.get(path, pa.array([], pa.int64()))
 
     def _deletions(self, path: str) -> Sequence[str]:
         positions = self._deleted.get(path)

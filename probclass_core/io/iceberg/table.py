@@ -31,13 +31,8 @@ from probclass_core.io.commit.parquet_writer import DATA_FILE
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location, is_file
 from probclass_core.io.filters import Where, expression, typed_conditions
-from probclass_core.io.parquet.adapted import (
-    AdaptedFiles,
-    ColumnMatch,
-    StoredColumn,
-    field_id,
-    typed_scalar,
-)
+from probclass_core.io.parquet.adapted import AdaptedFiles, ColumnMatch, field_id
+from probclass_core.io.parquet.files import StoredColumn, typed_scalar
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import pyiceberg_options
 from probclass_core.io.table import Footer, Plan, Query, Source

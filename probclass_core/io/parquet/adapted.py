@@ -1,35 +1,23 @@
 """Files whose columns or rows are not those of the table: renamed, added or deleted since.
 
 A format that changes its columns matches them to those of older files, by ids or by names that
-never change, and one that deletes rows need not write their files again. Such a file is adapted
-batch by batch; all others are read like any Parquet file. A nested column whose parts changed is
-refused.
+never change, and one that deletes rows need not write their files again. So each
+file says where it has the columns of the table, and which of its rows are deleted. A nested column
+whose parts changed is refused.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
-from probclass_core.arrow.arrays import read_rows
-from probclass_core.errors import TableMismatchError
 from probclass_core.io.parquet.dataset import DatasetTable
-from probclass_core.io.parquet.files import (
-    PlannedFile,
-    RowGroups,
-    can_stream,
-    path_of,
-    scan_options_of,
-    streamed,
-)
-from probclass_core.io.parquet.partitions import partition_of
+from probclass_core.io.parquet.files import PlannedFile, RowGroups, StoredColumn, path_of
 
 FIELD_ID = b"PARQUET:field_id"
 """Key of a column id in the metadata of an Arrow field."""
@@ -39,28 +27,6 @@ def field_id(field: pa.Field) -> int | None:
     """Return the id that a file gives to a column, or None."""
     number = (field.metadata or {}).get(FIELD_ID)
     return None if number is None else int(number)
-
-
-@dataclass(frozen=True)
-class StoredColumn:
-    """Where a file has a column of the table.
-
-    Attributes:
-        name: name in the table.
-        stored: name in the file, or None if the file lacks it.
-        default: value of all rows if the file lacks it; None is null.
-        same_parts: whether a nested column has the parts that the table has, in the same order.
-    """
-
-    name: str
-    stored: str | None
-    default: Any = None
-    same_parts: bool = True
-
-    @property
-    def same(self) -> bool:
-        """Whether Arrow reads the column as it is in the table."""
-        return self.stored == self.name and self.same_parts
 
 
 @dataclass(frozen=True)
@@ -112,18 +78,6 @@ def _differ(own: pa.Field, stored: pa.Field) -> bool:
     return None not in (field_id(own), field_id(stored)) and field_id(own) != field_id(stored)
 
 
-def constant(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
-    """Return a column of equal values; see `typed_scalar`."""
-    return pa.nulls(rows, kind) if value is None else pa.repeat(typed_scalar(value, kind), rows)
-
-
-def typed_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
-    """Return a value of metadata, where dates and times may be counts since 1970."""
-    if isinstance(value, int) and pa.types.is_temporal(kind):
-        return pa.scalar(value, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
-    return pa.scalar(value).cast(kind)
-
-
 class AdaptedFiles(DatasetTable, ABC):
     """A dataset with columns that are matched to those of its files, and with deleted rows."""
 
@@ -154,11 +108,8 @@ class AdaptedFiles(DatasetTable, ABC):
         ]
 
     def _adapt(self, row_groups: RowGroups, file: PlannedFile) -> RowGroups:
-        deleted = self._deleted_rows(row_groups, file)
-        if not len(deleted) and not self._changed_columns(file):
-            return row_groups
-        stored = {column.name: column for column in self._stored(file)}
-        return AdaptedRowGroups(**vars(row_groups), stored=stored, deleted=deleted)
+        changed = {column.name: column for column in self._changed_columns(file)}
+        return replace(row_groups, changed=changed, deleted=self._deleted_rows(row_groups, file))
 
     def _row_state(self, file: PlannedFile) -> str:
         """Identify a file's rows: files never change, but rows are deleted and columns changed."""
@@ -181,113 +132,12 @@ class AdaptedFiles(DatasetTable, ABC):
             and (column.stored is not None or column.default is not None or column.name in names)
         ]
 
-    def _deleted_rows(self, rows: RowGroups, file: PlannedFile) -> pa.Int64Array:
-        """Return the positions in the file of the deleted rows of these row groups."""
+    def _deleted_rows(self, rows: RowGroups, file: PlannedFile) -> pa.Int64Array | None:
+        """Return the positions in the file of the deleted rows of these row groups, if any."""
         positions = self._deleted_positions(path_of(rows.fragment))
         first = sum(count for number, count in file.row_groups if number < min(rows.numbers))
         in_groups = pc.and_(
             pc.greater_equal(positions, first), pc.less(positions, first + rows.rows)
         )
-        return positions.filter(in_groups)
-
-
-@dataclass(frozen=True)
-class AdaptedRowGroups(RowGroups):
-    """Row groups that are renamed, cast and filtered to the columns and rows of the table.
-
-    Attributes:
-        stored: where the file has the columns of the table, by their names.
-        deleted: positions in the file of the deleted rows.
-    """
-
-    stored: Mapping[str, StoredColumn]
-    deleted: pa.Int64Array
-
-    def _scan(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
-        needed = self._needed_columns()
-        in_file = {stored for name in needed if (stored := self.stored[name].stored) is not None}
-        for groups in self._matching_groups(fragment):
-            yield from self._adapted(groups, needed, sorted(in_file))
-
-    @property
-    def remaining_rows(self) -> int:
-        return self.rows - len(self.deleted)
-
-    def _matching_groups(self, fragment: ds.Fragment) -> Sequence[ds.Fragment]:
-        """Return the row groups that may contain rows of the filter, by their statistics."""
-        if self.row_filter is None or not all(column.same for column in self.stored.values()):
-            return [fragment]
-        return list(fragment.split_by_row_group(self.row_filter, self.schema))
-
-    def _adapted(
-        self, fragment: ds.Fragment, needed: Sequence[str], in_file: Sequence[str]
-    ) -> Iterator[pa.RecordBatch]:
-        position = _first_row(fragment)
-        schema = pa.schema([self.schema.field(name) for name in needed])
-        for batch in self._stored(fragment, in_file, read_rows(schema)):
-            rows = pa.table([self._column(batch, name) for name in needed], schema=schema)
-            if len(self.deleted):
-                positions = pa.array(np.arange(position, position + batch.num_rows))
-                rows = rows.filter(pc.invert(pc.is_in(positions, self.deleted)))
-            position += batch.num_rows
-            if self.row_filter is not None:
-                rows = rows.filter(self.row_filter)
-            yield from rows.select(list(self.columns)).to_batches()
-
-    def _stored(
-        self, fragment: ds.Fragment, columns: Sequence[str], rows: int
-    ) -> Iterator[pa.RecordBatch]:
-        """Read columns of the file as it has them."""
-        stored = pa.schema([fragment.physical_schema.field(name) for name in columns])
-        if can_stream(fragment, stored):
-            return streamed(fragment, stored, rows, self.scan_options)
-        batches: Iterator[pa.RecordBatch] = fragment.to_batches(
-            columns=list(columns),
-            batch_size=rows,
-            batch_readahead=2,
-            fragment_scan_options=scan_options_of(fragment, self.scan_options),
-            use_threads=False,
-        )
-        return batches
-
-    def _needed_columns(self) -> list[str]:
-        """Return the requested columns and those of the filter."""
-        requested = [*self.columns, *self._partition]
-        return [name for name in self.schema.names if name in requested or self._filter_uses(name)]
-
-    def _filter_uses(self, name: str) -> bool:
-        """Whether the filter has a column; an expression cannot be inspected, so try without."""
-        if self.row_filter is None:
-            return False
-        try:
-            self.schema.empty_table().drop_columns(name).filter(self.row_filter)
-        except pa.ArrowInvalid:
-            return True
-        return False
-
-    @property
-    def _partition(self) -> dict[str, Any]:
-        """The partition columns with one value in the file, which the file need not contain."""
-        return partition_of(self.fragment)
-
-    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
-        kind = self.schema.field(name).type
-        stored = self.stored[name]
-        if stored.stored is None:
-            value = self._partition.get(name, stored.default)
-            return constant(value, kind, batch.num_rows)
-        if not stored.same_parts:
-            raise TableMismatchError(
-                f"column {name!r} has other parts in {self.location} than in the table; rewrite "
-                "the data files, or leave the column out."
-            )
-        column = batch.column(stored.stored)
-        if pa.types.is_dictionary(kind) and column.type != kind:
-            return column.cast(kind.value_type).dictionary_encode()
-        return column.cast(kind)
-
-
-def _first_row(fragment: ds.Fragment) -> int:
-    """Return the position in its file of the first row of consecutive row groups."""
-    groups_before = range(fragment.row_groups[0].id)
-    return sum(fragment.metadata.row_group(number).num_rows for number in groups_before)
+        deleted = positions.filter(in_groups)
+        return deleted if len(deleted) else None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from probclass_core.arrow.arrays import BATCH_ROWS, joined, read_rows
-from probclass_core.errors import TableError, one_line
+from probclass_core.arrow.types import value_type
+from probclass_core.errors import TableError, TableMismatchError, one_line
 from probclass_core.execution.threads import prefetch
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import FileVersion
@@ -94,50 +97,21 @@ def _unit_of_int96(fragment: ds.ParquetFileFragment) -> str:
     return str(fragment.format.read_options.coerce_int96_timestamp_unit)
 
 
-def scan_options_of(
-    fragment: ds.Fragment, parquet: ds.ParquetFragmentScanOptions
-) -> ds.ParquetFragmentScanOptions | None:
-    """How to scan a file: by these options if it is one of Parquet."""
-    return parquet if isinstance(fragment, ds.ParquetFileFragment) else None
-
-
-def can_stream(fragment: ds.Fragment, schema: pa.Schema) -> bool:
-    """Whether `streamed` can read columns: they are those of the file, or of its partition."""
-    if not isinstance(fragment, ds.ParquetFileFragment):
-        return False
-    stored, partition = fragment.physical_schema, partition_of(fragment)
-    names = stored.names
-    places = {name: place for place, name in enumerate(names)}
-    # Arrow would take the column a.b for a part of the column a.
-    dotted = [name for name in names if "." in name]
-
-    def is_as_stored(field: pa.Field) -> bool:
-        name = field.name
-        if name not in places:
-            return name in partition and not pa.types.is_dictionary(field.type)
-        has_parts = any(other.startswith(f"{name}.") for other in dotted)
-        is_same = stored.field(places[name]).type == field.type
-        return is_same and not has_parts and not _is_without_values(field.type)
-
-    is_unique = len(places) == len(names) or not any(names.count(name) > 1 for name in schema.names)
-    in_file = any(name in places for name in schema.names)
-    return is_unique and in_file and all(map(is_as_stored, schema))
-
-
 def streamed(
     fragment: ds.ParquetFileFragment,
-    schema: pa.Schema,
+    columns: Sequence[str],
     rows: int,
     options: ds.ParquetFragmentScanOptions,
 ) -> Iterator[pa.RecordBatch]:
-    """Read columns page by page; see `can_stream`.
+    """Read columns of a file page by page, as they are stored.
 
     Arrow's scanner has all of a row group in memory. In a new process, the system takes longer to
     provide this memory than the rows take to be read.
 
     Args:
         fragment: row groups of a file.
-        schema: the columns.
+        columns: names of columns of the file. Others may be read with them: Arrow takes the column
+            a.b for a part of the column a.
         rows: maximum number of rows of a batch.
         options: how to read the file.
 
@@ -153,35 +127,54 @@ def streamed(
         buffer_size=options.buffer_size if options.use_buffered_stream else 0,
         page_checksum_verification=True,
     )
-    partition, groups = partition_of(fragment), [group.id for group in fragment.row_groups]
-    wanted = {*schema.names}
-    in_file = [name for name in file.schema_arrow.names if name in wanted]
-    of_file = set(in_file)
+    groups = [group.id for group in fragment.row_groups]
     size, found = sum(file.metadata.row_group(group).num_rows for group in groups), 0
     if size <= min(rows, _FEW_ROWS):
-        batches = file.read_row_groups(groups, in_file, use_threads=False).to_batches()
+        batches = file.read_row_groups(groups, columns, use_threads=False).to_batches()
     else:
-        batches = file.iter_batches(rows, groups, in_file, use_threads=False)
+        batches = file.iter_batches(rows, groups, columns, use_threads=False)
     for batch in batches:
         found += batch.num_rows
-        # A field of a struct may have the path that is another column's name: both are read.
-        columns = [
-            batch.column(field.name)
-            if field.name in of_file
-            else pa.repeat(pa.scalar(partition[field.name], field.type), batch.num_rows)
-            for field in schema
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        yield batch
     if found != size:
         raise pa.ArrowInvalid(f"its pages have {found} rows, but its footer says {size}")
 
 
-def _is_without_values(kind: pa.DataType) -> bool:
-    """Whether a part of a nested type is a struct without fields, which an open file leaves out."""
-    if not pa.types.is_nested(kind):
-        return False
-    parts = [kind.field(number).type for number in range(kind.num_fields)]
-    return not parts or any(map(_is_without_values, parts))
+@dataclass(frozen=True)
+class StoredColumn:
+    """Where a file has a column of the table.
+
+    Attributes:
+        name: name in the table.
+        stored: name in the file, or None if the file lacks it.
+        default: value of all rows if the file lacks it; None is null.
+        same_parts: whether a nested column has the parts that the table has, in the same order.
+    """
+
+    name: str
+    stored: str | None
+    default: Any = None
+    same_parts: bool = True
+
+    @property
+    def same(self) -> bool:
+        """Whether Arrow reads the column as it is in the table."""
+        return self.stored == self.name and self.same_parts
+
+
+def typed_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """Return a value of metadata, where dates and times may be counts since 1970."""
+    if isinstance(value, int) and pa.types.is_temporal(kind):
+        return pa.scalar(value, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
+    return pa.scalar(value).cast(kind)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if column.type == kind:
+        return column
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type).dictionary_encode()
+    return column.cast(kind)
 
 
 def _check_indices(column: pa.DictionaryArray) -> None:
@@ -298,6 +291,8 @@ class RowGroups(Unit):
         version: the file in the state in which it was planned, or None if its format never changes
             a file.
         reopen: whether Arrow forgets the footer after reading; it adds up over many files.
+        changed: where the file has the columns that it does not have as the table does, by name.
+        deleted: positions in the file of the deleted rows; None if there are none.
     """
 
     fragment: ds.Fragment
@@ -311,6 +306,8 @@ class RowGroups(Unit):
     digest: str | None
     version: FileVersion | None
     reopen: bool
+    changed: Mapping[str, StoredColumn] = field(default_factory=dict)
+    deleted: pa.Int64Array | None = None
 
     def __str__(self) -> str:
         if not self.numbers:
@@ -340,7 +337,7 @@ class RowGroups(Unit):
     @property
     def remaining_rows(self) -> int:
         """Number of rows that are not deleted."""
-        return self.rows
+        return self.rows if self.deleted is None else self.rows - len(self.deleted)
 
     @contextmanager
     def _named_column(self) -> Iterator[None]:
@@ -402,24 +399,89 @@ class RowGroups(Unit):
             yield from skip_rows(rows, self._scan(reopened(stored, self.numbers)))
 
     @cached_property
-    def _batch_schema(self) -> pa.Schema:
-        return pa.schema([self.schema.field(name) for name in self.columns])
-
-    @cached_property
     def batch_rows(self) -> int:
         """Largest number of rows of a batch."""
-        return read_rows(self._batch_schema)
+        return read_rows(pa.schema([self.schema.field(name) for name in self.columns]))
 
     def _scan(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
-        if self.row_filter is None and can_stream(fragment, self._batch_schema):
-            return streamed(fragment, self._batch_schema, self.batch_rows, self.scan_options)
+        """Read the rows in the columns of the table."""
+        if isinstance(fragment, ds.ParquetFileFragment):
+            return self._scan_file(fragment)
         batches: Iterator[pa.RecordBatch] = fragment.to_batches(
             schema=self.schema,
             columns=list(self.columns),
             filter=self.row_filter,
             batch_size=self.batch_rows,
             batch_readahead=2,
-            fragment_scan_options=scan_options_of(fragment, self.scan_options),
             use_threads=False,
         )
         return batches
+
+    def _scan_file(self, fragment: ds.ParquetFileFragment) -> Iterator[pa.RecordBatch]:
+        columns = self._stored_columns(fragment)
+        schema = pa.schema([self.schema.field(column.name) for column in columns])
+        in_file = [column.stored for column in columns if column.stored is not None]
+        groups = self._matching_groups(fragment)
+        is_kept, rows_read = None, 0
+        if self.deleted is not None:
+            is_kept = pc.invert(pc.is_in(_positions(groups), self.deleted))
+        for batch in streamed(groups, in_file, read_rows(schema), self.scan_options):
+            arrays = [self._column(batch, *one) for one in zip(columns, schema.types, strict=True)]
+            rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            if is_kept is not None:
+                rows = rows.filter(is_kept.slice(rows_read, batch.num_rows))
+            rows_read += batch.num_rows
+            if self.row_filter is not None:
+                rows = rows.filter(self.row_filter)
+            yield rows.select(list(self.columns))
+
+    def _stored_columns(self, fragment: ds.ParquetFileFragment) -> list[StoredColumn]:
+        """Return where the file has the requested columns, and those of the filter."""
+        requested, in_file = {*self.columns}, {*fragment.physical_schema.names}
+        partition = partition_of(fragment)
+        columns = []
+        for name in self.schema.names:
+            if name in requested or self._filter_uses(name):
+                stored = StoredColumn(name, name if name in in_file else None)
+                column = self.changed.get(name, stored)
+                value = partition.get(name, column.default)
+                columns.append(replace(column, default=value))
+        return columns
+
+    def _matching_groups(self, fragment: ds.ParquetFileFragment) -> ds.ParquetFileFragment:
+        """Return the row groups that may contain rows of the filter, by their statistics."""
+        if self.row_filter is None or self.changed:
+            return fragment
+        return fragment.subset(self.row_filter, self.schema)
+
+    def _filter_uses(self, name: str) -> bool:
+        """Whether the filter has a column; an expression cannot be inspected, so try without."""
+        if self.row_filter is None or name not in str(self.row_filter):
+            return False
+        try:
+            self.schema.empty_table().drop_columns(name).filter(self.row_filter)
+        except pa.ArrowInvalid:
+            return True
+        return False
+
+    def _column(self, batch: pa.RecordBatch, column: StoredColumn, kind: pa.DataType) -> pa.Array:
+        """Return a column of the table for a batch of the file."""
+        if not column.same_parts:
+            raise TableMismatchError(
+                f"column {column.name!r} has other parts in {self.location} than in the table; "
+                "rewrite the data files, or leave the column out."
+            )
+        if column.stored is not None:
+            return _cast(batch.column(column.stored), kind)
+        if column.default is None:
+            return pa.nulls(batch.num_rows, kind)
+        value = typed_scalar(column.default, value_type(kind))
+        return _cast(pa.repeat(value, batch.num_rows), kind)
+
+
+def _positions(fragment: ds.ParquetFileFragment) -> pa.Int64Array:
+    """Return the positions in its file of the rows of some row groups."""
+    numbers = range(fragment.metadata.num_row_groups)
+    ends = np.cumsum([fragment.metadata.row_group(number).num_rows for number in numbers])
+    ranges = [np.arange(ends[one.id] - one.num_rows, ends[one.id]) for one in fragment.row_groups]
+    return pa.array(np.concatenate([np.arange(0), *ranges]))
