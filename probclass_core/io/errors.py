@@ -80,6 +80,12 @@ def _is_damaged(cause: Exception) -> bool:
 def _reason(cause: Exception) -> str:
     if _ENCRYPTED.search(str(cause)):
         return "it is encrypted; write it again without encryption"
+    if isinstance(cause, pa.ArrowInvalid) and _CUT_OFF.search(str(cause)):
+        return (
+            "it is not a Parquet file, or was cut off; name the format of text files, as in "
+            "TableRef(…, format='csv') or 'jsonl', write others as Parquet first, and begin the "
+            "names of files that are not data with '_'"
+        )
     if isinstance(cause, OSError) and cause.filename and cause.strerror:
         return cause.strerror  # the whole text repeats the path
     of_system = _SYSTEM.search(str(cause))

@@ -381,11 +381,11 @@ UNREADABLE = {
     "a truncated file": (lambda path: path.write_bytes(b"PAR1" + bytes(99)), "cannot read"),
     "a file next to the rows": (
         lambda path: (write_rows(path, rows_of(1)) / "README.md").write_text("about these rows"),
-        r"cannot read .*: .*/README\.md is not a Parquet file",
+        r"cannot read .*/README\.md: it is not a Parquet file",
     ),
     "a directory of text": (
         lambda path: (path.mkdir(), (path / "a.txt").write_text("a,b")),
-        "is not a Parquet file, .* name the format of text files",
+        "it is not a Parquet file, .* name the format of text files",
     ),
 }
 

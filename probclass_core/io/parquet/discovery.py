@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
-from probclass_core.arrow.types import safe_types
+from probclass_core.arrow.types import safe_types, value_type
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location, file_state, is_file, is_scratch, open_location
@@ -57,12 +58,11 @@ def parquet_table(ref: TableRef, partition: Mapping[str, Any] | None = None) -> 
         TableError: if there is no Parquet file, or one cannot be read.
     """
     found = find_files(ref, "Parquet", partition)
-    dataset = _dataset(found.location, found.files)
     return DatasetTable(
-        dataset,
+        _dataset(found),
         uri=found.uri,
         location=found.location,
-        partition_columns=list(_partition_texts(found.location, [i.path for i in found.files])),
+        partition_columns=found.partition_schema.names,
         state=found.state(),
         files_change=True,
     )
@@ -81,6 +81,20 @@ class FoundFiles:
     uri: str
     location: Location
     files: Sequence[FileInfo]
+
+    @cached_property
+    def partition_schema(self) -> pa.Schema:
+        """The partition columns that folder names such as ``month=1`` give the files.
+
+        Their types are those that pyarrow would infer; a column that has only null is text.
+        """
+        texts: dict[str, set[str]] = {}
+        for info in self.files:
+            for segment in self.location.relative(info.path).split("/")[:-1]:
+                name, equal_sign, text = segment.partition("=")
+                if equal_sign:
+                    texts.setdefault(unquote(name), set()).add(unquote(text))
+        return pa.schema([(name, _inferred_type(values)) for name, values in texts.items()])
 
     def state(self) -> Callable[[ds.Fragment], str]:
         """Return a function that gives the state of a file; see `DatasetTable`."""
@@ -123,83 +137,42 @@ def find_files(ref: TableRef, kind: str, partition: Mapping[str, Any] | None = N
     return FoundFiles(location.uri, location, files)
 
 
-def _dataset(location: Location, files: Sequence[FileInfo]) -> ds.Dataset:
-    paths = [info.path for info in files]
+def _dataset(found: FoundFiles) -> ds.Dataset:
+    location, paths = found.location, [str(info.path) for info in found.files]
     options = ds.FileSystemFactoryOptions()
-    parquet = ds.ParquetFileFormat()
-    if paths != [location.path]:
-        options.partition_base_dir = location.path
-        partition_schema = _schema_of_null_partitions(location, paths)
-        if partition_schema is None:
-            options.partitioning_factory = ds.HivePartitioning.discover()
-        else:
-            options.partitioning = ds.partitioning(partition_schema, flavor="hive")
-
-    def inspect(paths: Sequence[str]) -> tuple[ds.DatasetFactory, pa.Schema, list[pa.Schema]]:
-        factory = ds.FileSystemDatasetFactory(location.filesystem, paths, parquet, options)
-        first, *partition_schemas = map(with_utf8_names, retry(factory.inspect_schemas))
-        if len(paths) == 1:
-            return factory, first, partition_schemas
-        last = with_utf8_names(retry(lambda: parquet.inspect(paths[-1], location.filesystem)))
-        return factory, _merged_schema(first, last), partition_schemas
-
-    with translate_read_errors(location.uri), _name_other_files(location.uri):
-        try:
-            factory, stored, partition_schemas = inspect(paths)
-        except (pa.ArrowException, OSError):
-            reordered = _with_readable_ends(parquet, location, paths)
-            if reordered == paths:
-                raise
-            factory, stored, partition_schemas = inspect(reordered)
-        # If the files contain the partition columns as well, they know their types.
-        partition_columns = [
-            column
-            for schema in partition_schemas
-            for column in schema
-            if column.name not in stored.names
-        ]
-        schema = pa.schema([*stored, *partition_columns], metadata=stored.metadata)
+    with translate_read_errors(location.uri):
+        stored = _first_schema(location, paths)
+        if len(paths) > 1:
+            stored = _merged_schema(stored, _first_schema(location, paths[::-1]))
+        columns = list(stored)
+        if paths != [location.path]:
+            partition = found.partition_schema
+            columns += [column for column in partition if column.name not in stored.names]
+            # If the files contain the partition columns as well, they know their types.
+            types = safe_types(pa.schema(columns))
+            known = [(name, value_type(types.field(name).type)) for name in partition.names]
+            options.partition_base_dir = location.path
+            options.partitioning = ds.partitioning(pa.schema(known), flavor="hive")
+        factory = ds.FileSystemDatasetFactory(
+            location.filesystem, paths, ds.ParquetFileFormat(), options
+        )
+        schema = pa.schema(columns, metadata=stored.metadata)
         return retry(lambda: factory.finish(safe_types(schema)))
 
 
-def _with_readable_ends(
-    parquet: ds.ParquetFileFormat, location: Location, paths: Sequence[str]
-) -> list[str]:
-    """Return the paths with a file at each end that can be read, if one is near it.
+def _first_schema(location: Location, paths: Sequence[str]) -> pa.Schema:
+    """Return the columns of the first of a few files that can be read.
 
     A damaged file must not hide all others: a plan reports it if it needs the file.
     """
-
-    def is_readable(path: str) -> bool:
+    parquet, failures = ds.ParquetFileFormat(), []
+    for path in paths[:_FILES_TRIED]:
         try:
-            with_utf8_names(parquet.inspect(path, location.filesystem))
-        except (pa.ArrowException, OSError):
-            return False
-        return True
-
-    first = next(filter(is_readable, paths[:_FILES_TRIED]), paths[0])
-    last = next(filter(is_readable, paths[: -_FILES_TRIED - 1 : -1]), paths[-1])
-    inner = [path for path in paths if path not in (first, last)]
-    return [first, *inner, *([last] if last != first else [])]
-
-
-@contextmanager
-def _name_other_files(uri: str) -> Iterator[None]:
-    """Name a file that is not Parquet; the message of Arrow is hard to read."""
-    try:
-        yield
-    except pa.ArrowInvalid as error:
-        match = re.search(
-            r"source '(.+?)': Parquet (magic bytes not found|file size is)", str(error)
-        )
-        if match is None:
-            raise
-        name = "it" if uri.endswith(match[1]) else match[1]
-        raise TableError(
-            f"cannot read {uri}: {name} is not a Parquet file, or was cut off; name the format of "
-            f"text files, as in TableRef({uri!r}, format='csv') or 'jsonl', write others as "
-            "Parquet first, and begin the names of files that are not data with '_'."
-        ) from error
+            with translate_read_errors(location.uri_of(location.relative(path))):
+                return with_utf8_names(retry(partial(parquet.inspect, path, location.filesystem)))
+        except TableError as failure:
+            failures.append(failure)
+    raise failures[0]
 
 
 def _merged_schema(first: pa.Schema, last: pa.Schema) -> pa.Schema:
@@ -215,37 +188,13 @@ def _merged_schema(first: pa.Schema, last: pa.Schema) -> pa.Schema:
     return pa.schema([columns[name] for name in names], metadata=first.metadata)
 
 
-def _schema_of_null_partitions(location: Location, paths: Sequence[str]) -> pa.Schema | None:
-    """Return the partition columns if one has only null, whose type pyarrow cannot infer."""
-    texts = _partition_texts(location, paths)
-    return None if all(texts.values()) else _partition_schema(texts)
-
-
-def partition_schema_of(location: Location, paths: Sequence[str]) -> pa.Schema:
-    """Return the partition columns that folder names such as ``month=1`` give files."""
-    return _partition_schema(_partition_texts(location, paths))
-
-
-def _partition_texts(location: Location, paths: Sequence[str]) -> dict[str, set[str]]:
-    """Return the values of each partition column as in the names of folders, without null."""
-    texts: dict[str, set[str]] = {}
-    for path in paths:
-        for segment in path.removeprefix(location.path).split("/")[:-1]:
-            name, equal_sign, text = segment.partition("=")
-            if equal_sign:
-                texts.setdefault(unquote(name), set()).add(text)
-    return {name: column_texts - {HIVE_NULL} for name, column_texts in texts.items()}
-
-
-def _partition_schema(texts: Mapping[str, set[str]]) -> pa.Schema:
-    """Return the types that pyarrow would infer; a column that has only null is text."""
-    return pa.schema([(name, _inferred_type(values)) for name, values in texts.items()])
-
-
 def _inferred_type(texts: set[str]) -> pa.DataType:
-    """Return int32 if all texts are short integers, else string."""
-    integers = {text for text in texts if re.fullmatch(r"-?\d{1,9}", text)}
-    return pa.int32() if texts and integers == texts else pa.string()
+    """Return int32 if all texts but null are such integers, else string."""
+    values = texts - {HIVE_NULL}
+    are_integers = values and all(
+        re.fullmatch("-?[0-9]+", text) and -(2**31) <= int(text) < 2**31 for text in values
+    )
+    return pa.int32() if are_integers else pa.string()
 
 
 def data_files(location: Location, partition: Mapping[str, Any] | None = None) -> list[FileInfo]:
@@ -279,7 +228,8 @@ def list_files(
         _refuse_loops(entries)
     files = [info for info in entries if is_file(info)]
     paths = [location.relative(info.path) for info in files]
-    refuse_logs(location, {path.partition("/")[0] for path in paths})
+    if any(path.startswith(f"{DELTA_LOG}/") for path in paths):
+        raise is_delta(location)
     visible = [info for info, path in zip(files, paths, strict=True) if _is_visible(path)]
     data = without_replaced(location, visible)
     kept = {info.path for info in data}
@@ -335,21 +285,12 @@ def _replaced_by(location: Location, info: FileInfo) -> Iterable[str]:
             return ()  # whoever reads the file will report it
 
 
-def refuse_logs(location: Location, folders: Collection[str]) -> None:
-    """Refuse a table of Delta, whose rows do not follow from a listing.
-
-    Args:
-        location: location of the table.
-        folders: names of folders in it.
-
-    Raises:
-        TableMismatchError: if one of them is a log of Delta.
-    """
-    if DELTA_LOG in folders:
-        raise TableMismatchError(
-            f"{location.uri} is a Delta table; name its format: "
-            f"TableRef({location.uri!r}, format='delta')."
-        )
+def is_delta(location: Location) -> TableMismatchError:
+    """Return the error of a Delta table, whose rows do not follow from a listing."""
+    return TableMismatchError(
+        f"{location.uri} is a Delta table; name its format: "
+        f"TableRef({location.uri!r}, format='delta')."
+    )
 
 
 def _refuse_loops(entries: Sequence[FileInfo]) -> None:

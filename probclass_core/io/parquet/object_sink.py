@@ -37,8 +37,8 @@ from probclass_core.io.parquet.discovery import (
     DELTA_LOG,
     MAIN,
     REPLACED_KEY,
+    is_delta,
     list_files,
-    refuse_logs,
     without_replaced,
 )
 from probclass_core.io.references import Leftover, TableRef
@@ -116,7 +116,8 @@ def _check_table(table: Location) -> None:
             info = retry(lambda: table.filesystem.get_file_info(bucket))
         if not _exists(info):
             raise TableError(f"{table.uri}: bucket {bucket!r} does not exist; create it first.")
-    refuse_logs(table, [DELTA_LOG] if _exists(table.info(DELTA_LOG)) else [])
+    if _exists(table.info(DELTA_LOG)):
+        raise is_delta(table)
 
 
 class StagedObject(StagedPartition):

@@ -22,11 +22,7 @@ from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import FileVersion, Location
 from probclass_core.io.filters import Where, filtered_columns, parse_where
 from probclass_core.io.parquet.dataset import DatasetTable
-from probclass_core.io.parquet.discovery import (
-    FoundFiles,
-    find_files,
-    partition_schema_of,
-)
+from probclass_core.io.parquet.discovery import FoundFiles, find_files
 from probclass_core.io.parquet.files import PlannedFile, path_of
 from probclass_core.io.parquet.partitions import partition_of, partition_values
 from probclass_core.io.parquet.units import FragmentDigests
@@ -69,10 +65,7 @@ def text_table(ref: TableRef, name: str) -> TextTable:
     found = find_files(replace(ref, options=storage), kind.title)
     _check_files(found, NAMES[name], kind.title)
     columns = _columns_of(found, text_format)
-    partition_columns = pa.schema([])
-    if found.files[0].path != found.location.path:
-        paths = [str(info.path) for info in found.files]
-        partition_columns = partition_schema_of(found.location, paths)
+    partition_columns = found.partition_schema
     stored = [field for field in columns if field.name not in partition_columns.names]
     schema = pa.schema([*stored, *partition_columns])
     for name in options.types:
