@@ -131,13 +131,18 @@ class DatasetTable(Source):
             and not isinstance(where, pc.Expression)
             and self.uri is not None
         ):
-            filtered = {condition[0] for condition in where or ()}
-            text_columns = [n for n in columns if n not in filtered and self._is_text(n)]
-        files, dictionary_columns = self._planned_files(partition, where, text_columns)
+            plain = {*self.partition_columns, *(condition[0] for condition in where or ())}
+            text_columns = [
+                name
+                for name in columns
+                if name not in plain and _is_plain_text(self.schema.field(name).type)
+            ]
+        files = self._planned_files(partition, where, text_columns)
         schema = self._read_schema(files)
-        for name in dictionary_columns:
-            field = pa.field(name, _DICTIONARY)
-            schema = schema.set(schema.get_field_index(name), field)
+        for name in text_columns:
+            number = schema.get_field_index(name)
+            if _is_plain_text(schema.field(number).type):
+                schema = schema.set(number, pa.field(name, _DICTIONARY))
         plan_schema = pa.schema([schema.field(name) for name in columns])
         digests = FragmentDigests(self.uri, plan_schema, partition, where)
         parts: list[FilePart] = []
@@ -233,11 +238,10 @@ class DatasetTable(Source):
 
     def _planned_files(
         self, partition: Mapping[str, Any] | None, where: Where, text_columns: Sequence[str]
-    ) -> tuple[list[PlannedFile], list[str]]:
-        """Return the files, and which text columns are read as dictionaries.
+    ) -> list[PlannedFile]:
+        """Return the files, with these columns as dictionaries where they are text.
 
-        Parquet stores text as dictionaries; read as such, it is four times faster. A column must be
-        text in all files.
+        Parquet stores text as dictionaries; read as such, it is four times faster.
         """
         fragments = self._matching_fragments(partition, where)
         states = [self._state(fragment) for fragment in fragments]
@@ -245,23 +249,11 @@ class DatasetTable(Source):
         footers = [None if cache is None else cache.get(self._digest(s)) for s in states]
         # A footer takes about 3 kB for each column; from a local disk it is soon read again.
         reopen = not self._remote and len(fragments) > _FOOTERS_IN_MEMORY
-
-        def open_files(dictionary_columns: Sequence[str]) -> list[PlannedFile]:
-            opened = fragments
-            if dictionary_columns:
-                opened = with_dictionaries(fragments, dictionary_columns)
-            files = list(zip(opened, states, footers, strict=True))
-            self._read_footers([fragment for fragment, _, footer in files if footer is None])
-            return [self._planned_file(*file, reopen=reopen) for file in files]
-
-        files = open_files(text_columns)
-        schemas = [schema for schema, _ in groupby(file.schema for file in files)]
-        dictionary_columns = [
-            name for name in text_columns if all(_is_text_in(schema, name) for schema in schemas)
-        ]
-        if dictionary_columns != text_columns:
-            files = open_files(dictionary_columns)
-        return files, dictionary_columns
+        if text_columns:
+            fragments = with_dictionaries(fragments, text_columns)
+        files = list(zip(fragments, states, footers, strict=True))
+        self._read_footers([fragment for fragment, _, footer in files if footer is None])
+        return [self._planned_file(*file, reopen=reopen) for file in files]
 
     def _planned_file(
         self, fragment: ds.Fragment, state: str, footer: Footer | None, *, reopen: bool
@@ -292,10 +284,6 @@ class DatasetTable(Source):
     def _read_schema(self, files: Sequence[PlannedFile]) -> pa.Schema:
         """Return the schema of the table in types that all these files can be read as."""
         return self.schema if self.uri is None else _common_schema(self.schema, files)
-
-    def _is_text(self, name: str) -> bool:
-        kind = self.schema.field(name).type
-        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
     def _version(self, file: PlannedFile) -> FileVersion | None:
         """Return the file in its planned state, or None if files never change."""
@@ -396,13 +384,5 @@ def _common_type(name: str, paths: Mapping[pa.DataType, str]) -> pa.DataType:
     return kind
 
 
-def _is_text_in(schema: pa.Schema, name: str) -> bool:
-    """Whether a file of this schema can give a column as `_DICTIONARY`."""
-    if name not in schema.names:
-        return False
-    kind = schema.field(name).type
-    if pa.types.is_dictionary(kind):
-        return bool(pa.types.is_string(kind.value_type)) and not kind.ordered
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
+def _is_plain_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

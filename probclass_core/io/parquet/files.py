@@ -121,7 +121,7 @@ def streamed(
     file = pq.ParquetFile(
         fragment.open(),
         metadata=fragment.metadata,
-        read_dictionary=fragment.format.read_options.dictionary_columns,
+        read_dictionary=fragment.format.read_options.dictionary_columns & {*columns},
         coerce_int96_timestamp_unit=_unit_of_int96(fragment),
         pre_buffer=options.pre_buffer,
         buffer_size=options.buffer_size if options.use_buffered_stream else 0,
