@@ -92,6 +92,17 @@ def _is_list(kind: pa.DataType) -> bool:
     )
 
 
+def common_columns(first: pa.Schema | None, last: pa.Schema | None) -> pa.Schema | None:
+    """Columns of two files, in types common to both; if there is none, in that of the first."""
+    if first is None or last is None or first.equals(last):
+        return first or last
+    columns = {field.name: field for field in (*first, *last)}
+    for field in first:
+        kind = common_type([field.type, columns[field.name].type])
+        columns[field.name] = field if kind is None else field.with_type(kind)
+    return pa.schema(list(columns.values()), metadata=first.metadata)
+
+
 def is_text_type(kind: pa.DataType) -> bool:
     """Whether values are text of any width, dictionary-encoded or not."""
     kind = value_type(kind)

@@ -92,17 +92,6 @@ class EvolvingSink(Sink):
         return ColumnChanges(tuple(added), tuple(absent))
 
 
-def common_columns(first: pa.Schema | None, last: pa.Schema | None) -> pa.Schema | None:
-    """The columns of the first and of the last file of a table, in types common to both."""
-    if first is None or last is None:
-        return first or last
-    columns = {field.name: field for field in (*first, *last)}
-    for field in first:
-        kind = common_type([field.type, columns[field.name].type])
-        columns[field.name] = field if kind is None else field.with_type(kind)
-    return pa.schema(list(columns.values()))
-
-
 def is_of_a_kind(kind: pa.DataType, other: pa.DataType) -> bool:
     """Whether values of one type may be exactly representable in the other: numbers, or nulls."""
 

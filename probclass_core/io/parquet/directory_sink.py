@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
+from probclass_core.arrow.types import common_columns
 from probclass_core.errors import TableMismatchError
 from probclass_core.io.commit.file_sink import FileSink
 from probclass_core.io.commit.parquet_writer import (
@@ -33,7 +34,7 @@ from probclass_core.io.commit.parquet_writer import (
     complete_commits,
     read_commit_record,
 )
-from probclass_core.io.commit.schemas import EvolvingSink, common_columns
+from probclass_core.io.commit.schemas import EvolvingSink
 from probclass_core.io.commit.staging import CONTENT, put_in_place, staging_folder
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.filesystem import Location, is_file, open_location

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
-from probclass_core.arrow.types import safe_types, value_type
+from probclass_core.arrow.types import common_columns, safe_types, value_type
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location, file_state, is_file, is_scratch, open_location
@@ -143,7 +142,7 @@ def _dataset(found: FoundFiles) -> ds.Dataset:
     with translate_read_errors(location.uri):
         stored = _first_schema(location, paths)
         if len(paths) > 1:
-            stored = _merged_schema(stored, _first_schema(location, paths[::-1]))
+            stored = common_columns(stored, _first_schema(location, paths[::-1]))
         columns = list(stored)
         if paths != [location.path]:
             partition = found.partition_schema
@@ -173,19 +172,6 @@ def _first_schema(location: Location, paths: Sequence[str]) -> pa.Schema:
         except TableError as failure:
             failures.append(failure)
     raise failures[0]
-
-
-def _merged_schema(first: pa.Schema, last: pa.Schema) -> pa.Schema:
-    """Return the columns of both files, in a type that both can be read as if there is one."""
-    if first.equals(last):
-        return first
-    columns = {column.name: column for column in (*last, *first)}
-    for name in {*first.names} & {*last.names}:
-        with suppress(pa.ArrowException):  # the plan reports files that do not go together
-            both = [pa.schema([schema.field(name)]) for schema in (first, last)]
-            columns[name] = pa.unify_schemas(both, promote_options="permissive").field(name)
-    names = dict.fromkeys([*first.names, *last.names])
-    return pa.schema([columns[name] for name in names], metadata=first.metadata)
 
 
 def _inferred_type(texts: set[str]) -> pa.DataType:
