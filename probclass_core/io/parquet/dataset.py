@@ -23,8 +23,6 @@ from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import FileVersion, Location
 from probclass_core.io.filters import Where, expression, parse_where
 from probclass_core.io.parquet.files import (
-    LOCAL_SCAN,
-    REMOTE_SCAN,
     PlannedFile,
     RowGroups,
     path_of,
@@ -50,9 +48,6 @@ from probclass_core.io.table import Footer, Plan, Query, Source, columns_and_fil
 
 _CONCURRENT_FOOTERS = 16
 """Footers of remote files that are read at the same time."""
-
-_FOOTERS_IN_MEMORY = 64
-"""Footers of a plan of more local files are not kept in memory."""
 
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 """Type of text that is read as Parquet's own dictionaries."""
@@ -162,10 +157,9 @@ class DatasetTable(Source):
                         columns=columns,
                         row_filter=None if is_whole else row_filter,
                         location=location,
-                        scan_options=REMOTE_SCAN if self._remote else LOCAL_SCAN,
+                        remote=self._remote,
                         digest=digest,
                         version=self._version(file),
-                        reopen=file.reopen,
                     )
                     rows_read = self._adapt(row_groups, file)
                     parts.append(FilePart(file, self._name(file), number, rows_read))
@@ -247,21 +241,20 @@ class DatasetTable(Source):
         states = [self._state(fragment) for fragment in fragments]
         cache = self._footer_cache
         footers = [None if cache is None else cache.get(self._digest(s)) for s in states]
-        # A footer takes about 3 kB for each column; from a local disk it is soon read again.
-        reopen = not self._remote and len(fragments) > _FOOTERS_IN_MEMORY
         if text_columns:
             fragments = with_dictionaries(fragments, text_columns)
         files = list(zip(fragments, states, footers, strict=True))
         self._read_footers([fragment for fragment, _, footer in files if footer is None])
-        return [self._planned_file(*file, reopen=reopen) for file in files]
+        return [self._planned_file(*file) for file in files]
 
     def _planned_file(
-        self, fragment: ds.Fragment, state: str, footer: Footer | None, *, reopen: bool
+        self, fragment: ds.Fragment, state: str, footer: Footer | None
     ) -> PlannedFile:
         if footer is not None:
             return PlannedFile.from_footer(fragment, state, footer)
         with translate_read_errors(self.location_of(fragment)):
-            return PlannedFile.open(fragment, state, reopen=reopen)
+            # A footer takes about 3 kB for each column; from a local disk it is soon read again.
+            return PlannedFile.open(fragment, state, reopen=not self._remote)
 
     def _fragments(
         self, row_filter: pc.Expression | None, partition: Mapping[str, Any] | None = None

@@ -34,16 +34,6 @@ _FEW_ROWS = 16_384
 _BUFFER_BYTES = 65_536
 """Bytes that are read from a file at once."""
 
-# Reading ahead pays on a network; from a local disk it doubles the time. Without checksums a
-# flipped bit may be read as another number.
-LOCAL_SCAN = ds.ParquetFragmentScanOptions(
-    pre_buffer=False,
-    use_buffered_stream=True,
-    buffer_size=_BUFFER_BYTES,
-    page_checksum_verification=True,
-)
-REMOTE_SCAN = ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
-
 _NO_DICTIONARIES = "DictAccumulator for Delta"
 """Part of Arrow's error for text in the encodings that it cannot read as dictionaries."""
 
@@ -101,7 +91,8 @@ def streamed(
     fragment: ds.ParquetFileFragment,
     columns: Sequence[str],
     rows: int,
-    options: ds.ParquetFragmentScanOptions,
+    *,
+    remote: bool,
 ) -> Iterator[pa.RecordBatch]:
     """Read columns of a file page by page, as they are stored.
 
@@ -113,7 +104,7 @@ def streamed(
         columns: names of columns of the file. Others may be read with them: Arrow takes the column
             a.b for a part of the column a.
         rows: maximum number of rows of a batch.
-        options: how to read the file.
+        remote: whether it is read over a network.
 
     Raises:
         pa.ArrowInvalid: at the end, if Arrow found another number of rows than the footer says.
@@ -123,9 +114,10 @@ def streamed(
         metadata=fragment.metadata,
         read_dictionary=fragment.format.read_options.dictionary_columns & {*columns},
         coerce_int96_timestamp_unit=_unit_of_int96(fragment),
-        pre_buffer=options.pre_buffer,
-        buffer_size=options.buffer_size if options.use_buffered_stream else 0,
-        page_checksum_verification=True,
+        # Reading ahead pays on a network; from a local disk it doubles the time.
+        pre_buffer=remote,
+        buffer_size=0 if remote else _BUFFER_BYTES,
+        page_checksum_verification=True,  # a flipped bit may be read as another number
     )
     groups = [group.id for group in fragment.row_groups]
     size, found = sum(file.metadata.row_group(group).num_rows for group in groups), 0
@@ -286,11 +278,10 @@ class RowGroups(Unit):
         columns: names of the columns to read.
         row_filter: rows to read, or None for all.
         location: path or URI of the file, for messages.
-        scan_options: how Arrow reads the file.
+        remote: whether the file is read over a network.
         digest: see `io.table.Unit`.
         version: the file in the state in which it was planned, or None if its format never changes
             a file.
-        reopen: whether Arrow forgets the footer after reading; it adds up over many files.
         changed: where the file has the columns that it does not have as the table does, by name.
         deleted: positions in the file of the deleted rows; None if there are none.
     """
@@ -302,10 +293,9 @@ class RowGroups(Unit):
     columns: Sequence[str]
     row_filter: pc.Expression | None
     location: str
-    scan_options: ds.ParquetFragmentScanOptions
+    remote: bool
     digest: str | None
     version: FileVersion | None
-    reopen: bool
     changed: Mapping[str, StoredColumn] = field(default_factory=dict)
     deleted: pa.Int64Array | None = None
 
@@ -316,11 +306,11 @@ class RowGroups(Unit):
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows; after a transient error, continue behind the last batch."""
-        if self.reopen:
-            fragment = reopened(self.fragment, self.numbers)
-            yield from replace(self, fragment=fragment, reopen=False).read()
-            return
+        # Arrow keeps the footer, which adds up over many files, and is soon read from a local disk.
+        fragment = self.fragment if self.remote else reopened(self.fragment, self.numbers)
+        yield from replace(self, fragment=fragment)._read()
 
+    def _read(self) -> Iterator[pa.RecordBatch]:
         def batches() -> Iterator[pa.RecordBatch]:
             self._check_unchanged()
             if self.row_filter is not None:  # it uses what the footer says about the columns
@@ -330,7 +320,7 @@ class RowGroups(Unit):
         unchanged = nullcontext() if self.version is None else self.version.unchanged()
         with unchanged, translate_read_errors(self.location), self._named_column():
             # Joining batches with values that are not valid might end the process.
-            read = read_again(batches, remote=self.scan_options.pre_buffer)
+            read = read_again(batches, remote=self.remote)
             whole = joined(map(self._checked, read), self.batch_rows)
             yield from prefetch(whole) if self.rows > self.batch_rows else whole
 
@@ -425,7 +415,7 @@ class RowGroups(Unit):
         is_kept, rows_read = None, 0
         if self.deleted is not None:
             is_kept = pc.invert(pc.is_in(_positions(groups), self.deleted))
-        for batch in streamed(groups, in_file, read_rows(schema), self.scan_options):
+        for batch in streamed(groups, in_file, read_rows(schema), remote=self.remote):
             arrays = [self._column(batch, *one) for one in zip(columns, schema.types, strict=True)]
             rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
             if is_kept is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import joined
 from probclass_core.io.filters import Condition
-from probclass_core.io.parquet.files import PlannedFile, RowGroups, reopened
+from probclass_core.io.parquet.files import PlannedFile, RowGroups
 from probclass_core.io.parquet.partitions import partition_values
 from probclass_core.io.table import Unit
 
@@ -102,14 +102,7 @@ def unit_of(parts: Sequence[RowGroups]) -> RowGroups | SmallFiles:
     if len(parts) == 1:
         return parts[0]
     digest = unit_digest([part.digest for part in parts])
-    return SmallFiles(tuple(map(_without_footer, parts)), digest)
-
-
-def _without_footer(part: RowGroups) -> RowGroups:
-    """The same rows, without the footer of a local file in memory, which is soon read again."""
-    if part.scan_options.pre_buffer:
-        return part
-    return replace(part, fragment=reopened(part.fragment, part.numbers), reopen=True)
+    return SmallFiles(tuple(parts), digest)
 
 
 @dataclass(frozen=True)
