@@ -95,6 +95,22 @@ class FoundFiles:
                     texts.setdefault(unquote(name), set()).add(unquote(text))
         return pa.schema([(name, _inferred_type(values)) for name, values in texts.items()])
 
+    def dataset(self, schema: pa.Schema, file_format: ds.FileFormat) -> ds.Dataset:
+        """Return the files as a dataset.
+
+        Args:
+            schema: all columns, those of the partitions included.
+            file_format: format of the files.
+        """
+        options = ds.FileSystemFactoryOptions()
+        if names := self.partition_schema.names:
+            kinds = [(name, value_type(schema.field(name).type)) for name in names]
+            options.partition_base_dir = self.location.path
+            options.partitioning = ds.partitioning(pa.schema(kinds), flavor="hive")
+        paths = [info.path for info in self.files]
+        factory = ds.FileSystemDatasetFactory(self.location.filesystem, paths, file_format, options)
+        return factory.finish(schema)
+
     def state(self) -> Callable[[ds.Fragment], str]:
         """Return a function that gives the state of a file; see `DatasetTable`."""
         location = self.location
@@ -137,26 +153,15 @@ def find_files(ref: TableRef, kind: str, partition: Mapping[str, Any] | None = N
 
 
 def _dataset(found: FoundFiles) -> ds.Dataset:
-    location, paths = found.location, [str(info.path) for info in found.files]
-    options = ds.FileSystemFactoryOptions()
-    with translate_read_errors(location.uri):
-        stored = _first_schema(location, paths)
+    paths = [str(info.path) for info in found.files]
+    with translate_read_errors(found.location.uri):
+        stored = _first_schema(found.location, paths)
         if len(paths) > 1:
-            stored = common_columns(stored, _first_schema(location, paths[::-1]))
-        columns = list(stored)
-        if paths != [location.path]:
-            partition = found.partition_schema
-            columns += [column for column in partition if column.name not in stored.names]
-            # If the files contain the partition columns as well, they know their types.
-            types = safe_types(pa.schema(columns))
-            known = [(name, value_type(types.field(name).type)) for name in partition.names]
-            options.partition_base_dir = location.path
-            options.partitioning = ds.partitioning(pa.schema(known), flavor="hive")
-        factory = ds.FileSystemDatasetFactory(
-            location.filesystem, paths, ds.ParquetFileFormat(), options
-        )
-        schema = pa.schema(columns, metadata=stored.metadata)
-        return retry(lambda: factory.finish(safe_types(schema)))
+            stored = common_columns(stored, _first_schema(found.location, paths[::-1]))
+        # If the files contain the partition columns as well, they know their types.
+        partition = [field for field in found.partition_schema if field.name not in stored.names]
+        schema = safe_types(pa.schema([*stored, *partition], metadata=stored.metadata))
+        return retry(lambda: found.dataset(schema, ds.ParquetFileFormat()))
 
 
 def _first_schema(location: Location, paths: Sequence[str]) -> pa.Schema:

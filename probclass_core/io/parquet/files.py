@@ -427,11 +427,10 @@ class RowGroups(Unit):
 
     def _stored_columns(self, fragment: ds.ParquetFileFragment) -> list[StoredColumn]:
         """Return where the file has the requested columns, and those of the filter."""
-        requested, in_file = {*self.columns}, {*fragment.physical_schema.names}
-        partition = partition_of(fragment)
+        in_file, partition = {*fragment.physical_schema.names}, partition_of(fragment)
         columns = []
         for name in self.schema.names:
-            if name in requested or self._filter_uses(name):
+            if self._needs(name):
                 stored = StoredColumn(name, name if name in in_file else None)
                 column = self.changed.get(name, stored)
                 value = partition.get(name, column.default)
@@ -444,8 +443,13 @@ class RowGroups(Unit):
             return fragment
         return fragment.subset(self.row_filter, self.schema)
 
-    def _filter_uses(self, name: str) -> bool:
-        """Whether the filter has a column; an expression cannot be inspected, so try without."""
+    def _needs(self, name: str) -> bool:
+        """Whether a column is requested, or the filter has it.
+
+        An expression cannot be inspected, so the filter is tried without the column.
+        """
+        if name in self._requested:
+            return True
         if self.row_filter is None or name not in str(self.row_filter):
             return False
         try:
@@ -453,6 +457,10 @@ class RowGroups(Unit):
         except pa.ArrowInvalid:
             return True
         return False
+
+    @cached_property
+    def _requested(self) -> set[str]:
+        return {*self.columns}
 
     def _column(self, batch: pa.RecordBatch, column: StoredColumn, kind: pa.DataType) -> pa.Array:
         """Return a column of the table for a batch of the file."""

@@ -6,29 +6,27 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from re import Pattern
 from typing import Any, Unpack
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyarrow.fs import FileSystem
 
-from probclass_core.arrow.arrays import in_slices, read_rows
+from probclass_core.arrow.arrays import in_slices
 from probclass_core.arrow.types import common_type
 from probclass_core.errors import DataError, TableError, one_line, suggest
 from probclass_core.io.errors import translate_read_errors
-from probclass_core.io.filesystem import FileVersion, Location
-from probclass_core.io.filters import Where, filtered_columns, parse_where
+from probclass_core.io.filters import Where
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.discovery import FoundFiles, find_files
-from probclass_core.io.parquet.files import PlannedFile, path_of
-from probclass_core.io.parquet.partitions import partition_of, partition_values
-from probclass_core.io.parquet.units import FragmentDigests
+from probclass_core.io.parquet.files import PlannedFile, RowGroups
+from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.references import TableRef
-from probclass_core.io.retry import read_again, retry
-from probclass_core.io.table import Plan, Query, Unit, columns_and_filter
+from probclass_core.io.retry import retry
+from probclass_core.io.table import Footer, Plan, Query
 from probclass_core.io.text.csv import CsvFormat, give_type
 from probclass_core.io.text.json_lines import JsonLinesFormat
 from probclass_core.io.text.options import NAMES, TextOptions
@@ -65,9 +63,8 @@ def text_table(ref: TableRef, name: str) -> TextTable:
     found = find_files(replace(ref, options=storage), kind.title)
     _check_files(found, NAMES[name], kind.title)
     columns = _columns_of(found, text_format)
-    partition_columns = found.partition_schema
-    stored = [field for field in columns if field.name not in partition_columns.names]
-    schema = pa.schema([*stored, *partition_columns])
+    stored = [field for field in columns if field.name not in found.partition_schema.names]
+    schema = pa.schema([*stored, *found.partition_schema])
     for name in options.types:
         if name not in schema.names:
             raise DataError(
@@ -75,7 +72,7 @@ def text_table(ref: TableRef, name: str) -> TextTable:
                 f"{suggest(name, schema.names)}"
             )
     log.info("%s: %s", found.uri, ", ".join(f"{field.name} {field.type}" for field in schema))
-    return TextTable(found, text_format, schema, partition_columns)
+    return TextTable(found, text_format, schema)
 
 
 class TextTable(DatasetTable):
@@ -85,136 +82,97 @@ class TextTable(DatasetTable):
         found: the files.
         text_format: how they are read.
         schema: all columns, those of the partitions last.
-        partition_columns: the columns that folder names give.
     """
 
-    def __init__(
-        self,
-        found: FoundFiles,
-        text_format: TextFormat,
-        schema: pa.Schema,
-        partition_columns: pa.Schema,
-    ) -> None:
-        options = ds.FileSystemFactoryOptions()
-        if partition_columns.names:
-            options.partition_base_dir = found.location.path
-            options.partitioning = ds.partitioning(partition_columns, flavor="hive")
-        paths = [info.path for info in found.files]
-        # The dataset knows paths and partitions; its own reader of text is not used.
-        factory = ds.FileSystemDatasetFactory(
-            found.location.filesystem, paths, ds.CsvFileFormat(), options
-        )
+    def __init__(self, found: FoundFiles, text_format: TextFormat, schema: pa.Schema) -> None:
         super().__init__(
-            factory.finish(schema),
+            # The dataset knows paths and partitions; its own reader of text is not used.
+            found.dataset(schema, ds.CsvFileFormat()),
             uri=found.uri,
             location=found.location,
-            partition_columns=partition_columns.names,
+            partition_columns=found.partition_schema.names,
             state=found.state(),
+            files_change=True,
         )
-        self._files = found.location
         self._format = text_format
-        self._stored = [name for name in schema.names if name not in partition_columns.names]
 
     def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
-        columns, row_filter = columns_and_filter(self.schema, columns, query)
-        partition, where = query.get("partition"), parse_where(query.get("where"))
-        needed = {*columns, *filtered_columns(self.schema, query)}
-        stored = [name for name in self._stored if name in needed] or self._stored[:1]
-        file_schema = pa.schema([self.schema.field(name) for name in stored])
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        digests = FragmentDigests(self.uri, schema, partition, where)
-        files = [
-            PlannedFile(fragment, self._state(fragment), self.schema, ())
-            for fragment in self._matching_fragments(partition, where)
-        ]
-        units = [
-            TextFile(
-                version=FileVersion(
-                    self._files, self._files.relative(path_of(file.fragment)), file.state
-                ),
-                text_format=self._format,
-                file_schema=file_schema,
-                constants={
-                    name: pa.scalar(value, self.schema.field(name).type)
-                    for name, value in partition_of(file.fragment).items()
-                    if name in needed
-                },
-                schema=schema,
-                row_filter=row_filter,
-                digest=digests.digest(self._row_state(file), partition_of(file.fragment), ()),
-            )
-            for file in files
-        ]
-        names = self.partition_columns
-        partitions = [partition_values(file.fragment, names) for file in files] if names else ()
-        return Plan(schema, units, None, self._snapshot(files), partitions=partitions)
+        query["allow_dictionaries"] = False
+        plan = super().plan(columns, **query)
+        return replace(plan, rows=None, unit_rows=(), footers=(), from_cache=())
 
     def parquet_files(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None
     ) -> None:
         return None
 
+    def _read_footers(self, fragments: Sequence[ds.Fragment]) -> None:
+        """Read nothing: text files have no footers."""
+
+    def _planned_file(
+        self, fragment: ds.Fragment, state: str, footer: Footer | None
+    ) -> PlannedFile:
+        return TextFile(fragment, state, self.schema, ())
+
     def _row_state(self, file: PlannedFile) -> str:
         return f"{file.state}\0{self._format}"
 
+    def _adapt(self, row_groups: RowGroups, file: PlannedFile) -> RowGroups:
+        return TextRows(**vars(row_groups), text_format=self._format)
+
+
+class TextFile(PlannedFile):
+    """A text file, which is one unit; how many rows it has is unknown before they are read."""
+
+    def chunks(self) -> Iterator[tuple[ds.Fragment, tuple[int, ...], int]]:
+        yield self.fragment, (), 0
+
 
 @dataclass(frozen=True)
-class TextFile(Unit):
-    """A text file of a table.
+class TextRows(RowGroups):
+    """The rows of a text file.
 
     Attributes:
-        version: the file in the state in which it was planned.
-        text_format: how it is read.
-        file_schema: columns to read from it, with their types.
-        constants: value of each partition column to read.
-        schema: columns of the batches: of the file, and of the partition.
-        row_filter: rows to read, or None for all.
-        digest: see `io.table.Unit`.
+        text_format: how they are read.
     """
 
-    version: FileVersion
-    text_format: TextFormat
-    file_schema: pa.Schema
-    constants: Mapping[str, pa.Scalar]
-    schema: pa.Schema
-    row_filter: pc.Expression | None
-    digest: str | None
+    text_format: TextFormat = field(kw_only=True)
 
-    def __str__(self) -> str:
-        return self.version.location.uri_of(self.version.path)
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """Read the rows; after a transient error, continue behind the last batch.
+    def _scan(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
+        """Read the rows.
 
         Raises:
-            TableError: if the file cannot be read, is malformed, or has changed since the plan.
+            TableError: if the file cannot be read, or is malformed.
             DataError: if a value does not have the type of its column.
         """
-        open_stream = partial(_open_stream, self.version.location, self.version.path)
-        with self.version.unchanged(), _translate_errors(str(self)):
-            yield from in_slices(
-                read_again(
-                    lambda: map(
-                        self._selected,
-                        self.text_format.read(open_stream, str(self), self.file_schema),
-                    ),
-                    remote=self.version.location.remote,
-                ),
-                read_rows(self.schema),
-            )
+        partition = partition_of(fragment)
+        in_file = [name for name in self.schema.names if name not in partition]
+        needed = [name for name in self.schema.names if self._needs(name)]
+        stored = [name for name in needed if name in in_file] or in_file[:1]
+        file_schema = pa.schema([self.schema.field(name) for name in stored])
+        constants = {
+            name: pa.scalar(partition[name], self.schema.field(name).type)
+            for name in needed
+            if name in partition
+        }
+        open_stream = partial(_open_stream, fragment.filesystem, fragment.path)
+        with _translate_errors(self.location):
+            batches = self.text_format.read(open_stream, self.location, file_schema)
+            for batch in in_slices(batches, self.batch_rows):
+                for name, value in constants.items():
+                    batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+                if self.row_filter is not None:
+                    batch = batch.filter(self.row_filter)
+                yield batch.select(list(self.columns))
 
-    def _selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Add the columns of the partition, and select the rows and columns of the plan."""
-        for name, value in self.constants.items():
-            batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
-        if self.row_filter is not None:
-            batch = batch.filter(self.row_filter)
-        return batch.select(self.schema.names)
+    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch, whose text the readers have checked."""
+        return batch
 
 
-def _open_stream(location: Location, path: str) -> pa.NativeFile:
+def _open_stream(filesystem: FileSystem, path: str) -> pa.NativeFile:
     """Open a file, decompressed if its name says that it is compressed."""
-    return retry(lambda: location.filesystem.open_input_stream(location.absolute(path)))
+    return retry(lambda: filesystem.open_input_stream(path))
 
 
 @contextmanager
@@ -282,10 +240,11 @@ def _first_with_rows(
     """Return the path and the columns of the first of some files that has rows, or None."""
     for path in paths:
         location = found.location.uri_of(path)
+        open_stream = partial(
+            _open_stream, found.location.filesystem, found.location.absolute(path)
+        )
         with _translate_errors(location):
-            columns, has_rows = text_format.infer(
-                partial(_open_stream, found.location, path), location
-            )
+            columns, has_rows = text_format.infer(open_stream, location)
         if has_rows:
             return path, columns
     return None
