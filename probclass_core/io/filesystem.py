@@ -171,39 +171,30 @@ class Location:
         with translate_write_errors(self.uri_of(path), error=self.error):
             self._replace(self.absolute(path), data)
 
-    def revision(self, path: str) -> Revision:
+    def revision(self, path: str, *, content: bool = True) -> Revision:
         """Read what a file contains now, for `replace`.
+
+        Args:
+            path: path of the file.
+            content: whether to read the content; the version is enough for `put`, and is nothing
+                without conditional writes.
 
         Raises:
             NotSupportedError: if obstore, which writes conditionally, is not installed.
         """
-        if self.conditional is not None:
-            return self._conditionally(path, self.conditional.read)
-        with translate_read_errors(self.uri_of(path), error=self.error):
-            try:
-                return Revision(retry(partial(self._read, self.absolute(path), None)))
-            except FileNotFoundError:
-                return Revision(None)
-
-    def version(self, path: str) -> Revision | None:
-        """Return the version of a file, for `put`; None without conditional writes.
-
-        Raises:
-            NotSupportedError: as `revision`.
-        """
-        if self.conditional is None:
-            return None
-        return self._conditionally(path, partial(self.conditional.read, content=False))
-
-    def _conditionally(self, path: str, read: Callable[[str], Revision]) -> Revision:
-        if self.conditional is not None and not self.conditional.available:
+        absolute, conditional = self.absolute(path), self.conditional
+        if conditional is not None and not conditional.available:
             raise NotSupportedError(
                 f"{self.uri_of(path)} can only be replaced safely with obstore: "
                 "pip install 'probclass[object-store]'."
             )
         with translate_read_errors(self.uri_of(path), error=self.error):
             try:
-                return retry(lambda: read(self.absolute(path)))
+                if conditional is not None:
+                    return retry(lambda: conditional.read(absolute, content=content))
+                return Revision(retry(partial(self._read, absolute, None)) if content else None)
+            except FileNotFoundError:
+                return Revision(None)
             except (ImportError, ValueError) as cause:  # of options that obstore does not have
                 raise NotSupportedError(f"{self.uri}: {one_line(cause)}.") from cause
 
@@ -230,20 +221,20 @@ class Location:
         self.write(path, data)
         return True
 
-    def put(self, path: str, file: IO[bytes], seen: Revision | None) -> bool:
+    def put(self, path: str, file: IO[bytes], seen: Revision) -> bool:
         """Make or replace a large file in one step.
 
         Args:
             path: path of the file; its folders are made.
             file: an open local file, whose content it gets.
-            seen: what `version` returned.
+            seen: what `revision` returned.
 
         Returns:
             False if another process replaced, made or removed the file first.
         """
         absolute, conditional = self.absolute(path), self.conditional
         with translate_write_errors(self.uri_of(path), error=self.error):
-            if conditional is not None and seen is not None:
+            if conditional is not None:
                 data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
                 return retry(lambda: conditional.write(absolute, data, seen))
             scratch = f"{path.rpartition('/')[0]}/{scratch_name()}".lstrip("/")

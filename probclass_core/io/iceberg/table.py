@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self, Unpack
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,12 +29,11 @@ from probclass_core.errors import ProbClassError, TableError, TableMismatchError
 from probclass_core.io.commit.parquet_writer import DATA_FILE
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location, is_file
-from probclass_core.io.filters import Where, expression, typed_conditions
+from probclass_core.io.filters import Where, typed_conditions
 from probclass_core.io.parquet.adapted import AdaptedFiles, ColumnMatch, field_id
 from probclass_core.io.parquet.files import StoredColumn, typed_scalar
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import pyiceberg_options
-from probclass_core.io.table import Footer, Plan, Query, Source
 
 SCHEME = "iceberg://"
 
@@ -53,7 +51,7 @@ _PREDICATES: Mapping[str, Callable[..., ice.BooleanExpression]] = {
 _OURS = re.compile(DATA_FILE)
 
 
-class IcebergTable(Source):
+class IcebergTable(AdaptedFiles):
     """An Iceberg table at the snapshot that a reference names, or at its newest.
 
     A plan reads only the files that the manifests do not rule out: by partition values, and by the
@@ -69,36 +67,41 @@ class IcebergTable(Source):
     """
 
     def __init__(self, ref: TableRef) -> None:
-        self.uri = ref.uri
         self._ref = ref
         with translate_iceberg_errors(ref):
-            self._table = open_iceberg(ref)
-            self._snapshot = _snapshot(ref, self._table)
+            self._table = table = open_iceberg(ref)
+            snapshot = _snapshot(ref, table)
             # Without a pinned snapshot, the newest rows are read with the newest schema, which may
             # be newer than the snapshot.
-            pinned = None if ref.newest or self._snapshot is None else self._snapshot.snapshot_id
-            self._scan = self._table.scan(snapshot_id=pinned)
+            pinned = None if ref.newest or snapshot is None else snapshot.snapshot_id
+            self._scan = table.scan(snapshot_id=pinned)
             self._columns = self._scan.projection()
-            self._schema = arrow_schema(self._columns)
-            self.partition_columns = self._partition_columns()
-        self._footer_cache: Mapping[str, Footer] | None = None
+            self._name_mapping = table.name_mapping()
+            self._filesystem, root = locate(table.io, table.location())
+            partition_columns = self._partition_columns(snapshot)
+        self._ids_by_name = index_by_name(self._columns)
+        self._fields = schema_to_pyarrow(self._columns, include_field_ids=True)
+        self._deletes: dict[str, Mapping[str, pa.ChunkedArray]] = {}
+        self._tasks: dict[str, FileScanTask] = {}
+        remote = not table.location().startswith(("file:", "/"))
+        super().__init__(
+            self._dataset_of([]),
+            uri=ref.uri,
+            location=(
+                Location(self._filesystem, root, table.location(), remote=True) if remote else None
+            ),
+            partition_columns=partition_columns,
+            state=lambda fragment: self._tasks[fragment.path].file.file_path,
+            version=None if snapshot is None else snapshot.snapshot_id,
+        )
 
-    def with_footer_cache(self, cache: Mapping[str, Footer]) -> Self:
-        table = copy.copy(self)
-        table._footer_cache = cache
-        return table
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
-
-    def _partition_columns(self) -> list[str]:
+    def _partition_columns(self, snapshot: Snapshot | None) -> list[str]:
         """The columns whose values partition every file, in the order of the newest partitioning.
 
         A file of an earlier partitioning may contain rows with different values of a column, and
         so may a file partitioned by the month or a hash of it; such columns are left out.
         """
-        manifests = [] if self._snapshot is None else self._snapshot.manifests(self._table.io)
+        manifests = [] if snapshot is None else snapshot.manifests(self._table.io)
         specs = self._table.specs()
         used = [specs[number] for number in {file.partition_spec_id for file in manifests}]
         by_value = [
@@ -111,38 +114,29 @@ class IcebergTable(Source):
             for field in self._table.spec().fields
             if field.source_id in shared
         ]
-        return [name for name in names if name in self._schema.names]
+        return [name for name in names if name in arrow_schema(self._columns).names]
 
-    def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
-        return self._files(None, where).partitions(where)
-
-    def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
-        files = self._files(query.get("partition"), query.get("where"))
-        return files.plan(columns, **query)
-
-    def parquet_files(
-        self, *, partition: Mapping[str, Any] | None = None, where: Where = None
-    ) -> Sequence[tuple[str, ds.Fragment]] | None:
-        return self._files(partition, where).parquet_files(partition=partition, where=where)
-
-    def _files(self, partition: Mapping[str, Any] | None, where: Where) -> IcebergFiles:
-        """Return the files that may contain such rows.
-
-        If no file may, return all of them, so that an error can list the partitions that exist.
-        """
-        expression(self._schema, partition, where)  # raises if the filter is invalid
-        conditions = typed_conditions(self._schema, partition, where)
+    def _files(self, partition: Mapping[str, Any] | None, where: Where) -> ds.Dataset:
+        """Return the files that the manifests do not rule out; see `DatasetTable`."""
+        conditions = typed_conditions(self.schema, partition, where)
         with translate_iceberg_errors(self._ref):
-            pruned = self._scan.filter(all_of(map(self._term, conditions)))
-            files = IcebergFiles(
-                self._table,
-                self._columns,
-                list(pruned.plan_files()) or list(self._scan.plan_files()),
-                uri=self._ref.uri,
-                partition_columns=self.partition_columns,
-                version=None if self._snapshot is None else self._snapshot.snapshot_id,
+            tasks = list(self._scan.filter(all_of(map(self._term, conditions))).plan_files())
+        for task in tasks:
+            _check_readable(self._ref.uri, task)
+        return self._dataset_of(tasks)
+
+    def _dataset_of(self, tasks: Sequence[FileScanTask]) -> ds.Dataset:
+        """Return data files, each with its delete files, as a dataset."""
+        schema, parquet = arrow_schema(self._columns), ds.ParquetFileFormat()
+        located = {locate(self._table.io, task.file.file_path)[1]: task for task in tasks}
+        self._tasks |= located
+        fragments = [
+            parquet.make_fragment(
+                path, self._filesystem, self._partition_condition(task.file, schema)
             )
-        return files if self._footer_cache is None else files.with_footer_cache(self._footer_cache)
+            for path, task in located.items()
+        ]
+        return ds.FileSystemDataset(fragments, schema, parquet, self._filesystem)
 
     def _term(self, condition: tuple[str, str, Any]) -> ice.BooleanExpression:
         name, operator, value = condition
@@ -150,6 +144,61 @@ class IcebergTable(Source):
         column_id = self._columns.find_field(name).field_id
         newest_name = self._table.schema().find_column_name(column_id)
         return ice.AlwaysTrue() if newest_name is None else predicate(newest_name, operator, value)
+
+    def location_of(self, fragment: ds.Fragment) -> str:
+        return str(self._tasks[fragment.path].file.file_path).removeprefix("file://")
+
+    def _match(self, file_schema: pa.Schema) -> tuple[StoredColumn, ...]:
+        has_ids = any(field_id(field) is not None for field in file_schema)
+        match = ColumnMatch(
+            table_key=field_id,
+            file_key=field_id if has_ids else self._mapped_id,
+            default=lambda field: self._columns.find_field(field_id(field) or 0).initial_default,
+        )
+        return match.columns(self._fields, file_schema)
+
+    def _mapped_id(self, field: pa.Field) -> int | None:
+        """Id of a column of a file without ids: by the name mapping, or else by its own name."""
+        if self._name_mapping is None:
+            return self._ids_by_name.get(field.name)
+        entries = self._name_mapping.root
+        return next((entry.field_id for entry in entries if field.name in entry.names), None)
+
+    def _deletions(self, path: str) -> Sequence[str]:
+        return sorted(file.file_path for file in self._tasks[path].delete_files)
+
+    def _deleted_positions(self, path: str) -> pa.Int64Array:
+        task = self._tasks[path]
+        chunks = [
+            chunk.cast(pa.int64())
+            for file in task.delete_files
+            if (positions := self._positions(file).get(task.file.file_path)) is not None
+            for chunk in positions.chunks
+        ]
+        return pc.unique(pa.chunked_array(chunks, pa.int64()))
+
+    def _positions(self, file: DataFile) -> Mapping[str, pa.ChunkedArray]:
+        """Positions of deleted rows by data file, from position deletes or deletion vectors."""
+        name = file.file_path
+        if name not in self._deletes:
+            with translate_read_errors(name):
+                try:
+                    self._deletes[name] = _read_deletes(self._table.io, file)
+                except (ValueError, LookupError) as error:
+                    raise TableError(f"cannot read {name}: {one_line(error)}.") from error
+        return self._deletes[name]
+
+    def _partition_condition(self, file: DataFile, schema: pa.Schema) -> pc.Expression | None:
+        """Return the condition that all rows of a file meet by its partition, if any."""
+        condition = None
+        for number, field in enumerate(self._table.specs()[file.spec_id].fields):
+            name = self._columns.find_column_name(field.source_id)
+            if name not in schema.names or not isinstance(field.transform, IdentityTransform):
+                continue
+            value = typed_scalar(file.partition[number], schema.field(name).type)
+            term = pc.field(name) == value if value.is_valid else pc.field(name).is_null()
+            condition = term if condition is None else condition & term
+        return condition
 
 
 def predicate(name: str, operator: str, value: Any) -> ice.BooleanExpression:
@@ -276,113 +325,6 @@ def _data_files(table: Table) -> Iterator[str]:
     for manifest in manifests.values():
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
             yield entry.data_file.file_path
-
-
-class IcebergFiles(AdaptedFiles):
-    """The files of a scan, as a table.
-
-    Args:
-        table: the table that the files belong to.
-        columns: schema of the table at the snapshot that is read.
-        tasks: data files, each with its delete files.
-        uri: URI of the table.
-        partition_columns: names of the partition columns, outermost first.
-        version: id of the snapshot, or None for a table without snapshots.
-
-    Raises:
-        TableError: if a data file is not Parquet.
-    """
-
-    def __init__(
-        self,
-        table: Table,
-        columns: Schema,
-        tasks: Sequence[FileScanTask],
-        *,
-        uri: str,
-        partition_columns: Sequence[str],
-        version: int | None,
-    ) -> None:
-        for task in tasks:
-            _check_readable(uri, task)
-        self._table = table
-        self._columns = columns
-        self._name_mapping = table.name_mapping()
-        self._ids_by_name = index_by_name(columns)
-        self._fields = schema_to_pyarrow(columns, include_field_ids=True)
-        self._deletes: dict[str, Mapping[str, pa.ChunkedArray]] = {}
-        filesystem, root = locate(table.io, table.location())
-        self._tasks = {locate(table.io, task.file.file_path)[1]: task for task in tasks}
-        schema = arrow_schema(columns)
-        parquet = ds.ParquetFileFormat()
-        fragments = [
-            parquet.make_fragment(path, filesystem, self._partition_condition(task.file, schema))
-            for path, task in self._tasks.items()
-        ]
-        local = table.location().startswith(("file:", "/"))
-        super().__init__(
-            ds.FileSystemDataset(fragments, schema, parquet, filesystem),
-            uri=uri,
-            location=None if local else Location(filesystem, root, table.location(), remote=True),
-            partition_columns=partition_columns,
-            state=lambda fragment: self._tasks[fragment.path].file.file_path,
-            version=version,
-        )
-
-    def location_of(self, fragment: ds.Fragment) -> str:
-        return str(self._tasks[fragment.path].file.file_path).removeprefix("file://")
-
-    def _match(self, file_schema: pa.Schema) -> tuple[StoredColumn, ...]:
-        has_ids = any(field_id(field) is not None for field in file_schema)
-        match = ColumnMatch(
-            table_key=field_id,
-            file_key=field_id if has_ids else self._mapped_id,
-            default=lambda field: self._columns.find_field(field_id(field) or 0).initial_default,
-        )
-        return match.columns(self._fields, file_schema)
-
-    def _mapped_id(self, field: pa.Field) -> int | None:
-        """Id of a column of a file without ids: by the name mapping, or else by its own name."""
-        if self._name_mapping is None:
-            return self._ids_by_name.get(field.name)
-        entries = self._name_mapping.root
-        return next((entry.field_id for entry in entries if field.name in entry.names), None)
-
-    def _deletions(self, path: str) -> Sequence[str]:
-        return sorted(file.file_path for file in self._tasks[path].delete_files)
-
-    def _deleted_positions(self, path: str) -> pa.Int64Array:
-        task = self._tasks[path]
-        chunks = [
-            chunk.cast(pa.int64())
-            for file in task.delete_files
-            if (positions := self._positions(file).get(task.file.file_path)) is not None
-            for chunk in positions.chunks
-        ]
-        return pc.unique(pa.chunked_array(chunks, pa.int64()))
-
-    def _positions(self, file: DataFile) -> Mapping[str, pa.ChunkedArray]:
-        """Positions of deleted rows by data file, from position deletes or deletion vectors."""
-        name = file.file_path
-        if name not in self._deletes:
-            with translate_read_errors(name):
-                try:
-                    self._deletes[name] = _read_deletes(self._table.io, file)
-                except (ValueError, LookupError) as error:
-                    raise TableError(f"cannot read {name}: {one_line(error)}.") from error
-        return self._deletes[name]
-
-    def _partition_condition(self, file: DataFile, schema: pa.Schema) -> pc.Expression | None:
-        """Return the condition that all rows of a file meet by its partition, if any."""
-        condition = None
-        for number, field in enumerate(self._table.specs()[file.spec_id].fields):
-            name = self._columns.find_column_name(field.source_id)
-            if name not in schema.names or not isinstance(field.transform, IdentityTransform):
-                continue
-            value = typed_scalar(file.partition[number], schema.field(name).type)
-            term = pc.field(name) == value if value.is_valid else pc.field(name).is_null()
-            condition = term if condition is None else condition & term
-        return condition
 
 
 def locate(io: FileIO, location: str) -> tuple[FileSystem, str]:

@@ -105,7 +105,7 @@ class DatasetTable(Source):
     def partitions(self, where: Where = None) -> Sequence[Mapping[str, Any]]:
         names = self.partition_columns
         partitions: dict[tuple[tuple[str, Any], ...], None] = {}
-        for fragment in self._fragments(expression(self.schema, None, where)) if names else ():
+        for fragment in self._fragments(None, where) if names else ():
             values = partition_of(fragment)
             missing = [name for name in names if name not in values]
             if missing:
@@ -224,9 +224,8 @@ class DatasetTable(Source):
         self, partition: Mapping[str, Any] | None, where: Where
     ) -> list[ds.Fragment]:
         """Return the files that may contain such rows, by path; TableError if there is none."""
-        row_filter = expression(self.schema, partition, where)
-        fragments = self._fragments(row_filter, partition)
-        if not fragments and row_filter is not None:
+        fragments = self._fragments(partition, where)
+        if not fragments and expression(self.schema, partition, where) is not None:
             raise TableError(self._no_such_partition(partition, where))
         return fragments
 
@@ -256,19 +255,23 @@ class DatasetTable(Source):
             # A footer takes about 3 kB for each column; from a local disk it is soon read again.
             return PlannedFile.open(fragment, state, reopen=not self._remote)
 
-    def _fragments(
-        self, row_filter: pc.Expression | None, partition: Mapping[str, Any] | None = None
-    ) -> list[ds.Fragment]:
-        """Return the files that may contain rows of the filter, by path."""
+    def _fragments(self, partition: Mapping[str, Any] | None, where: Where) -> list[ds.Fragment]:
+        """Return the files that may contain such rows, by path."""
+        row_filter = expression(self.schema, partition, where)
+        found = self._files(partition, where).get_fragments(filter=row_filter)
+        fragments = sorted(found, key=path_of)
+        # A dataset keeps the footer of each file that was opened in memory, but not of a copy.
+        return fragments if self.uri is None else [reopened(fragment) for fragment in fragments]
+
+    def _files(self, partition: Mapping[str, Any] | None, where: Where) -> ds.Dataset:
+        """Return files among which are all that may contain such rows."""
         dataset = self._dataset
         key = tuple((partition or {}).get(name, _ANY) for name in self.partition_columns)
         if _ANY not in key and key in self._fragments_by_partition:
             # To filter all files for each partition would take time quadratic in their number.
             fragments = self._fragments_by_partition[key]
             dataset = ds.FileSystemDataset(fragments, dataset.schema, dataset.format, None)
-        fragments = sorted(dataset.get_fragments(filter=row_filter), key=path_of)
-        # A dataset keeps the footer of each file that was opened in memory, but not of a copy.
-        return fragments if self.uri is None else [reopened(fragment) for fragment in fragments]
+        return dataset
 
     @cached_property
     def _fragments_by_partition(self) -> Mapping[tuple[Any, ...], list[ds.Fragment]]:

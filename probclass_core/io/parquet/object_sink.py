@@ -92,9 +92,9 @@ class ObjectSink(FolderSink):
             raise self.conflict()
         self.table.remove(self.path_of(MAIN))
 
-    def seen(self) -> Revision | None:
-        """Which object is the partition, or None if the store has no conditional requests."""
-        return self.table.version(self.path_of(MAIN))
+    def seen(self) -> Revision:
+        """Which object is the partition, if the store has conditional requests."""
+        return self.table.revision(self.path_of(MAIN), content=False)
 
     def conflict(self) -> TableError:
         """The error that another writer came first."""
@@ -170,7 +170,7 @@ class StagedObject(StagedPartition):
             commit_id = self._commit["commit_id"]
             if commit_id not in {record["commit_id"] for record in sink.commit_records()}:
                 # If there is one of this name, another attempt at this commit came first.
-                part.put(sink.path_of(self._added), self._seen and Revision(None))
+                part.put(sink.path_of(self._added), Revision(None))
             return
         if not part.put(sink.path_of(MAIN), self._seen):
             raise sink.conflict()
@@ -221,7 +221,7 @@ class ObjectPart(ParquetPart):
                 self._table.fetch(self._scratch, self._file())
             self._table.remove(self._scratch)
 
-    def put(self, path: str, seen: Revision | None) -> bool:
+    def put(self, path: str, seen: Revision) -> bool:
         """Put the file in place; arguments and result as for `Location.put`.
 
         Raises:
@@ -244,9 +244,9 @@ class ObjectPart(ParquetPart):
             self._temporary.close()
 
 
-def _name_of_added(commit_id: str, seen: Revision | None, main: FileInfo | None) -> str:
+def _name_of_added(commit_id: str, seen: Revision, main: FileInfo | None) -> str:
     """Return a name that attempts at one commit share, and none after the partition is replaced."""
-    state = [None if main is None else main.mtime_ns, None if seen is None else dict(seen.version)]
+    state = [None if main is None else main.mtime_ns, dict(seen.version)]
     digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
     return f"part-{commit_id[:24]}-{digest[:8]}.parquet"
 
