@@ -13,7 +13,7 @@ import math
 import os
 import random
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +134,14 @@ def models() -> dict[str, Bundle]:
     return bundles
 
 
+def with_value(table: pa.Table, column: str, row: int, value: Any) -> pa.Table:
+    """A table with another value in a row of a column."""
+    values = table[column].to_pylist()
+    values[row] = value
+    place = table.column_names.index(column)
+    return table.set_column(place, column, pa.array(values, table[column].type))
+
+
 SHARES = {"column": 4, "rows": 1, "bytes": 1, "note": 2, "manifest": 2}
 """Kinds of fields, and how often they are changed."""
 
@@ -246,27 +254,6 @@ def changed_bytes(data: bytes, draw: random.Random) -> bytes:
 
 
 @dataclass(frozen=True)
-class Field:
-    """What a trial changes.
-
-    Attributes:
-        model: name of the model.
-        kind: ``column``, ``rows``, ``bytes``, ``note`` or ``manifest``.
-        table: name of the table, or "" for the manifest.
-        path: name of the column, or place in the notes or the manifest.
-    """
-
-    model: str
-    kind: str
-    table: str
-    path: Path_ = ()
-
-    def __str__(self) -> str:
-        place = "".join(f"[{key!r}]" for key in self.path)
-        return f"{self.model}/{self.table or 'manifest'}{place} ({self.kind})"
-
-
-@dataclass(frozen=True)
 class StoredModel:
     """A model as it is stored, and `unusual_rows` scored by it.
 
@@ -283,18 +270,41 @@ class StoredModel:
     scored: pa.Table
 
 
-def fields_of(name: str, stored: StoredModel) -> Iterator[Field]:
-    """All fields of a model."""
-    for table, values in stored.tables.items():
-        yield Field(name, "rows", table)
-        yield Field(name, "bytes", table)
+Field = tuple[str, Path_]
+"""Kind and place of what a trial changes; in a table, the place begins with its name."""
+
+
+def fields_of_tables(tables: Mapping[str, pa.Table]) -> Iterator[Field]:
+    """All fields of tables."""
+    for table, values in tables.items():
+        yield "rows", (table,)
+        yield "bytes", (table,)
         for column in values.column_names:
-            yield Field(name, "column", table, (column,))
+            yield "column", (table, column)
         for path in json_paths(notes(values)):
-            yield Field(name, "note", table, path)
+            yield "note", (table, *path)
+
+
+def fields_of(stored: StoredModel) -> Iterator[Field]:
+    """All fields of a model."""
+    yield from fields_of_tables(stored.tables)
     for path in json_paths(stored.manifest):
         if path and path[-1] not in ("sha256", "bytes", "content_id"):  # they are recomputed
-            yield Field(name, "manifest", "", path)
+            yield "manifest", path
+
+
+def by_kind(models: Mapping[str, Iterable[Field]]) -> Mapping[str, list[tuple[str, Path_]]]:
+    """The name of a model and a place, for all fields of each kind."""
+    found: dict[str, list[tuple[str, Path_]]] = {}
+    for name, fields in models.items():
+        for kind, path in fields:
+            found.setdefault(kind, []).append((name, path))
+    return found
+
+
+def shown(name: str, kind: str, path: Path_) -> str:
+    """A field of a model as text."""
+    return f"{name}/{kind}{''.join(f'[{key!r}]' for key in path)}"
 
 
 def notes(table: pa.Table) -> Any:
@@ -302,16 +312,14 @@ def notes(table: pa.Table) -> Any:
     return json.loads((table.schema.metadata or {}).get(b"probclass", b"{}"))
 
 
-def changed_table(table: pa.Table, field: Field, draw: random.Random) -> bytes:
-    """The bytes of a table with a change of one field."""
-    if field.kind == "bytes":
-        return changed_bytes(to_ipc(table), draw)
-    if field.kind == "rows":
-        return to_ipc(changed_rows(table, draw))
-    if field.kind == "column":
-        return to_ipc(changed_column(table, field.path[0], draw))
-    changed = json.dumps(changed_json(notes(table), field.path, draw))
-    return to_ipc(table.replace_schema_metadata({b"probclass": changed.encode()}))
+def changed_table(table: pa.Table, kind: str, path: Path_, draw: random.Random) -> pa.Table:
+    """A table with a change of its rows, a column or a note."""
+    if kind == "rows":
+        return changed_rows(table, draw)
+    if kind == "column":
+        return changed_column(table, *path, draw)
+    changed = json.dumps(changed_json(notes(table), path, draw))
+    return table.replace_schema_metadata({b"probclass": changed.encode()})
 
 
 def with_right_checksums(manifest: Any, files: Mapping[str, bytes]) -> Any:
@@ -372,36 +380,37 @@ def trials() -> Iterator[Trial]:
             expected = model_from_bundle(bundle).predict_table(data)
             tables = {table: from_ipc(to_ipc(rows)) for table, rows in bundle.tables.items()}
             stored[name] = StoredModel(tables, bundle.manifest(), files, expected)
-        fields: dict[str, list[Field]] = {kind: [] for kind in SHARES}
-        for name, model in stored.items():
-            for field in fields_of(name, model):
-                fields[field.kind].append(field)
+        fields = by_kind({name: fields_of(model) for name, model in stored.items()})
 
         def trial(seed: int) -> Result:
             draw = random.Random(seed)
             (kind,) = draw.choices(list(SHARES), list(SHARES.values()))
-            field = draw.choice(fields[kind])
-            model = stored[field.model]
+            name, path = draw.choice(fields[kind])
+            model, field = stored[name], shown(name, kind, path)
             manifest, files = model.manifest, dict(model.files)
             kept = draw.random() < 0.2
             try:
-                if field.table:
-                    file = next(f for f in files if f.removesuffix(".arrow") == field.table)
-                    files[file] = changed_table(model.tables[field.table], field, draw)
+                if kind == "manifest":
+                    manifest = changed_json(manifest, path, draw)
                 else:
-                    manifest = changed_json(manifest, field.path, draw)
+                    file = next(f for f in files if f.removesuffix(".arrow") == path[0])
+                    if kind == "bytes":
+                        files[file] = changed_bytes(files[file], draw)
+                    else:
+                        table = changed_table(model.tables[path[0]], kind, path[1:], draw)
+                        files[file] = to_ipc(table)
             except (pa.ArrowException, ValueError, TypeError, OverflowError, UnicodeError):
-                return Result("no change", str(field), "cannot be written")
+                return Result("no change", field, "cannot be written")
             if not kept:
                 manifest = with_right_checksums(manifest, files)
-            what, table = outcome(manifest, files, data)
-            if what == "scored" and table.equals(model.scored):
+            what, scores = outcome(manifest, files, data)
+            if what == "scored" and scores.equals(model.scored):
                 what = "as before"
-            change = f"{field.kind}, checksums {'kept' if kept else 'right'}"
+            change = f"{kind}, checksums {'kept' if kept else 'right'}"
             defect = "" if what in AS_PROMISED else what
             if kept and what == "scored":
                 defect = "scored with other results under the checksums of the original"
-            return Result(change, str(field), "defect" if defect else what, defect)
+            return Result(change, field, "defect" if defect else what, defect)
 
         yield trial
 

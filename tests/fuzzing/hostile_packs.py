@@ -9,7 +9,6 @@ checksums cannot be told from the right ones: the model must be one that a store
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import tempfile
@@ -17,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,14 +23,15 @@ from campaign import Result, Trial
 from hostile_bundles import (
     PLUGINS,
     SPECS,
+    Field,
+    Path_,
+    by_kind,
     changed_bytes,
-    changed_column,
-    changed_json,
-    changed_rows,
-    json_paths,
+    changed_table,
+    fields_of_tables,
     memory_folder,
-    notes,
     rows,
+    shown,
     unusual_rows,
 )
 
@@ -51,7 +50,7 @@ from probclass_core.store.statistics_cache import (
 CANNOT_BE_WRITTEN = (ValueError, TypeError, OverflowError, AttributeError)
 """Errors of Arrow, JSON and our own writers for values that no file can contain."""
 
-SHARES = {"column": 5, "rows": 1, "notes": 1, "table": 1, "head": 2, "summary": 1, "file": 2}
+SHARES = {"column": 5, "rows": 1, "note": 1, "bytes": 1, "head": 2, "summary": 1, "file": 2}
 """Kinds of fields, and how often they are changed."""
 
 
@@ -92,22 +91,16 @@ def keep(name: str, table: Path, store: Path) -> Iterator[Kept]:
         yield Kept(spec, path, data, pack, unit, entry, entry.tables(name), model.id)
 
 
-def fields_of(kept: Kept) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def fields_of(kept: Kept) -> Iterator[Field]:
     """Kind and place of all fields of a pack."""
-    for table, values in kept.tables.items():
-        yield "rows", (table,)
-        yield "table", (table,)
-        for column in values.column_names:
-            yield "column", (table, column)
-        for path in json_paths(notes(values)):
-            yield "notes", (table, *path)
+    yield from fields_of_tables(kept.tables)
     for head in ("unit", "rows", "null_labels", "footer"):
         yield "head", (head,)
     yield "summary", ()
     yield "file", ()
 
 
-def changed_entry(kept: Kept, kind: str, path: tuple[Any, ...], draw: random.Random) -> Entry:
+def changed_entry(kept: Kept, kind: str, path: Path_, draw: random.Random) -> Entry:
     """The entry with a change of one field."""
     entry = kept.entry
     if kind == "head":
@@ -121,25 +114,19 @@ def changed_entry(kept: Kept, kind: str, path: tuple[Any, ...], draw: random.Ran
             footer = Footer(**{**vars(footer), **draw.choice(changes)})
             return replace(entry, footers=draw.choice([(footer,), (footer, footer), ()]))
         return replace(entry, **{path[0]: draw.choice([-1, 0, 1, entry.rows + 1, 2**62])})
-    table = kept.tables[path[0]]
+    name, *place = path
     streams = dict(entry.streams)
-    if kind == "table":
-        streams[path[0]] = changed_bytes(bytes(streams[path[0]]), draw)
+    if kind == "bytes":
+        streams[name] = changed_bytes(bytes(streams[name]), draw)
         if draw.random() < 0.1:
-            streams[path[0]] = bytes(draw.choice(list(streams.values())))
+            streams[name] = bytes(draw.choice(list(streams.values())))
     else:
-        if kind == "rows":
-            table = changed_rows(table, draw)
-        elif kind == "column":
-            table = changed_column(table, path[1], draw)
-        else:
-            changed = json.dumps(changed_json(notes(table), path[1:], draw))
-            table = table.replace_schema_metadata({b"probclass": changed.encode()})
-        streams |= encode_tables({path[0]: table})
+        table = changed_table(kept.tables[name], kind, tuple(place), draw)
+        streams |= encode_tables({name: table})
     return replace(entry, streams=streams)
 
 
-def changed_pack(kept: Kept, kind: str, path: tuple[Any, ...], draw: random.Random) -> bytes:
+def changed_pack(kept: Kept, kind: str, path: Path_, draw: random.Random) -> bytes:
     """The bytes of the pack with a change of one field.
 
     Args:
@@ -228,17 +215,14 @@ def trials() -> Iterator[Trial]:
             if not any(block.estimator_class.state_grows for block in blocks):
                 for kept in keep(name, table, folder / str(number)):
                     all_kept[f"{name} {kept.path.parent.name[:4]}"] = kept
-        fields: dict[str, list[tuple[str, tuple[Any, ...]]]] = {kind: [] for kind in SHARES}
-        for name, kept in all_kept.items():
-            for kind, path in fields_of(kept):
-                fields[kind].append((name, path))
+        fields = by_kind({name: fields_of(kept) for name, kept in all_kept.items()})
 
         def trial(seed: int) -> Result:
             draw = random.Random(seed)
             (kind,) = draw.choices(list(SHARES), list(SHARES.values()))
             name, path = draw.choice(fields[kind])
             kept = all_kept[name]
-            field = f"{name}/{kind}{''.join(f'[{key!r}]' for key in path)}"
+            field = shown(name, kind, path)
             right = kind != "file" and draw.random() < 0.8
             try:
                 data = changed_pack(kept, kind, path, draw)

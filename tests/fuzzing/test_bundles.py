@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hostile_bundles import models, rows, unusual_rows
+from hostile_bundles import models, rows, unusual_rows, with_value
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
@@ -28,13 +28,6 @@ def bundles() -> dict[str, Bundle]:
     return models()
 
 
-def with_value(table: pa.Table, column: str, row: int, value: float) -> pa.Table:
-    values = table[column].to_pylist()
-    values[row] = value
-    place = table.column_names.index(column)
-    return table.set_column(place, column, pa.array(values, table[column].type))
-
-
 @pytest.mark.parametrize(
     ("name", "table", "column", "value", "message"),
     [
@@ -45,13 +38,7 @@ def with_value(table: pa.Table, column: str, row: int, value: float) -> pa.Table
         ("gaussian_diagonal", "gaussian_diagonal", "mean", np.inf, "mean is inf"),
         ("categorical", "categorical", "log_probability", 2.0, "log_probability is 2.0"),
         ("categorical", "categorical", "log_probability", -9.0, "sum to 0.5[0-9]* instead of 1"),
-        (
-            "discretized",
-            "discretized",
-            "lower",
-            0.5,
-            "bins of column .x. are not those of",
-        ),
+        ("discretized", "discretized", "lower", 0.5, "bins of column .x. are not those of"),
         ("poisson", "poisson", "rate", -3.0, "rate is -3.0"),
         ("isotonic", "calibration", "value", 7.0, "calibrated probability is 7.0"),
         ("isotonic", "calibration", "value", 0.0, "calibrated probability is 0.0"),

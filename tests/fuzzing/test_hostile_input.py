@@ -16,7 +16,7 @@ import pyarrow.compute as compute
 import pyarrow.parquet as pq
 import pytest
 from campaign import run
-from hostile_bundles import PLUGINS, SPECS, rows
+from hostile_bundles import PLUGINS, SPECS, rows, with_value
 from hostile_packs import keep
 
 import probclass_core as pc
@@ -68,13 +68,6 @@ def test_what_training_makes_is_accepted(name: str) -> None:
         assert read.classes == merge(parts).classes
 
 
-def replaced(table: pa.Table, column: str, change: Callable[[Any], Any]) -> pa.Table:
-    values = table[column].to_pylist()
-    values[0] = change(values[0])
-    new = pa.array(values, table[column].type)
-    return table.set_column(table.column_names.index(column), column, new)
-
-
 @pytest.mark.parametrize(
     ("name", "table", "column", "change", "message"),
     [
@@ -102,7 +95,9 @@ def test_statistics_of_no_rows_are_computed_again(
 ) -> None:
     pq.write_table(rows(), tmp_path / "rows.parquet")
     (kept,) = keep(name, tmp_path / "rows.parquet", tmp_path / "store")
-    wrong = {**kept.tables, table: replaced(kept.tables[table], column, change)}
+    right = kept.tables[table]
+    value = change(right[column][0].as_py())
+    wrong = {**kept.tables, table: with_value(right, column, 0, value)}
     entry = Entry(60, 0, encode_tables(wrong), kept.entry.footers)
     data = encode_pack(kept.pack.summary, {kept.unit: entry})
     kept.path.unlink()
