@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config(name, value)
     with pytest.MonkeyPatch.context() as environment, warnings.catch_warnings():
         environment.setenv("PYSPARK_PYTHON", sys.executable)
-        environment.setenv("PYTHONPATH", str(Path(__file__).parent))  # workers import `workloads`
+        environment.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # workers import `workloads`
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         session = builder.getOrCreate()
     yield session

@@ -9,8 +9,9 @@ import json
 import sys
 from pathlib import Path
 
+from lakes import digests
 from pyspark.sql import SparkSession
-from workloads import SPEC, file_digests
+from workloads import SPEC
 
 import probclass_core as pc
 
@@ -26,7 +27,7 @@ def main(lake: Path, folder: Path) -> None:
         "statistics": pc.summarize(lake, SPEC, engine=session).to_bundle().content_id,
         "log_loss": pc.evaluate(model, lake, engine=session).log_loss,
         "rows": report.rows,
-        "digests": file_digests(folder / "scored"),
+        "digests": digests(folder / "scored"),
     }
     sys.stdout.write(json.dumps(results))
     session.stop()

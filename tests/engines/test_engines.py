@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 import reversed_engine
 import workloads
+from lakes import digests
 from reversed_engine import ReversedEngine
 from typer.testing import CliRunner
-from workloads import SPEC, WEIGHTED, FaultyTable, file_digests, rows_of, scored_rows
+from workloads import SPEC, UNLABELED, WEIGHTED, FaultyTable, rows_of, scored_rows
 
 import probclass_core as pc
 from probclass_core.cli.app import app
@@ -92,7 +93,8 @@ def test_content_ids_equal_those_of_threads(model: pc.Model, lake: Path, engine:
     assert fitted.id == model.id
     assert reports[-1] == (ROWS, ROWS)
     assert len(reports) == 5, "one report per unit"
-    assert pc.fit(lake, WEIGHTED, engine=engine).id == pc.fit(lake, WEIGHTED).id
+    for spec in (WEIGHTED, UNLABELED):
+        assert pc.fit(lake, spec, engine=engine).id == pc.fit(lake, spec).id
     march: dict[str, Any] = {"partition": {"month": 3}}
     statistics = pc.summarize(lake, SPEC, engine=engine, workers=2, **march)
     expected = pc.summarize(lake, SPEC, **march)
@@ -122,7 +124,7 @@ def test_a_scored_table_has_the_same_bytes_and_this_process_commits_it(
     assert reports[-1] == (ROWS, ROWS)
     assert committed == sorted(committed), "one commit after another"
     assert set(committed) == set(range(5)), "each after a report of its rows"
-    assert file_digests(sink) == file_digests(scored)
+    assert digests(sink) == digests(scored)
     again = pc.score(model, lake, sink, engine=engine)
     assert (again.counts["unchanged"], again.commit_id) == (5, report.commit_id)
     assert list(tmp_path.iterdir()) == [sink], "nothing is left behind"
@@ -135,7 +137,7 @@ def test_the_results_do_not_depend_on_the_unit_that_ends_first(
     for table, workers in ((lake, 1), (slow, 2), (slow, 4)):
         assert pc.fit(table, SPEC, workers=workers).id == model.id
     pc.score(model, slow, tmp_path / "scored", workers=3)
-    assert file_digests(tmp_path / "scored") == file_digests(scored)
+    assert digests(tmp_path / "scored") == digests(scored)
 
 
 def test_options_of_scoring_reach_the_workers(
@@ -148,7 +150,7 @@ def test_options_of_scoring_reach_the_workers(
     threads = pc.score(model, lake, tmp_path / "threads", **more)
     processes = pc.score(model, lake, tmp_path / "processes", engine=pool, **more)
     assert threads.commit_id == processes.commit_id
-    assert file_digests(tmp_path / "threads") == file_digests(tmp_path / "processes")
+    assert digests(tmp_path / "threads") == digests(tmp_path / "processes")
     table = pa.Table.from_batches(pc.open_table(lake).plan().batches())
     pc.score(model, table, tmp_path / "threads.parquet")
     pc.score(model, table, tmp_path / "processes.parquet", engine=pool)
@@ -225,7 +227,7 @@ def test_a_scoring_worker_that_is_killed_half_way_leaves_nothing_behind(
     source = FaultyTable(lake, 0, workloads.kill_worker_once, tmp_path / "flag")
     report = pc.score(model, source, tmp_path / "scored", engine="processes", workers=2)
     assert report.rows == ROWS
-    assert file_digests(tmp_path / "scored") == file_digests(scored)
+    assert digests(tmp_path / "scored") == digests(scored)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["flag", "scored"]
 
 

@@ -16,9 +16,10 @@ import workloads
 from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
+from lakes import digests
 from pyiceberg.catalog import load_catalog
 from reversed_engine import ReversedEngine
-from workloads import SPEC, FaultyTable, file_digests, rows_of
+from workloads import SPEC, FaultyTable, rows_of
 
 import probclass_core as pc
 from probclass_core.errors import TableError
@@ -116,10 +117,10 @@ def test_every_engine_writes_the_same_files(
         assert {total for _, total in progress} == {ROWS}
         assert progress == sorted(progress)
         assert progress[-1] == (ROWS, ROWS)
-    digests = [file_digests(tmp_path / name) for name in engines]
-    assert all(files == digests[0] for files in digests)
+    files = [digests(tmp_path / name) for name in engines]
+    assert all(each == files[0] for each in files)
     parts = [f"part-{part}.parquet" for part in range(PARTS)]
-    assert sorted(digests[0]) == ["_SUCCESS", "_summary.parquet", *parts]
+    assert sorted(files[0]) == ["_SUCCESS", "_summary.parquet", *parts]
     assert {report.rows for report in reports} == {ROWS}
     assert len({report.commit_id for report in reports}) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(engines), "nothing is left"
@@ -204,10 +205,10 @@ def test_a_partition_that_lost_a_part_is_scored_again(
 ) -> None:
     sink = tmp_path / "scored"
     pc.score(model, lake, sink)
-    before = file_digests(sink)
+    before = digests(sink)
     (sink / "part-1.parquet").unlink()
     assert pc.score(model, lake, sink).counts["unchanged"] == 0
-    assert file_digests(sink) == before
+    assert digests(sink) == before
 
 
 def test_a_part_that_always_fails_is_named_and_nothing_is_committed(

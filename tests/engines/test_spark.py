@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import workloads
-from workloads import SPEC, FaultyTable, file_digests
+from lakes import digests
+from python_processes import output_of_python
+from workloads import SPEC, FaultyTable
 
 import probclass_core as pc
 from probclass_core.errors import TableError
@@ -48,20 +48,16 @@ def test_parts_of_a_partition_are_scored_in_parallel_and_a_lost_part_again(
     assert pc.score(model, once, tmp_path / "spark", engine=spark).rows == 600
     assert (tmp_path / "flag").exists()
     assert len(list((tmp_path / "spark").glob("*/part-*.parquet"))) == 10
-    assert file_digests(tmp_path / "threads") == file_digests(tmp_path / "spark")
+    assert digests(tmp_path / "threads") == digests(tmp_path / "spark")
 
 
 def test_a_session_of_connect_gives_the_same_results(lake: Path, tmp_path: Path) -> None:
-    folder = Path(__file__).parent
-    run = subprocess.run(
-        [sys.executable, folder / "spark_connect.py", lake, tmp_path],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
+    script, workers = (
+        Path(__file__).with_name("spark_connect.py"),
+        {"PYSPARK_PYTHON": sys.executable},
     )
-    assert run.returncode == 0, run.stderr[-2000:]
-    results = json.loads(run.stdout.splitlines()[-1])
+    output = output_of_python(script, lake, tmp_path, env=workers)
+    results = json.loads(output.splitlines()[-1])
     assert results["session"] == "pyspark.sql.connect.session"
     model = pc.fit(lake, SPEC)
     assert results["model"] == model.id
@@ -69,4 +65,4 @@ def test_a_session_of_connect_gives_the_same_results(lake: Path, tmp_path: Path)
     assert results["log_loss"] == pc.evaluate(model, lake).log_loss
     pc.score(model, lake, tmp_path / "threads")
     assert results["rows"] == 600
-    assert results["digests"] == file_digests(tmp_path / "threads")
+    assert results["digests"] == digests(tmp_path / "threads")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 import signal
@@ -52,6 +51,7 @@ WEIGHTED = pc.ModelSpec(
     block_weights="fit",
 )
 """Blocks with fitted weights, some of which share columns; one needs two passes."""
+UNLABELED = pc.ModelSpec(None, [pc.Block("knn_density", ["z"]), pc.Block("gaussian_full", ["x"])])
 
 
 def rows_of(seed: int, rows: int = 60) -> pa.Table:
@@ -93,15 +93,6 @@ def write_lake(root: Path, months: int = 5) -> Path:
     for month in range(months):
         write_rows(root / f"month={month:02d}", rows_of(2 * month), rows_of(2 * month + 1))
     return root
-
-
-def file_digests(root: Path) -> dict[str, str]:
-    """SHA-256 of every file below a folder, by path."""
-    return {
-        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(root.rglob("*"))
-        if path.is_file()
-    }
 
 
 def scored_rows(scored: Any) -> list[dict[str, Any]]:

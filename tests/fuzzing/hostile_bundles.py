@@ -317,7 +317,7 @@ def changed_table(table: pa.Table, kind: str, path: Path_, draw: random.Random) 
     if kind == "rows":
         return changed_rows(table, draw)
     if kind == "column":
-        return changed_column(table, *path, draw)
+        return changed_column(table, path[0], draw)
     changed = json.dumps(changed_json(notes(table), path, draw))
     return table.replace_schema_metadata({b"probclass": changed.encode()})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -45,20 +44,3 @@ def write_lake(root: Path, *months: str) -> Path:
 def model(seed: int = 50) -> pc.Model:
     """Return the model of a seed; models of different seeds differ."""
     return pc.fit(rows_of(seed, rows=200), SPEC)
-
-
-def digests(root: Path) -> dict[str, str]:
-    """Return the digest of every file below a directory, by path."""
-    return {path: digest for path, (digest, _) in contents(root).items()}
-
-
-def contents(root: Path) -> dict[str, tuple[str, int]]:
-    """Return the digest and the modification time of every file below a directory, by path."""
-    return {
-        path.relative_to(root).as_posix(): (
-            hashlib.sha256(path.read_bytes()).hexdigest(),
-            path.stat().st_mtime_ns,
-        )
-        for path in sorted(root.rglob("*"))
-        if path.is_file()
-    }

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from lakes import write_rows
-from monthly_lake import contents, model, rows_of, write_lake
+from lakes import contents, write_rows
+from monthly_lake import model, rows_of, write_lake
 
 import probclass_core as pc
 from probclass_core.errors import TableError

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from lakes import write_rows
-from monthly_lake import digests, model, rows_of, write_lake
+from lakes import digests, write_rows
+from monthly_lake import model, rows_of, write_lake
 from python_processes import output_of_python
 
 import probclass_core as pc

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lakes import write_rows
-from monthly_lake import contents, model, rows_of, write_lake
+from lakes import contents, write_rows
+from monthly_lake import model, rows_of, write_lake
 from permissions import as_nobody, make_readable
 from refusals import refused
 
