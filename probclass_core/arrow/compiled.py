@@ -10,7 +10,7 @@ import functools
 import logging
 from types import ModuleType
 
-INTERFACE = 7
+INTERFACE = 8
 """Version of the functions that are called."""
 
 _LEAST_ROWS = 512

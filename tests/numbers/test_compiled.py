@@ -11,13 +11,9 @@ import numpy as np
 import probclass_kernels
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import probclass_core as pc
 from probclass_core.arrow import compiled
-from probclass_core.estimation.families.counted.cuts import mdl_cuts
-from probclass_core.estimation.histogram import Histogram
 
 ROWS = 20_000
 NUMBERS = ["far", "few", "gaps", "whole", "single"]
@@ -92,28 +88,6 @@ def test_the_default_model_has_the_same_id_without_the_compiled_loops(
     with_kernels = pc.fit(rows, label="label")
     without_kernels(monkeypatch)
     assert pc.fit(rows, label="label").id == with_kernels.id
-
-
-@st.composite
-def histograms(draw: st.DrawFn) -> Histogram:
-    """Counts of more cells than are cut without the loops, among them equal and empty ones."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    classes, cells = draw(st.integers(1, 6)), draw(st.integers(2048, 4096))
-    shares = np.exp(-((np.linspace(-3, 3, cells) - rng.normal(0, 1, (classes, 1))) ** 2))
-    counts = rng.poisson(shares * 10.0 ** draw(st.integers(-1, 4))).astype(np.float64)
-    pure = draw(st.integers(0, cells))
-    counts[1:, :pure] = 0.0
-    counts = counts.repeat(draw(st.sampled_from([1, 3])), axis=1)[:, :cells]
-    counts[0] += counts.sum(axis=0) == 0.0
-    return Histogram(np.arange(cells) / 2.0, 0.5, counts * draw(st.sampled_from([1.0, 1.0 / 3.0])))
-
-
-@given(histograms())
-def test_cuts_are_the_same_without_the_compiled_loops(histogram: Histogram) -> None:
-    with_kernels = mdl_cuts(histogram)
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        without_kernels(monkeypatch)
-        assert mdl_cuts(histogram).tolist() == with_kernels.tolist()
 
 
 def test_the_loops_are_called_for_many_rows_and_not_for_few() -> None:

@@ -25,14 +25,14 @@ Codes = NDArray[np.int32]
 Extremes = tuple[float, float, int]
 """Least and greatest value of a column, NaN if there is none, and the number of NaN."""
 
-INTERFACE = 7
+INTERFACE = 8
 """Changes with the functions of this module: probclass does not call those of another interface."""
 
 _FEW_COUNTS = 4096
 """Number of counts up to which the same one is often written twice in a row."""
 
 library = ctypes.CDLL(str(Path(__file__).with_name("kernels.so")))
-_array, _rows, _number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+_array, _rows = ctypes.c_void_p, ctypes.c_int64
 library.sums_by_class.argtypes = [
     *(_array, _rows, _rows, _array, _array, _array, _rows, _rows),
     *(_array, _array, _array, _array),
@@ -44,8 +44,6 @@ library.center_by_class.argtypes = [
 library.count_codes.argtypes = [
     *(_array, _array, _rows, ctypes.c_int32, ctypes.c_int32, _array, _array)
 ]
-library.mdl_cuts.argtypes = [_array, _rows, _rows, _array, _number, _array, _array, _array]
-library.mdl_cuts.restype = _rows
 library.subtract_half_squares.argtypes = [
     *(_array, _rows, _rows, _array, _array, _rows, _array, _rows)
 ]
@@ -194,32 +192,6 @@ def subtract_half_squares(block: Floats, mean: Floats, precision: Floats, result
         address_of(first, np.float64),
         stride,
     )
-
-
-def mdl_cuts(before: Floats, log_patterns: Floats, tie: float) -> Integers | None:
-    """Cuts by the minimum description length; None if they depend on how logarithms are rounded.
-
-    Args:
-        before: weight of the rows before each cell and after the last one, ``(k, cells + 1)``.
-        log_patterns: log₂(3^c − 2) for c classes, ``(k + 1,)``.
-        tie: share of the bits up to which two cuts are equally good.
-
-    Returns:
-        Number of cells below each cut, ascending.
-    """
-    classes, cells = before.shape[0], before.shape[1] - 1
-    pending, cuts = np.empty((cells + 1, 2), np.int64), np.empty(cells, np.int64)
-    found = library.mdl_cuts(
-        address_of(before, np.float64),
-        classes,
-        cells,
-        address_of(log_patterns, np.float64),
-        tie,
-        address_of(_scratch(cells), np.float64),
-        address_of(pending, np.int64),
-        address_of(cuts, np.int64),
-    )
-    return None if found < 0 else np.sort(cuts[:found])
 
 
 def _scratch(size: int) -> Floats:

@@ -130,30 +130,6 @@ def test_squares_are_added_in_the_order_of_the_columns(
     same(result, expected)
 
 
-def cuts_of(counts: Any) -> list[int] | None:
-    """Cuts of counts by class and cell, ``(2, cells)``."""
-    before = np.pad(np.cumsum(counts, axis=1), ((0, 0), (1, 0))).astype(np.float64)
-    cuts = kernels.mdl_cuts(before, np.log2([1.0, 1.0, 7.0]), 1e-12)
-    return None if cuts is None else cuts.tolist()
-
-
-def test_pure_ranges_are_cut_where_the_class_changes() -> None:
-    pattern = np.repeat([0, 1, 0], [100, 300, 200])
-    assert cuts_of(np.array([pattern == 0, pattern == 1])) == [100, 400]
-
-
-def test_classes_that_do_not_differ_are_not_cut() -> None:
-    assert cuts_of(np.ones((2, 500))) == []
-    assert cuts_of(np.eye(2)[:1].T * np.ones(500)) == []
-
-
-def test_cuts_that_depend_on_rounding_are_left_to_the_caller() -> None:
-    # The bits of one row among so many are fewer than the error of their sums.
-    counts = np.full((2, 3), 1e12) * [[1.0], [0.0]]
-    counts[1, 1] = 1.0
-    assert cuts_of(counts) is None
-
-
 @pytest.mark.parametrize("invalid", [-1, CLASSES, 2**31 - 1, -(2**31)])
 def test_a_class_that_does_not_exist_is_refused(invalid: int) -> None:
     codes = np.zeros(3000, np.int32)

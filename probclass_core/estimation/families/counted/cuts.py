@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
-from probclass_core.arrow.compiled import kernels
 from probclass_core.estimation.histogram import Histogram, lower_edges
 from probclass_core.estimation.options import OptionPath, parse_table
 
@@ -94,12 +93,7 @@ def mdl_cuts(histogram: Histogram, row_weight: float = 1.0) -> FloatArray:
         counts = np.add.reduceat(counts, starts, axis=1)
     before = np.zeros((counts.shape[0], counts.shape[1] + 1))
     np.cumsum(counts, axis=1, out=before[:, 1:])
-    log_patterns = _log_patterns(len(counts))
-    splits: IntArray | None = None
-    if (compiled := kernels(counts.size)) is not None:
-        splits = compiled.mdl_cuts(before, log_patterns, _TIE)
-    if splits is None:  # or a cut depends on how logarithms are rounded
-        splits = _splits(before, log_patterns)
+    splits = _splits(before, _log_patterns(len(counts)))
     return between_cells(histogram)[starts[splits] - 1]
 
 
