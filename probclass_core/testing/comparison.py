@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.arrow.bundle import from_ipc
 from probclass_core.errors import DataError, NotSupportedError
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.model.finalize import finalize
@@ -27,26 +28,46 @@ def check(good: bool, expected: object, actual: object) -> None:
         raise AssertionError(f"expected: {expected}\n     got: {actual}")
 
 
-def same_statistics(trial: Trial, expected: Statistics, actual: Statistics, rows: pa.Table) -> None:
-    """Check that two statistics give equal classes, parameters, log-likelihoods and evidence.
+def check_equal(trial: Trial, expected: Any, actual: Any, rows: pa.Table) -> None:
+    """Check that two results are equal, except for rounding.
 
-    The tables of statistics may differ in the order of their rows, in their last digits, or because
-    the merge is a documented approximation.
+    Two statistics are equal if they give equal classes, parameters, log-likelihoods and evidence.
+    Their tables may differ in the order of their rows, in their last digits, or because the merge
+    is a documented approximation.
 
     Args:
         trial: the estimator.
-        expected: expected statistics.
-        actual: actual statistics.
-        rows: rows to compare log-likelihoods on.
+        expected: statistics, a model, a table of parameters, log-likelihoods ``(n, k)``, or an
+            Arrow file or plain value, which must be the same.
+        actual: a result of the same kind.
+        rows: rows that log-likelihoods are of, or are compared on.
 
     Raises:
         AssertionError: if they differ; shows the first difference.
     """
+    if isinstance(expected, Statistics):
+        _same_statistics(trial, expected, actual, rows)
+    elif isinstance(expected, Model):
+        _same_models(trial, expected, actual, rows)
+    elif isinstance(expected, pa.Table):
+        _same_parameters(trial, expected, actual)
+    elif isinstance(expected, np.ndarray):
+        _same_likelihoods(trial, expected, actual, rows)
+    elif isinstance(expected, bytes):
+        shown = (f"the table\n{as_text(from_ipc(data))}" for data in (expected, actual))
+        check(expected == actual, *shown)
+    else:
+        check(expected == actual, expected, actual)
+
+
+def _same_statistics(
+    trial: Trial, expected: Statistics, actual: Statistics, rows: pa.Table
+) -> None:
     counts = [part.classes.select(["class", "count"]).to_pylist() for part in (expected, actual)]
     check(counts[0] == counts[1], f"classes {counts[0]}", f"classes {counts[1]}")
     models = [_model_or_error(part) for part in (expected, actual)]
     if isinstance(models[0], Model) and isinstance(models[1], Model):
-        same_models(trial, models[0], models[1], rows)
+        _same_models(trial, models[0], models[1], rows)
     else:
         same_kind = isinstance(models[0], Model) == isinstance(models[1], Model)
         check(same_kind, *map(_describe_outcome, models))
@@ -56,26 +77,16 @@ def same_statistics(trial: Trial, expected: Statistics, actual: Statistics, rows
         check(good, f"log evidence {evidence[0]}", f"log evidence {evidence[1]}")
 
 
-def same_models(trial: Trial, expected: Model, actual: Model, rows: pa.Table) -> None:
-    """Check that two models have equal parameters and log-likelihoods of the rows.
-
-    Raises:
-        AssertionError: if they differ; shows the first difference.
-    """
+def _same_models(trial: Trial, expected: Model, actual: Model, rows: pa.Table) -> None:
     name = trial.estimator.name
-    same_parameters(trial, expected.parameters[name], actual.parameters[name])
+    _same_parameters(trial, expected.parameters[name], actual.parameters[name])
     if rows.num_rows:
-        same_likelihoods(
-            trial, trial.log_likelihood(expected, rows), trial.log_likelihood(actual, rows), rows
-        )
+        left, right = (trial.log_likelihood(model, rows) for model in (expected, actual))
+        _same_likelihoods(trial, left, right, rows)
 
 
-def same_parameters(trial: Trial, expected: pa.Table, actual: pa.Table) -> None:
-    """Check that two tables of parameters have equal rows in any order, except for rounding.
-
-    Raises:
-        AssertionError: if they differ; shows the first different cell.
-    """
+def _same_parameters(trial: Trial, expected: pa.Table, actual: pa.Table) -> None:
+    """Check that two tables have equal rows in any order."""
     columns = expected.column_names
     check(columns == actual.column_names, f"columns {columns}", f"columns {actual.column_names}")
     keys = [name for name in columns if _is_key(expected[name].type)]
@@ -94,19 +105,11 @@ def same_parameters(trial: Trial, expected: pa.Table, actual: pa.Table) -> None:
             check(good, f"{parameter} is {row[name]!r}", f"it is {other[name]!r}")
 
 
-def same_likelihoods(
+def _same_likelihoods(
     trial: Trial, expected: np.ndarray, actual: np.ndarray, rows: pa.Table
 ) -> None:
-    """Check that two arrays of log-likelihoods ``(n, k)`` are equal, except for rounding.
-
-    Raises:
-        AssertionError: if they differ; shows the first different row.
-    """
-    check(
-        expected.shape == actual.shape,
-        f"log-likelihoods of shape {expected.shape}",
-        f"shape {actual.shape}",
-    )
+    shapes = [f"log-likelihoods of shape {values.shape}" for values in (expected, actual)]
+    check(expected.shape == actual.shape, *shapes)
     differs = ~np.isclose(
         actual, expected, rtol=trial.tolerance, atol=trial.tolerance, equal_nan=True
     )
@@ -117,11 +120,6 @@ def same_likelihoods(
             f"log-likelihoods {expected[row].tolist()} for the row {features}",
             actual[row].tolist(),
         )
-
-
-def describe_error(error: Exception) -> str:
-    """The message for an estimator that raised an error instead of returning a result."""
-    return f"expected: a result\n     got: {error!r}"
 
 
 def check_plain(table: pa.Table) -> None:

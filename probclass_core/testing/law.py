@@ -11,19 +11,23 @@ from typing import Any
 import pyarrow as pa
 
 from probclass_core.plugins.manager import trying
-from probclass_core.testing.comparison import as_text, describe_error
+from probclass_core.testing.comparison import as_text, check_equal
 from probclass_core.testing.trial import WEIGHT, Trial
 
 Law = Callable[..., None]
 """``law(trial, table=…)``: takes some of ``table``, ``parts`` and ``rows`` by keyword."""
 
+Equations = Iterator[tuple[Any, ...]]
+"""Expected and actual results that are equal; and the rows that they are of, unless these are all
+rows that the law was given to train on."""
 
-def law(check: Law, *, weighted: bool = False) -> Law:
+
+def law(check: Callable[..., Equations | None], *, weighted: bool = False) -> Law:
     """Turn a check into a law, which can be tried on an estimator that is not installed.
 
     Args:
-        check: function whose docstring's first line states the law, and which raises an
-            AssertionError that shows the expected and the actual result.
+        check: function whose docstring's first line states the law. It yields equations, and raises
+            an AssertionError that shows the expected and the actual result.
         weighted: whether it uses the weights, so that a message shows them.
 
     Returns:
@@ -35,24 +39,31 @@ def law(check: Law, *, weighted: bool = False) -> Law:
     @functools.wraps(check)
     def try_check(trial: Trial, **inputs: Any) -> None:
         __tracebackhide__ = True
+        rows = inputs["table"] if "table" in inputs else pa.concat_tables(inputs["parts"])
         with trying(trial.estimator):
             try:
-                check(trial, **inputs)
+                for expected, actual, *of in check(trial, **inputs) or ():
+                    check_equal(trial, expected, actual, *of or [rows])
                 return
             except AssertionError as error:
-                reason, cause = str(error), error.__cause__
+                reason, cause = [*_notes(error), str(error)], error.__cause__
             except Exception as error:  # an estimator may raise anything
-                reason, cause = describe_error(error), error
+                got = f"expected: a result\n     got: {error!r}"
+                reason, cause = [*_notes(error), got], error
         options = json.dumps(dict(trial.options), ensure_ascii=False)
         lines = [
             f"{trial.estimator.name} breaks the law {check.__name__}: {statement}",
-            reason,
+            *reason,
             f"options: {options}",
             *_show(inputs, [] if weighted else [WEIGHT]),
         ]
         raise AssertionError("\n".join(lines)) from cause
 
     return try_check
+
+
+def _notes(error: Exception) -> list[str]:
+    return getattr(error, "__notes__", [])
 
 
 def needs(law: Law) -> list[str]:

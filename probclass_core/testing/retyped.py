@@ -47,17 +47,16 @@ def _with(table: pa.Table, columns: Mapping[str, pa.ChunkedArray | None]) -> pa.
     return table
 
 
-def _numbers_as(kind: pa.DataType) -> Cast:
-    """Cast numbers to a type, if it represents all of them exactly."""
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _exactly_as(kind: pa.DataType, applies: Callable[[pa.DataType], bool]) -> Cast:
+    """Cast columns of some types to another one, if it represents all their values exactly."""
 
     def cast(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-        numeric = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-        if (
-            not numeric
-            or column.type == kind
-            or (_is_integer(column.type) and not _is_integer(kind))
-        ):
-            return None  # integers may be categories, floats may not
+        if column.type == kind or not applies(column.type):
+            return None
         try:
             other = column.cast(kind)
         except pa.ArrowInvalid:
@@ -65,14 +64,6 @@ def _numbers_as(kind: pa.DataType) -> Cast:
         return other if other.cast(column.type).equals(column) else None
 
     return cast
-
-
-def _is_integer(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind))
-
-
-def _text_as(kind: pa.DataType) -> Cast:
-    return lambda column: column.cast(kind) if pa.types.is_string(column.type) else None
 
 
 def _as_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
@@ -91,18 +82,17 @@ def _as_plain(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 
 def _as_large_lists(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    if not pa.types.is_list(column.type):
-        return None
-    return column.cast(pa.large_list(column.type.value_field))
+    is_list = pa.types.is_list(column.type)
+    return column.cast(pa.large_list(column.type.value_field)) if is_list else None
 
 
 _CASTS: Mapping[str, Cast] = {
-    "float32": _numbers_as(pa.float32()),
-    "int64": _numbers_as(pa.int64()),
-    "int16": _numbers_as(pa.int16()),
-    "uint8": _numbers_as(pa.uint8()),
-    "large_string": _text_as(pa.large_string()),
-    "string_view": _text_as(pa.string_view()),
+    "float32": _exactly_as(pa.float32(), pa.types.is_floating),  # integers may be categories
+    "int64": _exactly_as(pa.int64(), _is_number),
+    "int16": _exactly_as(pa.int16(), _is_number),
+    "uint8": _exactly_as(pa.uint8(), _is_number),
+    "large_string": _exactly_as(pa.large_string(), pa.types.is_string),
+    "string_view": _exactly_as(pa.string_view(), pa.types.is_string),
     "dictionaries": _as_dictionary,
     "plain values": _as_plain,
     "large lists": _as_large_lists,

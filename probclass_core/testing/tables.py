@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
@@ -219,11 +219,12 @@ class SinkLaws:
         allowed = [sorted_rows({**self.first, "a": one}) for one in (SECOND, THIRD, FIRST["a"])]
         seen = []
         with ThreadPoolExecutor(1) as pool:
-            replacing = pool.submit(table.replace_each, "a", 4 * [SECOND, THIRD])
-            while not replacing.done():
+            replacing = [pool.submit(table.replace, "a", one) for one in 4 * [SECOND, THIRD]]
+            while not replacing[-1].done():
                 with suppress(TableError):
                     seen.append(table.state())
-            replacing.result()
+            for one in replacing:
+                one.result()
         seen.append(table.state())  # also if each reader before met a replacement
         assert [state for state in seen if state not in allowed] == []
 
@@ -245,16 +246,16 @@ class SinkLaws:
 
         If there are fewer steps than kills, one writer is killed at each.
         """
-        write = table.append if append else table.replace
         old, new = self.first, {**self.first, "a": [*FIRST["a"], *SECOND] if append else SECOND}
-        count, seconds = table.steps("a", SECOND, append=append)
-        last_old, first_new = 0, count
+        write = partial(table.write_elsewhere, "a", SECOND, append=append)
+        count, seconds = map(float, write().split()[-2:])
+        last_old, first_new = 0, int(count)
         for kill in range(1, self.kills + 1):
             step, after = None, random.uniform(0.0, seconds)
             if kill < min(self.kills, count):
                 step = kill if self.kills > count else (last_old + first_new) // 2
             table.replace("a", FIRST["a"])
-            table.kill("a", SECOND, step, after, append=append)
+            write(step=step, after=None if step is not None else after)
             committed = table.state() != sorted_rows(old)
             how = f"killed at step {step}" if step is not None else f"killed after {after} s"
             table.check(new if committed else old, how)
@@ -264,7 +265,7 @@ class SinkLaws:
                 first_new = step
             elif step is not None:
                 last_old = step
-            write("a", SECOND)
+            table.replace("a", SECOND, append=append)
             table.check(new, f"{how} and written again")
             assert table.clean() == []
 
@@ -328,25 +329,19 @@ class TableUnderTest:
             yield staged
 
     def replace(
-        self, value: str | None, values: Sequence[float], ready: Callable[[], Any] = int
+        self,
+        value: str | None,
+        values: Sequence[float],
+        ready: Callable[[], Any] = int,
+        *,
+        append: bool = False,
     ) -> None:
-        """Replace a partition; call ``ready`` before the commit."""
-        with self.staged(value, values) as staged:
+        """Replace a partition, or add rows to it; call ``ready`` before the commit."""
+        with self.staged(value, values, append=append) as staged:
             ready()
             staged.publish(SUMMARY)
 
-    def replace_each(self, value: str | None, series: Sequence[Sequence[float]]) -> None:
-        """Replace a partition by one after another."""
-        for values in series:
-            self.replace(value, values)
-
-    def append(
-        self, value: str | None, values: Sequence[float], ready: Callable[[], Any] = int
-    ) -> None:
-        """Add rows to a partition; call ``ready`` before the commit."""
-        with self.staged(value, values, append=True) as staged:
-            ready()
-            staged.publish(SUMMARY)
+    append = partialmethod(replace, append=True)
 
     def state(self) -> dict[str, list[float]]:
         """The rows that probclass finds."""
@@ -368,33 +363,28 @@ class TableUnderTest:
             leftover.remove()
         return [leftover.path for leftover in leftovers]
 
-    def steps(
-        self, value: str, values: Sequence[float], *, append: bool = False
-    ) -> tuple[int, float]:
-        """Write in another process; the number of its steps, and the seconds that they took."""
-        process = self.start(value, values, append=append)
-        output, errors = process.communicate()
-        assert process.returncode == 0, errors
-        steps, seconds = output.split()[-2:]
-        return int(steps), float(seconds)
-
-    def kill(
+    def write_elsewhere(
         self,
         value: str,
         values: Sequence[float],
-        step: int | None,
-        after: float,
         *,
         append: bool = False,
-    ) -> None:
-        """Write in another process, which is killed at a step, or else after some seconds."""
+        step: int | None = None,
+        after: float | None = None,
+    ) -> str:
+        """Write in a process that is killed at a step, or after some seconds, or not at all.
+
+        Returns:
+            What the process printed: at its end, the number of its steps and of their seconds.
+        """
         process = self.start(value, values, step, append=append)
-        if step is None and process.stdout is not None:
+        if after is not None and process.stdout is not None:
             process.stdout.readline()
             time.sleep(after)
             process.kill()
-        _, errors = process.communicate()
+        output, errors = process.communicate()
         assert process.returncode in (0, -signal.SIGKILL), errors
+        return output
 
     def start(
         self,
@@ -462,7 +452,6 @@ def write_and_die(pickled: bytes) -> None:
     form, ref, partitioned, value, values, append, last = pickle.loads(pickled)
     table = TableUnderTest(form(), ref, partitioned=partitioned, readers={})
     table.sink(value)  # imports what a writer needs
-    write = table.append if append else table.replace
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     start = time.monotonic()
@@ -470,7 +459,7 @@ def write_and_die(pickled: bytes) -> None:
         steps = _Steps({sys.modules[form.__module__].__file__}, last)
         sys.setprofile(steps)
         context.callback(sys.setprofile, None)
-        write(value, values)
+        table.replace(value, values, append=append)
     sys.stdout.write(f"{len(steps.passed)} {time.monotonic() - start}\n")
 
 

@@ -81,14 +81,13 @@ def densities(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
         if isinstance(trial.spaces.get(name), Interval)
         and pa.types.is_floating(table.schema.field(name).type)
     ]
+    if not trial.kind.factorizes and len(known) < len(trial.columns):
+        return
     for one in _conditions(trial, model, table):
-        if trial.kind.factorizes or (len(trial.columns) == 1 and known):
-            for name in known:
-                yield one.integrate_column(name)
-        elif len(known) == len(trial.columns):
-            for place, name in enumerate(known):
-                for given in one.values_of(known[:place]):
-                    yield one.integrate_column(name, given)
+        for place, name in enumerate(known):
+            before = [] if trial.kind.factorizes else known[:place]
+            for row in _few_rows(table.select(before).drop_null(), before):
+                yield one.integrate_column(name, row)
 
 
 def masses(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
@@ -99,34 +98,28 @@ def masses(trial: Trial, model: Model, table: pa.Table) -> Iterator[Total]:
             total = _exp(trial.log_likelihood(model, rows)).sum(axis=0)
             yield Total("the outcomes", total, total, np.zeros_like(total))
         return
-    spaces = {name: trial.spaces.get(name) for name in trial.columns}
+    spaces = [trial.spaces.get(name) for name in trial.columns]
+    kinds = [table.schema.field(name).type for name in trial.columns]
     for one in _conditions(trial, model, table):
         if trial.kind.factorizes or len(trial.columns) == 1:
-            for name, space in spaces.items():
+            for name, space in zip(trial.columns, spaces, strict=True):
                 if space == COUNTS:
                     yield one.sum_counts(name)
-        kinds = [table.schema.field(name).type for name in trial.columns]
-        if not any(spaces.values()) and all(map(is_category_type, kinds)):
+        if not any(spaces) and all(map(is_category_type, kinds)):
             yield one.sum_values()
 
 
-def _conditions(trial: Trial, model: Model, table: pa.Table) -> Iterator[_Condition]:
+def _conditions(trial: Trial, model: Model, table: pa.Table) -> list[_Condition]:
     """Values of the given columns in a few rows of training."""
-    if not trial.given:
-        yield _Condition(trial, model, table, {}, "")
-        return
-    for row in _few_rows(table.select(list(trial.given))):
-        yield _Condition(trial, model, table, row, _given(row))
+    return [_Condition(trial, model, table, row) for row in _few_rows(table, trial.given)]
 
 
-def _few_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """The first distinct rows of a table."""
-    distinct = {repr(row): row for row in table.to_pylist()}
+def _few_rows(table: pa.Table, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Values of some columns in the first distinct rows; one row without values of no columns."""
+    if not columns:
+        return [{}]
+    distinct = {repr(row): row for row in table.select(list(columns)).to_pylist()}
     return list(distinct.values())[:_MOST_GIVEN]
-
-
-def _given(row: Mapping[str, Any]) -> str:
-    return " given " + ", ".join(f"{name}={value!r}" for name, value in row.items())
 
 
 @dataclass(frozen=True)
@@ -137,15 +130,19 @@ class _Condition:
         trial: the estimator.
         model: the model.
         table: the rows that it was fitted to.
-        given: values of the given columns.
-        text: what is given, for messages.
+        given: values of the given columns, and of those before a column.
     """
 
     trial: Trial
     model: Model
     table: pa.Table
     given: Mapping[str, Any]
-    text: str
+
+    @property
+    def text(self) -> str:
+        """What is given, for messages."""
+        values = ", ".join(f"{name}={value!r}" for name, value in self.given.items())
+        return f" given {values}" if values else ""
 
     def sum_counts(self, name: str) -> Total:
         """Sum over the counts of a column: one by one at first, then in steps."""
@@ -157,7 +154,7 @@ class _Condition:
             sizes.append(np.full(_STEPS, float(step)))
             start *= 2
         counts, size = (np.concatenate(parts) for parts in (starts, sizes))
-        logs = self._log_density([name], counts[:, None].astype(np.float64))
+        logs = self.log_likelihood({name: counts.astype(np.float64)})
         total: FloatArray = (size[:, None] * _exp(logs)).sum(axis=0)
         return Total(f"the counts of {name!r}{self.text}", total, total, np.zeros_like(total))
 
@@ -168,33 +165,31 @@ class _Condition:
         seen = [pc.unique(labeled[name]).to_pylist() for name in columns]
         if not self.trial.models_nulls(self.model):
             seen = [[value for value in values if value is not None] for values in seen]
-        total = self._of_cells(list(itertools.product(*seen))).sum(axis=0)
+        cells = zip(*itertools.product(*seen), strict=True)
+        total = _exp(self.log_likelihood(dict(zip(columns, cells, strict=True)))).sum(axis=0)
         rest = np.zeros_like(total)
         if all(pa.types.is_string(schema.field(name).type) for name in columns):
             with contextlib.suppress(DataError):  # the estimator has no probability for it
-                rest = self._of_cells([tuple(_UNSEEN for _ in columns)])[0]
+                rest = _exp(self.log_likelihood({name: [_UNSEEN] for name in columns}))[0]
         of = f"the values of {', '.join(map(repr, columns))} in training{self.text}"
         return Total(of, total, total + rest, np.zeros_like(total))
 
-    def values_of(self, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Values of some columns in a few rows of training that have all of them."""
-        return _few_rows(self.table.select(list(columns)).drop_null()) if columns else [{}]
-
-    def integrate_column(self, name: str, before: Mapping[str, Any] = {}) -> Total:
+    def integrate_column(self, name: str, before: Mapping[str, Any]) -> Total:
         """Integral over a column, given values of other columns of the block."""
         space = self.trial.spaces[name]
         assert isinstance(space, Interval)
-        one, log_before = self, np.zeros(len(self.model.classes))
+        one = replace(self, given={**self.given, **before})
+        log_before = np.zeros(len(self.model.classes))
         if before:
-            one = replace(self, given={**self.given, **before}, text=self.text + _given(before))
-            log_before = one._log_density([], np.empty((1, 0)))[0]
+            log_before = one.log_likelihood({name: [None]})[0]
         possible = np.isfinite(log_before)
 
         def log_density(x: FloatArray) -> FloatArray:
-            logs = one._log_density([name], x[:, None])
+            logs = one.log_likelihood({name: x})
             return np.where(possible, logs - np.where(possible, log_before, 0.0), -np.inf)
 
-        values = self._complete(self.table, [name])[0]
+        values = self.trial.rows(self.table).numbers(name)
+        values = values[~np.isnan(values)]
         if not log_density(np.append(values, [0.0, 0.5, 1e9])).any():
             none = np.full(len(self.model.classes), math.nan)  # the model leaves the column out
             return Total(name, none, none, none)
@@ -203,16 +198,9 @@ class _Condition:
         of = f"column {name!r} from {space.low} to {space.high}{one.text}"
         return Total(of, total, total, error)
 
-    def _log_density(self, columns: Sequence[str], points: FloatArray) -> FloatArray:
-        """Log density of points ``(n, d)`` of some columns, the others null: ``(n, k)``."""
-        return self._log_likelihood(dict(zip(columns, points.T, strict=True)), len(points))
-
-    def _of_cells(self, cells: Sequence[tuple[Any, ...]]) -> FloatArray:
-        """Probabilities of values of all columns, ``(n, k)``."""
-        columns = dict(zip(self.trial.columns, zip(*cells, strict=True), strict=True))
-        return _exp(self._log_likelihood(columns, len(cells)))
-
-    def _log_likelihood(self, columns: Mapping[str, Any], size: int) -> FloatArray:
+    def log_likelihood(self, columns: Mapping[str, Sequence[Any] | FloatArray]) -> FloatArray:
+        """log p of ``n`` values of some columns, with others as given, or null: ``(n, k)``."""
+        size = len(next(iter(columns.values())))
         rows = {}
         for name in self.trial.inputs:
             kind = self.table.schema.field(name).type
@@ -220,12 +208,6 @@ class _Condition:
             column = pa.array(values, None if isinstance(values, np.ndarray) else kind)
             rows[name] = column.cast(kind, safe=False)
         return self.trial.log_likelihood(self.model, pa.table(rows))
-
-    def _complete(self, table: pa.Table, columns: Sequence[str]) -> FloatArray:
-        """The rows without nulls in some columns, ``(d, n)``."""
-        values = self.trial.rows(table).matrix(columns)
-        complete: FloatArray = values[:, ~np.isnan(values).any(axis=0)]
-        return complete
 
 
 def integrate_line(
@@ -259,18 +241,12 @@ def integrate_line(
         by_panel = _exp(log_density(x) + u[:, None]) * width[:, None]
         return np.where(point_mass, 0.0, by_panel.sum(axis=0))
 
-    total, error = _quadrature(integrand)
-    if space.atoms:
-        total = total + _exp(log_density(np.array(space.atoms))).sum(axis=0)
-    return np.where(point_mass, np.nan, total), np.full(len(total), error)
-
-
-def _quadrature(integrand: Callable[[float], FloatArray]) -> tuple[FloatArray, float]:
-    """Integral from 0 to 1, and its largest error."""
     total, error = integrate.quad_vec(
         integrand, 0.0, 1.0, epsabs=_ENOUGH, epsrel=_ENOUGH, norm="max", limit=_MOST_DIVISIONS
     )
-    return total, float(error)
+    if space.atoms:
+        total = total + _exp(log_density(np.array(space.atoms))).sum(axis=0)
+    return np.where(point_mass, np.nan, total), np.full(len(total), error)
 
 
 def _modes(log_density: LogDensity, points: FloatArray) -> FloatArray:

@@ -94,6 +94,10 @@ class Trial:
         """Statistics of the rows; weights are ignored unless ``weighted``."""
         return summarize(source, self.spec(weighted=weighted))
 
+    def summarize_each(self, parts: Sequence[pa.Table]) -> list[Statistics]:
+        """Statistics of each part."""
+        return [self.summarize(part) for part in parts]
+
     def fit(self, source: Any, *, workers: int = 1) -> Model:
         """A model fitted to the rows."""
         return fit(source, self.spec(), workers=workers)

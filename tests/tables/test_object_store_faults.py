@@ -234,7 +234,7 @@ def test_killed_at_any_request_the_partition_is_old_or_new_and_a_rerun_completes
         writer.communicate()
         committed.append(table.state() != sorted_rows(old))
         table.check(new if committed[-1] else old)
-        (table.append if append else table.replace)("a", SECOND)
+        table.replace("a", SECOND, append=append)
         table.check(new)
         if writer.returncode == 0:
             break
