@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from probclass_core.errors import PluginError, TableError, TableMismatchError
 
@@ -25,44 +26,6 @@ if TYPE_CHECKING:
 PROBCLASS_API = 1
 """Version of the estimator contract and the hooks; a plugin names the one it was written for."""
 
-Value = TypeVar("Value")
-
-
-class Importable(Generic[Value]):
-    """A field for a value or its address ``package.module:Name``, imported when it is read.
-
-    Raises:
-        PluginError: if there is nothing at the address.
-    """
-
-    def __init__(self, *default: Value) -> None:
-        self._default = default
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, descriptor: object, owner: type) -> Value:
-        if descriptor is None:
-            if not self._default:
-                raise AttributeError(self._name)  # the field has no default
-            return self._default[0]
-        value: Value | str = vars(descriptor)[self._name]
-        if not isinstance(value, str):
-            return value
-        module, _, name = value.partition(":")
-        try:
-            found: Value = getattr(importlib.import_module(module), name)
-        except (AttributeError, ImportError, ValueError) as error:
-            raise PluginError(
-                f"{value!r} cannot be imported: {error}. Write the address of a class or function "
-                "as 'package.module:Name'."
-            ) from error
-        vars(descriptor)[self._name] = found
-        return found
-
-    def __set__(self, descriptor: object, value: Value | str) -> None:
-        vars(descriptor)[self._name] = value
-
 
 @dataclass(frozen=True)
 class EstimatorPlugin:
@@ -70,18 +33,28 @@ class EstimatorPlugin:
 
     Attributes:
         name: name in model specs.
-        estimator: the class, or its address ``"package.module:Class"``, which is imported when a
-            model needs it.
+        address: the class, or ``"package.module:Class"``, which is imported when a model needs it.
         summary: one line for ``probclass estimators``.
-        conditional: ``conditional(features, given, options)`` returns the estimator of
-            p(features | given, class); it may be an address. None if the estimator cannot be given
-            columns.
+        conditional_address: ``conditional(features, given, options)`` returns the estimator of
+            p(features | given, class); None if the estimator cannot be given columns.
     """
 
     name: str
-    estimator: Importable[type[Estimator]] = Importable()
-    summary: str  # type: ignore[misc]  # mypy takes the descriptor for a default
-    conditional: Importable[Callable[..., Estimator] | None] = Importable(None)
+    address: type[Estimator] | str
+    summary: str
+    conditional_address: Callable[..., Estimator] | str | None = None
+
+    @cached_property
+    def estimator(self) -> type[Estimator]:
+        """The class; raises a PluginError if it cannot be imported."""
+        found: type[Estimator] = _imported(self.address)
+        return found
+
+    @cached_property
+    def conditional(self) -> Callable[..., Estimator] | None:
+        """What makes the estimator of columns given others; raises as `estimator`."""
+        found: Callable[..., Estimator] | None = _imported(self.conditional_address)
+        return found
 
     @classmethod
     def of(cls, estimator: type[Estimator]) -> EstimatorPlugin:
@@ -90,6 +63,20 @@ class EstimatorPlugin:
             raise PluginError(f"{estimator.__name__} has no name; set one for specs.")
         summary = (estimator.__doc__ or estimator.name).strip().partition("\n")[0]
         return cls(estimator.name, estimator, summary, estimator.conditional)
+
+
+def _imported(address: Any) -> Any:
+    """What is at an address ``package.module:Name``; anything but text as it is."""
+    if not isinstance(address, str):
+        return address
+    module, _, name = address.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (AttributeError, ImportError, ValueError) as error:
+        raise PluginError(
+            f"{address!r} cannot be imported: {error}. Write the address of a class or function "
+            "as 'package.module:Name'."
+        ) from error
 
 
 class TableFormat(ABC):

@@ -52,24 +52,16 @@ BUILT_IN = (
     "probclass_core.sql.built_in",
 )
 
-_KINDS: Mapping[str, type[Descriptor]] = {
-    "probclass_estimators": EstimatorPlugin,
-    "probclass_table_formats": TableFormat,
-    "probclass_engines": EnginePlugin,
+_HOOKS: Mapping[str, tuple[type[Descriptor], str, str]] = {
+    "probclass_estimators": (
+        EstimatorPlugin,
+        "estimator",
+        "classes of estimators, or EstimatorPlugin values",
+    ),
+    "probclass_table_formats": (TableFormat, "table format", "subclasses of TableFormat"),
+    "probclass_engines": (EnginePlugin, "engine", "EnginePlugin values"),
 }
-"""Hook name to the type that it yields."""
-
-_NOUNS: Mapping[type[Descriptor], str] = {
-    EstimatorPlugin: "estimator",
-    TableFormat: "table format",
-    EnginePlugin: "engine",
-}
-
-_YIELDS: Mapping[type[Descriptor], str] = {
-    EstimatorPlugin: "classes of estimators, or EstimatorPlugin values",
-    TableFormat: "subclasses of TableFormat",
-    EnginePlugin: "EnginePlugin values",
-}
+"""By the name of a hook, the type of what it yields, what that is called, and how it is given."""
 
 _ORIGIN = ("distribution", "version")
 
@@ -271,8 +263,8 @@ def _check_names(manager: pluggy.PluginManager, plugin: object) -> None:
         PluginError: naming the most similar hook.
     """
     for name in dir(plugin):
-        if name not in _KINDS and manager.parse_hookimpl_opts(plugin, name) is not None:
-            raise PluginError(f"there is no hook {name!r}; hooks are {suggest(name, _KINDS)}")
+        if name not in _HOOKS and manager.parse_hookimpl_opts(plugin, name) is not None:
+            raise PluginError(f"there is no hook {name!r}; hooks are {suggest(name, _HOOKS)}")
 
 
 def _check_version(plugin: object, source: str) -> None:
@@ -293,33 +285,36 @@ def _call_hooks(manager: pluggy.PluginManager, plugin: object) -> Iterable[Descr
     hooks = [caller.name for caller in manager.get_hookcallers(plugin) or ()]
     if not hooks:
         raise PluginError(
-            f"it implements no hook; write {' or '.join(_KINDS)} and decorate it with "
+            f"it implements no hook; write {' or '.join(_HOOKS)} and decorate it with "
             "probclass_core.hookimpl."
         )
     others = [other for other in manager.get_plugins() if other is not plugin]
     for hook in hooks:
-        kind = _KINDS[hook]
+        kind, _, values = _HOOKS[hook]
         try:
             results = manager.subset_hook_caller(hook, others)()
             descriptors = [_described(value) for result in results for value in result]
         except Exception as error:
             raise PluginError(f"{hook} failed: {type(error).__name__}: {error}.") from error
         if not results:
-            raise PluginError(f"{hook} returned None; it must yield {_YIELDS[kind]}.")
+            raise PluginError(f"{hook} returned None; it must yield {values}.")
         for descriptor in descriptors:
             if not isinstance(descriptor, kind):
-                raise PluginError(f"{hook} yielded {descriptor!r}; it must yield {_YIELDS[kind]}.")
+                raise PluginError(f"{hook} yielded {descriptor!r}; it must yield {values}.")
             yield descriptor
 
 
 def _by_name(plugins: Iterable[FoundPlugin]) -> Iterable[list[tuple[FoundPlugin, Descriptor]]]:
     """The descriptors of all plugins, grouped by kind and name, in order of appearance."""
-    groups: dict[tuple[type, str], list[tuple[FoundPlugin, Descriptor]]] = {}
+    groups: dict[tuple[str, str], list[tuple[FoundPlugin, Descriptor]]] = {}
     for plugin in plugins:
         for descriptor in plugin.descriptors:
-            kind = next(kind for kind in _NOUNS if isinstance(descriptor, kind))
-            groups.setdefault((kind, descriptor.name), []).append((plugin, descriptor))
+            groups.setdefault((_noun(descriptor), descriptor.name), []).append((plugin, descriptor))
     return groups.values()
+
+
+def _noun(descriptor: Descriptor) -> str:
+    return next(noun for kind, noun, _ in _HOOKS.values() if isinstance(descriptor, kind))
 
 
 def _without_replaced(
@@ -335,10 +330,10 @@ def _without_replaced(
 
 def _name_clash(same_name: Sequence[tuple[FoundPlugin, Descriptor]]) -> PluginError:
     descriptor = same_name[0][1]
-    noun = next(noun for kind, noun in _NOUNS.items() if isinstance(descriptor, kind))
+    named = f"{_noun(descriptor)} {descriptor.name!r}"
     sources = "; ".join(plugin.source for plugin, _ in same_name)
     return PluginError(
-        f"{noun} {descriptor.name!r} is offered by {len(same_name)} plugins: {sources}. "
+        f"{named} is offered by {len(same_name)} plugins: {sources}. "
         "Uninstall all but one, or ask their authors to rename it."
     )
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -139,14 +140,9 @@ class Block(ShortRepr):
             repeated = sorted({column for column in names if names.count(column) > 1})
             if repeated:
                 raise SpecError(f"{where}: column {repeated[0]!r} is listed twice; remove one.")
-        object.__setattr__(self, "estimator", estimator)
-        object.__setattr__(self, "columns", modeled)
-        object.__setattr__(self, "given", conditions)
-        object.__setattr__(self, "name", name)
-        object.__setattr__(
-            self,
-            "options",
-            {key: _plain(value, f"{where}, option {key!r}") for key, value in options.items()},
+        plain = {key: _plain(value, f"{where}, option {key!r}") for key, value in options.items()}
+        vars(self).update(
+            estimator=estimator, columns=modeled, name=name, options=plain, given=conditions
         )
         check_option_names(estimator, options, given=bool(conditions))
 
@@ -290,21 +286,19 @@ class ModelSpec(Report, ModelSpecMethods):
                 f"max_classes must be a whole number of at least 1, or None, got {max_classes!r}."
             )
         named = _name_blocks(_blocks(blocks))
-        values = {
-            "label": label,
-            "blocks": named,
-            "prior": _check_prior(prior),
-            "weight": weight,
-            "block_weights": _check_block_weights(block_weights, named),
-            "groups": check_groups(groups, label),
-            "half_life": _check_half_life(half_life),
-            "on_scarce": on_scarce,
-            "max_classes": max_classes,
-            "density": tuple(density),
-            "notes": notes,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            label=label,
+            blocks=named,
+            prior=_check_prior(prior),
+            weight=weight,
+            block_weights=_check_block_weights(block_weights, named),
+            groups=check_groups(groups, label),
+            half_life=_check_half_life(half_life),
+            on_scarce=on_scarce,
+            max_classes=max_classes,
+            density=tuple(density),
+            notes=notes,
+        )
         self._check_label()
         self._check_columns()
         self._check_density()
@@ -543,8 +537,7 @@ class ModelSpec(Report, ModelSpecMethods):
             f"{counted(len(self.features), 'column')}"
         )
         title += "" if self.label is None else f"; prior {prior}"
-        if self.weight is not None:
-            title += f"; rows weighted by {self.weight!r}"
+        title += "" if self.weight is None else f"; rows weighted by {self.weight!r}"
         title += "; weights of blocks fitted" if self.fits_weights else ""
         title += f"; density of {counted(len(self.density), 'block')} more" if self.density else ""
         columns: dict[str, list[Any]] = {
@@ -572,20 +565,16 @@ class ModelSpec(Report, ModelSpecMethods):
 
     def to_dict(self) -> dict[str, Any]:
         """The spec as plain values, ready for TOML, YAML or JSON."""
-        values: dict[str, Any] = {"label": self.label, "prior": self.prior}
-        if self.label is None:
-            values = {}  # without a key, since TOML has no null
+        named = () if self.label is None else ("label", "prior")  # TOML has no null
+        values: dict[str, Any] = {}
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
-            if each.name not in (*values, "label", "blocks", "notes") and value != each.default:
-                values[each.name] = list(value) if isinstance(value, tuple) else value
-        if "groups" in values:
-            values["groups"] = list(self.group_columns)  # TOML has no null
-        plain = {
-            name: dict(value) if isinstance(value, Mapping) else value
-            for name, value in values.items()
-        }
-        return {**plain, "blocks": [block.to_dict() for block in self.blocks]}
+            if each.name in named or (each.compare and value not in (None, each.default)):
+                values[each.name] = list(value) if isinstance(value, tuple) else copy(value)
+        if self.groups is None:
+            values["groups"] = []
+        values["blocks"] = [block.to_dict() for block in values.pop("blocks")]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ModelSpec:
@@ -696,12 +685,10 @@ def _check_prior(prior: object) -> Prior:
         return prior
     if not isinstance(prior, Mapping) or not prior:
         raise SpecError(f"prior must be {one_of(_NAMED_PRIORS)} or a mapping, got {shown(prior)}.")
-    checked: dict[str, float] = {}
     for name, value in prior.items():
-        number = float(value) if isinstance(value, (int, float, np.number)) else math.nan
-        if isinstance(value, bool) or not (0.0 <= number <= 1.0):
+        if not 0.0 <= _number(value) <= 1.0:
             raise SpecError(f"prior of class {name!r} must be between 0 and 1, got {value!r}.")
-        checked[category_text(name)] = number
+    checked = {category_text(name): float(value) for name, value in prior.items()}
     total = math.fsum(checked.values())
     if not math.isclose(total, 1.0, abs_tol=1e-9):
         raise SpecError(f"the prior sums to {total:.12g}, not 1: {checked}.")
@@ -732,8 +719,7 @@ def check_groups(groups: GroupsOption, label: str | None) -> GroupsOption:
 def _check_half_life(half_life: HalfLifeOption) -> HalfLifeOption:
     if half_life is None or (isinstance(half_life, str) and half_life == "auto"):
         return half_life
-    is_number = isinstance(half_life, int | float) and not isinstance(half_life, bool)
-    if not is_number or not 0.0 < half_life < math.inf:
+    if not 0.0 < _number(half_life) < math.inf:
         raise SpecError(
             "half_life must be a number of partitions above 0, 'auto' or None, got "
             f"{shown(half_life)}."
@@ -755,12 +741,17 @@ def _check_block_weights(
         if name not in names:
             message = f"block_weights names no block {name!r}; the model has {one_of(names)}."
             raise SpecError(message + nearest(str(name), names))
-        is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-        if not (is_number and 0.0 <= value < math.inf):
+        if not 0.0 <= _number(value) < math.inf:
             raise SpecError(
                 f"block_weights of {name!r} must be a number of at least 0, got {value!r}."
             )
     return {str(name): float(value) for name, value in weights.items()}
+
+
+def _number(value: object) -> float:
+    """A number; NaN for anything else, such as True."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return value if is_number else math.nan  # type: ignore[return-value]
 
 
 def _plain(value: object, where: str) -> Any:
