@@ -20,7 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from probclass_core.arrow.types import has_fixed_size, in_safe_types, is_category_type, value_type
+from probclass_core.arrow.types import (
+    has_fixed_size,
+    in_safe_types,
+    is_category_type,
+    is_number_type,
+    value_type,
+)
 from probclass_core.arrow.unreadable import CONVERSION_ERRORS, unreadable
 from probclass_core.errors import DataError, nearest, one_of
 
@@ -179,26 +185,19 @@ def check_columns(schema: pa.Schema, columns: Sequence[str]) -> None:
 def is_numeric_type(kind: pa.DataType) -> bool:
     """Whether a type converts to float64: bool, numbers, decimals, dictionaries of these, null."""
     kind = value_type(kind)
-    return bool(
-        pa.types.is_floating(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_null(kind)
-    )
-
-
-def numeric_column(batch: pa.RecordBatch, name: str) -> FloatArray:
-    """A column as ``(n,)`` float64 with NaN for null; read-only if it shares Arrow's memory.
-
-    Raises:
-        DataError: if the column is missing, not numeric, or contains an infinite value.
-    """
-    return numeric_values(batch.column(name), name)
+    return is_number_type(kind) or bool(pa.types.is_boolean(kind) or pa.types.is_null(kind))
 
 
 def numeric_values(column: pa.Array, name: str) -> FloatArray:
-    """`numeric_column` for an array; ``name`` is the column's name in messages."""
+    """A column as ``(n,)`` float64 with NaN for null; read-only if it shares Arrow's memory.
+
+    Args:
+        column: numbers of a type with `is_numeric_type`.
+        name: name of the column in messages.
+
+    Raises:
+        DataError: if the column is not numeric, or contains an infinite value.
+    """
     values = unchecked_values(column, name)
     check_finite(name, values, extremes(values))
     return values
@@ -212,7 +211,18 @@ def unchecked_values(column: pa.Array, name: str) -> FloatArray:
     """
     if not is_numeric_type(column.type):
         raise DataError(f"column {name!r} is {column.type}, not a number; cast it or re-train.")
-    return as_floats(column)
+    if not pa.types.is_float64(column.type):
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_decimal128(column.type) and 0 <= column.type.scale <= _EXACT_POWERS:
+            return _decimals_as_floats(column)
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        column = column.cast(pa.float64(), safe=False)
+    if column.null_count:
+        column = pc.fill_null(column, np.nan)
+    floats: FloatArray = column.to_numpy(zero_copy_only=False)
+    return floats
 
 
 def check_finite(name: str, values: FloatArray, ends: Extremes) -> None:
@@ -233,25 +243,6 @@ def check_finite(name: str, values: FloatArray, ends: Extremes) -> None:
             f"column {name!r} contains {infinite} infinite value{'s' * (infinite > 1)}; "
             "make them null, or drop the rows."
         )
-
-
-def as_floats(column: pa.Array) -> FloatArray:
-    """Numbers, of a type with `is_numeric_type`, as ``(n,)`` float64 with NaN for null.
-
-    The result is read-only if it shares Arrow's memory.
-    """
-    if not pa.types.is_float64(column.type):
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if pa.types.is_decimal128(column.type) and 0 <= column.type.scale <= _EXACT_POWERS:
-            return _decimals_as_floats(column)
-        if pa.types.is_boolean(column.type):
-            column = column.cast(pa.int8())
-        column = column.cast(pa.float64(), safe=False)
-    if column.null_count:
-        column = pc.fill_null(column, np.nan)
-    floats: FloatArray = column.to_numpy(zero_copy_only=False)
-    return floats
 
 
 def _decimals_as_floats(column: pa.Array) -> FloatArray:
@@ -376,12 +367,6 @@ def missing_patterns(matrix: FloatArray) -> Iterator[tuple[BoolArray, IntArray |
     groups = np.split(np.argsort(group, kind="stable"), np.cumsum(counts)[:-1])
     for row, rows in zip(first, groups, strict=True):
         yield ~missing[:, row], rows
-
-
-def category_codes(column: pa.Array) -> tuple[IntArray, list[str]]:
-    """`encoded` with codes of full width."""
-    codes, values = encoded(column)
-    return codes.astype(np.intp, copy=False), values
 
 
 def add_looked_up(total: FloatArray, table: FloatArray, codes: IntArray) -> None:
@@ -544,7 +529,7 @@ def weight_vector(batch: pa.RecordBatch, name: str) -> FloatArray:
     Raises:
         DataError: if a weight is null, NaN, infinite or negative.
     """
-    weights = numeric_column(batch, name)
+    weights = numeric_values(batch.column(name), name)
     invalid = ~(weights >= 0.0)
     if invalid.any():
         raise DataError(

@@ -51,28 +51,22 @@ class Counts:
     Attributes:
         features: names of columns, or distinct terms, ``(m,)``.
         matrix: counts above 0, a sparse ``(n, m)`` float64 array.
-        known: mask of the counts that are not null, ``(n, m)`` for columns and ``(n, 1)`` for
-            terms, or None if there are no nulls.
+        known: mask of the counts that are not null, ``(n, m)``, or ``(n, 1)`` if all features of a
+            row are, or none is.
     """
 
     features: pa.Array
     matrix: csr_array
-    known: BoolArray | None
+    known: BoolArray
 
     @property
     def known_cells(self) -> FloatArray:
-        """1 for a count and 0 for a null, ``(n, m)``; only for columns, not for terms."""
-        if self.known is None:
-            ones: FloatArray = np.ones(self.matrix.shape)
-            return ones
-        return self.known.astype(np.float64)
+        """1 for a count and 0 for a null, ``(n, m)``."""
+        return np.broadcast_to(self.known, self.matrix.shape).astype(np.float64)
 
     @property
     def known_rows(self) -> FloatArray:
         """1 for rows with at least one count, which may be 0, else 0: ``(n,)``."""
-        if self.known is None:
-            ones: FloatArray = np.ones(self.matrix.shape[0])
-            return ones
         known: BoolArray = np.asarray(self.known.any(axis=1))
         return known.astype(np.float64)
 
@@ -105,14 +99,10 @@ class Counts:
 
     def over_known(self, weights: FloatArray) -> FloatArray:
         """Sums of finite weights ``(m, k)`` over the known features of each row: ``(n, k)``."""
-        total = weights.sum(axis=0)
-        shape = (self.matrix.shape[0], len(total))
-        if self.known is None:
-            return np.broadcast_to(total, shape)
-        if self.known.shape[1] == len(weights):
-            sums: FloatArray = self.known.astype(np.float64) @ weights
-            return sums
-        return np.where(self.known, total, 0.0)
+        if self.known.shape[1] == 1:
+            return np.where(self.known, weights.sum(axis=0), 0.0)
+        sums: FloatArray = self.known.astype(np.float64) @ weights
+        return sums
 
 
 def counts_column(matrix: Any, terms: Sequence[str]) -> pa.ChunkedArray:
@@ -221,12 +211,11 @@ class CountReader:
         values = rows.matrix(self.columns)
         for name, column in zip(self.columns, values, strict=True):
             _check_counts(name, column)
-        missing = np.isnan(values)
-        known = None
+        width, size = values.shape
+        known, missing = np.ones((size, 1), np.bool_), np.isnan(values)
         if missing.any():
             known = ~missing.T
             values[missing] = 0.0
-        width, size = values.shape
         # Storing all cells and then removing the zeros is faster than searching for zeros first.
         positions = np.tile(np.arange(width, dtype=np.int32), size)
         starts = np.arange(0, values.size + 1, width, dtype=np.int32)
@@ -255,10 +244,8 @@ class CountReader:
             counts, row, codes = counts[positive], row[positive], codes[positive]
         # Built from triples, which adds up several occurrences of a term in a row.
         matrix = csr_array((counts, (row, codes)), shape=(len(column), len(terms)))
-        known = None
-        if column.null_count:
-            known = column.is_valid().to_numpy(zero_copy_only=False)[:, None]
-        return Counts(terms, matrix, known)
+        known = column.is_valid().to_numpy(zero_copy_only=False)
+        return Counts(terms, matrix, known[:, None])
 
 
 def _occurrences(column: pa.Array, name: str) -> tuple[IntArray, pa.Array, FloatArray]:

@@ -22,10 +22,10 @@ from probclass_core.arrow.arrays import (
     FloatArray,
     IntArray,
     as_table,
-    category_codes,
     check_columns,
+    encoded,
     label_codes,
-    numeric_column,
+    numeric_values,
 )
 from probclass_core.arrow.parts import select, source_columns
 from probclass_core.arrow.rows import Rows
@@ -204,7 +204,7 @@ def rows_by_class(
     codes = np.full(table.num_rows, MISSING, dtype=np.intp)
     if label is not None and label in table.schema.names:
         check_columns(table.schema, [label])
-        label_index, labels = category_codes(table[label])
+        label_index, labels = encoded(table[label])
         positions = label_codes(pa.array(labels, pa.string()), pa.array(model.class_names))
         codes = np.append(positions, MISSING)[label_index]
     complete = ~np.any([np.isnan(column) for column in values], axis=0)
@@ -217,4 +217,4 @@ def _numbers(table: pa.Table, name: str) -> FloatArray:
     """One column of a table that has at most one chunk."""
     column = table[name]
     array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    return numeric_column(pa.record_batch([array], names=[name]), name)
+    return numeric_values(array, name)

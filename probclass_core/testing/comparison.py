@@ -65,12 +65,11 @@ def _same_statistics(
 ) -> None:
     counts = [part.classes.select(["class", "count"]).to_pylist() for part in (expected, actual)]
     check(counts[0] == counts[1], f"classes {counts[0]}", f"classes {counts[1]}")
-    models = [_model_or_error(part) for part in (expected, actual)]
-    if isinstance(models[0], Model) and isinstance(models[1], Model):
-        _same_models(trial, models[0], models[1], rows)
+    first, second = (_model_or_error(part) for part in (expected, actual))
+    if isinstance(first, Model) and isinstance(second, Model):
+        _same_models(trial, first, second, rows)
     else:
-        same_kind = isinstance(models[0], Model) == isinstance(models[1], Model)
-        check(same_kind, *map(_describe_outcome, models))
+        check(type(first) is type(second), f"the result {first}", f"the result {second}")
     if trial.kind.has_evidence() and expected.blocks and actual.blocks:
         evidence = [_evidence(trial, part) for part in (expected, actual)]
         good = _close(evidence[0], evidence[1], trial.tolerance, trial.tolerance)
@@ -153,15 +152,11 @@ def as_text(rows: pa.Table) -> str:
     return "\n".join(f"    {line}" for line in lines)
 
 
-def _model_or_error(statistics: Statistics) -> Model | DataError:
+def _model_or_error(statistics: Statistics) -> Model | str:
     try:
         return finalize(statistics, early=True)
     except DataError as error:
-        return error
-
-
-def _describe_outcome(outcome: Model | DataError) -> str:
-    return "a model" if isinstance(outcome, Model) else f"the error {str(outcome)!r}"
+        return f"error: {error}"
 
 
 def _evidence(trial: Trial, statistics: Statistics) -> float | str:

@@ -14,7 +14,7 @@ from probclass_core.arrow.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
-    category_codes,
+    encoded,
     label_codes,
 )
 from probclass_core.arrow.rows import Rows
@@ -162,6 +162,6 @@ class Encoder:
 
 def seen_values(labels: pa.ChunkedArray, counts: pa.ChunkedArray) -> dict[str, float]:
     """The values that rows of statistics name, each with its count."""
-    codes, values = category_codes(labels)
-    sums = np.bincount(codes - MISSING, counts.to_numpy(), len(values) + 1)
+    codes, values = encoded(labels)
+    sums = np.bincount(codes.astype(np.intp) - MISSING, counts.to_numpy(), len(values) + 1)
     return dict(zip(values, sums[1:].tolist(), strict=True))

@@ -221,7 +221,7 @@ class SharesLikelihood(CountLikelihood):
 
     def _log_mass(self, counts: Counts) -> FloatArray:
         """log Σ p over the known columns, ``(n, k)``; 0 if all are known, or p is 0 in all."""
-        if self.reader.of_terms or counts.known is None:
+        if self.reader.of_terms or counts.known.all():
             return np.zeros((1, 1))
         mass = counts.over_known(self.masses)
         complete = counts.known.all(axis=1, keepdims=True)
