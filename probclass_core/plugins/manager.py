@@ -288,15 +288,14 @@ def _call_hooks(manager: pluggy.PluginManager, plugin: object) -> Iterable[Descr
             f"it implements no hook; write {' or '.join(_HOOKS)} and decorate it with "
             "probclass_core.hookimpl."
         )
-    others = [other for other in manager.get_plugins() if other is not plugin]
     for hook in hooks:
         kind, _, values = _HOOKS[hook]
         try:
-            results = manager.subset_hook_caller(hook, others)()
-            descriptors = [_described(value) for result in results for value in result]
+            result = getattr(plugin, hook)()
+            descriptors = [_described(value) for value in result or ()]
         except Exception as error:
             raise PluginError(f"{hook} failed: {type(error).__name__}: {error}.") from error
-        if not results:
+        if result is None:
             raise PluginError(f"{hook} returned None; it must yield {values}.")
         for descriptor in descriptors:
             if not isinstance(descriptor, kind):
