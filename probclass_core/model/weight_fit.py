@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -110,6 +110,13 @@ def weight_problem(rows: LeftOutRows) -> tuple[WeightProblem, dict[str, str]]:
     return problem, left_out
 
 
+class Fit(NamedTuple):
+    """Weights w of the blocks ``(blocks,)`` and biases b of the classes ``(k,)``."""
+
+    weights: FloatArray
+    bias: FloatArray
+
+
 @dataclass(frozen=True)
 class WeightProblem:
     """The penalized log-likelihood of labels, as a function of weights and biases.
@@ -159,36 +166,43 @@ class WeightProblem:
         losses = np.zeros(len(_PENALTIES))
         for number in range(min(_FOLDS, len(numbers))):
             seen, unseen = self._of_rows(fold != number), self._of_rows(fold == number)
-            start = None
+            fit = None
             for place, penalty in reversed([*enumerate(_PENALTIES)]):
-                solution = replace(seen, penalty=penalty).solve(start)
-                losses[place] += unseen.log_loss(*solution) * unseen.counts.sum()
-                start = np.concatenate(solution)
+                fit = replace(seen, penalty=penalty).solve(fit)
+                losses[place] += unseen.log_loss(*fit) * unseen.counts.sum()
         return replace(self, penalty=_PENALTIES[int(np.argmin(losses))])
 
-    def solve(self, start: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        """The best weights ``(blocks,)`` and biases ``(k,)``.
+    def solve(self, start: Fit | None = None) -> Fit:
+        """The best weights and biases.
 
         Args:
-            start: weights and biases to start from; the solution does not depend on them.
+            start: those to start from; the solution does not depend on them.
         """
         from scipy.optimize import minimize
 
         size = len(self.factors)
-        if start is None:
-            start = np.concatenate([np.full(size, 0.5), np.zeros(len(self.log_prior))])
-        most = _MOST_WEIGHT if len(self.group) else None
-        bounds = [(0.0, most)] * size + [(None, None)] * len(self.log_prior)
+        terms = np.concatenate(start or (np.full(size, 0.5), np.zeros(len(self.log_prior))))
+        # In units of about one standard error, the curvature is similar in all directions.
+        information = np.einsum("bcn,bcn,n->b", self.factors, self.factors, self.counts)
+        of_class = np.bincount(self.truth, self.counts, len(self.log_prior))
+        unit = 1.0 / np.sqrt(1.0 + np.append(information, of_class))
+        most = _MOST_WEIGHT if len(self.group) else np.inf
+        bounds = [(0.0, most / each) for each in unit[:size]] + [(None, None)] * len(of_class)
+
+        def objective(steps: FloatArray) -> tuple[float, FloatArray]:
+            value, gradient = self._value_and_gradient(steps * unit)
+            return value, gradient * unit
+
         with single_threaded_blas():  # small products, whose threads would wait for each other
             best = minimize(
-                self._value_and_gradient,
-                start,
+                objective,
+                terms / unit,
                 jac=True,
                 method="L-BFGS-B",
                 bounds=bounds,
                 options={"maxiter": _ITERATIONS, "maxcor": 20},
             ).x
-        return best[:size], best[size:]
+        return Fit(*np.split(best * unit, [size]))
 
     def log_loss(self, weights: FloatArray, bias: FloatArray) -> float:
         """Mean log loss of the labels, in nats."""
@@ -207,21 +221,20 @@ class WeightProblem:
 
     @single_threaded_blas()
     def curvature(self, weights: FloatArray, bias: FloatArray) -> FloatArray:
-        """Second derivatives of the penalized loss by the weights, the biases being the best.
-
-        Returns:
-            The Hessian without the biases, by Schur's complement, ``(blocks, blocks)``.
-        """
+        """Second derivatives of the penalized loss by weights and biases."""
         _, probability = self._losses(self._scores(weights, bias))
         weighted = probability * self.counts
         size = len(self.factors)
         roots = (self.factors * np.sqrt(weighted)).reshape(size, -1)
         means = np.einsum("bcn,cn->bn", self.factors, probability)
-        of_weights = roots @ roots.T - (means * self.counts) @ means.T
-        mixed = np.einsum("bcn,cn->bc", self.factors, weighted) - means @ weighted.T
+        relative = np.eye(len(self.log_prior))[self._others]  # biases less that of the reference
+        relative[:, self.reference] = -1.0
+        mixed = (np.einsum("bcn,cn->bc", self.factors, weighted) - means @ weighted.T) @ relative
         of_biases = np.diag(weighted.sum(axis=1)) - weighted @ probability.T
-        of_biases += np.eye(len(probability)) - 1.0 / len(self.log_prior)  # that of ½ Σ b²
-        curvature: FloatArray = of_weights - mixed @ np.linalg.solve(of_biases, mixed.T)
+        curvature = np.eye(size + len(self.log_prior))  # that of ½ Σ b²
+        curvature[:size, :size] = roots @ roots.T - (means * self.counts) @ means.T
+        curvature[:size, size:], curvature[size:, :size] = mixed, mixed.T
+        curvature[size:, size:] += relative.T @ of_biases @ relative
         return curvature
 
     @cached_property
