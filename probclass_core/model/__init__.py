@@ -6,7 +6,8 @@ prior              the class prior
 description        a model as text
 posterior          posteriors from joint log-likelihoods: the only normalization
 block_weights      weights of blocks: a pool of densities
-weight_fit         the fit of weights
+weight_problem     weights and biases that maximize a penalized likelihood
+weight_fit         the weights of a model, on rows that its blocks did not see
 contributions      what each column adds to log odds and to the surprise of a row
 bin_densities      densities of numbers within their bins, for log p(x)
 half_life          how fast rows count less with the age of their partition

@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.model.posterior import Posterior, normalize
+from probclass_core.model.weight_problem import Fit, WeightProblem
 
 METHODS = ("temperature_and_bias", "temperature", "isotonic")
 
@@ -55,8 +56,7 @@ _LOWEST_SCORE = -20.0
 _FOLDS = 5
 
 
-@dataclass(frozen=True)
-class HeldOut:
+class HeldOut(NamedTuple):
     """Labeled rows to fit a calibration on.
 
     Attributes:
@@ -71,13 +71,15 @@ class HeldOut:
     truth: IntArray
     weights: FloatArray
 
+    def of(self, rows: BoolArray) -> HeldOut:
+        """Some of the rows, by mask."""
+        logs, explained = self.log_probability[rows], self.explained[rows]
+        return HeldOut(logs, explained, self.truth[rows], self.weights[rows])
 
-class Calibrator(Protocol):
-    """A map from log posteriors to calibrated ones."""
-
-    def rescale(self, log_probability: FloatArray) -> FloatArray:
-        """Calibrated log posteriors before normalization: ``(n, k)`` to ``(n, k)``."""
-        ...
+    def log_losses(self, log_probability: FloatArray) -> FloatArray:
+        """Log loss of each row, ``(n,)``, under some log posteriors ``(n, k)``."""
+        losses: FloatArray = -log_probability[np.arange(len(self.truth)), self.truth]
+        return losses
 
 
 @dataclass(frozen=True)
@@ -113,27 +115,21 @@ def fit_calibration(
         classes: classes of the model, in class order.
         method: one of `METHODS`.
     """
-    parts = _divided(batches, method)
-    size = len(classes)
-    calibrator: Softmax | IsotonicMaps
-    cross_fitted: list[Calibrator]
-    if method == "isotonic":
-        calibrator = _fit_isotonic(parts, size, None)
-        cross_fitted = [_fit_isotonic(parts, size, fold) for fold in range(_FOLDS)]
-    else:
-        biases = size if method == "temperature_and_bias" else 0
-        calibrator = _fit_softmax(parts, biases, None)
-        start = np.append(1.0 / calibrator.temperature, calibrator.bias[:biases])
-        cross_fitted = [_fit_softmax(parts, biases, fold, start) for fold in range(_FOLDS)]
-    weights = np.concatenate([part.weights for part in parts])
-    before = np.concatenate([part.log_losses for part in parts])
-    after = np.concatenate([part.calibrated_log_losses(cross_fitted) for part in parts])
-    total = float(weights.sum()) or 1.0
-    log_loss_before = float(weights @ before) / total
-    log_loss_after = float(weights @ after) / total
+    rows = _counted(batches)
+    calibrator = _fit(rows, method)
+    before, after = rows.log_losses(rows.log_probability), np.empty(len(rows.truth))
+    fold = _folds(before, rows.truth)
+    for number in range(_FOLDS):
+        own = rows.of(fold == number)
+        cross_fitted = _fit(rows.of(fold != number), method)
+        calibrated = _normalized(cross_fitted.rescale(own.log_probability))
+        after[fold == number] = own.log_losses(calibrated.log_probability)
+    total = float(rows.weights.sum()) or 1.0
+    log_loss_before = float(rows.weights @ before) / total
+    log_loss_after = float(rows.weights @ after) / total
     gains = np.clip(before - after, _LOWEST_SCORE, -_LOWEST_SCORE)
-    error = math.sqrt(float(weights @ (gains - (weights @ gains) / total) ** 2)) / total
-    applied = log_loss_before - log_loss_after > error
+    away = gains - (rows.weights @ gains) / total
+    applied = log_loss_before - log_loss_after > math.sqrt(float(rows.weights @ away**2)) / total
     return FittedCalibration(
         table=calibrator.table(method, classes) if applied else _identity_table(classes),
         uncalibrated_log_loss=log_loss_before,
@@ -162,39 +158,6 @@ def apply_calibration(posterior: Posterior, calibrator: Calibrator) -> Posterior
     unchanged = np.isneginf(posterior.log_density)
     joint[unchanged] = posterior.log_probability[unchanged]
     return replace(_normalized(joint), log_density=posterior.log_density)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Held-out rows that a class explains.
-
-    Attributes:
-        logs: what a map of the method starts from: scores, or log posteriors, ``(n, k)``.
-        log_losses: log loss of each row before calibration, ``(n,)``.
-        truth: position of the true class, ``(n,)``.
-        weights: ``(n,)``.
-        folds: number of the fold, ``(n,)``.
-    """
-
-    logs: FloatArray
-    log_losses: FloatArray
-    truth: IntArray
-    weights: FloatArray
-    folds: IntArray
-
-    def training_weights(self, left_out: int | None) -> FloatArray:
-        """Weights that are 0 for the rows of a fold, ``(n,)``."""
-        weights: FloatArray = self.weights * (self.folds != left_out)
-        return weights
-
-    def calibrated_log_losses(self, calibrators: Sequence[Calibrator]) -> FloatArray:
-        """Log loss of each row, ``(n,)``, calibrated by the map of its fold."""
-        losses = np.empty(len(self.truth))
-        for fold, calibrator in enumerate(calibrators):
-            rows = np.flatnonzero(self.folds == fold)
-            logs = _normalized(calibrator.rescale(self.logs[rows])).log_probability
-            losses[rows] = -logs[np.arange(len(rows)), self.truth[rows]]
-        return losses
 
 
 @dataclass(frozen=True)
@@ -240,6 +203,10 @@ class IsotonicMaps:
         return _table(method, classes.take(pa.array(position)), knots, values)
 
 
+Calibrator = Softmax | IsotonicMaps
+"""A map from log posteriors to calibrated ones; its method ``rescale`` leaves the sum to others."""
+
+
 def _identity_table(classes: pa.Array) -> pa.Table:
     return _table("identity", pa.nulls(1, classes.type), pa.nulls(1, pa.float64()), np.ones(1))
 
@@ -261,104 +228,53 @@ def _normalized(joint: FloatArray) -> Posterior:
     return normalize(joint, fallback)
 
 
-def _divided(batches: Sequence[HeldOut], method: str) -> list[_Part]:
-    """The rows that a class explains, divided into folds.
+def _counted(batches: Sequence[HeldOut]) -> HeldOut:
+    """The rows that count and that a class explains."""
+    kept = [batch.of(batch.explained & (batch.weights > 0.0)) for batch in batches]
+    return HeldOut(*map(np.concatenate, zip(*kept, strict=True)))
+
+
+def _folds(log_losses: FloatArray, truth: IntArray) -> IntArray:
+    """The number of the fold of each row, ``(n,)``.
 
     Folds are drawn for the rows in order of their class and its posterior, so they do not depend on
     the order in which the rows were read, except for rows that are equal in both.
     """
-    kept = []
-    for batch in batches:
-        rows = np.flatnonzero(batch.explained & (batch.weights > 0.0))
-        logs, truth = batch.log_probability[rows], batch.truth[rows]
-        losses = -logs[np.arange(len(rows)), truth]
-        logs = logs if method == "isotonic" else _scores(logs, _LOWEST_SCORE)
-        kept.append((logs, losses, truth, batch.weights[rows]))
-    ends = np.cumsum([len(truth) for _, _, truth, _ in kept])
-    order = np.lexsort([np.concatenate([part[column] for part in kept]) for column in (1, 2)])
+    order = np.lexsort([log_losses, truth])
     folds = np.empty(len(order), dtype=np.intp)
     # The raw stream of a bit generator is the same in all releases of NumPy.
     folds[order] = np.random.PCG64(0).random_raw(len(order)) % _FOLDS
-    of_parts = np.split(folds, ends[:-1])
-    return [_Part(*part, each) for part, each in zip(kept, of_parts, strict=True)]
+    return folds
 
 
-def _fit_softmax(
-    parts: Sequence[_Part], biases: int, left_out: int | None, start: FloatArray | None = None
-) -> Softmax:
-    """Minimize Σ w log loss + ½ (1/T − 1)² + ½ Σ b², a convex function of 1/T and b.
-
-    Args:
-        parts: held-out rows.
-        biases: number of classes, or 0 to fit no biases.
-        left_out: fold to leave out.
-        start: 1/T and biases to start from; by default those of the identity.
-    """
-    from scipy.optimize import minimize
-
-    weighted = [(part, part.training_weights(left_out)) for part in parts]
-    identity = np.concatenate([np.ones(1), np.zeros(biases)])
-    start = identity if start is None else start
-    # In units of about one standard error, the curvature is similar in all directions.
-    information = sum(_derivatives(*each, start)[2] for each in weighted)
-    unit = 1.0 / np.sqrt(1.0 + information)
-
-    def objective(steps: FloatArray) -> tuple[float, FloatArray]:
-        parameters = start + unit * steps
-        away = parameters - identity
-        value, gradient = 0.5 * float(away @ away), away
-        for each in weighted:
-            loss, slope, _ = _derivatives(*each, parameters)
-            value += loss
-            gradient = gradient + slope
-        return value, gradient * unit
-
-    found = minimize(
-        objective,
-        np.zeros(1 + biases),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[((1.0 / MAX_TEMPERATURE - start[0]) / unit[0], None)] + [(None, None)] * biases,
-        options={"maxiter": 1000, "maxfun": 10_000, "maxcor": 20, "ftol": 1e-15, "gtol": 1e-6},
-    ).x
-    parameters = start + unit * found
-    sharpness = max(float(parameters[0]), 1.0 / MAX_TEMPERATURE)
-    size = parts[0].logs.shape[1]
-    return Softmax(1.0 / sharpness, parameters[1:] if biases else np.zeros(size))
+def _fit(rows: HeldOut, method: str) -> Calibrator:
+    return _fit_isotonic(rows) if method == "isotonic" else _fit_softmax(rows, method)
 
 
-def _derivatives(
-    part: _Part, weights: FloatArray, parameters: FloatArray
-) -> tuple[float, FloatArray, FloatArray]:
-    """Σ w log loss of some rows, its gradient by 1/T and biases, and Σ w of each row's squared."""
-    rows, bias = np.arange(len(weights)), parameters[1:]
-    excess = parameters[0] * part.logs
-    if len(bias):
-        excess += bias
-    excess -= excess.max(axis=1)[:, None]
-    own = excess[rows, part.truth]
-    np.exp(excess, out=excess)
-    total = excess.sum(axis=1)
-    loss = float(weights @ (np.log(total) - own))
-    excess /= total[:, None]
-    excess[rows, part.truth] -= 1.0
-    by_sharpness = np.einsum("ij,ij->i", excess, part.logs)
-    by_bias = excess[:, : len(bias)]
-    gradient = np.append(weights @ by_sharpness, weights @ by_bias)
-    squares = np.append(weights @ by_sharpness**2, weights @ by_bias**2)
-    return loss, gradient, squares
+def _fit_softmax(rows: HeldOut, method: str) -> Softmax:
+    """Minimize Σ w log loss + ½ (1/T − 1)² + ½ Σ b²: a pool of one block, whose weight is 1/T."""
+    scores = _scores(rows.log_probability, _LOWEST_SCORE)
+    problem = WeightProblem(
+        factors=(scores[:, 1:] - scores[:, :1]).T[None],
+        log_prior=np.zeros(scores.shape[1]),
+        reference=0,
+        truth=rows.truth,
+        counts=rows.weights,
+        pull=1.0,
+        has_biases=method == "temperature_and_bias",
+    )
+    (sharpness,), bias = problem.solve(Fit(np.ones(1), problem.log_prior), precision=1e-15)
+    return Softmax(1.0 / max(float(sharpness), 1.0 / MAX_TEMPERATURE), bias)
 
 
-def _fit_isotonic(parts: Sequence[_Part], size: int, left_out: int | None) -> IsotonicMaps:
-    truth = np.concatenate([part.truth for part in parts])
-    weights = np.concatenate([part.training_weights(left_out) for part in parts])
-    rows = weights > 0.0
+def _fit_isotonic(rows: HeldOut) -> IsotonicMaps:
     maps = []
-    for position in range(size):
-        is_class = truth[rows] == position
+    size = rows.log_probability.shape[1]
+    for position, log_probability in enumerate(rows.log_probability.T):
+        is_class = rows.truth == position
         if is_class.any():
-            logs = np.concatenate([part.logs[:, position] for part in parts])
-            maps.append(_isotonic_map(np.exp(logs[rows]), is_class, weights[rows], size))
+            probability = np.exp(log_probability)
+            maps.append(_isotonic_map(probability, is_class, rows.weights, size))
         else:
             ends = np.array([math.exp(_LOWEST_SCORE), 1.0])
             maps.append((ends, ends))

@@ -24,7 +24,8 @@ from probclass_core.estimation.statistics import Statistics
 from probclass_core.model.block_weights import base_blocks
 from probclass_core.model.left_out import FEW_GROUPS, LeftOutRows
 from probclass_core.model.model import Model
-from probclass_core.model.weight_fit import Fit, WeightProblem, most_rows, weight_problem
+from probclass_core.model.weight_fit import most_rows, weight_problem
+from probclass_core.model.weight_problem import Fit, WeightProblem
 
 _TOLERANCE = 0.005
 """Share of the log loss that it may rise by."""

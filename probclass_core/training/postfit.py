@@ -145,12 +145,11 @@ def calibrate(
 
     def measure(batch: pa.RecordBatch) -> HeldOut:
         truth, _ = true_classes(raw, batch)
-        known = truth != MISSING
         posterior = raw.posterior(batch)
         # Blocks with weights explain every row: their log-likelihoods have a lower bound.
         explained = np.isfinite(posterior.log_density) | (raw.block_weights is not None)
-        parts = posterior.log_probability, explained, truth, _weights(raw, batch)
-        return HeldOut(*(part[known] for part in parts))
+        rows = HeldOut(posterior.log_probability, explained, truth, _weights(raw, batch))
+        return rows.of(truth != MISSING)
 
     columns = (label, *_weight_columns(raw))
     mapped, read, inputs = _map_batches(

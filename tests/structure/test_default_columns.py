@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import probclass_core as pc
-from probclass_core.model.weight_fit import WeightProblem
+from probclass_core.model.weight_problem import WeightProblem
 from probclass_core.structure import auto
 
 TITANIC = Path(__file__).parents[2] / "benchmarks" / "data" / "titanic.parquet"
