@@ -89,7 +89,7 @@ def _fewest(
     limit = log_loss + min(_TOLERANCE * log_loss, _OF_GAIN * gain)
     fit = every
     while True:
-        fewer = [*_fewer_and_fewer(problem, bases, fit)][:-_FEW_ENOUGH]
+        fewer = [*_fewer_and_fewer(problem, bases, fit)]
         number = bisect_right(fewer, limit, key=lambda fit: problem.log_loss(*fit))
         if not number:
             break
@@ -128,12 +128,14 @@ def _fewer_and_fewer(problem: WeightProblem, bases: Mapping[int, int], fit: Fit)
     is spared by all of its conditional blocks in equal shares.
     """
     places = _helpful(fit)
+    if len(places) <= _FEW_ENOUGH:
+        return
     hessian = problem.of(np.array(places, np.intp)).curvature(fit.weights[places], fit.bias)
     size = len(hessian)
     inverse = np.linalg.inv(hessian + _RIDGE * np.trace(hessian) / size * np.eye(size))
     terms = np.append(fit.weights[places], fit.bias)
     left = {place: row for row, place in enumerate(places)}
-    while left:
+    while len(left) > _FEW_ENOUGH:
         dependents = Counter(bases[place] for place in left if place in bases)
         costs = {}
         for place, row in left.items():
