@@ -80,6 +80,7 @@ from probclass_core.structure.dates import (
 )
 from probclass_core.structure.fine_pairs import equal_cuts, fine_pairs
 from probclass_core.structure.groups import GroupSearch
+from probclass_core.structure.levels import Levels
 from probclass_core.structure.network import tree
 from probclass_core.structure.numbers import (
     numbers_at_a_glance,
@@ -363,14 +364,27 @@ def _spec_by_types(
     columns = parts_by_types(columns)
     _require_columns(columns, label)
     notes = [*_notes_on_columns(columns), "The values of the columns were not looked at."]
-    if like is not None and not (lost := _not_used(like, columns)):
-        notes = [*notes, "The blocks are those of like."]
-        return spec_of(blocks=like.blocks, density=like.density, notes=tuple(notes))
-    if like is not None:
-        notes.append(f"The blocks are not those of like, which reads {listed(lost)}.")
+    if (earlier := _as_before(spec_of, like, columns, notes)) is not None:
+        return earlier
     names = _Names()
     blocks = [column.block(names.of(column.name)) for column in columns.used]
     return spec_of(blocks=blocks, notes=tuple(notes))
+
+
+def _as_before(
+    spec_of: SpecOf, like: ModelSpec | None, columns: Columns, notes: list[str]
+) -> ModelSpec | None:
+    """The spec of the blocks of an earlier one.
+
+    None if there is none, or columns of it are not used, which is added to the notes.
+    """
+    if like is None:
+        return None
+    if lost := _not_used(like, columns):
+        notes.append(f"The blocks are not those of like, which reads {listed(lost)}.")
+        return None
+    notes = [*notes, "The blocks are those of like."]
+    return spec_of(blocks=like.blocks, density=like.density, notes=tuple(notes))
 
 
 def _not_used(spec: ModelSpec, columns: Columns) -> list[str]:
@@ -440,41 +454,30 @@ class _Structure:
         Without neighbors it is a network of all columns. The blocks of an earlier spec are kept.
         """
         notes = _notes_on_columns(self.columns)
-        if like is not None and not (lost := _not_used(like, self.columns)):
-            return spec_of(blocks=like.blocks, notes=(*notes, "The blocks are those of like."))
-        if like is not None:
-            notes.append(f"The blocks are not those of like, which reads {listed(lost)}.")
-        used = self.columns.used
+        if (earlier := _as_before(spec_of, like, self.columns, notes)) is not None:
+            return earlier
+        used, names = self.columns.used, _Names()
         numbers = [column.name for column in used if column.has_squares]
-        if self.sql or self.effort == "fast":
-            numbers = []
-        names, points = (
-            _Names(),
-            max(1, min(_MOST_POINTS, _MOST_COORDINATES // len(numbers or [0]))),
+        if self.sql or self.effort == "fast" or not numbers:
+            return spec_of(blocks=self._network(used, names), notes=tuple(notes))
+        points = max(1, min(_MOST_POINTS, _MOST_COORDINATES // len(numbers)))
+        neighbors = Block(
+            "knn_density",
+            numbers,
+            names.of("knn_density"),
+            k=_NEIGHBORS_WITHOUT_LABEL,
+            scale="robust",
+            least_ball=_LEAST_BALL if len(numbers) == len(used) else _LEAST_BALL_OF_MIXED,
+            missing="mean",
+            points=points,
         )
-        blocks = []
-        if numbers:
-            neighbors = Block(
-                "knn_density",
-                numbers,
-                names.of("knn_density"),
-                k=_NEIGHBORS_WITHOUT_LABEL,
-                scale="robust",
-                least_ball=_LEAST_BALL if len(numbers) == len(used) else _LEAST_BALL_OF_MIXED,
-                missing="mean",
-                points=points,
-            )
-            blocks.append(neighbors)
-        if numbers and self.statistics.rows > points:
+        if self.statistics.rows > points:
             notes.append(
                 f"The density of the {len(numbers)} numbers is that of {points:,} of the "
                 f"{self.statistics.rows:,} rows, a sample."
             )
-        if numbers:
-            rest = [column for column in used if column.name not in numbers]
-            blocks += [column.block(names.of(column.name)) for column in rest]
-        else:
-            blocks += self._network(used, names)
+        rest = [column for column in used if column.name not in numbers]
+        blocks = [neighbors, *(column.block(names.of(column.name)) for column in rest)]
         return spec_of(blocks=blocks, notes=tuple(notes))
 
     def _for_comparison(self) -> _Structure:
@@ -533,12 +536,8 @@ class _Structure:
     def _network(self, used: Sequence[Column], names: _Names, how: str = "") -> list[Block]:
         """The blocks of each column given one other, with more in their names; see `tree`."""
         columns = [self._in_equal_bins(column) for column in used if column.kind != "terms"]
-        encoded = [level_codes(column, self.sample) for column in columns]
-        codes, levels = [code for code, _ in encoded], [size for _, size in encoded]
-        counts = self.sample[COUNT].to_numpy() / self.statistics.row_weight
-        size = self.statistics.classes.num_rows
         most = 0 if self.effort == "fast" else len(columns) ** 2
-        pairs = dependent_pairs(codes, levels, self._truth, counts, size, most)
+        pairs = dependent_pairs(self._levels(columns), most)
         blocks = []
         for column, parent in zip(columns, tree(pairs, len(columns)), strict=True):
             parents = [] if parent is None else [columns[parent]]
@@ -548,11 +547,19 @@ class _Structure:
 
     def _in_equal_bins(self, column: Column) -> Column:
         """A column with bins for the density: a number of many values has a few of equal weight."""
-        if column.kind != "number" or column.few_values:
+        if not column.has_bins:
             return column
         values = self.sample[column.name].cast(pa.float64(), safe=False).to_numpy()
         counts = self.sample[COUNT].to_numpy()
-        return replace(column, cuts=equal_cuts(values, counts, _DENSITY_BINS))
+        (cuts,) = equal_cuts(values, counts, [_DENSITY_BINS])
+        return replace(column, cuts=cuts)
+
+    def _levels(self, columns: Sequence[Column]) -> Levels:
+        """Numbers and categories of the sample as levels."""
+        encoded = [level_codes(column, self.sample) for column in columns]
+        counts = self.sample[COUNT].to_numpy() / self.statistics.row_weight
+        codes, sizes = [code for code, _ in encoded], [size for _, size in encoded]
+        return Levels(codes, sizes, self._truth, counts, self.statistics.classes.num_rows)
 
     def _conditionals(self, names: _Names) -> tuple[list[Block], list[Block]]:
         """Blocks of columns given one other, and of columns given more.
@@ -563,31 +570,17 @@ class _Structure:
         weekday of a month, which are a few days, and later rows are of other days.
         """
         columns = [column for column in self._telling if column.kind != "terms"]
-        encoded = [level_codes(column, self.sample) for column in columns]
-        codes = [code for code, _ in encoded]
-        levels = [size for _, size in encoded]
-        truth = self._truth
-        counts = self.sample[COUNT].to_numpy() / self.statistics.row_weight
-        size = self.statistics.classes.num_rows
-        most = min(_MOST_PAIRS, _MOST_PAIR_CLASSES // size)
-        pairs = dependent_pairs(codes, levels, truth, counts, size, most)
+        levels = self._levels(columns)
+        most = min(_MOST_PAIRS, _MOST_PAIR_CLASSES // levels.classes)
         factors: dict[frozenset[int], tuple[int, ...]] = {
             frozenset((pair.child, pair.parent)): (pair.child, pair.parent)
-            for pair in pairs
+            for pair in dependent_pairs(levels, most)
             if not columns[pair.parent].is_part
         }
-        most = min(_MOST_GROUPS, _MOST_GROUP_CLASSES // size)
         lasting = [place for place, column in enumerate(columns) if not column.is_part]
-        binned = [column.kind == "number" and not column.few_values for column in columns]
-        search = GroupSearch(
-            [codes[place] for place in lasting],
-            [levels[place] for place in lasting],
-            [binned[place] for place in lasting],
-            truth,
-            counts,
-            size,
-        )
-        for found in search.groups(most):
+        binned = [columns[place].has_bins for place in lasting]
+        most = min(_MOST_GROUPS, _MOST_GROUP_CLASSES // levels.classes)
+        for found in GroupSearch(levels.of(lasting), binned).groups(most):
             group = [lasting[place] for place in found]
             for part in (group[:end] for end in range(2, len(group) + 1)):
                 factors.setdefault(frozenset(part), tuple(reversed(part)))
@@ -609,20 +602,14 @@ class _Structure:
 
     def _fine_pairs(self, names: _Names) -> Iterator[Block]:
         """Blocks of numbers given another, both in finer bins, in both directions."""
-        numbers = [
-            column
-            for column in self._telling
-            if column.kind == "number" and not column.few_values and not column.is_part
-        ]
+        numbers = [column for column in self._telling if column.has_bins and not column.is_part]
         values = [
             self.sample[column.name].cast(pa.float64(), safe=False).to_numpy() for column in numbers
         ]
-        codes = [level_codes(column, self.sample)[0] for column in numbers]
-        counts = self.sample[COUNT].to_numpy() / self.statistics.row_weight
-        size = self.statistics.classes.num_rows
-        most = min(_MOST_FINE_PAIRS, _MOST_FINE_PAIR_CLASSES // size)
-        own = counts if equal_rows_are_copies(self.sample) else None
-        for pair in fine_pairs(values, codes, self._truth, counts, size, most, own):
+        levels = self._levels(numbers)
+        most = min(_MOST_FINE_PAIRS, _MOST_FINE_PAIR_CLASSES // levels.classes)
+        own = levels.counts if equal_rows_are_copies(self.sample) else None
+        for pair in fine_pairs(values, levels, most, own):
             for first_cuts, second_cuts in pair.cuts:
                 first = replace(numbers[pair.first], cuts=first_cuts)
                 second = replace(numbers[pair.second], cuts=second_cuts)

@@ -100,6 +100,11 @@ class Column:
     shares_prior: bool = False
 
     @property
+    def has_bins(self) -> bool:
+        """Whether it is a number of so many values that pairs and groups know them by bins."""
+        return self.kind == "number" and not self.few_values
+
+    @property
     def is_category_of_numbers(self) -> bool:
         """Whether the values are numbers, and categories to the model."""
         return self.is_number and self.kind == "category"

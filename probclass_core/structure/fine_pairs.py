@@ -19,6 +19,7 @@ from itertools import combinations
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.structure.levels import Levels
 
 BINS = (8, 16, 32)
 """Numbers of bins of each number that are tried."""
@@ -50,38 +51,31 @@ class FinePair:
 
 
 def fine_pairs(
-    values: Sequence[FloatArray],
-    codes: Sequence[IntArray],
-    truth: IntArray,
-    counts: FloatArray,
-    classes: int,
-    most: int,
-    own: FloatArray | None = None,
+    values: Sequence[FloatArray], levels: Levels, most: int, own: FloatArray | None = None
 ) -> list[FinePair]:
     """The pairs of numbers that gain most by finer bins, the best first; none that loses.
 
     Args:
         values: numbers of each row, NaN for null, ``(n,)``, by column.
-        codes: bin of each row among those that the column has alone, ``(n,)``, by column.
-        truth: class of each row as a code, ``(n,)``.
-        counts: weight of each row, ``(n,)``.
-        classes: number of classes.
+        levels: the same columns in the bins that each of them has alone.
         most: largest number of pairs.
         own: weight that is left out of the cells of each row, ``(n,)``; by default that of one row.
     """
-    of_class = np.bincount(truth, counts, classes).astype(np.float64)
+    codes, classes, of_class = levels.codes, levels.classes, levels.of_class
     contrasted = np.minimum(of_class, of_class.sum() - of_class).sum()
     tried = [bins for bins in BINS if contrasted >= _ROWS_OF_CELL * bins**2]
     if not tried:
         return []
-    labels = _Labels(truth, counts, np.minimum(counts, 1.0) if own is None else own, of_class)
+    labels = _Labels(levels, np.minimum(levels.counts, 1.0) if own is None else own)
     alone = [labels.loss(code) for code in codes]
     columns = sorted(range(len(values)), key=lambda place: (round(alone[place], 9), place))
     columns = sorted(columns[:_MOST_COLUMNS])
     cuts = {
-        (place, bins): equal_cuts(values[place], counts, bins)
+        (place, bins): of_bins
         for place in columns
-        for bins in tried
+        for bins, of_bins in zip(
+            tried, equal_cuts(values[place], levels.counts, tried), strict=True
+        )
     }
     binned = {key: _bins(values[key[0]], of_key) for key, of_key in cuts.items()}
     # Independent numbers lose (bins² − 1)(classes − 1) / 2n by being counted together; half of that
@@ -109,26 +103,23 @@ class _Labels:
     """Classes of rows.
 
     Attributes:
-        truth: class of each row as a code, ``(n,)``.
-        counts: weight of each row, ``(n,)``.
-        own: weight that is left out of its cells, ``(n,)``.
-        of_class: Σ w of each class, ``(k,)``.
+        levels: the rows.
+        own: weight of each row that is left out of its cells, ``(n,)``.
     """
 
-    truth: IntArray
-    counts: FloatArray
+    levels: Levels
     own: FloatArray
-    of_class: FloatArray
 
     def loss(self, cells: IntArray) -> float:
         """Mean log loss of the class of each row by the other rows of its cell, in nats."""
-        total, own = self.of_class.sum(), self.own
-        both = cells * len(self.of_class) + self.truth
-        with_class = np.bincount(both, self.counts)[both] - own
-        in_cell = np.bincount(cells, self.counts)[cells] - own
-        prior = self.of_class[self.truth] / total
+        truth, counts, of_class = self.levels.truth, self.levels.counts, self.levels.of_class
+        total = of_class.sum()
+        both = cells * len(of_class) + truth
+        with_class = np.bincount(both, counts)[both] - self.own
+        in_cell = np.bincount(cells, counts)[cells] - self.own
+        prior = of_class[truth] / total
         losses = np.log(in_cell + 1.0) - np.log(np.maximum(with_class, 0.0) + prior)
-        return float(losses @ self.counts / total)
+        return float(losses @ counts / total)
 
     def loss_if_independent(self, first: IntArray, second: IntArray) -> float:
         """Mean log loss if the numbers are independent within the classes, in nats.
@@ -139,40 +130,42 @@ class _Labels:
         """
         from scipy.special import logsumexp
 
-        classes = len(self.of_class)
-        sizes = int(first.max()) + 1, int(second.max()) + 1
-        scores = np.log(np.maximum(self.of_class, np.finfo(np.float64).tiny))
+        truth, counts, of_class = self.levels.truth, self.levels.counts, self.levels.of_class
+        classes, sizes = len(of_class), (int(first.max()) + 1, int(second.max()) + 1)
+        scores = np.log(np.maximum(of_class, np.finfo(np.float64).tiny))
         for bins, axis in ((first, 1), (second, 0)):
-            cells = np.bincount(bins * classes + self.truth, self.counts, sizes[1 - axis] * classes)
+            cells = np.bincount(bins * classes + truth, counts, sizes[1 - axis] * classes)
             smooth = cells.reshape(-1, classes) + 0.5
             scores = scores + np.expand_dims(np.log(smooth / smooth.sum(axis=0)), axis)
-        cells = np.bincount(
-            _cells(first, second) * classes + self.truth, self.counts, sizes[0] * sizes[1] * classes
-        )
+        both = _cells(first, second) * classes + truth
+        cells = np.bincount(both, counts, sizes[0] * sizes[1] * classes)
         losses = logsumexp(scores, axis=2, keepdims=True) - scores
-        return float(cells @ losses.ravel() / self.of_class.sum())
+        return float(cells @ losses.ravel() / of_class.sum())
 
 
 def _cells(first: IntArray, second: IntArray) -> IntArray:
     return first * (int(second.max(initial=0)) + 1) + second
 
 
-def equal_cuts(values: FloatArray, counts: FloatArray, bins: int) -> Cuts:
-    """Cut points between bins of about the same weight; fewer where values repeat.
+def equal_cuts(values: FloatArray, counts: FloatArray, tried: Sequence[int]) -> list[Cuts]:
+    """Cut points between bins of about the same weight, for some numbers of bins.
 
-    If the least value alone has the weight of a bin, it is a bin of its own.
+    They are fewer where values repeat. If the least value alone has the weight of a bin, it is a
+    bin of its own.
     """
     known = ~np.isnan(values)
     order = np.argsort(values[known], kind="stable")
     ascending, weights = values[known][order], np.cumsum(counts[known][order])
     if not len(ascending):
-        return ()
-    shares = weights[-1] * np.arange(1, bins) / bins
-    cuts = ascending[np.searchsorted(weights, shares)]
-    least, above = ascending[0], ascending[ascending > ascending[0]]
-    if len(above):
-        cuts = np.where(cuts == least, above[0], cuts)
-    return tuple(np.unique(cuts[cuts > least]).tolist())
+        return [()] * len(tried)
+    least = ascending[0]
+    above = ascending[np.searchsorted(ascending, least, side="right") :][:1]
+    found = []
+    for bins in tried:
+        cuts = ascending[np.searchsorted(weights, weights[-1] * np.arange(1, bins) / bins)]
+        cuts = np.where(cuts == least, above, cuts) if len(above) else cuts
+        found.append(tuple(np.unique(cuts[cuts > least]).tolist()))
+    return found
 
 
 def _bins(values: FloatArray, cuts: Sequence[float]) -> IntArray:

@@ -28,7 +28,8 @@ from itertools import combinations
 
 import numpy as np
 
-from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.arrow.arrays import FloatArray
+from probclass_core.structure.levels import Levels
 
 _MOST_COLUMNS = 16
 """Columns of groups: those that say most about the class; 560 groups of three."""
@@ -60,20 +61,12 @@ class GroupSearch:
     """A search for groups of columns that act together, on the first rows of a sample.
 
     Attributes:
-        codes: level of each column in each row, as for `pairs.dependent_pairs`: arrays ``(n,)``.
-        levels: number of levels of each column.
+        levels: the columns.
         binned: whether the levels of each column are bins of numbers.
-        truth: class of each row as a code, ``(n,)``.
-        counts: weight of each row, ``(n,)``.
-        classes: number of classes.
     """
 
-    codes: Sequence[IntArray]
-    levels: Sequence[int]
+    levels: Levels
     binned: Sequence[bool]
-    truth: IntArray
-    counts: FloatArray
-    classes: int
     _posteriors: dict[Group, FloatArray] = field(default_factory=dict, init=False)
     """Posteriors of the classes by the cells of groups, each computed once."""
 
@@ -83,7 +76,7 @@ class GroupSearch:
         Returns:
             Places of the columns of each group, the one that says least about the class first.
         """
-        columns = [place for place in range(len(self.codes)) if self._fits((place,))]
+        columns = [place for place in range(len(self.binned)) if self._fits((place,))]
         columns.sort(key=lambda place: (-round(self._gain((place,)), 6), place))
         rank = {place: number for number, place in enumerate(columns)}
         columns = sorted(columns[:_MOST_COLUMNS])
@@ -110,7 +103,7 @@ class GroupSearch:
         return bins <= 1 and math.prod(self._shape(group)) <= _MOST_CELLS
 
     def _shape(self, group: Group) -> list[int]:
-        return [*(self.levels[place] for place in group), self.classes]
+        return [*(self.levels.sizes[place] for place in group), self.levels.classes]
 
     def _gain(self, group: Group) -> float:
         """Nats that the cells of a group gain; any number below the least gain if it is small."""
@@ -130,14 +123,14 @@ class GroupSearch:
 
     def _table(self, group: Group) -> FloatArray:
         """Weights of the rows by the value of each column, then by class."""
-        shape, truth = self._shape(group), self.truth[:_MOST_ROWS]
-        cells = np.zeros(len(truth), dtype=np.intp)
+        levels, shape = self.levels, self._shape(group)
+        cells = np.zeros(len(levels.truth[:_MOST_ROWS]), dtype=np.intp)
         for place in group:
-            cells *= self.levels[place]
-            cells += self.codes[place][:_MOST_ROWS]
-        cells *= self.classes
-        cells += truth
-        table = np.bincount(cells, self.counts[:_MOST_ROWS], math.prod(shape))
+            cells *= levels.sizes[place]
+            cells += levels.codes[place][:_MOST_ROWS]
+        cells *= levels.classes
+        cells += levels.truth[:_MOST_ROWS]
+        table = np.bincount(cells, levels.counts[:_MOST_ROWS], math.prod(shape))
         return table.astype(np.float64, copy=False).reshape(shape)
 
     def _combined(self, group: Group) -> Iterator[FloatArray]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.structure.levels import Levels
 
 _MOST_CELLS = 400_000_000
 """Rows times pairs of columns to count: a few seconds."""
@@ -35,30 +36,20 @@ class Pair:
     information: float
 
 
-def dependent_pairs(
-    codes: Sequence[IntArray],
-    levels: Sequence[int],
-    truth: IntArray,
-    counts: FloatArray,
-    classes: int,
-    most: int,
-) -> list[Pair]:
+def dependent_pairs(levels: Levels, most: int) -> list[Pair]:
     """The pairs of columns that depend on each other most; ties go to the first columns.
 
     Args:
-        codes: level of each row, ``(n,)``, by column.
-        levels: number of levels of each column.
-        truth: class of each row as a code, ``(n,)``.
-        counts: weight of each row, ``(n,)``.
-        classes: number of classes.
+        levels: the columns.
         most: largest number of pairs.
     """
+    truth, counts, classes = levels.truth, levels.counts, levels.classes
     total = counts.sum()
     singles: list[FloatArray] = [
         _totals(code * classes + truth, counts, size * classes).reshape(size, classes)
-        for code, size in zip(codes, levels, strict=True)
+        for code, size in zip(levels.codes, levels.sizes, strict=True)
     ]
-    of_class = _entropy(singles[0].sum(axis=0), total) if singles else 0.0
+    of_class = _entropy(levels.of_class, total)
     joint = [_entropy(single, total) for single in singles]
     own = [
         _entropy(single.sum(axis=1), total) + of_class - entropy
@@ -68,10 +59,10 @@ def dependent_pairs(
     pairs = []
     columns = _affordable(own, len(truth))
     for place, first in enumerate(columns):
-        of_first = codes[first] * classes + truth
+        of_first = levels.codes[first] * classes + truth
         for second in columns[:place]:
-            size = levels[first] * levels[second] * classes
-            cells = codes[second] * (levels[first] * classes) + of_first
+            size = levels.sizes[first] * levels.sizes[second] * classes
+            cells = levels.codes[second] * (levels.sizes[first] * classes) + of_first
             entropy = _entropy(_count(cells, counts, size), total)
             bias = float(np.maximum(seen[first] - 1.0, 0.0) @ np.maximum(seen[second] - 1.0, 0.0))
             information = joint[first] + joint[second] - entropy - of_class - bias / (2.0 * total)

@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss
 
 import probclass_core as pc
 from probclass_core.structure.fine_pairs import fine_pairs
+from probclass_core.structure.levels import Levels
 
 
 def board(rows: int, seed: int) -> pd.DataFrame:
@@ -42,7 +43,7 @@ def test_the_pair_that_gains_most_is_first() -> None:
     x, y, noise = random.uniform(size=(3, 400))
     truth = ((x > 0.5) ^ (y > 0.5)).astype(np.intp)  # each number alone tells nothing
     values, codes = [noise, x, y], [np.zeros(400, np.intp)] * 3
-    (best, *others) = fine_pairs(values, codes, truth, np.ones(400), 2, 3)
+    (best, *others) = fine_pairs(values, Levels(codes, [], truth, np.ones(400), 2), 3)
     assert (best.first, best.second) == (1, 2)
     assert [len(first) for first, _ in best.cuts] == [7]  # 16 bins need 512 contrasted rows
     bins = [
@@ -63,7 +64,8 @@ def test_few_rows_of_the_rarer_class_have_no_finer_bins() -> None:
     random = np.random.default_rng(3)
     values = list(random.normal(size=(2, 5000)))
     truth = (np.arange(5000) < 40).astype(np.intp)
-    assert not fine_pairs(values, [np.zeros(5000, np.intp)] * 2, truth, np.ones(5000), 2, 5)
+    codes = [np.zeros(5000, np.intp)] * 2
+    assert not fine_pairs(values, Levels(codes, [], truth, np.ones(5000), 2), 5)
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
@@ -83,13 +85,13 @@ def test_a_weight_counts_as_rows() -> None:
     truth = ((values[0] > 0.5) ^ (values[1] > 0.5)).astype(np.intp)
     weights = random.integers(1, 4, 300)
     codes = [np.zeros(300, np.intp)] * 2
-    weighted = fine_pairs(values, codes, truth, weights.astype(float), 2, 3)
-    repeated = fine_pairs(
-        [np.repeat(one, weights) for one in values],
+    weighted = fine_pairs(values, Levels(codes, [], truth, weights.astype(float), 2), 3)
+    rows = Levels(
         [np.repeat(one, weights) for one in codes],
+        [],
         np.repeat(truth, weights),
         np.ones(weights.sum()),
         2,
-        3,
     )
+    repeated = fine_pairs([np.repeat(one, weights) for one in values], rows, 3)
     assert weighted == repeated

@@ -21,6 +21,7 @@ import probclass_core as pc
 from probclass_core.errors import SpecError
 from probclass_core.spec.model_spec import Effort
 from probclass_core.structure.groups import GroupSearch
+from probclass_core.structure.levels import Levels
 from probclass_core.structure.pairs import dependent_pairs
 
 TABLES = Path(__file__).parents[2] / "benchmarks" / "data"
@@ -280,7 +281,7 @@ def test_pairs_are_ranked_by_their_dependence_within_the_classes() -> None:
     many = random.integers(0, 60, 3000)
     codes = [first, near, far, of_class, many]
     levels = [4, 4, 4, 2, 60]
-    pairs = dependent_pairs(codes, levels, truth, np.ones(3000), 2, 3)
+    pairs = dependent_pairs(Levels(codes, levels, truth, np.ones(3000), 2), 3)
     assert [{pair.child, pair.parent} for pair in pairs] == [{0, 1}, {0, 2}, {1, 2}]
     strongest = sum(
         (truth == c).mean() * mutual_info_score(first[truth == c], near[truth == c]) for c in (0, 1)
@@ -288,7 +289,7 @@ def test_pairs_are_ranked_by_their_dependence_within_the_classes() -> None:
     bias = 2 * 3 * 3 / (2 * 3000)
     assert pairs[0].information == pytest.approx(strongest - bias)
     # Weights count rows.
-    doubled = dependent_pairs(codes, levels, truth, np.full(3000, 2.0), 2, 3)
+    doubled = dependent_pairs(Levels(codes, levels, truth, np.full(3000, 2.0), 2), 3)
     assert [(pair.child, pair.parent) for pair in doubled] == [
         (pair.child, pair.parent) for pair in pairs
     ]
@@ -322,15 +323,17 @@ def acting_columns(rows: int = 2000) -> tuple[list[np.ndarray], np.ndarray]:
 
 def test_columns_that_tell_the_class_only_together_are_a_group() -> None:
     codes, truth = acting_columns()
-    groups = GroupSearch(codes, [3] * 6, [False] * 6, truth, np.ones(2000), 2).groups(10)
+    levels = Levels(codes, [3] * 6, truth, np.ones(2000), 2)
+    groups = GroupSearch(levels, [False] * 6).groups(10)
     assert set(groups[0]) == {0, 2, 5}
     assert all({0, 2, 5} <= set(group) for group in groups)
     # Of numbers, normal densities and neighbors say how they act together.
     binned = [place in (0, 5) for place in range(6)]
-    assert GroupSearch(codes, [3] * 6, binned, truth, np.ones(2000), 2).groups(10) == []
+    assert GroupSearch(levels, binned).groups(10) == []
     # Weights count rows.
-    codes, truth, two = [code[:1000] for code in codes], truth[:1000], np.full(1000, 2.0)
-    assert set(GroupSearch(codes, [3] * 6, [False] * 6, truth, two, 2).groups(1)[0]) == {0, 2, 5}
+    codes, truth = [code[:1000] for code in codes], truth[:1000]
+    levels = Levels(codes, [3] * 6, truth, np.full(1000, 2.0), 2)
+    assert set(GroupSearch(levels, [False] * 6).groups(1)[0]) == {0, 2, 5}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -343,7 +346,7 @@ def test_columns_that_act_apart_are_no_group(seed: int) -> None:
     ]
     codes.append(codes[0])  # a copy tells nothing new
     levels = [int(code.max()) + 1 for code in codes]
-    assert GroupSearch(codes, levels, [False] * 7, truth, np.ones(800), 3).groups(10) == []
+    assert GroupSearch(Levels(codes, levels, truth, np.ones(800), 3), [False] * 7).groups(10) == []
 
 
 def test_a_model_knows_what_three_columns_tell_together() -> None:
