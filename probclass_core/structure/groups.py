@@ -43,9 +43,6 @@ _MOST_GROWING = 10
 _MOST_CELLS = 65_536
 """Combinations of values and classes of a group; larger groups are not tried."""
 
-_MOST_ROWS = 16_384
-"""Rows to count: half a second with 560 groups of three."""
-
 _STRENGTH = 2.0
 """s: the number of rows that q is worth."""
 
@@ -58,7 +55,7 @@ Group = tuple[int, ...]
 
 @dataclass(frozen=True)
 class GroupSearch:
-    """A search for groups of columns that act together, on the first rows of a sample.
+    """A search for groups of columns that act together.
 
     Attributes:
         levels: the columns.
@@ -124,13 +121,13 @@ class GroupSearch:
     def _table(self, group: Group) -> FloatArray:
         """Weights of the rows by the value of each column, then by class."""
         levels, shape = self.levels, self._shape(group)
-        cells = np.zeros(len(levels.truth[:_MOST_ROWS]), dtype=np.intp)
+        cells = np.zeros_like(levels.truth)
         for place in group:
             cells *= levels.sizes[place]
-            cells += levels.codes[place][:_MOST_ROWS]
+            cells += levels.codes[place]
         cells *= levels.classes
-        cells += levels.truth[:_MOST_ROWS]
-        table = np.bincount(cells, levels.counts[:_MOST_ROWS], math.prod(shape))
+        cells += levels.truth
+        table = np.bincount(cells, levels.counts, math.prod(shape))
         return table.astype(np.float64, copy=False).reshape(shape)
 
     def _combined(self, group: Group) -> Iterator[FloatArray]:
