@@ -186,6 +186,18 @@ class Statistics(Report):
         sample = blocks.pop("sample", None)
         return cls(spec, features, classes, blocks, rows, null_labels, columns, sample)
 
+    def of_spec(self, spec: ModelSpec) -> Statistics:
+        """The statistics of some of the blocks.
+
+        Args:
+            spec: these blocks.
+        """
+        features = pa.schema(map(self.features.field, spec.features), self.features.metadata)
+        names = [str(block.name) for block in spec.blocks]
+        blocks = {name: self.blocks[name] for name in names if name in self.blocks}
+        sample = self.sample if spec.takes_sample else None
+        return dataclasses.replace(self, spec=spec, features=features, blocks=blocks, sample=sample)
+
     def check(self, where: str = "the statistics") -> None:
         """Check statistics that were read from a store; checksums do not say that they are right.
 

@@ -1,7 +1,8 @@
 """A fitted model: prior and blocks, log-likelihoods, posterior, decision.
 
 model              Model: start reading here
-finalize           from statistics to a model
+finalize           from statistics to a model: start reading here, too
+product            prior and parameters: the product of blocks
 prior              the class prior
 description        a model as text
 posterior          posteriors from joint log-likelihoods: the only normalization

@@ -16,12 +16,10 @@ from probclass_core.estimation.kinds.sample import SAMPLE_ROWS
 from probclass_core.estimation.statistics import (
     STATISTICS_HINT,
     Statistics,
-    bind,
     check_classes,
     merge,
     refine,
 )
-from probclass_core.estimation.tidy import notes_of
 from probclass_core.model.bin_densities import bin_densities, estimate_bin_densities
 from probclass_core.model.block_weights import given_weights
 from probclass_core.model.density_quantiles import LogDensities
@@ -29,7 +27,7 @@ from probclass_core.model.half_life import aged, best_half_life
 from probclass_core.model.left_out import LeftOutRows
 from probclass_core.model.model import Model
 from probclass_core.model.posterior import log_density
-from probclass_core.model.prior import prior_table
+from probclass_core.model.product import product
 from probclass_core.model.weight_fit import fit_block_weights, most_rows
 
 
@@ -104,37 +102,6 @@ def _estimated(statistics: Statistics, groups: Sequence[Statistics]) -> Model:
     return _weigh_blocks(model, left_out)
 
 
-def product(statistics: Statistics) -> Model:
-    """The prior and the parameters of statistics of labeled rows, all that a product of blocks is.
-
-    Raises:
-        DataError, SpecError: as `finalize`.
-    """
-    classes = statistics.classes["class"].combine_chunks()
-    notes = _notes_on_rows(statistics, classes)
-    counts = statistics.classes["count"].to_numpy()
-    estimators = bind(statistics.spec, statistics.features, statistics.row_weight)
-    parameters = {
-        name: estimator.finalize(statistics.blocks[name], classes)
-        for name, estimator in estimators.items()
-    }
-    for table in parameters.values():
-        notes += notes_of(table).get("scarce", [])
-    notes = list(dict.fromkeys(notes))  # blocks of the same columns say the same
-    return Model(
-        spec=statistics.spec,
-        features=statistics.features,
-        priors=prior_table(classes, counts, statistics.spec.prior),
-        parameters=parameters,
-        training={
-            "rows": statistics.rows,
-            "null_labels": statistics.null_labels,
-            "columns": statistics.column_values,
-            **({"notes": notes} if notes else {}),
-        },
-    )
-
-
 def _bin_densities(model: Model, statistics: Statistics) -> pa.Table | None:
     """Densities of numbers within their bins, if there is a sample of the rows."""
     if statistics.sample is None or not model.cuts:
@@ -182,29 +149,3 @@ def _weigh_blocks(model: Model, left_out: Callable[[int], LeftOutRows]) -> Model
         return dataclasses.replace(model, block_weights=given_weights(option, names, model.classes))
     table, fitted = fit_block_weights(left_out(min(most_rows(model), SAMPLE_ROWS)))
     return _with_training(dataclasses.replace(model, block_weights=table), block_weights=fitted)
-
-
-def _notes_on_rows(statistics: Statistics, classes: pa.Array) -> list[str]:
-    """Sentences about the labels and weights of the rows.
-
-    Raises:
-        DataError: if there is only one class, and the spec's ``on_scarce`` is ``"error"``.
-    """
-    notes, spec = [], statistics.spec
-    if len(classes) == 1 and spec.label is not None:
-        found = f"label {spec.label!r} has one class only, {classes[0].as_py()!r}"
-        without_weight = statistics.rows - statistics.null_labels - statistics.labeled_rows
-        if without_weight:
-            found += (
-                f", in rows with a weight {spec.weight!r} above 0 (it is 0 in {without_weight})"
-            )
-        if spec.on_scarce == "error":
-            raise DataError(f"{found}; a classifier needs rows of at least two.")
-        notes.append(f"{found}: the model predicts it for every row.")
-    if statistics.row_weight > 1.0:
-        notes.append(
-            f"weight {spec.weight!r} averages {statistics.row_weight:.6g} per row, too much for a "
-            "number of rows: rules that count rows, such as the cuts of discretized, count every "
-            "row once; pseudo-counts have little effect until the weights average 1."
-        )
-    return notes

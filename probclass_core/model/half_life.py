@@ -13,8 +13,8 @@ and several half-lives are tried, so that one standard error would often be exce
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,10 @@ from probclass_core.arrow.arrays import MISSING, FloatArray, label_codes
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError
 from probclass_core.estimation.kinds.sample import COUNT, HASH
-from probclass_core.estimation.statistics import Statistics, bind, merge, scale
+from probclass_core.estimation.statistics import Statistics, merge, scale
 from probclass_core.model.left_out import MOST_GROUPS, group_numbers, ignoring_unseen
 from probclass_core.model.model import Model
-from probclass_core.model.prior import prior_table
+from probclass_core.model.product import product
 from probclass_core.spec.model_spec import ModelSpec, category_text
 
 TRIED = (20.0, 8.0, 3.0)
@@ -118,7 +118,7 @@ def best_half_life(
         for place in latest
         if (sample := groups[place].sample) is not None
     }
-    parts = [_of_spec(group, spec) for group in groups]
+    parts = [group.of_spec(spec) for group in groups]
 
     def log_losses(half_life: float | None) -> FloatArray:
         """Mean log loss of each of the latest groups."""
@@ -156,19 +156,7 @@ def _spec_that_counts(model: Model) -> ModelSpec | None:
     weights = {str(block.name): by_block[str(block.name)] for block in blocks}
     if not blocks:
         return None
-    return dataclasses.replace(spec, blocks=blocks, block_weights=weights, density=())
-
-
-def _of_spec(statistics: Statistics, spec: ModelSpec) -> Statistics:
-    """The statistics of some of the blocks, without a sample."""
-    known = statistics.features
-    features = pa.schema(map(known.field, spec.features), known.metadata)
-    blocks = {
-        name: statistics.blocks[name]
-        for block in spec.blocks
-        if (name := str(block.name)) in statistics.blocks
-    }
-    return dataclasses.replace(statistics, spec=spec, features=features, blocks=blocks, sample=None)
+    return replace(spec, blocks=blocks, block_weights=weights, density=())
 
 
 def _log_loss(model: Model, seen: Statistics, rows: pa.Table) -> float:
@@ -185,17 +173,7 @@ def _log_loss(model: Model, seen: Statistics, rows: pa.Table) -> float:
     assert model.block_weights is not None
     terms = {*(str(block.name) for block in spec.blocks), *map(category_text, classes.to_pylist())}
     of_spec = pc.is_in(model.block_weights["name"], pa.array(sorted(terms), pa.string()))
-    estimators = bind(spec, seen.features, seen.row_weight)
-    predictor = Model(
-        spec=spec,
-        features=seen.features,
-        priors=prior_table(classes, seen.classes["count"].to_numpy(), spec.prior),
-        parameters={
-            name: estimator.finalize(seen.blocks[name], classes)
-            for name, estimator in estimators.items()
-        },
-        block_weights=model.block_weights.filter(of_spec),
-    )
+    predictor = replace(product(seen), block_weights=model.block_weights.filter(of_spec))
     counts = batches[0][COUNT].to_numpy()
     probability = predictor.posterior(Rows(batches[0])).log_probability
     return float(-(counts @ probability[np.arange(len(counts)), truth[known]]) / counts.sum())

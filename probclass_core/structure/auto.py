@@ -44,7 +44,8 @@ from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Source
 from probclass_core.model.fewest_blocks import fewest_blocks
-from probclass_core.model.finalize import finalize, product
+from probclass_core.model.finalize import finalize
+from probclass_core.model.product import product
 from probclass_core.spec.model_spec import (
     PARTITIONS,
     TABLE_NAMES,
@@ -490,9 +491,10 @@ class _Structure:
             joint = list(self._normals(names))
         neighbors = list(self._neighbors(names)) if self._takes_neighbors else []
         joint += neighbors
-        joint, failures = self._without_failures(spec_of, joint)
-        candidates = [*singles, *pairs, *fine, *groups, *joint]
-        statistics = self._summarize(candidates)
+        statistics = self._summarize([*singles, *pairs, *fine, *groups, *joint])
+        statistics, failures = self._without_failures(spec_of, statistics, joint)
+        candidates = statistics.spec.blocks
+        joint = [block for block in joint if block in candidates]
         costly = [] if self.effort == "best" else [str(block.name) for block in neighbors]
         kept, log_loss = fewest_blocks(product(statistics), statistics, costly)
         chosen = [block for block in candidates if block.name in kept]
@@ -707,24 +709,20 @@ class _Structure:
         return label_codes(self.sample[label], classes)
 
     def _without_failures(
-        self, spec_of: SpecOf, blocks: Sequence[Block]
-    ) -> tuple[list[Block], list[str]]:
-        """The blocks that the rows suffice for, and a note on each of the others."""
-        if not blocks:
-            return [], []
-        fitting, notes = [], []
-        statistics = self._summarize(blocks)
+        self, spec_of: SpecOf, statistics: Statistics, joint: Sequence[Block]
+    ) -> tuple[Statistics, list[str]]:
+        """Statistics without joint densities that rows do not suffice for, and notes on these."""
         classes = statistics.classes["class"].combine_chunks()
-        estimators = bind(spec_of(blocks=statistics.spec.blocks), statistics.features)
-        for block in blocks:
-            name = str(block.name)
+        estimators = bind(spec_of(blocks=joint), statistics.features) if joint else {}
+        notes, failed = [], []
+        for name, estimator in estimators.items():
             try:
-                estimators[name].finalize(statistics.blocks[name], classes)
+                estimator.finalize(statistics.blocks[name], classes)
             except DataError as error:
-                notes.append(f"The block {block.name!r} is left out: {error}")
-            else:
-                fitting.append(block)
-        return fitting, notes
+                notes.append(f"The block {name!r} is left out: {error}")
+                failed.append(name)
+        blocks = tuple(block for block in statistics.spec.blocks if block.name not in failed)
+        return statistics.of_spec(replace(statistics.spec, blocks=blocks)), notes
 
     def _compare(self, like: ModelSpec, log_loss: float) -> tuple[bool, str]:
         """Whether the blocks of an earlier spec are as good as those found now, and a note on it.
