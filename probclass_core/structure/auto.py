@@ -273,7 +273,7 @@ def auto(
     spec = spec.with_groups_of(table.partition_columns)  # a sample knows the values of columns
     rows = TrainingRows(table, spec, partition=partition, where=where, cache=cache, complete=True)
     with open_engine(engine, workers) as opened:
-        statistics = rows.summarize(spec, opened, progress)
+        statistics = rows.summarize(spec, opened, progress, by_group=False)
     check_classes(statistics.classes, spec, statistics.labeled_rows)
     if statistics.sample is None or (label is not None and statistics.classes.num_rows < 2):
         return _spec_by_types(spec_of, columns, label, like)
@@ -480,24 +480,15 @@ class _Structure:
     def _search(self, spec_of: SpecOf) -> tuple[ModelSpec, float]:
         """The spec of the fewest candidates that predict as well as all, and their log loss."""
         names = _Names()
-        singles = [column.block(names.of(column.name)) for column in self._telling]
-        pairs: list[Block] = []
-        fine: list[Block] = []
-        groups: list[Block] = []
-        joint: list[Block] = []
-        if self.effort != "fast":
-            pairs, groups = self._conditionals(names)
-            fine = [] if self._times_without_groups else [*self._fine_pairs(names)]
-            joint = list(self._normals(names))
-        neighbors = list(self._neighbors(names)) if self._takes_neighbors else []
-        joint += neighbors
-        statistics = self._summarize([*singles, *pairs, *fine, *groups, *joint])
+        candidates = self._candidates(names)
+        joint = [*candidates["normals"], *candidates["neighbors"]]
+        statistics = self._summarize([block for kind in candidates.values() for block in kind])
         statistics, failures = self._without_failures(spec_of, statistics, joint)
-        candidates = statistics.spec.blocks
-        joint = [block for block in joint if block in candidates]
-        costly = [] if self.effort == "best" else [str(block.name) for block in neighbors]
-        kept, log_loss = fewest_blocks(product(statistics), statistics, costly)
-        chosen = [block for block in candidates if block.name in kept]
+        costly = candidates["neighbors"] if self.effort != "best" else []
+        kept, log_loss = fewest_blocks(
+            product(statistics), statistics, [str(block.name) for block in costly]
+        )
+        chosen = [block for block in statistics.spec.blocks if block.name in kept]
         notes = _notes_on_columns(self.columns)
         notes += self._notes_on_giveaways()
         if alike := self.statistics.spec.group_columns:
@@ -505,15 +496,30 @@ class _Structure:
                 f"Rows with the same {listed(alike)} are alike: blocks were chosen, and are "
                 "weighed, by what they say of rows of other groups than they were trained on."
             )
-        notes += self._notes_on_blocks(singles, pairs, fine, groups, joint, chosen)
+        notes += self._notes_on_blocks(candidates, statistics.spec.blocks, chosen)
         notes += failures
         if not chosen:
-            chosen = singles[:1]
+            chosen = candidates["columns"][:1]
             notes.append("No column tells the classes apart on rows that a model did not see.")
         density = self._density(chosen, names)
         names_of_density = [block.name for block in density]
         blocks = [*chosen, *density]
         return spec_of(blocks=blocks, density=names_of_density, notes=tuple(notes)), log_loss
+
+    def _candidates(self, names: _Names) -> dict[str, list[Block]]:
+        """The blocks to choose from, by what they are of."""
+        columns = [column.block(names.of(column.name)) for column in self._telling]
+        several = self.effort != "fast"
+        pairs, groups = self._conditionals(names) if several else ([], [])
+        in_finer_bins = several and not self._times_without_groups
+        return {
+            "columns": columns,
+            "pairs": pairs,
+            "fine pairs": [*self._fine_pairs(names)] if in_finer_bins else [],
+            "groups": groups,
+            "normals": [*self._normals(names)] if several else [],
+            "neighbors": [*self._neighbors(names)] if self._takes_neighbors else [],
+        }
 
     def _density(self, pool: Sequence[Block], names: _Names) -> list[Block]:
         """The blocks of log p(x): each column that the pool reads, given one other; see `tree`."""
@@ -776,11 +782,8 @@ class _Structure:
 
     def _notes_on_blocks(
         self,
-        singles: Sequence[Block],
-        pairs: Sequence[Block],
-        fine: Sequence[Block],
-        groups: Sequence[Block],
-        joint: Sequence[Block],
+        candidates: Mapping[str, Sequence[Block]],
+        weighed: Sequence[Block],
         chosen: Sequence[Block],
     ) -> Iterator[str]:
         if self.sample.num_rows == _ROWS:
@@ -793,7 +796,7 @@ class _Structure:
                 f"{copies:,} of {total:,} rows are exact copies of others: blocks were chosen, and "
                 "are weighed, by what they say of a row without its copies."
             )
-        if pairs:
+        if pairs := candidates["pairs"]:
             kept = sum(block in chosen for block in pairs)
             yield (
                 f"Pairs of columns that are blocks of their own: {kept} of the {len(pairs)} that "
@@ -804,20 +807,21 @@ class _Structure:
                 "Pairs of numbers in finer bins were not tried: rows near in time are alike, and "
                 "no groups tell which are; name them, as in groups='day'."
             )
-        if fine:
+        if fine := candidates["fine pairs"]:
             kept = sum(block in chosen for block in fine)
             yield (
                 f"Pairs of numbers in finer bins than each has alone: {kept} blocks of the "
                 f"{len(fine)} that gain most."
             )
+        groups = candidates["groups"]
         if acting := [str(block.name) for block in groups if block in chosen]:
             yield f"Three columns and more act together in the blocks {listed(acting)}."
         elif groups:
             yield "No three columns act together so that a block of them helps the others."
-        for block in joint:
+        for block in (*candidates["normals"], *candidates["neighbors"]):
             if block in chosen:
                 yield f"The block {block.name!r} models {len(block.columns)} numbers jointly."
-            else:
+            elif block in weighed:
                 yield f"The block {block.name!r} is left out: it does not help the others enough."
         read = {column for block in chosen for column in block.inputs}
         used = [column for column in self.columns.used if column.name in read]

@@ -101,13 +101,21 @@ class TrainingRows:
         self.ages: Sequence[float] = ()
         self._most_rows = self.plan.rows if complete else None
 
-    def summarize(self, spec: ModelSpec, engine: Engine, progress: ProgressOption) -> Statistics:
+    def summarize(
+        self,
+        spec: ModelSpec,
+        engine: Engine,
+        progress: ProgressOption,
+        *,
+        by_group: bool = True,
+    ) -> Statistics:
         """Summarize all rows in one pass.
 
         Args:
             spec: model of this pass; see `refine`.
             engine: engine that runs the work.
             progress: see `ProgressOption`.
+            by_group: whether `groups` are wanted.
 
         Raises:
             DataError: if this is a second pass over a reader, which can be read once.
@@ -123,19 +131,21 @@ class TrainingRows:
         self.passes += 1
         while True:
             try:
-                return self._summarize(spec, engine, progress)
+                return self._summarize(spec, engine, progress, by_group)
             except _DamagedEntryError:
                 self._forget_footers([*self._footers])
             except _DoubtfulEntryError:
                 assert self.cached is not None
                 self.cached.checks_each = True
 
-    def _summarize(self, spec: ModelSpec, engine: Engine, progress: ProgressOption) -> Statistics:
+    def _summarize(
+        self, spec: ModelSpec, engine: Engine, progress: ProgressOption, by_group: bool
+    ) -> Statistics:
         if self.cached is not None:
             self.cached.reused = 0
         counter = RowCounter(progress, self.plan.rows)
         work = SummarizeUnit(spec, self.plan.schema, self._most_rows)
-        numbers = self._group_numbers(spec)
+        numbers = self._group_numbers(spec) if by_group else ()
         parts = summarize_plan(self.plan, work, engine, self.cached, counter.add, numbers)
         self.groups = parts if len(parts) > 1 else ()
         with _doubt_entries(self.cached):
