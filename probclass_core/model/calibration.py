@@ -255,7 +255,7 @@ def _fit_softmax(rows: HeldOut, method: str) -> Softmax:
     """Minimize Σ w log loss + ½ (1/T − 1)² + ½ Σ b²: a pool of one block, whose weight is 1/T."""
     scores = _scores(rows.log_probability, _LOWEST_SCORE)
     problem = WeightProblem(
-        factors=(scores[:, 1:] - scores[:, :1]).T[None],
+        factors=np.ascontiguousarray((scores[:, 1:] - scores[:, :1]).T)[None],
         log_prior=np.zeros(scores.shape[1]),
         reference=0,
         truth=rows.truth,

@@ -1,8 +1,8 @@
 """What is measured on a table after a model is fitted: density quantiles and calibration.
 
 Each function reads a table in batches and returns a new model with one more table, and so with
-another content id. Density quantiles need bounded memory. A calibration keeps 16 (k + 4) bytes per
-row in memory, for ``k`` classes.
+another content id. Density quantiles need bounded memory. A calibration takes 40 (k + 4) bytes per
+row, for ``k`` classes.
 """
 
 from __future__ import annotations
