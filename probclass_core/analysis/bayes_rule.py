@@ -7,7 +7,6 @@ next.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,7 @@ from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.model.posterior import normalize
-from probclass_core.spec.model_spec import category_text
+from probclass_core.spec.model_spec import category_text, distribution, probabilities
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,7 +112,7 @@ def bayes_rule(
             likelihood have different hypotheses, an outcome is unknown, or the observations are
             impossible under every hypothesis.
     """
-    checked_prior = _distribution(prior, "the prior", "hypothesis")
+    checked_prior = distribution(prior, "the prior", "hypothesis")
     names = list(checked_prior)
     if isinstance(likelihood, Mapping):
         observations = (
@@ -129,9 +128,9 @@ def bayes_rule(
     log_likelihood = np.zeros(len(names))
     for number, observation in enumerate(observations, start=1):
         what = "the likelihood" + (f" of observation {number}" if len(observations) > 1 else "")
-        probabilities = _probabilities(observation, what, "hypothesis")
-        _check_same_names(probabilities, names, what, "the prior")
-        log_likelihood += _log([probabilities[name] for name in names])
+        known = probabilities(observation, what, "hypothesis")
+        _check_same_names(known, names, what, "the prior")
+        log_likelihood += _log([known[name] for name in names])
     return _update(checked_prior, log_likelihood)
 
 
@@ -162,7 +161,7 @@ def _outcome_likelihoods(tables: Mapping[Any, Any], observed: object) -> list[di
     """The probability of each observed outcome under each hypothesis."""
     outcomes = observed if isinstance(observed, (list, tuple)) else [observed]
     distributions = {
-        category_text(name): _distribution(table, f"the likelihood of {name!r}", "outcome")
+        category_text(name): distribution(table, f"the likelihood of {name!r}", "outcome")
         for name, table in tables.items()
     }
     known = next(iter(distributions.values()), {})
@@ -176,26 +175,6 @@ def _outcome_likelihoods(tables: Mapping[Any, Any], observed: object) -> list[di
             raise SpecError(f"no outcome {outcome!r}; the likelihood has {one_of(known)}.{hint}")
         likelihoods.append({name: table[outcome] for name, table in distributions.items()})
     return likelihoods
-
-
-def _distribution(values: object, what: str, kind: str) -> dict[str, float]:
-    probabilities = _probabilities(values, what, kind)
-    total = math.fsum(probabilities.values())
-    if not math.isclose(total, 1.0, abs_tol=1e-9):
-        raise SpecError(f"{what} sums to {total:.12g}, not 1: {probabilities}.")
-    return probabilities
-
-
-def _probabilities(values: object, what: str, kind: str) -> dict[str, float]:
-    if not isinstance(values, Mapping) or not values:
-        raise SpecError(f"{what} must give a probability for each {kind}, got {values!r}.")
-    for name, value in values.items():
-        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-        if not (number and 0.0 <= value <= 1.0):
-            raise SpecError(
-                f"{what}: {kind} {name!r} must have a probability from 0 to 1, got {value!r}."
-            )
-    return {category_text(name): float(value) for name, value in values.items()}
 
 
 def _check_same_names(

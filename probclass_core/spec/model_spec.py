@@ -685,14 +685,37 @@ def _check_prior(prior: object) -> Prior:
         return prior
     if not isinstance(prior, Mapping) or not prior:
         raise SpecError(f"prior must be {one_of(_NAMED_PRIORS)} or a mapping, got {shown(prior)}.")
-    for name, value in prior.items():
-        if not 0.0 <= _number(value) <= 1.0:
-            raise SpecError(f"prior of class {name!r} must be between 0 and 1, got {value!r}.")
-    checked = {category_text(name): float(value) for name, value in prior.items()}
+    return distribution(prior, "the prior", "class")
+
+
+def distribution(values: object, what: str, kind: str) -> dict[str, float]:
+    """Probabilities by name that sum to 1; arguments and errors are those of `probabilities`."""
+    checked = probabilities(values, what, kind)
     total = math.fsum(checked.values())
     if not math.isclose(total, 1.0, abs_tol=1e-9):
-        raise SpecError(f"the prior sums to {total:.12g}, not 1: {checked}.")
+        raise SpecError(f"{what} sums to {total:.12g}, not 1: {checked}.")
     return checked
+
+
+def probabilities(values: object, what: str, kind: str) -> dict[str, float]:
+    """Probabilities by name as text.
+
+    Args:
+        values: the probabilities by name.
+        what: what they are, such as ``"the prior"``, for messages.
+        kind: what has each of them, such as ``"class"``.
+
+    Raises:
+        SpecError: if they are not probabilities by name.
+    """
+    if not isinstance(values, Mapping) or not values:
+        raise SpecError(f"{what} must give a probability for each {kind}, got {values!r}.")
+    for name, value in values.items():
+        if not 0.0 <= _number(value) <= 1.0:
+            raise SpecError(
+                f"{what}: {kind} {name!r} must have a probability from 0 to 1, got {value!r}."
+            )
+    return {category_text(name): float(value) for name, value in values.items()}
 
 
 def check_groups(groups: GroupsOption, label: str | None) -> GroupsOption:
