@@ -27,13 +27,12 @@ from probclass_core.analysis.surprise import UNUSUAL, surprise_table
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import Part, Report, TablePart, as_text, counted
-from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.rows import Rows
 from probclass_core.attached import ExplanationMethods
 from probclass_core.errors import DataError, SpecError, shown, suggest
 from probclass_core.estimation.contract import ItemizedLikelihood
-from probclass_core.io.filters import Where, parse_where
-from probclass_core.io.open import open_table
+from probclass_core.io.filters import Where
+from probclass_core.io.selection import Selection
 from probclass_core.io.table import Plan
 from probclass_core.model.block_weights import BlockValues, CompiledBlock
 from probclass_core.model.contributions import ROUNDING, Terms
@@ -210,9 +209,7 @@ def explain(
     if against is not None:
         model.spec.label_for("against")
         rival = _class_position(model, against)
-    table = open_table(source)
-    columns = source_columns(table.schema, model.spec.features)
-    plan = table.plan(columns, partition=partition, where=parse_where(where))
+    plan = Selection.plan_alone(source, partition, where, (), model.spec.features)
     batch, numbers = _read_rows(plan, None if rows is None else _checked_rows(rows))
     features = Rows(model.rows(batch).batch, keeps=True)
     posterior, cells = model.posterior(features), _texts(features.batch)

@@ -21,11 +21,10 @@ from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import FloatArray, in_slices
 from probclass_core.arrow.display import Part, Report, TablePart, counted
-from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, SpecError
-from probclass_core.io.filters import Where, parse_where
-from probclass_core.io.open import open_table
+from probclass_core.io.filters import Where
+from probclass_core.io.selection import Selection
 from probclass_core.io.table import Plan
 from probclass_core.model.model import ModelOption, as_model
 
@@ -104,9 +103,7 @@ def importance(
         raise SpecError("importance compares two classes, and the model has one.")
     if rows < 1:
         raise SpecError(f"rows must be at least 1, got {rows!r}.")
-    opened = open_table(source)
-    columns = source_columns(opened.schema, model.spec.features)
-    plan = opened.plan(columns, partition=partition, where=parse_where(where))
+    plan = Selection.plan_alone(source, partition, where, (), model.spec.features)
     drawn = _draw(plan, rows)
     if not drawn.num_rows:
         raise DataError("there are no rows to explain: the source is empty.")
