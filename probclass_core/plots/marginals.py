@@ -25,7 +25,7 @@ from probclass_core.arrow.arrays import (
     check_columns,
     encoded,
     label_codes,
-    numeric_values,
+    one_batch,
 )
 from probclass_core.arrow.parts import select, source_columns
 from probclass_core.arrow.rows import Rows
@@ -195,11 +195,9 @@ def rows_by_class(
     """
     table = as_table(data)
     sources = table.select(source_columns(table.schema, columns))
-    batches = sources.to_batches() or [pa.RecordBatch.from_pylist([], sources.schema)]
-    features = pa.Table.from_batches(
-        [select(batch, columns, model.time_zones) for batch in batches]
-    )
-    values = [_numbers(features.combine_chunks(), name) for name in columns]
+    batch = one_batch(sources.to_batches() or [pa.RecordBatch.from_pylist([], sources.schema)])
+    features = Rows(select(batch, columns, model.time_zones))
+    values = [features.numbers(name) for name in columns]
     label = model.spec.label
     codes = np.full(table.num_rows, MISSING, dtype=np.intp)
     if label is not None and label in table.schema.names:
@@ -211,10 +209,3 @@ def rows_by_class(
     if not complete.any():
         raise DataError(f"no row of the data has a value in {' and '.join(map(repr, columns))}.")
     return [column[complete] for column in values], codes[complete]
-
-
-def _numbers(table: pa.Table, name: str) -> FloatArray:
-    """One column of a table that has at most one chunk."""
-    column = table[name]
-    array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    return numeric_values(array, name)
