@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -284,3 +285,14 @@ def one_line(error: BaseException) -> str:
     words = _STACK.sub("", _COLORS.sub("", str(error))).split()
     text = " ".join(words).rstrip(".") or type(error).__name__
     return text if len(text) <= _MAX_REASON else f"{text[:_MAX_REASON]} …"
+
+
+@contextmanager
+def naming(part: str) -> Iterator[None]:
+    """Let errors begin with the name of what they are about, if it has one."""
+    try:
+        yield
+    except ProbClassError as error:
+        if not part:
+            raise
+        raise type(error)(f"{part}: {error}") from error

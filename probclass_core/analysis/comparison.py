@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
-from probclass_core.errors import DataError, NotSupportedError, SpecError, expect, one_of, shown
+from probclass_core.errors import DataError, SpecError, expect, naming, one_of, shown
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.model.posterior import normalize
@@ -159,11 +159,8 @@ def _log_evidence(name: str, statistics: Statistics) -> float:
     """Log evidence of a model."""
     log_evidence = _label_evidence(statistics)
     for block, estimator in bind(statistics.spec, statistics.features).items():
-        table = statistics.blocks[block]
-        try:
-            log_evidence += float(estimator.log_evidence(table))
-        except (DataError, NotSupportedError) as error:
-            raise type(error)(f"model {name!r}, block {block!r}: {error}") from error
+        with naming(f"model {name!r}, block {block!r}"):
+            log_evidence += float(estimator.log_evidence(statistics.blocks[block]))
     return log_evidence
 
 

@@ -30,7 +30,7 @@ from probclass_core.analysis.json_values import json_values
 from probclass_core.analysis.row_moments import RowMoments
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, TablePart
-from probclass_core.errors import DataError
+from probclass_core.errors import naming
 from probclass_core.execution.engine import Engine
 from probclass_core.io.filters import partition_text
 from probclass_core.io.table import Plan
@@ -249,10 +249,8 @@ class PairedEvaluator:
         own, own_scores = self.challenger.measure_rows(batch)
         if self.champion is None:
             return PairedSums(own, None, {})
-        try:
+        with naming("the champion"):
             other, other_scores = self.champion.measure_rows(batch)
-        except DataError as error:
-            raise type(error)(f"the champion: {error}") from error
         return PairedSums(own, other, dict(_moments(own_scores, other_scores)))
 
     def result(
@@ -279,16 +277,11 @@ class PairedEvaluator:
         sums: PairedSums,
         windows: Sequence[Mapping[str, RowMoments]] = (),
     ) -> PairedEvaluation:
-        try:
+        with naming("" if window is None else f"window {partition_text(window)}"):
             challenger = self.challenger.result(sums.challenger)
             if self.champion is None or sums.champion is None:
                 return PairedEvaluation(challenger, None, window=window)
             champion = self.champion.result(sums.champion)
-        except DataError as error:
-            if window is None:
-                raise
-            name = ", ".join(f"{column}={value}" for column, value in window.items())
-            raise type(error)(f"window {name}: {error}") from error
         gains = {
             metric: _gain(moments, [each[metric] for each in windows if each])
             for metric, moments in sums.moments.items()

@@ -10,7 +10,7 @@ from probclass_core.analysis.distributions.reading import density_units
 from probclass_core.analysis.paired import PairedEvaluation, PairedEvaluator, PairedSums
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.bundle import as_json
-from probclass_core.errors import DataError, SpecError, hide_credentials, one_of
+from probclass_core.errors import DataError, SpecError, hide_credentials, naming, one_of
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
@@ -126,10 +126,8 @@ def _plan(selection: Selection, challenger: Model, champion: Model | None) -> An
         return selection.plan(models[0].spec.label_columns, features)
     except DataError:
         for model, role in zip(models, ("challenger", "champion"), strict=False):
-            try:
+            with naming(f"the {role}"):
                 selection.plan(model.spec.label_columns, model.spec.features)
-            except DataError as error:
-                raise type(error)(f"the {role}: {error}") from error
         raise
 
 

@@ -10,8 +10,7 @@ metrics, because the same folds are hard for all of them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -30,7 +29,7 @@ from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import select
 from probclass_core.arrow.row_hashes import row_hashes
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError, ProbClassError, SpecError
+from probclass_core.errors import DataError, SpecError, naming
 from probclass_core.estimation.statistics import Statistics, merge, refine, summarize_batches
 from probclass_core.estimation.statistics import accumulator as statistics_accumulator
 from probclass_core.execution.engine import Engine, EngineOption
@@ -376,7 +375,7 @@ def cross_validate(
         counter = RowCounter(progress, None if plan.rows is None else passes * plan.rows)
         validations = {}
         for name, one in grouping.items():
-            with _naming(f"model {name!r}" if name else ""):
+            with naming(f"model {name!r}" if name else ""):
                 validation = _validate(plan, one, dealer, decision, opened, counter.add)
             validations[name] = dataclasses.replace(validation, spec=specs[name])
     return CrossValidations(validations) if len(validations) > 1 else validations[""]
@@ -399,7 +398,7 @@ def _validate(
         on_rows(sum(sums.rows for sums in measured))
     evaluations = []
     for fold, (evaluator, total) in enumerate(zip(evaluators, totals, strict=True)):
-        with _naming(f"fold {fold}"):
+        with naming(f"fold {fold}"):
             evaluations.append(evaluator.result(total))
     notes = [note for model in models for note in model.training.get("notes", ())]
     return CrossValidation(tuple(evaluations), spec, tuple(dict.fromkeys(notes)))
@@ -446,7 +445,7 @@ def _models(
         passes += 1
     models = []
     for fold, statistics in enumerate(training):
-        with _naming(f"fold {fold}"):
+        with naming(f"fold {fold}"):
             model = finalize(statistics, early=True)
             models.append(dataclasses.replace(model, spec=spec))
     return models
@@ -590,17 +589,6 @@ class _MeasureFolds:
                 for part in in_slices([held_out], evaluator.model.batch_rows):
                     sums[fold] += evaluator.measure(part)
         return sums
-
-
-@contextmanager
-def _naming(part: str) -> Iterator[None]:
-    """Let errors begin with the name of what they are about, if it has one."""
-    try:
-        yield
-    except ProbClassError as error:
-        if not part:
-            raise
-        raise type(error)(f"{part}: {error}") from error
 
 
 def _mean_and_error(values: pa.ChunkedArray) -> tuple[float | None, float | None]:
