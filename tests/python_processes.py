@@ -18,9 +18,9 @@ def start_python(
     return subprocess.Popen(command, env=environment, text=True, **options)
 
 
-def output_of_python(*arguments: object, env: Mapping[str, str] | None = None) -> str:
-    """Run a script, which must succeed, and return what it prints."""
-    process = start_python(*arguments, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def output_of_python(*arguments: object, **options: Any) -> str:
+    """Run a script, which must succeed, and return what it prints; see `start_python`."""
+    process = start_python(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     return output

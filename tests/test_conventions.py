@@ -23,6 +23,7 @@ import grimp
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from python_processes import output_of_python
 
 import probclass_core as pc
 from probclass_core import errors, report
@@ -83,10 +84,7 @@ def mapped(package: str) -> set[str]:
 
 def loaded_by(statement: str) -> set[str]:
     """Modules that a new process has loaded after a statement."""
-    script = f"{statement}; import sys; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return set(done.stdout.split())
+    return set(output_of_python("-c", f"{statement}; import sys; print(*sys.modules)").split())
 
 
 def test_importing_the_core_is_cheap() -> None:

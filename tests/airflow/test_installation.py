@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 from airflow._shared.module_loading import find_path_from_directory
 from airflow.providers_manager import _create_provider_info_schema_validator
 from airflow.sdk.module_loading import import_string
+from python_processes import output_of_python
 
 import probclass_airflow
 from airflow_provider_probclass import get_provider_info
@@ -64,16 +63,8 @@ print(json.dumps({{
 
 def python(script: str, path: list[Path], **variables: str) -> str:
     """Run a script in a new process; the last line that it prints."""
-    ended = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, **variables, "PYTHONPATH": os.pathsep.join(map(str, path))},
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout.splitlines()[-1]
+    environment = {**variables, "PYTHONPATH": os.pathsep.join(map(str, path))}
+    return output_of_python("-c", script, env=environment, cwd=ROOT).splitlines()[-1]
 
 
 def test_airflow_finds_the_provider_and_its_pages_once_if_installed_and_mounted(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ from typing import Any
 import pytest
 from openlineage.client import facet_v2
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent
+from python_processes import output_of_python
 
 import probclass_core as pc
 from probclass_airflow import ProbClassScoreOperator
@@ -34,18 +32,8 @@ def lineage_events(
     """The events of a DAG run, by task and type."""
     file = folder / "events.jsonl"
     transport = {"type": "file", "log_file_path": str(file), "append": True}
-    ended = subprocess.run(
-        [sys.executable, RUNNER, lake, folder],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
+    to_file = {"AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport)}
+    output_of_python(RUNNER, lake, folder, env=to_file)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     return {(e["job"]["name"].removeprefix("lineage."), e["eventType"]): e for e in lines}
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import pydoc
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_processes import output_of_python
 
 import probclass_core as pc
 from probclass_core import attached
@@ -70,8 +69,7 @@ def test_models_have_the_methods_however_they_are_imported() -> None:
         "assert not any(name.startswith('probclass_core.sql') for name in sys.modules);"
         "print(Model.to_sql.__module__, 'matplotlib' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.split() == ["probclass_core.sql.query", "False"], done.stderr
+    assert output_of_python("-c", script).split() == ["probclass_core.sql.query", "False"]
 
 
 def test_help_shows_signatures_and_documentation() -> None:

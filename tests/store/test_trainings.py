@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from lakes import write_rows
+from python_processes import output_of_python
 
 import probclass_core as pc
 
@@ -45,13 +43,9 @@ def test_the_same_training_on_two_types_of_processors_is_one_version(
 ) -> None:
     """OpenBLAS takes other instructions, which round otherwise, where its library is used."""
     printed = [
-        subprocess.run(
-            [sys.executable, "-c", TRAIN, lake, str(tmp_path / "store")],
-            env={**os.environ, "OPENBLAS_CORETYPE": processor},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
+        output_of_python(
+            *("-c", TRAIN, lake, tmp_path / "store"), env={"OPENBLAS_CORETYPE": processor}
+        ).split()
         for processor in ("Haswell", "Nehalem")
     ]
     (version,) = {saved for _, saved in printed}
