@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from importlib.metadata import EntryPoint
@@ -23,6 +24,7 @@ import probclass_core as pc
 from probclass_core.cli.app import app
 from probclass_core.errors import DataError, PluginError, SpecError, TableError
 from probclass_core.execution.serialization import resolve, run, serialize
+from probclass_core.execution.threads import prefetch
 from probclass_core.plugins import manager as plugins
 
 ROWS = 600
@@ -277,3 +279,21 @@ def test_a_worker_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch)
         work = serialize(len)
     with pytest.raises(PluginError, match=r"was sent work by 0\.0\.1; install the same"):
         resolve("rows", run(work, serialize("four")), lambda: b"")
+
+
+def test_the_thread_that_reads_ahead_may_end_the_reading() -> None:
+    """As the garbage collector may, which ends a reading in any thread."""
+    paused, ended = threading.Event(), threading.Event()
+
+    def items() -> Iterator[int]:
+        yield 1
+        paused.wait(10)
+        reading.close()
+        ended.set()
+        yield 2
+
+    reading = prefetch(items())
+    assert next(reading) == 1
+    paused.set()
+    assert ended.wait(10)
+    assert list(reading) == []

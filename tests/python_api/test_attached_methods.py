@@ -1,4 +1,4 @@
-"""Methods that the public face attaches to classes of lower packages, such as `Model.save`."""
+"""Methods that the public face attaches, such as `Model.save`, and names that editors complete."""
 
 from __future__ import annotations
 
@@ -80,3 +80,12 @@ def test_help_shows_signatures_and_documentation() -> None:
     model = pc.fit({"x": [1.0, 2.0, 4.0], "y": list("aab")}, label="y")
     assert "Write a model to a folder of its own" in pydoc.render_doc(model.save)
     assert "Plots of a model" in pydoc.render_doc(model.plot)
+
+
+def test_names_without_a_meaning_of_their_own_are_hidden() -> None:
+    """Completion lists public names only, also after submodules were imported."""
+    assert sorted(dir(pc)) == sorted(pc.__all__)
+    model = pc.fit({"x": [1.0, 2.0, 3.0, 4.0], "y": list("aabb")}, label="y")
+    documented = str(pc.Model.__doc__)
+    for name in (name for name in dir(model) if not name.startswith("_")):
+        assert f"        {name}: " in documented or getattr(pc.Model, name).__doc__, name
