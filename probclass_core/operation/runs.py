@@ -351,7 +351,7 @@ def judge_served(
         plain = (
             evaluations[champion.id].to_dict() if champion and champion.id in evaluations else {}
         )
-        store.promote(
+        return store.promote(
             name,
             version,
             alias=alias,
@@ -361,7 +361,6 @@ def judge_served(
             metrics={key: plain[key] for key in _METRICS if key in plain},
             provenance={**on, **(provenance or {})},
         )
-        return next(store.ledger(name, alias))
 
     scored = TableRef.parse(sink).uri
     scorings = [record for record in store.scorings(name) if record.sink == scored]

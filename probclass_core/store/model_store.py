@@ -259,7 +259,7 @@ class ModelStore:
         reason: str | None = None,
         metrics: Mapping[str, Any] | None = None,
         provenance: Mapping[str, Any] | None = None,
-    ) -> Alias:
+    ) -> Promotion:
         """Make an alias name a version, in one step: a reader finds the old or the new version.
 
         The promotion is recorded, see `history`. Promoting the version that the alias names already
@@ -280,6 +280,10 @@ class ModelStore:
             reason: why, in one line.
             metrics: plain JSON values on which the decision was based.
             provenance: plain JSON values to record with it, such as a run id.
+
+        Returns:
+            The entry of the ledger; its `action` is ``"promoted"``, or ``"unchanged"`` if the alias
+            names the version already: nothing is recorded then.
 
         Raises:
             StoreError: if the alias is not valid, there is no such version of this model, or the
@@ -310,10 +314,10 @@ class ModelStore:
                     f"'{name}@{alias}' was promoted by another process: it names {named}, not the "
                     "expected version; compare with the version that it names now, and try again."
                 )
-            if current is not None and current_id == promoted.id:
-                return current
             entry = _entry(promoted, alias, current, by, provenance)
             entry = replace(entry, reason=reason, metrics=metrics or {})
+            if current_id == promoted.id:
+                return _unchanged(entry)
             if not force and (why := self._rolled_back(current, promoted)):
                 self._refuse(replace(entry, action="refused", reason=why))
                 raise RolledBackError(f"{why}; {_TO_PROMOTE_AGAIN}.")
@@ -366,8 +370,7 @@ class ModelStore:
         entry = _entry(version, alias, named, by, plain_json(provenance or {}, "provenance"))
         entry = replace(entry, action="refused", metrics=gate.describe())
         if champion is not None and champion.id == version.id:
-            reason = f"{_short(version)} is the {alias} already"
-            return replace(entry, action="unchanged", reason=reason)
+            return _unchanged(entry)
         if why := self._rolled_back(named, version):
             return self._refuse(replace(entry, reason=f"{why}; {_TO_PROMOTE_AGAIN}"))
         judged = judge(version, champion)
@@ -407,7 +410,7 @@ class ModelStore:
         if not accepted:
             entry = replace(proposal, action="refused", time=timestamp(), by=by or user())
             return self._refuse(replace(entry, reason=reason))
-        moved = self.promote(
+        return self.promote(
             proposal.model,
             proposal.id,
             proposal.alias,
@@ -417,7 +420,6 @@ class ModelStore:
             metrics=proposal.metrics,
             provenance=proposal.provenance,
         )
-        return replace(proposal, action="promoted", reason=reason, time=moved.promoted)
 
     def rollback(
         self,
@@ -478,8 +480,8 @@ class ModelStore:
             entry = _entry(self._version(name, target.id), alias, current, by, provenance)
             entry = replace(entry, action="rolled_back", reason=reason, restores=target.time)
             previous = stack[position - 1].id if position else None
-            if self._move(seen, entry, previous):
-                return entry
+            if moved := self._move(seen, entry, previous):
+                return moved
         raise self._contended(name, alias)
 
     def left_behind(self, entry: Promotion) -> list[ModelVersion]:
@@ -629,7 +631,7 @@ class ModelStore:
             "again later."
         )
 
-    def _move(self, seen: Revision, entry: Promotion, previous: str | None) -> Alias | None:
+    def _move(self, seen: Revision, entry: Promotion, previous: str | None) -> Promotion | None:
         """Record an entry and make its alias name it, unless another process moved the alias.
 
         Args:
@@ -638,12 +640,11 @@ class ModelStore:
             previous: content id of the version that the alias names after a rollback of the entry.
 
         Returns:
-            The alias; None if another process moved it first.
+            The entry as it is recorded; None if another process moved the alias first.
         """
-        record = Alias(entry.model, entry.alias, entry.id, entry.time, previous)
-        record_promotion(self._files, entry)
-        moved = self._files.replace(record.path, record.encode(), seen)
-        return record if moved else None
+        alias = Alias(entry.model, entry.alias, entry.id, entry.time, previous)
+        entry = record_promotion(self._files, entry)
+        return entry if self._files.replace(alias.path, alias.encode(), seen) else None
 
     def _refuse(self, entry: Promotion) -> Promotion:
         """Record a refusal, unless the last one was the same."""
@@ -949,6 +950,12 @@ def _entry(
         provenance=provenance or {},
         before=None if named is None else named.promoted,
     )
+
+
+def _unchanged(entry: Promotion) -> Promotion:
+    """The entry of an alias that names the version already."""
+    reason = f"{entry.model}@{entry.id[:12]} is the {entry.alias} already"
+    return replace(entry, action="unchanged", reason=reason)
 
 
 def _short(version: ModelVersion) -> str:

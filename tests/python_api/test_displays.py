@@ -40,7 +40,8 @@ def results(
     store = pc.ModelStore(folder / "store")
     version = store.save(model, "titanic", provenance={"rows": {str(i): i for i in range(50)}})
     store.save(rival, "titanic")
-    alias = store.promote("titanic", version, "champion", force=True, reason="the first one")
+    store.promote("titanic", version, "champion", force=True, reason="the first one")
+    alias = store.aliases("titanic")["champion"]
     evaluation = pc.evaluate(model, rows)
     record = store.record_evaluation(version, evaluation, on={"source": "titanic.parquet"})
     promotion = pc.promote_if_better(

@@ -34,7 +34,6 @@ from probclass_core.store.display import described_rows, minute
 from probclass_core.store.gate import Gate
 from probclass_core.store.model_records import ModelRecords
 from probclass_core.store.promotions import Promotion
-from probclass_core.store.records import timestamp
 from probclass_core.store.references import Alias, ModelVersion
 
 Name = Annotated[str, "MODEL: Name of the model."]
@@ -358,18 +357,7 @@ def promote(
             raise SpecError(
                 "--partition, --where and --windows select rows of --if-better; add it."
             )
-        started = timestamp()
-        record = model.models.promote(version.model, version, alias, reason=reason, force=force)
-        moved = record.promoted >= started
-        entry = Promotion(
-            model=record.model,
-            alias=record.alias,
-            action="promoted" if moved else "unchanged",
-            id=record.id,
-            previous=record.previous,
-            time=record.promoted,
-            reason=reason if moved else f"it is the {alias} already",
-        )
+        entry = model.models.promote(version.model, version, alias, reason=reason, force=force)
     show(document(entry), prose(_line(entry)))
     if entry.action == "refused":
         raise typer.Exit(NOT_PROMOTED)
@@ -406,7 +394,7 @@ def document(entry: Promotion) -> dict[str, Any]:
 def _line(entry: Promotion) -> str:
     version, before = f"{entry.model}@{entry.id[:12]}", str(entry.previous)[:12]
     if entry.action == "unchanged":
-        return f"unchanged: {version} is the {entry.alias} already, nothing written"
+        return f"unchanged: {entry.reason}, nothing written"
     if entry.action == "refused":
         stays = f"{entry.model}@{before} stays {entry.alias}" if entry.previous else version
         return f"not promoted: {stays}: {entry.reason}"

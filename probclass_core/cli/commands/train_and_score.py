@@ -301,8 +301,8 @@ def _save(
     """Save a model and promote it; the version, and whether anything was written."""
     started = timestamp()
     version = store.save(model, name)
-    times = [store.promote(name, version, alias).promoted for alias in aliases]
-    return version, any(time >= started for time in (version.created, *times))
+    actions = [store.promote(name, version, alias).action for alias in aliases]
+    return version, version.created >= started or "promoted" in actions
 
 
 def to_toml(spec: pc.ModelSpec) -> str:
