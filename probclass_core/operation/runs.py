@@ -129,7 +129,7 @@ def plan_run(
     counts = {"train": train, "judge": judge, "label_delay": label_delay}
     for name, count in {**counts, "max_gap": max_gap}.items():
         least = int(name in counts)
-        if isinstance(count, bool) or not isinstance(count, int) or count < least:
+        if count < least:
             raise SpecError(
                 f"{name} must be a number of partitions of at least {least}, got {count!r}."
             )

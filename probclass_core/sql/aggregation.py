@@ -7,8 +7,8 @@ Three kinds of queries read the rows::
     blocks    sums about the means of each class, and counts of distinct values
 
 Deviations are taken from the mean of the class before they are multiplied; E[x²] − m² is never
-computed. Where SQL has no clean answer, such as for infinite numbers, `Aggregation.statistics` says
-so, and the rows are read, which gives the result or the error of every other source.
+computed. Where SQL has no clean answer, such as for infinite numbers, `NeedsRows` is raised, and
+the rows are read, which gives the result or the error of every other source.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _MOST_TABLES = 64
 """Tables of distinct rows that are merged at once, the previous result included."""
 
 
-class _NeedsRows(Exception):
+class NeedsRows(Exception):
     """The statistics cannot be computed by the database, for the reason given."""
 
 
@@ -75,15 +75,11 @@ class Aggregation:
         source: the rows as SQL: a table named ``t``, and a condition.
         columns: columns of the source that the spec reads.
         spec: the model.
-
-    Attributes:
-        reason: why rows must be read, after `statistics` returned None.
     """
 
     def __init__(
         self, database: Database, source: str, columns: Mapping[str, SqlColumn], spec: ModelSpec
     ) -> None:
-        self.reason = ""
         self._database = database
         self._dialect = database.dialect
         self._source = source
@@ -91,25 +87,19 @@ class Aggregation:
         self._spec = spec
         self._schema = pa.schema([(name, column.type) for name, column in columns.items()])
 
-    def statistics(self) -> Statistics | None:
-        """The statistics of all rows, or None if rows must be read.
+    def statistics(self) -> Statistics:
+        """The statistics of all rows.
 
         Raises:
+            NeedsRows: if rows must be read.
             DataError, SpecError: as `summarize_batches`.
             DataError: if the table changed between the queries.
             TableError: if a query fails.
         """
-        try:
-            return self._statistics()
-        except _NeedsRows as reason:
-            self.reason = str(reason)
-            return None
-
-    def _statistics(self) -> Statistics:
         spec = self._spec
         check_columns(self._schema, spec.label_and_weight)
         if spec.takes_sample:
-            raise _NeedsRows("the model needs a sample of them")
+            raise NeedsRows("the model needs a sample of them")
         features = feature_schema(self._schema, spec.features)
         estimators = bind(spec, features)
         aggregates = {
@@ -142,10 +132,10 @@ class Aggregation:
         if _describes_summarize(type(estimator)):
             found = estimator.aggregates()
         if found is None:
-            raise _NeedsRows(f"block {block.name!r} ({block.estimator}) has no aggregates")
+            raise NeedsRows(f"block {block.name!r} ({block.estimator}) has no aggregates")
         parts = [column for column in block.inputs if column not in self._columns]
         if parts:
-            raise _NeedsRows(f"{parts[0]!r} is a part of a column")
+            raise NeedsRows(f"{parts[0]!r} is a part of a column")
         return found
 
     # Queries.
@@ -209,7 +199,7 @@ class Aggregation:
         wanted = ["COUNT(*)", "COUNT(*) - COUNT(g)"]
         if spec.weight is not None:
             if not is_numeric_type(self._schema.field(spec.weight).type):
-                raise _NeedsRows("the weight is not a number")
+                raise NeedsRows("the weight is not a number")
             wrong = f"w IS NULL OR w < 0 OR w > {dialect.literal(float(np.finfo(float).max))}"
             wanted += [
                 f"SUM(CASE WHEN {wrong} THEN 1 ELSE 0 END)",
@@ -223,9 +213,9 @@ class Aggregation:
         if weights:
             wrong_weights, least, most = weights
             if wrong_weights > 0:
-                raise _NeedsRows("some weights are null, negative or infinite")
+                raise NeedsRows("some weights are null, negative or infinite")
             if dialect.raises and (least < _WEIGHTS[0] or most > _WEIGHTS[1]):
-                raise _NeedsRows("some weights are very small or large")
+                raise NeedsRows("some weights are very small or large")
         return int(rows), int(null_labels)
 
     def _count_classes(self, labeled: int) -> None:
@@ -265,7 +255,7 @@ class Aggregation:
                 (total, nulls, least + 0.0, most + 0.0) if is_number else (total, nulls, None, None)
             )
             if np.isinf([least, most]).any():
-                raise _NeedsRows(f"column {name!r} has infinite values")
+                raise NeedsRows(f"column {name!r} has infinite values")
         self._profile = profile_table(features, profile)
 
     def _by_class(
@@ -351,7 +341,7 @@ class Aggregation:
             refused += [each.text for each in decided if isinstance(each, Sql)]
         for column in renderer.deviations:
             if self._extremes[column] > _LARGEST:
-                raise _NeedsRows(f"column {column!r} has values beyond {_LARGEST:g}")
+                raise NeedsRows(f"column {column!r} has values beyond {_LARGEST:g}")
         means = list(renderer.deviations.values())
         complete = [renderer.number(name).text for name in self._complete & renderer.numbers]
         weighted = "" if self._spec.weight is None else "w * "
@@ -364,7 +354,7 @@ class Aggregation:
         classes, found = self._by_class(renderer, means, wanted, rows)
         parts = iter(np.nan_to_num(found[:, 1:], nan=0.0).T)
         if next(parts).any():
-            raise _NeedsRows("an estimator refuses some of the values")
+            raise NeedsRows("an estimator refuses some of the values")
         for _ in complete:
             if (next(parts) != rows).any():
                 raise _changed()

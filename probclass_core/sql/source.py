@@ -21,7 +21,7 @@ from probclass_core.io.filters import filtered_columns, typed_conditions
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import Plan, Query, Source, Unit, columns_and_filter
 from probclass_core.spec.model_spec import ModelSpec
-from probclass_core.sql.aggregation import Aggregation
+from probclass_core.sql.aggregation import Aggregation, NeedsRows
 from probclass_core.sql.connections import (
     Database,
     SqlColumn,
@@ -182,11 +182,11 @@ class _Rows(Unit):
             return None
         with self.address.open() as database:
             source = self._source(database.dialect)
-            aggregation = Aggregation(database, source, self.columns, spec)
-            statistics = aggregation.statistics()
-            if statistics is None:
-                log.info("%s: rows are read: %s.", self, aggregation.reason)
-            return statistics
+            try:
+                return Aggregation(database, source, self.columns, spec).statistics()
+            except NeedsRows as reason:
+                log.info("%s: rows are read: %s.", self, reason)
+                return None
 
     def _source(self, dialect: Dialect) -> str:
         return f"{dialect.source(self.address.table)} AS t{self.where}"

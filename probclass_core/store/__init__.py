@@ -1,7 +1,7 @@
 """Model stores: saved models, aliases, evaluations, scorings and cached statistics.
 
-references        names, aliases and references such as ``air@champion``
-records           small records as JSON
+references        versions, aliases, and references such as ``air@champion``
+records           `Record`, a JSON file that is checked when it is read
 display           records as short text, for the command line and web pages
 model_folder      a model in a folder of its own, outside of a store
 model_store       `ModelStore` saves, loads, lists and promotes models

@@ -8,7 +8,7 @@ task that was killed between the commit and the record. So a retry adds no recor
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
@@ -80,9 +80,9 @@ class ScoringRecord(Record):
 
     def brief(self) -> Self:
         """The record without histograms and, if they are many, with the worst columns."""
-        partitions = [_without_counts(one) for one in self.partitions]
+        partitions = _with_columns(self.partitions, _without_counts)
         if len(json.dumps(partitions)) > _MAX_BRIEF_BYTES:
-            partitions = [_worst_columns(one) for one in partitions]
+            partitions = _with_columns(partitions, _most_unusual)
         return replace(self, partitions=partitions)
 
 
@@ -166,44 +166,44 @@ def record_partitions(
 
 def _bounded(partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The partitions, with less of their health if they are too large."""
-    for reduce in (_without_counts, _worst_columns):
+    for reduce in (_without_counts, _most_unusual):
         if len(json.dumps(partitions, indent=2)) <= _MAX_BYTES:
             break
-        partitions = [reduce(one) for one in partitions]
+        partitions = _with_columns(partitions, reduce)
     return partitions
 
 
-def _without_counts(partition: Mapping[str, Any]) -> Mapping[str, Any]:
-    columns = _health_columns(partition)
-    if not columns:
-        return partition
-    brief = {
+def _with_columns(
+    partitions: Sequence[Mapping[str, Any]], reduce: Callable[[dict[str, Any]], dict[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """The partitions, with less of the columns of their health, if that is known."""
+    found: list[Mapping[str, Any]] = []
+    for one in partitions:
+        health = one.get("health")
+        columns = health.get("columns") if isinstance(health, dict) else None
+        if isinstance(health, dict) and isinstance(columns, dict) and columns:
+            one = {**one, "health": {**health, "columns": reduce(columns)}}
+        found.append(one)
+    return found
+
+
+def _without_counts(columns: dict[str, Any]) -> dict[str, Any]:
+    return {
         name: {key: value for key, value in column.items() if not isinstance(value, (list, dict))}
         for name, column in columns.items()
         if isinstance(column, dict)
     }
-    return {**partition, "health": {**partition["health"], "columns": brief}}
 
 
-def _worst_columns(partition: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The partition with the one column that is the most unusual by each check."""
-    columns = _health_columns(partition)
-    if not columns:
-        return partition
+def _most_unusual(columns: dict[str, Any]) -> dict[str, Any]:
+    """The one column that is the most unusual by each check."""
 
     def size(name: str, check: str) -> float:
         value = columns[name].get(check) if isinstance(columns[name], dict) else None
         return max(-1.0, min(value, 1e300)) if isinstance(value, (int, float)) else -1.0
 
     worst = {max(columns, key=lambda name: size(name, check)) for check in _CHECKS}
-    kept = {name: column for name, column in columns.items() if name in worst}
-    return {**partition, "health": {**partition["health"], "columns": kept}}
-
-
-def _health_columns(partition: Mapping[str, Any]) -> dict[str, Any]:
-    health = partition.get("health")
-    columns = health.get("columns") if isinstance(health, dict) else None
-    return columns if isinstance(columns, dict) else {}
+    return {name: column for name, column in columns.items() if name in worst}
 
 
 def _place(sink: str, partition: Mapping[str, Any]) -> str:
