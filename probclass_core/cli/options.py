@@ -225,7 +225,7 @@ class StoredModel:
 
     def load(self) -> Model:
         """The model."""
-        return self.models.load(self.version.ref)
+        return self.models.load(self.version)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -204,7 +204,7 @@ def inspect(
             table(form, title, limit=limit),
         )
         return
-    bundle = model.models.read_bundle(version.ref)
+    bundle = model.models.read_bundle(version)
     aliases = _aliases_of(version, model.models.aliases(version.model))
     blocks = {values["name"]: values for values in bundle.content["spec"]["blocks"]}
     if block is not None and block not in blocks:
