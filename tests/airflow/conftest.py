@@ -26,6 +26,7 @@ os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(ROOT / "plugins")
 AIRFLOW_WARNINGS = (
     "ignore:GitWildMatchPattern:DeprecationWarning",
     "ignore:Using `httpx` with `starlette.testclient`",
+    "ignore:The `airflow.utils.operator_helpers:FutureWarning",
 )
 """Warnings of Airflow's own code, which are ignored."""
 

@@ -46,6 +46,8 @@ def test_the_folder_has_these_dags(dags: dict[str, Any]) -> None:
         "air_quality_weekly_model": {"train"},
         "air_quality_daily_score": {"score"},
         "air_quality_weekly_quality": {"evaluate"},
+        "air_quality_rows": {"arrived"},
+        "air_quality_labels": {"arrived"},
     }
 
 

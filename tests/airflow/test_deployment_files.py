@@ -94,6 +94,13 @@ def test_every_part_of_the_helm_chart_has_resources() -> None:
         assert part["resources"]["requests"].keys() == {"cpu", "memory"}
 
 
+def test_a_drained_node_leaves_one_of_each_part_that_runs_need() -> None:
+    for part in (VALUES["apiServer"], VALUES["scheduler"], VALUES["workers"]["celery"]):
+        assert part["replicas"] == 2
+        budget = part["podDisruptionBudget"]
+        assert budget == {"enabled": True, "config": {"maxUnavailable": 1}}
+
+
 def test_nothing_that_the_chart_starts_needs_what_the_image_lacks() -> None:
     """The chart's jobs and sidecars run scripts and providers of Airflow's own image."""
     parts = [VALUES[name] for name in ("scheduler", "dagProcessor", "triggerer")]

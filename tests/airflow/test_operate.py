@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,9 +63,16 @@ def operate(
 def test_a_model_that_does_harm_is_replaced_by_its_prior_before_the_next_week_is_scored(
     operate: Callable[..., Any], lake: Path, tmp_path: Path
 ) -> None:
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
     store = pc.ModelStore(tmp_path / "models")
     first = operate(15)
     assert {task.state for task in first.values()} == {"success"}
+    with create_session() as session:
+        xcoms = session.scalars(select(XComModel.key).where(XComModel.dag_id.endswith("_15"))).all()
+    assert len(xcoms) <= 12, xcoms
     assert first["plan"].result["labeled"] == {"week": "14"}
     assert first["train"].result["rows"] == 800
     champion = store.resolve("late@champion")
@@ -167,6 +175,55 @@ def test_a_partition_that_is_rewritten_or_deleted_after_it_was_scored_is_said(
     ]
     assert run["done"].state == "failed"
     assert run["score"].state == "success"
+
+
+def test_a_partition_that_is_damaged_renamed_or_late_is_red_until_it_is_scored(
+    operate: Callable[..., Any], lake: Path
+) -> None:
+    def run(week: int) -> str:
+        """Run a week that is red; returns what it says of partitions that were not scored."""
+        ran = operate(week, alerts=[Asset("faults")])
+        assert (ran["score"].state, ran["done"].state) == ("failed", "failed")
+        said = [text for _, text in ran["alert"].events["faults"]["faults"]]
+        return " ".join(text for text in said if text.startswith("Not scored"))
+
+    path = lake / "week=15" / "0.parquet"
+    assert operate(14)["done"].state == "success"
+    write_week(lake, 15)
+    path.write_bytes(b"PAR1 and then nothing that can be read")
+    assert "week=15" in run(15)
+    assert "week=15" in run(16), "a later run tries it again, and says so"
+    write_week(lake, 15)
+    rows = pq.read_table(path)
+    pq.write_table(rows.rename_columns({"x": "X"}), path)
+    renamed = run(17)
+    assert "week=15" in renamed
+    assert "no file has column 'x'" in renamed
+    write_week(lake, 15)
+    shutil.move(lake / "week=18", lake.parent / "later")
+    assert "week=18" in run(18)
+    shutil.move(lake.parent / "later", lake / "week=18")
+    write_week(lake, 19)
+    last = operate(19)
+    assert last["score"].result["names"] == {"scored": ["week=18", "week=19"]}
+    assert last["done"].state == "success"
+
+
+def test_labels_that_never_come_are_red_as_long_as_they_are_due(
+    operate: Callable[..., Any], lake: Path
+) -> None:
+    for week in (14, 15):
+        write_week(lake, week, labeled=False)
+    first = operate(16)
+    assert first["plan"].result["labeled"] == {"week": "13"}
+    missing = first["plan"].result["missing"]
+    assert "week=15 has 0 in 400 rows" in missing
+    assert "week=14 has 0 in 400 rows" in missing
+    write_week(lake, 16, labeled=False)
+    long = operate(17, max_gap=1)
+    assert "Labels are missing: week=16 has 0 in 400 rows" in long["plan"].result["problem"]
+    assert long["score"].result["names"]["scored"] == ["week=17"], "scoring waits for nobody"
+    assert (first["done"].state, long["done"].state) == ("failed", "failed")
 
 
 def test_a_run_long_after_the_last_rows_makes_no_champion(

@@ -36,10 +36,22 @@ BACKFILLED = [
 OPERATED = '''
 """A model that is served."""
 
+import os
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 from air_quality_settings import COMMON, DAILY, DAY, DAYS, LAKE, SCORED, STORE
-from airflow.sdk import DAG, Asset, PartitionedAssetTimetable, PartitionedAtRuntime
+from airflow.sdk import (
+    DAG,
+    Asset,
+    DeadlineAlert,
+    DeadlineReference,
+    PartitionedAssetTimetable,
+    PartitionedAtRuntime,
+    SyncCallback,
+    task,
+)
 
 from probclass_airflow import (
     ProbClassApproveOperator,
@@ -101,6 +113,25 @@ with DAG("asked", schedule=None, **COMMON):
         response_timeout=timedelta(hours=1),
         outlets=[Asset("approved")],
     )
+
+
+def say(context: dict[str, Any], text: str) -> None:
+    Path(os.environ["PROBCLASS_HOME"], "said").write_text(f"{context['dag_run']['dag_id']}: {text}")
+
+
+late = DeadlineAlert(
+    reference=DeadlineReference.DAGRUN_QUEUED_AT,
+    interval=timedelta(seconds=1),
+    callback=SyncCallback(say, {"text": "the labels are late"}),
+)
+
+with DAG("late", schedule=None, deadline=late, **COMMON):
+
+    @task.sensor(mode="reschedule", poke_interval=5, timeout=3600)
+    def arrived() -> bool:
+        return Path(os.environ["PROBCLASS_HOME"], "said").exists()
+
+    arrived()
 
 with DAG("backfilled", **DAILY):
     ProbClassScoreOperator(
@@ -400,6 +431,14 @@ def test_scoring_makes_up_for_events_that_a_paused_dag_missed_or_that_coalesce(
     champion = served.resolve("served@champion")
     scored = ds.dataset(home / "scored" / "landed", partitioning="hive").to_table()
     assert set(scored["model_id"].to_pylist()) == {champion.id}
+
+
+def test_a_run_that_misses_its_deadline_says_so_and_waits_on(client: Client, home: Path) -> None:
+    client.unpause("late")
+    run_id = client.trigger("late")
+    wait_for(lambda: (home / "said").exists())
+    assert (home / "said").read_text() == "late: the labels are late"
+    wait_for(lambda: client.tasks("late", run_id)[0]["state"] == "success")
 
 
 def test_a_promotion_waits_for_a_person_among_the_required_actions(

@@ -79,7 +79,7 @@ class ProbClassApproveOperator(HITLOperator):
         if (None if champion is None else champion.id) != entry["previous"]:
             raise AirflowSkipException(f"{entry['alias']} names another version by now.")
         self.subject = f"Promote {entry['model']}@{entry['id'][:12]} to {entry['alias']}?"
-        self.body = evidence(entry, self.store)
+        self.body = evidence(self.proposal, self.store)
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -118,13 +118,14 @@ class ProbClassApproveOperator(HITLOperator):
         return [] if self.store_conn_id is None else [(self.store_conn_id, self.store)]
 
 
-def evidence(entry: Mapping[str, Any], store: str) -> str:
+def evidence(proposal: Mapping[str, Any], store: str) -> str:
     """What speaks for a proposed promotion, as Markdown.
 
     Args:
-        entry: fields of the `Promotion`.
+        proposal: result of the `ProbClassPromoteOperator`.
         store: path or URI of the model store.
     """
+    entry = proposal["proposal"]
     numbers, rows = entry["metrics"], entry["provenance"]
     model, alias, challenger, champion = (
         entry[name] for name in ("model", "alias", "id", "previous")
@@ -139,9 +140,8 @@ def evidence(entry: Mapping[str, Any], store: str) -> str:
     if numbers.get("gain") is not None:
         error = _figure(numbers.get("standard_error"))
         lines.append(f"| paired gain | {_figure(numbers['gain'])} ± {error} | |")
-    if windows := numbers.get("windows"):
-        better = f"{numbers['windows_better']} of {len(windows)} windows"
-        lines.append(f"| better in | {better} | |")
+    if windows := proposal["windows"]:
+        lines.append(f"| better in | {numbers['windows_better']} of {windows} windows | |")
     lines.append(f"| rows judged | {numbers.get('rows', 0):,} | |")
     judged = rows.get("partition") or rows.get("where")
     lines += ["", f"Judged on `{judged or 'all rows'}` of `{rows.get('source')}`."]

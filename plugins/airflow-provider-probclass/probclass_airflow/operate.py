@@ -449,7 +449,7 @@ def operate_model(
         promote = ProbClassPromoteOperator(
             task_id="promote",
             where=_entry(plan, "judge"),
-            model=_entry(train, "model"),
+            model=f"{{{{ ti.xcom_pull(task_ids='{train.task_id}')['model'] }}}}",
             alias=alias,
             windows=next(iter(partition)) if judge_on > 1 else None,
             metric="log_density" if label_column is None else "log_loss",
@@ -497,7 +497,7 @@ def operate_model(
                 trigger_rule="all_done",
                 **approval,
             )
-        for task in tasks[2:]:
+        for task in tasks[1:]:
             task.xcom_keys = ()  # nobody reads them, and each is a row of Airflow's database
         results = {task.label: _entry(task) for task in tasks}
         report: dict[str, Any] = {"results": results, "trigger_rule": "all_done"}

@@ -60,8 +60,8 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
         model (``name@id`` of the challenger), alias, promoted, action (``"promoted"``,
         ``"refused"``, ``"unchanged"`` or ``"proposed"``), reason, champion (``name@id`` that the
         alias named before, or null), and the numbers of the decision, see `Promotion.metrics`; of
-        the windows, which the ledger has, only their number; proposal (the whole entry), if it is
-        one.
+        the windows, which the ledger has, only their number; proposal (the entry without them), if
+        it is one.
     """
 
     template_fields: Sequence[str] = (
@@ -268,9 +268,10 @@ class ProbClassRollbackOperator(ProbClassOperator):
 
 
 def summary_of(entry: Promotion) -> dict[str, Any]:
-    """An entry of the ledger as the result of a task; a proposal as a whole, to decide on it."""
-    proposal = {"proposal": asdict(entry)} if entry.action == "proposed" else {}
-    return {
+    """An entry of the ledger as the result of a task; of a proposal also what to decide on."""
+    windows = entry.metrics.get("windows", ())
+    metrics = {name: value for name, value in entry.metrics.items() if name != "windows"}
+    summary = {
         "model": entry.ref,
         "alias": entry.alias,
         "promoted": entry.action == "promoted",
@@ -280,7 +281,9 @@ def summary_of(entry: Promotion) -> dict[str, Any]:
         "challenger_value": None,
         "champion_value": None,
         "rows": 0,
-        **entry.metrics,
-        "windows": len(entry.metrics.get("windows", ())),
-        **proposal,
+        **metrics,
+        "windows": len(windows),
     }
+    if entry.action == "proposed":
+        summary["proposal"] = {**asdict(entry), "metrics": metrics}
+    return summary

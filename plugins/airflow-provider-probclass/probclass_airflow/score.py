@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
-    from probclass_core.errors import PartitionError
+    from probclass_core import ProbClassError
     from probclass_core.scoring.reports import ScoreReport
 
 _NAMES = 5
@@ -134,7 +134,7 @@ class ProbClassScoreOperator(ScoringOperator):
             AirflowFailException, TableError: as `ProbClassOperator.execute`; if some partitions
                 failed, which of them a retry may help decides.
         """
-        self._failure: PartitionError | None = None
+        self._failure: ProbClassError | None = None
         summary = super().execute(context)
         if self._failure is not None:
             context["ti"].xcom_push("return_value", summary)
@@ -181,7 +181,7 @@ class ProbClassScoreOperator(ScoringOperator):
 
     def score(
         self, run: dict[str, str], *, dry_run: bool = False
-    ) -> tuple[str, ScoreReport, PartitionError | None]:
+    ) -> tuple[str, ScoreReport, ProbClassError | None]:
         """Score; returns ``name@id``, the report, and the error if some partitions failed."""
         import probclass_core as pc
         from probclass_core.errors import PartitionError
@@ -203,7 +203,9 @@ class ProbClassScoreOperator(ScoringOperator):
                 provenance={"airflow": run},
                 **reading,
             )
-        except PartitionError as error:
+        except pc.ProbClassError as error:
+            if error.report is None or (dry_run and not isinstance(error, PartitionError)):
+                raise
             return version.ref, error.report, error.with_traceback(None)
         return version.ref, report, None
 
@@ -282,10 +284,14 @@ def summary_of(report: ScoreReport) -> dict[str, Any]:
         "scored_rows": report.scored_rows,
         **report.counts,
         "names": names,
-        "errors": [(one.error or "")[:_MAX_SENTENCE] for one in report.failed[:_NAMES]],
-        "warnings": [sentence[:_MAX_SENTENCE] for sentence in report.warnings[:_NAMES]],
+        "errors": [_shortened(one.error or "") for one in report.failed[:_NAMES]],
+        "warnings": [_shortened(sentence) for sentence in report.warnings[:_NAMES]],
         "model_id": report.model_id,
         "uri": report.uri,
         "commit_id": report.commit_id,
         "seconds": report.seconds,
     }
+
+
+def _shortened(sentence: str) -> str:
+    return sentence if len(sentence) <= _MAX_SENTENCE else f"{sentence[:_MAX_SENTENCE]} …"
