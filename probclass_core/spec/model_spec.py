@@ -458,12 +458,8 @@ class ModelSpec(Report, ModelSpecMethods):
         Args:
             available: names of the columns of the table.
         """
-        from probclass_core.arrow.parts import part_of  # imports Arrow, which specs do not need
-
-        parts = {name: None if name in available else part_of(name) for name in self.features}
-        return tuple(
-            dict.fromkeys(name if part is None else part.column for name, part in parts.items())
-        )
+        sources = (name if name in available else _source(name) for name in self.features)
+        return tuple(dict.fromkeys(sources))
 
     def without(self, *columns: str) -> ModelSpec:
         """The spec whose models do not read some columns.
@@ -521,12 +517,9 @@ class ModelSpec(Report, ModelSpecMethods):
 
     def _features_of(self, column: str) -> list[str]:
         """The feature of this name, or the features that are parts of the column of this name."""
-        from probclass_core.arrow.parts import part_of  # imports Arrow, which specs do not need
-
         if column in self.features:
             return [column]
-        parts = ((name, part_of(name)) for name in self.features)
-        return [name for name, part in parts if part is not None and part.column == column]
+        return [name for name in self.features if _source(name) == column]
 
     def _report(self) -> list[Part]:
         """The blocks and the notes."""
@@ -660,6 +653,14 @@ def _column_names(listed: object) -> tuple[str, ...] | None:
     names = (listed,) if isinstance(listed, str) else listed
     names = tuple(names) if isinstance(names, Iterable) else (None,)
     return names if all(isinstance(name, str) and name for name in names) else None
+
+
+def _source(feature: str) -> str:
+    """The column that a feature is a part of, or the feature if it is not such a part."""
+    from probclass_core.arrow.parts import part_of  # imports Arrow, which specs do not need
+
+    part = part_of(feature)
+    return feature if part is None else part.column
 
 
 def _cycle(blocks: Sequence[Block]) -> list[str]:
