@@ -138,7 +138,7 @@ def plan_run(
         found = one_of(table.partition_columns) if table.partition_columns else "none"
         raise SpecError(
             f"the windows of a run are counted along one partition column, got {dict(partition)} "
-            f"for a table with {found}; give the conditions of each task instead."
+            f"for a table with {found}; of several, operate a folder of one, such as 'region=eu'."
         )
     scored = typed_partition(table.schema, partition)
     ((column, newest),) = scored.items()

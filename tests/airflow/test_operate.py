@@ -329,6 +329,41 @@ def test_partitions_far_away_are_not_trained_on(
     assert plan_run(tmp_path, {"at": scored}, train=1, max_gap=gap - 1).train
 
 
+def test_of_a_table_by_region_and_week_each_region_has_a_model_of_its_own(tmp_path: Path) -> None:
+    with DAG("regions", schedule=None), pytest.raises(ValueError, match="for each folder, such as"):
+        operate_model(
+            "late",
+            source="/lake",
+            sink="/scored",
+            store="/models",
+            partition={"region": "eu", "week": "14"},
+            label_column="late",
+        )
+    for region in ("eu", "us"):
+        for week in range(11, 15):
+            write_week(tmp_path / "lake" / f"region={region}", week, inverted=region == "us")
+    with pytest.raises(SpecError, match="for a table with 'region', 'week'; of several, operate a"):
+        plan_run(tmp_path / "lake", {"week": "14"}, train=2)
+    store = pc.ModelStore(tmp_path / "models")
+    for region in ("eu", "us"):
+        lake = tmp_path / "lake" / f"region={region}"
+        plan = plan_run(lake, {"week": "14"}, train=2, label="late")
+        spec = pc.ModelSpec.auto(lake, "late", where=plan.train)
+        store.promote(region, store.save(pc.fit(lake, spec, where=plan.train), region), "champion")
+        pc.score(
+            f"{region}@champion",
+            lake,
+            tmp_path / "scored" / f"region={region}",
+            partition=pc.Partitions([{"week": "14"}], catch_up=1),
+            store=store,
+        )
+    scored = pc.open_table(tmp_path / "scored")
+    assert scored.partitions() == [
+        {"region": "eu", "week": 14},
+        {"region": "us", "week": 14},
+    ]
+
+
 @pytest.mark.parametrize(
     ("partition", "fields", "message"),
     [

@@ -406,7 +406,16 @@ def operate_model(
         store_conn_id: connection with the credentials of the model store.
         sink_conn_id: connection with the credentials of the sink.
         default_args: arguments of all tasks, such as retries.
+
+    Raises:
+        ValueError: if the partition has several columns; see the docs for regions and days.
     """
+    if len(partition) != 1:
+        raise ValueError(
+            f"operate_model counts along one partition column, got {dict(partition)}; of several, "
+            "operate a model for each folder, such as source='/lake/region=eu', "
+            "sink='/scored/region=eu', partition={'day': …}."
+        )
     places: dict[str, Any] = {
         "source": source,
         "source_conn_id": source_conn_id,
