@@ -187,27 +187,25 @@ class WeightedBlocks:
         self._bias = bias[:, None]
         self._blocks = blocks
 
-    def log_likelihood(self, rows: Rows) -> FloatArray:
-        """b_c + Σ_B w_B s_B,c of ``n`` rows, ``(n, k)``."""
-        total = np.tile(self._bias, (1, len(rows)))
-        for block in self._blocks:
-            if block.factor:
-                total += block.weighted(block.log(rows)).by_class
-        return total.T
+    def log_likelihoods(self, rows: Rows, *, density: bool) -> tuple[FloatArray, FloatArray | None]:
+        """b_c + Σ_B w_B s_B,c of ``n`` rows, and Σ log p(x_B | c) of the density: each ``(n, k)``.
 
-    def log_likelihoods(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
-        """`log_likelihood`, and Σ log p(x_B | c) of the density, in one pass: each ``(n, k)``."""
+        Args:
+            rows: the rows.
+            density: whether the second is wanted; else it is None.
+        """
         weighted = np.tile(self._bias, (1, len(rows)))
         product = np.zeros_like(weighted)
         for block in self._blocks:
-            if not (block.factor or block.in_density):
+            in_density = density and block.in_density
+            if not (block.factor or in_density):
                 continue
             log = block.log(rows)
-            if block.in_density:
+            if in_density:
                 product += log.by_class
             if block.factor:
                 weighted += block.weighted(log).by_class
-        return weighted.T, product.T
+        return weighted.T, product.T if density else None
 
 
 def base_blocks(blocks: Sequence[Block]) -> dict[str, str]:

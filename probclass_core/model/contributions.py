@@ -23,7 +23,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, IntArray, batch_rows
 from probclass_core.arrow.rows import Rows
@@ -63,16 +62,10 @@ def column_log_likelihoods(
         return [likelihood.log_likelihood(rows)]
     if isinstance(likelihood, FactorizedLikelihood):
         return list(likelihood.log_factors(rows))
-    batch = rows.batch.select(list(block.inputs))
-    logs = []
-    for name in block.columns:
-        columns = [
-            pa.nulls(len(rows), column.type) if other in block.columns and other != name else column
-            for other, column in zip(batch.schema.names, batch.columns, strict=True)
-        ]
-        alone = Rows(pa.record_batch(columns, batch.schema.names))
-        logs.append(likelihood.log_likelihood(alone))
-    return logs
+    return [
+        likelihood.log_likelihood(rows.without([one for one in block.columns if one != name]))
+        for name in block.columns
+    ]
 
 
 class Contributions:

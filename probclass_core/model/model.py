@@ -217,11 +217,6 @@ class Model(Report, ModelMethods):
         binned = (one.cuts for one in likelihoods if isinstance(one, BinnedLikelihood))
         return {name: cuts for of_block in binned for name, cuts in of_block.items()}
 
-    def _by_block(self, batch: pa.RecordBatch | Rows) -> Iterator[FloatArray]:
-        """log p(x_block | c) of one batch: ``(n, k)`` for each block."""
-        rows = self.rows(batch)
-        return (likelihood.log_likelihood(rows) for likelihood in self.likelihoods.values())
-
     def joint(self, batch: pa.RecordBatch | Rows) -> FloatArray:
         """log p(x, c) of one batch, ``(n, k)``."""
         return self.log_likelihood(batch) + self.log_prior
@@ -233,7 +228,7 @@ class Model(Report, ModelMethods):
         """
         if self._weighted_blocks is None:
             return self.log_likelihood(batch)
-        return self._weighted_blocks.log_likelihood(self.rows(batch))
+        return self._weighted_blocks.log_likelihoods(self.rows(batch), density=False)[0]
 
     def posterior(self, batch: pa.RecordBatch | Rows) -> Posterior:
         """Posteriors of one batch, weighted and calibrated if the model is."""
@@ -274,10 +269,10 @@ class Model(Report, ModelMethods):
         return rows.kept("log-likelihoods", lambda: self._log_likelihoods(rows))
 
     def _log_likelihoods(self, rows: Rows) -> tuple[FloatArray, FloatArray | None]:
-        if self._weighted_blocks is None or not self.normalized:
-            return self.weighted_log_likelihood(rows), None
-        weighted, product = self._weighted_blocks.log_likelihoods(rows)
-        return weighted, self._within_bins(rows, product)
+        if self._weighted_blocks is None:
+            return self.log_likelihood(rows), None
+        weighted, product = self._weighted_blocks.log_likelihoods(rows, density=self.normalized)
+        return weighted, None if product is None else self._within_bins(rows, product)
 
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
         """Posteriors from log-likelihoods ``(n, k)``, as `log_likelihoods` returns them."""
@@ -436,7 +431,12 @@ class Model(Report, ModelMethods):
 
         Raises like `predict`.
         """
-        return self._by_batch(data, lambda batch: np.stack(list(self._by_block(batch)), axis=2))
+
+        def by_block(batch: pa.RecordBatch) -> FloatArray:
+            rows = self.rows(batch)
+            return np.stack([of.log_likelihood(rows) for of in self.likelihoods.values()], axis=2)
+
+        return self._by_batch(data, by_block)
 
     def _by_batch(self, data: Any, compute: Callable[[pa.RecordBatch], np.ndarray]) -> np.ndarray:
         table = as_table(data)

@@ -32,6 +32,7 @@ from probclass_core.estimation.parameters import (
 from probclass_core.estimation.statistics import bind
 from probclass_core.estimation.tidy import notes_of
 from probclass_core.model.bin_densities import check_bin_densities
+from probclass_core.model.calibration import METHODS
 from probclass_core.model.density_quantiles import QUANTILES
 from probclass_core.model.model import OPTIONAL_TABLES, SPEC_NOTES, Model
 from probclass_core.plugins.manager import check_reader
@@ -171,12 +172,7 @@ def _check_calibration(table: pa.Table, classes: pa.Array) -> None:
     check_column(table, "value", pa.float64())
     check_column(table, "knot", pa.float64())
     methods = set(table["method"].to_pylist())
-    if len(methods) != 1 or not methods <= {
-        "identity",
-        "temperature",
-        "temperature_and_bias",
-        "isotonic",
-    }:
+    if len(methods) != 1 or not methods <= {"identity", *METHODS}:
         raise StoreError(f"the calibration has the methods {sorted(map(str, methods))}.")
     if methods == {"isotonic"}:
         label_rows(table, classes)
