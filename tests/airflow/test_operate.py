@@ -154,7 +154,7 @@ def test_without_a_label_the_gate_compares_densities_and_an_unusual_week_is_not_
     second = operate(16, **density, alerts=[Asset("faults")])
     assert second["done"].state == "failed"
     said = [text for fault, text in second["alert"].events["faults"]["faults"]]
-    assert any("have a density below the 1 % quantile of training" in one for one in said)
+    assert any("density is below the 1 % quantile of training" in one for one in said)
     third = operate(17, **density)  # judged on the week of the fault, which neither has seen
     assert "log_density" in third["promote"].result["reason"]
 
