@@ -88,12 +88,8 @@ class Sample:
         if step == 1:
             return self
         # A copy, because a view would keep the rows that are left out in memory.
-        return Sample(stride, *(each[..., ::step].copy() for each in self.arrays))
-
-    @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        """All fields by row, the last axis being the rows."""
-        return self.bins, self.log_probability
+        logs = self.log_probability[:, ::step].copy()
+        return Sample(stride, self.bins[:, ::step].copy(), logs)
 
 
 @dataclass(frozen=True)
@@ -258,10 +254,7 @@ class HealthMeter:
     ) -> tuple[Shares, None] | tuple[None, str]:
         """The shares of the classes under a label shift, or why there is none, as a sentence."""
         if len(self.prior) > MOST_CLASSES:
-            return (
-                None,
-                f"The shares of more than {MOST_CLASSES} classes are not estimated.",
-            )
+            return None, f"There are more than {MOST_CLASSES} classes."
         # Of rows outside of what training saw p(x) is not that of a label shift.
         limit = _MOST_OUTSIDE + 3.0 * math.sqrt(_MOST_OUTSIDE * (1 - _MOST_OUTSIDE) / health.rows)
         for check, _, share, _, what in health.shares():
@@ -309,9 +302,9 @@ def _thinned(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
 
 
 def _concatenated(samples: Sequence[Sample]) -> Sample:
-    arrays = zip(*(sample.arrays for sample in samples), strict=True)
-    stride = max(sample.stride for sample in samples)
-    return Sample(stride, *(np.concatenate(each, axis=-1) for each in arrays))
+    bins = np.concatenate([sample.bins for sample in samples], axis=1)
+    logs = np.concatenate([sample.log_probability for sample in samples], axis=1)
+    return Sample(samples[0].stride, bins, logs)
 
 
 def _with_fewer_bins(columns: dict[str, ColumnHealth]) -> dict[str, ColumnHealth]:
