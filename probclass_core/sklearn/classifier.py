@@ -200,9 +200,11 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
             table, spec.label_for("ProbClassifier"), labels, classes, sample_weight
         )
         model, statistics = train(rows, dataclasses.replace(spec, weight=weight), workers=1)
-        model = dataclasses.replace(model, spec=spec)
-        statistics = _without_weight(statistics)
-        return self._trained(statistics, model, classes, declared=False, sparse=issparse(X))
+        # Last, so that a failed call changes no fitted attribute.
+        self.statistics_ = _without_weight(statistics)
+        self._model = dataclasses.replace(model, spec=spec)
+        self.classes_, self._classes_declared, self._sparse = classes, False, issparse(X)
+        return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train on these rows and all earlier ones, with the same result as one `fit`.
@@ -238,7 +240,9 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         statistics = _without_weight(summarize(rows, weighted, workers=1))
         if not first:
             statistics = merge([self.statistics_, statistics])
-        return self._trained(statistics, None, known, declared=declared, sparse=sparse)
+        self.statistics_, self._model = statistics, None
+        self.classes_, self._classes_declared, self._sparse = known, declared, sparse
+        return self
 
     @property
     def model_(self) -> Model:
@@ -298,23 +302,6 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         tags.classifier_tags.poor_score = counts  # on points that are no counts
         tags.input_tags.categorical = only_categories(self.estimator)
         return tags
-
-    def _trained(
-        self,
-        statistics: Statistics,
-        model: Model | None,
-        classes: NDArray[Any],
-        *,
-        declared: bool,
-        sparse: bool,
-    ) -> Self:
-        """Set all fitted attributes at once, so that a failed call changes none of them."""
-        self.statistics_ = statistics
-        self.classes_ = classes
-        self._model = model
-        self._classes_declared = declared
-        self._sparse = sparse
-        return self
 
     def _rows(self, X: Any, *, reset: bool) -> pa.Table:
         """X with the column names of `fit`: scikit-learn identifies columns by position."""
