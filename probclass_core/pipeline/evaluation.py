@@ -104,12 +104,12 @@ def health(
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
-    model.compile_rule(decision)
+    rule = model.compile_rule(decision)
     columns = (), model.spec.features, missing_columns
     plan = Selection.plan_alone(source, partition, where, *columns)
     meter = HealthMeter(model)
     with open_engine(engine, workers) as opened:
-        sums = meter.measure_plan(plan, decision, opened, RowCounter(progress, plan.rows))
+        sums = meter.measure_plan(plan, rule, opened, RowCounter(progress, plan.rows))
     if not sums.rows:
         raise DataError("there are no rows to measure: the source is empty, or no row matches.")
     return meter.health(sums)

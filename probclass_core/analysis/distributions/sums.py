@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,7 @@ from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
 from probclass_core.execution.threads import single_threaded_blas
 from probclass_core.io.table import Plan
-from probclass_core.model.decision import CompiledRule, DecisionOption, Decisions
+from probclass_core.model.decision import CompiledRule, Decisions
 from probclass_core.model.density_quantiles import log_density_quantile
 from probclass_core.model.model import Model
 from probclass_core.model.posterior import Posterior
@@ -199,11 +199,10 @@ class HealthMeter:
         )
 
     def measure_plan(
-        self, plan: Plan, decision: DecisionOption, engine: Engine, counter: RowCounter
+        self, plan: Plan, rule: CompiledRule, engine: Engine, counter: RowCounter
     ) -> HealthSums:
-        """The sums over the rows of a plan."""
-        total = self.zero()
-        work = _MeasureRows(self, decision)
+        """The sums over the rows of a plan, which are not scored otherwise."""
+        total, work = self.zero(), partial(_measure_batch, self, rule)
         for sums in measure_batches(work, plan, self.model.batch_rows, engine):
             counter.add(sums.rows)
             total += sums
@@ -274,20 +273,9 @@ class HealthMeter:
         return estimate, None
 
 
-@dataclass(frozen=True)
-class _MeasureRows:
-    """Measures a batch of rows that are not scored otherwise."""
-
-    meter: HealthMeter
-    decision: DecisionOption
-
-    @cached_property
-    def _rule(self) -> CompiledRule:
-        return self.meter.model.compile_rule(self.decision)
-
-    def __call__(self, batch: pa.RecordBatch) -> HealthSums:
-        rows = self.meter.model.rows(batch)
-        return self.meter.measure(rows, *self.meter.model.decide(rows, self._rule))
+def _measure_batch(meter: HealthMeter, rule: CompiledRule, batch: pa.RecordBatch) -> HealthSums:
+    rows = meter.model.rows(batch)
+    return meter.measure(rows, *meter.model.decide(rows, rule))
 
 
 def _thinned(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
