@@ -17,7 +17,7 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import SpecError, nearest, one_of
-from probclass_core.model.posterior import normalize
+from probclass_core.model.posterior import log_of, normalize
 from probclass_core.spec.model_spec import category_text, distribution, probabilities
 
 
@@ -72,7 +72,7 @@ class BayesTable(Report):
 
     @property
     def _log_joint(self) -> FloatArray:
-        return self.log_likelihood + _log(self.table["prior"].to_numpy())
+        return self.log_likelihood + log_of(self.table["prior"].to_numpy())
 
     def _largest(self, values: FloatArray) -> str:
         return str(self.table["hypothesis"][int(np.argmax(values))].as_py())
@@ -130,13 +130,13 @@ def bayes_rule(
         what = "the likelihood" + (f" of observation {number}" if len(observations) > 1 else "")
         known = probabilities(observation, what, "hypothesis")
         _check_same_names(known, names, what, "the prior")
-        log_likelihood += _log([known[name] for name in names])
+        log_likelihood += log_of([known[name] for name in names])
     return _update(checked_prior, log_likelihood)
 
 
 def _update(prior: Mapping[str, float], log_likelihood: FloatArray) -> BayesTable:
     values = np.array(list(prior.values()))
-    log_prior = _log(values)
+    log_prior = log_of(values)
     log_joint = log_likelihood + log_prior
     if np.isneginf(log_joint).all():
         raise SpecError(
@@ -186,9 +186,3 @@ def _check_same_names(
             raise SpecError(
                 f"{what} {verb} {name!r}, which {reference} {other}; give both the same names."
             )
-
-
-def _log(values: Any) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        logs: FloatArray = np.log(np.asarray(values, dtype=np.float64))
-    return logs

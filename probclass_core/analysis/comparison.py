@@ -22,7 +22,7 @@ from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import DataError, SpecError, expect, naming, one_of, shown
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.statistics import Statistics, bind
-from probclass_core.model.posterior import normalize
+from probclass_core.model.posterior import log_of, normalize
 from probclass_core.spec.model_spec import ModelSpec, category_text
 
 Compared = TypeVar("Compared")
@@ -177,8 +177,7 @@ def _label_evidence(statistics: Statistics) -> float:
     unknown = [name for name in names if name not in prior]
     if unknown:
         raise SpecError(f"the prior leaves out class {unknown[0]!r}; it has {one_of(prior)}.")
-    with np.errstate(divide="ignore"):
-        return float(counts @ np.log([prior[name] for name in names]))
+    return float(counts @ log_of([prior[name] for name in names]))
 
 
 def named_models(

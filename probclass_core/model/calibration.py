@@ -42,7 +42,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
-from probclass_core.model.posterior import Posterior, normalize
+from probclass_core.model.posterior import Posterior, log_of, normalize
 from probclass_core.model.weight_problem import Fit, WeightProblem
 
 METHODS = ("temperature_and_bias", "temperature", "isotonic")
@@ -194,8 +194,7 @@ class IsotonicMaps:
         probability = np.exp(log_probability)
         for column, (knots, values) in zip(probability.T, self.maps, strict=True):
             column[:] = np.interp(column, knots, values)
-        with np.errstate(divide="ignore"):
-            return np.log(probability)
+        return log_of(probability)
 
     def table(self, method: str, classes: pa.Array) -> pa.Table:
         position = np.repeat(np.arange(len(classes)), [len(knots) for knots, _ in self.maps])

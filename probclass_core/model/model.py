@@ -74,7 +74,7 @@ from probclass_core.model.decision import (
 )
 from probclass_core.model.density_quantiles import log_density_quantile, rarity
 from probclass_core.model.description import describe
-from probclass_core.model.posterior import Posterior, log_density, normalize
+from probclass_core.model.posterior import Posterior, log_density, log_of, normalize
 from probclass_core.model.prior import prior_table
 from probclass_core.plugins.manager import find_estimator, origins
 from probclass_core.release import VERSION
@@ -171,9 +171,7 @@ class Model(Report, ModelMethods):
     @cached_property
     def log_prior(self) -> FloatArray:
         """log P(c), ``(k,)``; −inf for a prior of 0."""
-        with np.errstate(divide="ignore"):
-            log_prior: FloatArray = np.log(self.priors["prior"].to_numpy())
-        return log_prior
+        return log_of(self.priors["prior"].to_numpy())
 
     @cached_property
     def likelihoods(self) -> dict[str, Likelihood]:

@@ -6,6 +6,7 @@ P(c | x) = p(x | c) P(c) / p(x), with p(x) = Σ_c p(x | c) P(c) (Zaki and Meira,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -95,6 +96,13 @@ def normalize(joint: FloatArray, log_prior: FloatArray) -> Posterior:
     scaled -= log_sum[:, None]
     probability /= total[:, None]
     return Posterior(scaled, probability, peak + log_sum)
+
+
+def log_of(probability: Any) -> FloatArray:
+    """The logs of probabilities; −∞ for 0."""
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = np.log(np.asarray(probability, dtype=np.float64))
+    return logs
 
 
 def log_density(joint: FloatArray) -> FloatArray:

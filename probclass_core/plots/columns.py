@@ -12,7 +12,7 @@ from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
-from probclass_core.model.posterior import normalize
+from probclass_core.model.posterior import log_of, normalize
 from probclass_core.plots.marginals import BinCurve, class_points, rows_by_class
 from probclass_core.plots.style import (
     GREY,
@@ -164,14 +164,14 @@ def _draw_curves(
         elif curve.mean is not None:
             upper.axvline(curve.mean[position], **line)
     points = np.unique(np.round(points)) if curve.whole else points
-    logs = np.minimum(curve.log_density(points), _UNBOUNDED) + _log(present)
+    logs = np.minimum(curve.log_density(points), _UNBOUNDED) + log_of(present)
     for position, share in enumerate(_shares(model, logs).T):
         lower.plot(points, share, **_line(position))
 
 
 def _draw_missing(upper: Axes, lower: Axes, model: Model, missing: FloatArray) -> None:
     """Draw null as a group of bars at the right of an axis of numbers."""
-    shares = _shares(model, _log(missing)[None])[0]
+    shares = _shares(model, log_of(missing)[None])[0]
     for axes, heights in ((upper, missing), (lower, shares)):
         for position, height in enumerate(heights):
             axes.bar(position, height, 0.8, **class_style(position).bar)
@@ -218,7 +218,7 @@ def _draw_categories(
     model: Model, column: str, levels: Levels, missing: FloatArray | None, most: int
 ) -> Figure:
     names, probability = _chosen_levels(model, column, levels, missing, most)
-    classes, shares = len(model.classes), _shares(model, _log(probability))
+    classes, shares = len(model.classes), _shares(model, log_of(probability))
     figure = blank_figure(9.0, 1.3 + len(names) * (0.14 + np.clip(0.11 * classes, 0.2, 1.1)))
     left, right = figure.subplots(1, 2, sharey=True)
     place = np.arange(len(names))
@@ -271,12 +271,6 @@ def _chosen_levels(
     if missing is not None:
         names, probability = [*names, _MISSING], np.concatenate([probability, missing[None]])
     return names, probability
-
-
-def _log(probability: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        logs: FloatArray = np.log(probability)
-    return logs
 
 
 def _shares(model: Model, log_likelihood: FloatArray) -> FloatArray:

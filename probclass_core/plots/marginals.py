@@ -32,6 +32,7 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
+from probclass_core.model.posterior import log_of
 from probclass_core.spec.model_spec import Block
 
 _SLACK = 1.3
@@ -63,8 +64,7 @@ class BinCurve(Curve):
         low = low if low is not None and (low < first or not cuts) else first - width
         high = high if high is not None and (high > last or not cuts) else last + width
         edges = np.array([low, *cuts, max(high, np.nextafter(low, np.inf))])
-        with np.errstate(divide="ignore"):
-            logs = np.log(levels.probability / np.diff(edges)[:, None])
+        logs = log_of(levels.probability / np.diff(edges)[:, None])
 
         def log_density(values: FloatArray) -> FloatArray:
             place = np.clip(np.searchsorted(edges, values, "right") - 1, 0, len(logs) - 1)

@@ -24,6 +24,7 @@ import numpy as np
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import SpecError, one_of
 from probclass_core.model.model import Model
+from probclass_core.model.posterior import log_of
 
 MOST_CLASSES = 100
 """Most classes whose shares are estimated: with more, fewer than 26 of the rows that are used are
@@ -143,9 +144,7 @@ def log_ratio(model: Model, prior: Mapping[str, float]) -> FloatArray:
         SpecError: if they are not a distribution over the model's classes.
     """
     shares, source = prior_vector(model, prior), source_prior(model)
-    with np.errstate(divide="ignore"):
-        ratio: FloatArray = np.log(shares) - np.log(np.where(source > 0.0, source, 1.0))
-    return ratio
+    return log_of(shares) - np.log(np.where(source > 0.0, source, 1.0))
 
 
 def _errors(slopes: FloatArray) -> FloatArray:
