@@ -130,10 +130,10 @@ class LogSink(EvolvingSink, Generic[LogTable]):
 
     @property
     def exists(self) -> bool:
-        return bool(self._planned_files())
+        return bool(self.current_files(self._planned_table()))
 
     def commits(self) -> Sequence[CommitRecord | None]:
-        return self._complete_commits(self._planned_table(), self._planned_files())
+        return self._complete_commits(self._planned_table())
 
     def commit_records(self) -> list[Mapping[str, Any]]:
         """See `Sink`; verdicts follow from other partitions and are only in the log."""
@@ -151,28 +151,13 @@ class LogSink(EvolvingSink, Generic[LogTable]):
         """The version that siblings share, else the newest."""
         return self.load() if self._shared is None else self._shared.table
 
-    def _planned_files(self) -> Sequence[str]:
-        """The files of the partition in `_planned_table`."""
-        if self._shared is None:
-            return self.current_files(self.load())
-        return self._files_among(self._shared.files, self._shared.table)
-
-    def _files_among(
-        self, files: Mapping[frozenset[Any], Sequence[str]], table: LogTable | None
-    ) -> Sequence[str]:
-        if table is None:
-            return []
-        return files.get(partition_key(self.partition_values(self.columns(table))), [])
-
     def commit_records_in(self, table: LogTable | None) -> list[Mapping[str, Any]]:
         """Return the records of the commits that the partition's rows come from.
 
         They are read from the footers of its files. If another engine has compacted files, the log
         still has the records of the commits since the partition was last replaced.
         """
-        planned = self._shared is not None and self._shared.table is table
-        files = self._planned_files() if planned else self.current_files(table)
-        from_files = self._complete_commits(table, files)
+        from_files = self._complete_commits(table)
         records: dict[str, Mapping[str, Any]] = {
             record["commit_id"]: record for record in from_files if record is not None
         }
@@ -181,22 +166,17 @@ class LogSink(EvolvingSink, Generic[LogTable]):
                 records.setdefault(record["commit_id"], record)
         return list(records.values())
 
-    def _complete_commits(
-        self, table: LogTable | None, files: Sequence[str]
-    ) -> list[dict[str, Any] | None]:
+    def _complete_commits(self, table: LogTable | None) -> list[dict[str, Any] | None]:
         """See `complete_commits`; parts without rows have no file, only an entry in the log."""
-        file_records = [self._file_record(table, name) for name in files]
-        commits = complete_commits(file_records)
+        file_records = [self._file_record(table, name) for name in self.current_files(table)]
         in_parts = {
             record["commit_id"]: record
             for record in file_records
             if record is not None and "parts" in record
         }
-        if table is None or not in_parts:
-            return commits
-        logged = {record["commit_id"]: record for record in self.log_records(table) if record}
-        if None not in commits:
-            return _with_summaries(commits, logged)
+        logged: dict[str, Mapping[str, Any]] = {}
+        if table is not None and in_parts:
+            logged = {record["commit_id"]: record for record in self.log_records(table) if record}
         empty_parts = [
             {**record, "part": number, "rows": 0}
             for commit_id, record in in_parts.items()
@@ -311,12 +291,22 @@ class LogSink(EvolvingSink, Generic[LogTable]):
 
     def current_files(self, table: LogTable | None) -> Sequence[str]:
         """Return the names of the partition's data and delete files, sorted."""
-        files = {} if table is None else self.files_by_partition(table)
-        return self._files_among(files, table)
+        if table is None:
+            return []
+        if self._shared is not None and self._shared.table is table:
+            return self._shared.files.get(self._key(table), [])
+        return self.files_of_partition(table)
+
+    def files_of_partition(self, table: LogTable) -> Sequence[str]:
+        """Return the same of a table whose files were not read before."""
+        return self.files_by_partition(table).get(self._key(table), [])
+
+    def _key(self, table: LogTable) -> frozenset[Any]:
+        return partition_key(self.partition_values(self.columns(table)))
 
     @abstractmethod
     def files_by_partition(self, table: LogTable) -> Mapping[frozenset[Any], Sequence[str]]:
-        """Return what `current_files` returns for each partition, by its `partition_key`."""
+        """Return what `files_of_partition` returns, for each partition by its `partition_key`."""
 
     @abstractmethod
     def locate(self, table: LogTable | None, name: str) -> tuple[str, FileSystem]:

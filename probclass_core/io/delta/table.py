@@ -307,15 +307,10 @@ def delta_leftovers(ref: TableRef) -> list[Leftover]:
         # Files first and the log after them, or a commit in between would look like a leftover.
         files = location.entries("", recursive=True)
         table.update_incremental()
-        named = {*_current_files(table), *_files_in_log(location)}
+        # The newest version may be older than any entry still in the log.
+        named = {*_paths(table), *_files_in_log(location)}
     ours = (info for info in files if is_file(info) and _OURS.fullmatch(info.path))
     return location.leftovers(info for info in ours if info.path not in named)
-
-
-def _current_files(table: DeltaTable) -> Iterator[str]:
-    """Yield the files of the newest version, which may be older than any entry still in the log."""
-    for path in pa.table(table.get_add_actions())["path"].to_pylist():
-        yield unquote(path)
 
 
 def _files_in_log(location: Location) -> Iterator[str]:

@@ -78,7 +78,7 @@ class IcebergSink(LogSink[Table]):
                 )
         return [str(name) for name in names.values()]
 
-    def current_files(self, table: Table | None) -> list[str]:
+    def files_of_partition(self, table: Table) -> list[str]:
         return _file_names(self._tasks(table))
 
     def files_by_partition(self, table: Table) -> dict[frozenset[Any], list[str]]:
