@@ -341,9 +341,7 @@ class RowGroups(Unit):
     def _check_columns(self) -> None:
         """Check what the footer says about the columns that are read and filtered."""
         if isinstance(self.fragment, ds.ParquetFileFragment):
-            condition = str(self.row_filter)
-            used = {name for name in self.schema.names if name in condition} | {*self.columns}
-            check_columns(self.fragment, self.location, used)
+            check_columns(self.fragment, self.location, self._needed)
 
     def _check_unchanged(self) -> None:
         """Detect a file that was replaced since the plan was made, by its number of rows."""
@@ -429,12 +427,10 @@ class RowGroups(Unit):
         """Return where the file has the requested columns, and those of the filter."""
         in_file, partition = {*fragment.physical_schema.names}, partition_of(fragment)
         columns = []
-        for name in self.schema.names:
-            if self._needs(name):
-                stored = StoredColumn(name, name if name in in_file else None)
-                column = self.changed.get(name, stored)
-                value = partition.get(name, column.default)
-                columns.append(replace(column, default=value))
+        for name in self._needed:
+            stored = StoredColumn(name, name if name in in_file else None)
+            column = self.changed.get(name, stored)
+            columns.append(replace(column, default=partition.get(name, column.default)))
         return columns
 
     def _matching_groups(self, fragment: ds.ParquetFileFragment) -> ds.ParquetFileFragment:
@@ -443,24 +439,21 @@ class RowGroups(Unit):
             return fragment
         return fragment.subset(self.row_filter, self.schema)
 
-    def _needs(self, name: str) -> bool:
-        """Whether a column is requested, or the filter has it.
+    @cached_property
+    def _needed(self) -> list[str]:
+        """The requested columns and those of the filter, in the order of the table."""
+        needed, text = {*self.columns}, str(self.row_filter)
+        if self.row_filter is not None:
+            needed |= {name for name in self.schema.names if name in text and self._filters(name)}
+        return [name for name in self.schema.names if name in needed]
 
-        An expression cannot be inspected, so the filter is tried without the column.
-        """
-        if name in self._requested:
-            return True
-        if self.row_filter is None or name not in str(self.row_filter):
-            return False
+    def _filters(self, name: str) -> bool:
+        """Whether the filter has a column; an expression cannot be inspected, so try without."""
         try:
             self.schema.empty_table().drop_columns(name).filter(self.row_filter)
         except pa.ArrowInvalid:
             return True
         return False
-
-    @cached_property
-    def _requested(self) -> set[str]:
-        return {*self.columns}
 
     def _column(self, batch: pa.RecordBatch, column: StoredColumn, kind: pa.DataType) -> pa.Array:
         """Return a column of the table for a batch of the file."""

@@ -71,16 +71,14 @@ class TextOptions:
             raise TableMismatchError(
                 f"{ref.uri}: unknown option {name!r}; there are {suggest(name, supported)}"
             )
-        parsers: dict[str, Callable[[Any], Any]] = {
+        lists: Mapping[str, Callable[[Any], Any]] = {
             "types": _types,
             "null": _texts,
             "names": _texts,
         }
+        parsers = {**dict.fromkeys(supported, _text), **lists}
         try:
-            values: dict[str, Any] = {
-                name: parsers[name](value) if name in parsers else _text(value)
-                for name, value in given.items()
-            }
+            values = {name: parsers[name](value) for name, value in given.items()}
             options = cls(**values)
             "".encode(options.encoding)
             for name in ("delimiter", "decimal"):

@@ -147,12 +147,11 @@ class TextRows(RowGroups):
         """
         partition = partition_of(fragment)
         in_file = [name for name in self.schema.names if name not in partition]
-        needed = [name for name in self.schema.names if self._needs(name)]
-        stored = [name for name in needed if name in in_file] or in_file[:1]
+        stored = [name for name in self._needed if name in in_file] or in_file[:1]
         file_schema = pa.schema([self.schema.field(name) for name in stored])
         constants = {
             name: pa.scalar(partition[name], self.schema.field(name).type)
-            for name in needed
+            for name in self._needed
             if name in partition
         }
         open_stream = partial(_open_stream, fragment.filesystem, fragment.path)
