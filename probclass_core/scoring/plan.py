@@ -102,46 +102,6 @@ class ScoringPlanner:
                 does not fit the model.
             TableError: if the partition does not exist, or the sink cannot store or append it.
         """
-        planned = self._plan_partition(partition)
-        if self._units_kept >= _PLANS_KEPT:
-            return replace(planned, kept_plan=None)
-        assert planned.kept_plan is not None
-        self._units_kept += len(planned.kept_plan.units)
-        return planned
-
-    def row_counter(
-        self, progress: ProgressOption, pending: Iterable[PlannedPartition], done: int
-    ) -> RowCounter:
-        """A counter of the rows of partitions to score, and of those that are already done."""
-        todo = [one.rows for one in pending]
-        total = None if None in todo else done + sum(rows or 0 for rows in todo)
-        counter = RowCounter(progress, total)
-        if done:
-            counter.add(done)
-        return counter
-
-    def plan_rows(self, partition: Mapping[str, Any]) -> Plan:
-        """Plan the rows of a partition: passthrough columns, features and partition columns."""
-        passthrough = self._passthrough
-        features = source_columns(self._readable.schema, self.model.spec.features)
-        columns = list(dict.fromkeys((*passthrough, *features, *partition)))
-        kept = [field.type for field in self.table.schema if field.name in passthrough]
-        return self._readable.plan(
-            columns,
-            partition=partition or None,
-            where=self.where,
-            # Text that is kept must be stored as text.
-            allow_dictionaries=not any(is_text_type(kind) for kind in kept),
-        )
-
-    @cached_property
-    def _readable(self) -> Source:
-        """The table with the columns of the model that it lacks, if that is allowed."""
-        return with_missing_columns(
-            self.table, self.model.spec.features, self.options.missing_columns
-        )
-
-    def _plan_partition(self, partition: Mapping[str, Any]) -> PlannedPartition:
         typed = typed_partition(self.table.schema, partition)
         # Outermost first, as in the source.
         partition = {n: typed[n] for n in (*self.table.partition_columns, *typed) if n in typed}
@@ -177,7 +137,41 @@ class ScoringPlanner:
         absent = {name for name, rows in plan.missing.items() if rows == plan.rows}
         present = [[name, kind] for name, kind in columns if name not in absent]
         before = None if present == columns else json_digest({**identity, "schema": present})
-        return PlannedPartition(self, scorer, sink, record, plan.rows, plan, missing, before)
+        kept = plan if self._units_kept < _PLANS_KEPT else None
+        self._units_kept += 0 if kept is None else len(kept.units)
+        return PlannedPartition(self, scorer, sink, record, plan.rows, kept, missing, before)
+
+    def row_counter(
+        self, progress: ProgressOption, pending: Iterable[PlannedPartition], done: int
+    ) -> RowCounter:
+        """A counter of the rows of partitions to score, and of those that are already done."""
+        todo = [one.rows for one in pending]
+        total = None if None in todo else done + sum(rows or 0 for rows in todo)
+        counter = RowCounter(progress, total)
+        if done:
+            counter.add(done)
+        return counter
+
+    def plan_rows(self, partition: Mapping[str, Any]) -> Plan:
+        """Plan the rows of a partition: passthrough columns, features and partition columns."""
+        passthrough = self._passthrough
+        features = source_columns(self._readable.schema, self.model.spec.features)
+        columns = list(dict.fromkeys((*passthrough, *features, *partition)))
+        kept = [field.type for field in self.table.schema if field.name in passthrough]
+        return self._readable.plan(
+            columns,
+            partition=partition or None,
+            where=self.where,
+            # Text that is kept must be stored as text.
+            allow_dictionaries=not any(is_text_type(kind) for kind in kept),
+        )
+
+    @cached_property
+    def _readable(self) -> Source:
+        """The table with the columns of the model that it lacks, if that is allowed."""
+        return with_missing_columns(
+            self.table, self.model.spec.features, self.options.missing_columns
+        )
 
     def open_sink(self, partition: TypedPartition) -> Sink:
         """Open a partition of the sink; all share what the first has read of the table.
