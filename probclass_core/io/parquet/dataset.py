@@ -21,7 +21,7 @@ from probclass_core.arrow.types import common_type, safe_types
 from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import FileVersion, Location
-from probclass_core.io.filters import Where, expression, parse_where
+from probclass_core.io.filters import Where, expression, parse_where, partition_text
 from probclass_core.io.parquet.files import (
     PlannedFile,
     RowGroups,
@@ -168,7 +168,8 @@ class DatasetTable(Source):
         footers: list[list[Footer]] = []
         from_cache: list[list[str]] = []
         for unit in units if self._footer_cache is not None else ():
-            footers.append([self._footer(part.file) for part in unit if not part.number])
+            files_of_unit = [part.file for part in unit if not part.number]
+            footers.append([file.footer(self._digest(file.state)) for file in files_of_unit])
             found = [part.file.from_cache for part in unit]
             from_cache.append([file for file in found if file is not None])
         return Plan(
@@ -188,9 +189,6 @@ class DatasetTable(Source):
         """Return the name of a file, which remains the same if the table is copied."""
         path = path_of(file.fragment)
         return path.rsplit("/", 1)[-1] if self._location is None else self._location.relative(path)
-
-    def _footer(self, file: PlannedFile) -> Footer:
-        return file.footer(self._digest(file.state))
 
     def _missing(self, files: Sequence[PlannedFile], columns: Sequence[str]) -> dict[str, int]:
         """Count the rows in files without a column, by column."""
@@ -316,10 +314,7 @@ class DatasetTable(Source):
             list(pool.map(read_footer, fragments))
 
     def _no_such_partition(self, partition: Mapping[str, Any] | None, where: Where) -> str:
-        names = [
-            "/".join(f"{name}={value}" for name, value in values.items())
-            for values in self.partitions()
-        ]
+        names = [partition_text(values) for values in self.partitions()]
         some = one_of(names[:3]) + (f", … {names[-1]!r}" if len(names) > 3 else "")
         query = " and ".join(str(part) for part in (partition, where) if part is not None)
         return f"{self.uri} has no partition with {query}; it has {len(names)}: {some}."
