@@ -444,10 +444,12 @@ class RowGroups(Unit):
         """The requested columns and those of the filter, in the order of the table."""
         needed, text = {*self.columns}, str(self.row_filter)
         if self.row_filter is not None:
-            needed |= {name for name in self.schema.names if name in text and self._filters(name)}
+            needed |= {
+                name for name in self.schema.names if name in text and self._filter_uses(name)
+            }
         return [name for name in self.schema.names if name in needed]
 
-    def _filters(self, name: str) -> bool:
+    def _filter_uses(self, name: str) -> bool:
         """Whether the filter has a column; an expression cannot be inspected, so try without."""
         try:
             self.schema.empty_table().drop_columns(name).filter(self.row_filter)
