@@ -14,10 +14,7 @@ ROWS = 12
 NOON = dt.datetime(2014, 1, 1, 12, 0, 0, 5, tzinfo=dt.UTC)
 SPEC = pc.ModelSpec(
     "label",
-    [
-        pc.Block("gaussian_diagonal", ["double", "small", "price"]),
-        pc.Block("categorical", ["text", "month", "hour"]),
-    ],
+    {"gaussian_diagonal": ["double", "small", "price"], "categorical": ["text", "month", "hour"]},
 )
 
 

@@ -13,10 +13,7 @@ from pathlib import Path
 
 SPEC = {
     "label": "air",
-    "blocks": [
-        {"estimator": "gaussian_full", "columns": ["dew_point", "temperature"]},
-        {"estimator": "categorical", "columns": ["wind_direction"]},
-    ],
+    "blocks": {"gaussian_full": ["dew_point", "temperature"], "categorical": ["wind_direction"]},
 }
 MARCH, APRIL = {"month": "2013-03"}, {"month": "2013-04"}
 

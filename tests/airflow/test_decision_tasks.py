@@ -17,10 +17,7 @@ from probclass_airflow import (
     ProbClassTrainOperator,
 )
 
-SPEC = {
-    "label": "air",
-    "blocks": [{"estimator": "gaussian_diagonal", "columns": ["dew_point", "pressure"]}],
-}
+SPEC = {"label": "air", "blocks": {"gaussian_diagonal": ["dew_point", "pressure"]}}
 RULE = {
     "costs": {"unhealthy": {"good": 5}},
     "min_probability": 0.5,

@@ -19,10 +19,10 @@ from probclass_airflow import (
 
 SPEC = {
     "label": "air",
-    "blocks": [
-        {"estimator": "gaussian_full", "columns": ["dew_point", "temperature", "pressure"]},
-        {"estimator": "categorical", "columns": ["wind_direction"]},
-    ],
+    "blocks": {
+        "gaussian_full": ["dew_point", "temperature", "pressure"],
+        "categorical": ["wind_direction"],
+    },
 }
 YEAR = [("month", ">=", "2012-01"), ("month", "<", "2013-01")]
 QUARTER = [("month", ">=", "2012-10"), ("month", "<", "2013-01")]

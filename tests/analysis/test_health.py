@@ -27,12 +27,12 @@ CLASSES = ["u", "v", "w"]
 TRAINING = (0.2, 0.3, 0.5)
 SPEC = pc.ModelSpec(
     label="y",
-    blocks=[
-        pc.Block("gaussian_diagonal", ["x", "z"]),
-        pc.Block("categorical", ["c"]),
-        pc.Block("poisson", ["n"]),
-        pc.Block("discretized", ["d"]),
-    ],
+    blocks={
+        "gaussian_diagonal": ["x", "z"],
+        "categorical": ["c"],
+        "poisson": ["n"],
+        "discretized": ["d"],
+    },
 )
 
 

@@ -22,11 +22,7 @@ from probclass_core.scoring.reports import ScoreReport
 MONTHS = [f"{year}-{month:02d}" for year in (2012, 2013) for month in range(1, 13)]
 FAULTY = "2013-09"
 SPEC = pc.ModelSpec(
-    "state",
-    [
-        pc.Block("gaussian_diagonal", ["temperature", "pressure"]),
-        pc.Block("categorical", ["device"]),
-    ],
+    "state", {"gaussian_diagonal": ["temperature", "pressure"], "categorical": ["device"]}
 )
 
 

@@ -73,9 +73,7 @@ def test_a_model_records_what_training_saw_of_its_columns(tmp_path: Path) -> Non
         codes = pa.array([shift, 3, None]).dictionary_encode()
         table = pa.table({**rows, "i": codes, "w": pa.array(rows["w"]).dictionary_encode()})
         pq.write_table(table, tmp_path / "lake" / f"{part}.parquet")
-    spec = pc.ModelSpec(
-        "y", [pc.Block("gaussian_diagonal", ["x", "i"]), pc.Block("categorical", ["w"])]
-    )
+    spec = pc.ModelSpec("y", {"gaussian_diagonal": ["x", "i"], "categorical": ["w"]})
     expected = {
         "x": {"rows": 4, "nulls": 2, "min": 1.5, "max": 11.5},
         "i": {"rows": 4, "nulls": 0, "min": 0, "max": 10},

@@ -23,13 +23,13 @@ import probclass_core as pc
 
 SPEC = pc.ModelSpec(
     "y",
-    [
-        pc.Block("gaussian_diagonal", ["x", "z"]),
-        pc.Block("categorical", ["a", "b"]),
-        pc.Block("poisson", ["i", "j"]),
-        pc.Block("bernoulli", ["t"]),
-        pc.Block("discretized", ["hour(d)"]),
-    ],
+    {
+        "gaussian_diagonal": ["x", "z"],
+        "categorical": ["a", "b"],
+        "poisson": ["i", "j"],
+        "bernoulli": ["t"],
+        "discretized": ["hour(d)"],
+    },
 )
 
 LAYOUTS: dict[str, dict[str, object]] = {

@@ -86,7 +86,7 @@ def test_decisions_weights_and_calibration_are_in_the_query(
 ) -> None:
     spec = pc.ModelSpec(
         "label",
-        [pc.Block("gaussian_diagonal", N), pc.Block("categorical", ["word"])],
+        {"gaussian_diagonal": N, "categorical": ["word"]},
         block_weights=weights,  # type: ignore[arg-type]
     )
     table = training()

@@ -127,9 +127,7 @@ def test_estimators_without_aggregates_read_the_rows(
 
 
 def test_every_door_takes_a_table_of_a_database(source: pc.SqlSource, tmp_path: Path) -> None:
-    spec = pc.ModelSpec(
-        "label", [pc.Block("gaussian_diagonal", N), pc.Block("knn_density", ["number"])]
-    )
+    spec = pc.ModelSpec("label", {"gaussian_diagonal": N, "knn_density": ["number"]})
     model = pc.fit(source, spec)
     assert model.predict_table(ROWS)["prediction"].equals(
         pc.fit(ROWS, spec).predict_table(ROWS)["prediction"]

@@ -18,11 +18,7 @@ from probclass_core.io.open import open_table
 from probclass_core.io.table import Footer, Plan, Source, Unit
 from probclass_core.store.statistics_cache import Pack
 
-SPEC = pc.ModelSpec(
-    "air",
-    [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])],
-    weight="w",
-)
+SPEC = pc.ModelSpec("air", {"gaussian_full": ["x", "y"], "categorical": ["wind"]}, weight="w")
 DAYS = [f"2014-01-{day:02d}" for day in range(1, 9)]
 
 

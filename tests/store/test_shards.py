@@ -15,9 +15,7 @@ import probclass_core as pc
 from probclass_core.errors import SpecError
 from probclass_core.training.shards import Shard, ShardPlan, plan_shards
 
-SPEC = pc.ModelSpec(
-    "air", [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])]
-)
+SPEC = pc.ModelSpec("air", {"gaussian_full": ["x", "y"], "categorical": ["wind"]})
 ROWS = {f"2014-01-{day:02d}": 20 + 20 * day for day in range(1, 13)}
 """Number of rows of each day."""
 

@@ -142,9 +142,7 @@ def rows(month: str, size: int = 40) -> pa.Table:
 
 
 def spec() -> pc.ModelSpec:
-    return pc.ModelSpec(
-        "y", [pc.Block("gaussian_diagonal", ["x"]), pc.Block("categorical", ["kind"])]
-    )
+    return pc.ModelSpec("y", {"gaussian_diagonal": ["x"], "categorical": ["kind"]})
 
 
 def lake_fixture(*formats: str) -> Any:

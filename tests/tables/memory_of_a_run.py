@@ -18,11 +18,7 @@ from benchmarks.worker import peak_megabytes
 BATCH = 50_000
 SPEC = pc.ModelSpec(
     "label",
-    [
-        pc.Block("gaussian_diagonal", ["a", "b", "c"]),
-        pc.Block("gaussian_full", ["d", "e", "f"]),
-        pc.Block("categorical", ["u"]),
-    ],
+    {"gaussian_diagonal": ["a", "b", "c"], "gaussian_full": ["d", "e", "f"], "categorical": ["u"]},
 )
 
 

@@ -11,10 +11,7 @@ from lakes import write_rows
 
 import probclass_core as pc
 
-SPEC = pc.ModelSpec(
-    "air",
-    [pc.Block("gaussian_full", ["x", "y"]), pc.Block("categorical", ["wind"])],
-)
+SPEC = pc.ModelSpec("air", {"gaussian_full": ["x", "y"], "categorical": ["wind"]})
 SCORED = ("prediction", "probability", "p_bad", "p_good", "log_density", "model_id")
 
 

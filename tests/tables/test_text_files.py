@@ -28,10 +28,7 @@ import probclass_core as pc
 from probclass_core.errors import DataError, TableError
 from probclass_core.io.text.table import TextRows
 
-SPEC = pc.ModelSpec(
-    "payment",
-    [pc.Block("gaussian_diagonal", ["fare"]), pc.Block("categorical", ["zone", "night"])],
-)
+SPEC = pc.ModelSpec("payment", {"gaussian_diagonal": ["fare"], "categorical": ["zone", "night"]})
 
 
 def trips(rows: int = 60, seed: int = 0) -> pa.Table:

@@ -27,10 +27,10 @@ MISSING = """Array.from(document.images).some(image =>
 IMAGES = ROOT / "docs" / "images"
 SPEC = pc.ModelSpec(
     label="air",
-    blocks=[
-        pc.Block("gaussian_full", ["dew_point", "temperature", "pressure", "log_wind_speed"]),
-        pc.Block("categorical", ["wind_direction", "hour"]),
-    ],
+    blocks={
+        "gaussian_full": ["dew_point", "temperature", "pressure", "log_wind_speed"],
+        "categorical": ["wind_direction", "hour"],
+    },
 )
 
 

@@ -24,10 +24,10 @@ NAMES = [
 
 SPEC = {
     "label": "air",
-    "blocks": [
-        {"estimator": "gaussian_full", "columns": ["dew_point", "temperature", "pressure"]},
-        {"estimator": "categorical", "columns": ["wind_direction"]},
-    ],
+    "blocks": {
+        "gaussian_full": ["dew_point", "temperature", "pressure"],
+        "categorical": ["wind_direction"],
+    },
 }
 
 
