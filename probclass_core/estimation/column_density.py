@@ -105,7 +105,7 @@ class ColumnDensity(Estimator):
         """
 
     @abstractmethod
-    def fit(
+    def estimates(
         self, statistics: pa.Table, classes: pa.Array, notes: list[str]
     ) -> Mapping[str, Estimates]:
         """Count and parameters of each column, ``(k,)`` each; a column without values is absent.
@@ -218,7 +218,7 @@ class ColumnDensity(Estimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         notes: list[str] = []
-        fitted = self.fit(statistics, classes, notes)
+        fitted = self.estimates(statistics, classes, notes)
         names = self.features.names
         absent = [name for name in names if name not in fitted]
         if absent:

@@ -207,28 +207,6 @@ class LeaveOneOut(Protocol):
         ...
 
 
-@runtime_checkable
-class LeaveGroupsOut(Protocol):
-    """An estimator that can leave each of several groups of rows out at once.
-
-    It is optional, and exact: without it, the statistics of the other groups are merged for each
-    group, and parameters are estimated from them.
-    """
-
-    def leave_groups_out(
-        self, parts: Sequence[pa.Table], classes: pa.Array, rows: Rows, group: IntArray
-    ) -> FloatArray:
-        """log p(x | class) of rows by the groups that they are not of, ``(n, k)``.
-
-        Args:
-            parts: statistics of each group, at least two.
-            classes: ``k`` labels. What is said of a class that no other group has does not matter.
-            rows: ``n`` rows.
-            group: number of the group of each row, ``(n,)``.
-        """
-        ...
-
-
 class Estimator(ABC):
     """A model of p(x | class) for one block of columns.
 
@@ -375,6 +353,13 @@ class Estimator(ABC):
     @abstractmethod
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Likelihood:
         """Compile parameters; the columns of the result are in the order of ``classes``."""
+
+    def fit(self, statistics: pa.Table, classes: pa.Array) -> Likelihood:
+        """The likelihood of the parameters of some statistics.
+
+        A subclass may compute it without a table of parameters, if that takes long.
+        """
+        return self.likelihood(self.finalize(statistics, classes), classes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         """Refuse a table of parameters that `finalize` cannot have made.

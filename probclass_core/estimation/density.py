@@ -178,7 +178,7 @@ class Density(ColumnDensity):
         columns = map(Column, self.features.names)
         return self.kind.aggregates([each for x in columns for each in self.outside(x)])
 
-    def fit(
+    def estimates(
         self, statistics: pa.Table, classes: pa.Array, notes: list[str]
     ) -> Mapping[str, Estimates]:
         fitted = {}
@@ -432,7 +432,7 @@ class HistogramDensity(ColumnDensity):
                 raise StoreError(f"a value of column {name!r} is not one that {self.name} models.")
 
     @BEYOND_FLOAT64
-    def fit(
+    def estimates(
         self, statistics: pa.Table, classes: pa.Array, notes: list[str]
     ) -> Mapping[str, Estimates]:
         fitted = {}

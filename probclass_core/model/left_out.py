@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
 from probclass_core.arrow.rows import Rows
-from probclass_core.estimation.contract import Estimator, LeaveGroupsOut, LeaveOneOut
-from probclass_core.estimation.kinds.kind import without_each
+from probclass_core.estimation.contract import Estimator, LeaveOneOut
 from probclass_core.estimation.kinds.sample import (
     COUNT,
     HASH,
@@ -47,10 +46,6 @@ _MOST_UNSEEN = 0.5
 """Largest share of rows whose class no other group has: of more, the groups are the classes."""
 
 _FOLDS = 5
-
-_MOST_BYTES = 1 << 24
-"""Size of statistics up to which all groups are left out at once; it takes several times of it for
-each group."""
 
 
 def group_numbers(
@@ -222,19 +217,14 @@ class LeftOutRows:
         ]
         if len(parts) < 2:
             return result
-        is_small = sum(part.nbytes for part in parts) <= _MOST_BYTES
-        if is_small and isinstance(estimator, LeaveGroupsOut) and estimator.on_scarce != "error":
-            result += estimator.leave_groups_out(parts, classes, self.rows, self.group)
-        else:
-            others = without_each(parts, lambda *both: estimator.merge(both))
-            for member, rows, known, merged in zip(
-                self._members, self._rows_of_members, self._known_to_others, others, strict=True
-            ):
-                if not len(member):
-                    continue
-                present = classes.filter(pa.array(known))
-                likelihood = estimator.likelihood(estimator.finalize(merged, present), present)
-                result[np.ix_(member, known)] = likelihood.log_likelihood(rows)
+        for number, (member, known) in enumerate(
+            zip(self._members, self._known_to_others, strict=True)
+        ):
+            if len(member):
+                others = estimator.merge([*parts[:number], *parts[number + 1 :]])
+                likelihood = estimator.fit(others, classes.filter(pa.array(known)))
+                said = likelihood.log_likelihood(self._rows_of_members[number])
+                result[np.ix_(member, known)] = said
         result[~self._known_to_others[self.group]] = -np.inf
         return result
 

@@ -23,7 +23,7 @@ from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.arrays import IntArray, label_codes
 from probclass_core.arrow.parts import PARTS, part_of
 from probclass_core.errors import DataError, SpecError, nearest, one_of, shown
-from probclass_core.estimation.families.counted.strength import LEAVE_ONE_OUT
+from probclass_core.estimation.families.counted.options import LEAVE_ONE_OUT
 from probclass_core.estimation.kinds.sample import (
     COUNT,
     HASH,

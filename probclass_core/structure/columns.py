@@ -21,7 +21,7 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.arrow.parts import Part, parts_of_type
 from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
-from probclass_core.estimation.families.counted.strength import LEAVE_ONE_OUT
+from probclass_core.estimation.families.counted.options import LEAVE_ONE_OUT
 from probclass_core.estimation.kinds.grids import tidy_cells
 from probclass_core.estimation.kinds.sample import COUNT
 from probclass_core.estimation.statistics import Statistics, bind

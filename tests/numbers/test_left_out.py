@@ -9,8 +9,6 @@ from model_values import left_out
 
 import probclass_core as pc
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError
-from probclass_core.estimation.contract import LeaveGroupsOut
 from probclass_core.estimation.statistics import bind
 
 CUTS = {"x": [-0.5, 0.75], "z": [0.25]}
@@ -117,26 +115,14 @@ def test_leaving_a_group_out_is_fitting_without_it(name: str, weight: str | None
     spec = pc.ModelSpec("label", [block], weight=weight)
     statistics = pc.summarize(table, spec)
     (estimator,) = bind(spec, statistics.features, statistics.row_weight).values()
-    assert isinstance(estimator, LeaveGroupsOut)
     parts = [pc.summarize(table.filter(pa.array(group == number)), spec) for number in range(3)]
-    blocks = [next(iter(part.blocks.values())) for part in parts]
     classes = statistics.classes["class"].combine_chunks()
     batch = Rows(table.combine_chunks().to_batches()[0])
-    actual = estimator.leave_groups_out(blocks, classes, batch, group)
     for number in range(3):
+        others = [next(iter(part.blocks.values())) for part in parts if part is not parts[number]]
+        likelihood = estimator.fit(estimator.merge(others), classes)
         model = pc.fit(table.filter(pa.array(group != number)), spec)
-        expected = model.log_likelihood_by_block(table.filter(pa.array(group == number)))[:, :, 0]
-        np.testing.assert_allclose(actual[group == number], expected, rtol=1e-12, atol=1e-12)
-
-
-def test_a_value_that_one_group_has_is_an_error_if_unseen_values_are() -> None:
-    table, group = groups()
-    spec = pc.ModelSpec("label", [pc.Block("categorical", ["only"], unseen="error")])
-    statistics = [
-        pc.summarize(table.filter(pa.array(group == number)), spec) for number in range(3)
-    ]
-    (estimator,) = bind(spec, statistics[0].features).values()
-    blocks = [next(iter(part.blocks.values())) for part in statistics]
-    batch = Rows(table.combine_chunks().to_batches()[0])
-    with pytest.raises(DataError, match="'only'"):
-        estimator.leave_groups_out(blocks, pa.array(["a", "b", "c"]), batch, group)
+        member = np.flatnonzero(group == number)
+        expected = model.log_likelihood_by_block(table.take(pa.array(member)))[:, :, 0]
+        actual = likelihood.log_likelihood(batch.take(member))
+        np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)

@@ -111,20 +111,6 @@ class Grids:
             nulls_of_class = np.bincount(group[of], nulls[of], len(classes)).astype(np.float64)
             yield ColumnGrid(name, cells, nulls_of_class)
 
-    def join(self, left: ColumnGrid, right: ColumnGrid) -> ColumnGrid:
-        """The counts of a column in two parts together."""
-        parts = left.histogram, right.histogram
-        cells = [np.nonzero(part.counts) for part in parts]
-        joined = histogram(
-            np.concatenate([part.values[of[1]] for part, of in zip(parts, cells, strict=True)]),
-            max(part.width for part in parts),
-            np.concatenate([of[0] for of in cells]),
-            np.concatenate([part.counts[of] for part, of in zip(parts, cells, strict=True)]),
-            len(left.nulls),
-            self.cells,
-        )
-        return ColumnGrid(left.name, joined, left.nulls + right.nulls)
-
     def check(self, statistics: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that `merge` cannot have made; see `check_statistics`."""
         nothing = self.merge([statistics.slice(0, 0)])

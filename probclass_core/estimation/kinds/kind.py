@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Protocol
 
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.rows import Rows
-
-Part = TypeVar("Part")
 
 
 class Kind(Protocol):
@@ -40,16 +37,3 @@ class Kind(Protocol):
     def check(self, table: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""
         ...
-
-
-def without_each(parts: Sequence[Part], merge: Callable[[Part, Part], Part]) -> Iterator[Part]:
-    """For each of at least two parts, all others merged: those before it with those after it.
-
-    Nothing is subtracted, so a count that only one part has is exactly 0 without it.
-    """
-    before = list(accumulate(parts[:-1], merge))
-    after = list(accumulate(reversed(parts[1:]), lambda right, left: merge(left, right)))[::-1]
-    yield after[0]
-    for left, right in zip(before, after[1:], strict=False):
-        yield merge(left, right)
-    yield before[-1]

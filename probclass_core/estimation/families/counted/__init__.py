@@ -3,9 +3,8 @@
 estimator   categorical and discretized, with and without given columns
 joint       categorical_joint: all columns of the block together
 encoder     codes of a column: a category by its domain, a number by its cut points
-chain       the estimate, which backs off from one given column to the next
+chain       the estimate, which backs off from one given column to the next; strengths of priors
 likelihood  log p(x | z, c) of rows, and as formula, cells and marginals
-strength    strengths of priors, given or chosen
 cuts        cut points by width, by frequency, or by the classes (MDL)
 options     options of all of these
 """

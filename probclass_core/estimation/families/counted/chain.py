@@ -4,36 +4,48 @@
     p(x | z₁ … z_d, class) = (n(x, z₁ … z_d) + s_d p(x | z₁ … z_{d−1}, class)) / (N(z₁ … z_d) + s_d)
 
 n counts rows of the class, N is the sum of n over x, α a pseudo-count, p(x) the estimate of all
-classes together, and s_d the strength of a prior: a Dirichlet distribution whose mean is the
-estimate given one column fewer (as in Petitjean, Buntine, Webb and Zaidi, "Accurate parameter
-estimation for Bayesian network classifiers using hierarchical Dirichlet processes", 2018, who
-sample the strengths). A value of z that the class never showed has n = N = 0 and leaves the
-estimate before it.
+classes together, and s_d the strength of a prior, the number of rows that its mean is worth: a
+Dirichlet distribution whose mean is the estimate given one column fewer (as in Petitjean, Buntine,
+Webb and Zaidi, "Accurate parameter estimation for Bayesian network classifiers using hierarchical
+Dirichlet processes", 2018, who sample the strengths). A value of z that the class never showed has
+n = N = 0 and leaves the estimate before it.
+
+A strength is given, or the one of a few under which the training rows, each left out of its counts,
+are most probable.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, starmap
 from typing import TypeAlias
 
 import numpy as np
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.estimation.families.counted.encoder import Encoder
-from probclass_core.estimation.families.counted.strength import best_strength, log_share, smoothed
 from probclass_core.estimation.formulas import Lookup
 from probclass_core.estimation.kinds.cells import CellIndex, count_cells, without_row
-from probclass_core.estimation.kinds.kind import without_each
+
+Numbers: TypeAlias = FloatArray | float
 
 _MAX_DENSE = 2**18
 """Numbers in a table of all combinations of values; with more, they are computed for each row."""
 
 _MAX_COUNTS = 2**22
 """Numbers in a dense table of counts by class and cell; larger ones are sparse."""
+
+_STRENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+"""Strengths to choose from."""
+
+_SHARED_STRENGTHS = _STRENGTHS[:5]
+"""Strengths of a shared prior to choose from. A stronger one would take all that a column tells if
+it tells little, which block weights decide better."""
+
+_TIE = 1e-12
+"""Relative difference up to which two log-likelihoods count as equal: it may be rounding."""
 
 
 @dataclass(frozen=True)
@@ -63,27 +75,6 @@ class CellCounts:
             result.append(CellCounts(cells[1:], cells[0], counts))
         return result
 
-    def without_each(self, encoders: Sequence[Encoder], groups: int, classes: int) -> CellCounts:
-        """Counts of all groups but one, for each of them, from those of each group.
-
-        Args:
-            encoders: of the columns.
-            groups: number of groups, at least two.
-            classes: number of classes ``k``; class c of group g is number ``g k + c``, here and in
-                the result.
-        """
-        group, of_class = np.divmod(self.classes, classes)
-        keys = np.concatenate([of_class[None], self.codes])
-        cells = CellIndex(keys, [classes, *(encoder.size for encoder in encoders)])
-        own = np.zeros((groups, len(cells.first)))
-        own[group, cells.group] = self.counts
-        others = np.stack([*without_each([*own], np.add)])
-        group, cell = np.nonzero(others)
-        place = cells.first[cell]
-        return CellCounts(
-            self.codes[:, place], group * classes + of_class[place], others[group, cell]
-        )
-
 
 @dataclass(frozen=True)
 class Prior:
@@ -95,7 +86,6 @@ class Prior:
         strengths: those of depths 1 … d; fewer while they are chosen.
         uniform: whether every depth backs off to 1 / m.
         zeros: whether only cells without a count get the pseudo-count.
-        domain: which values training saw or was told of, ``(m,)``; the others are unseen.
     """
 
     alpha: FloatArray
@@ -103,21 +93,11 @@ class Prior:
     strengths: list[float]
     uniform: bool
     zeros: bool
-    domain: BoolArray
-
-    @cached_property
-    def _of_values(self) -> FloatArray:
-        return self.alpha[self.domain]
 
     @property
     def mass(self) -> float:
         """Number of rows that the prior of depth 0 is worth in a class."""
-        return float(self._of_values.sum()) if self.shared is None else self.shared
-
-    @property
-    def uniform_share(self) -> float:
-        """1 / m."""
-        return 1.0 / max(len(self._of_values), 1)
+        return float(self.alpha.sum()) if self.shared is None else self.shared
 
     def of_codes(self, counts: FloatArray) -> FloatArray:
         """Rows that each code is worth in a class, ``(m + 2,)``: an unseen one the least α.
@@ -125,15 +105,12 @@ class Prior:
         Args:
             counts: by class and code, ``(k, m + 2)``.
         """
-        values = self._of_values
-        least = values.min() if len(values) else 0.0
-        alpha = np.append(np.where(self.domain, self.alpha, least), [0.0, least])
+        least = self.alpha.min() if len(self.alpha) else 0.0
+        alpha = np.append(self.alpha, [0.0, least])
         if self.shared is None:
             return alpha
-        of_all = smoothed(
-            counts.sum(axis=0) + alpha, counts.sum(axis=1).sum() + values.sum(), 0.0, 0.0
-        )
-        return self.shared * of_all
+        total = counts.sum(axis=1).sum() + self.alpha.sum()
+        return self.shared * smoothed(counts.sum(axis=0) + alpha, total, 0.0, 0.0)
 
 
 class Chain:
@@ -142,9 +119,8 @@ class Chain:
     Args:
         encoders: the column, then the ``d`` columns that it is given, nearest first.
         cells: cells of the rows of each depth, see `CellCounts.by_depth`.
-        classes: number of classes of each group.
-        priors: that of each group; the classes of a group follow those of the one before it. There
-            is one group, unless each of several is left out of the counts.
+        classes: number of classes, ``k``.
+        prior: how they become probabilities.
 
     Attributes:
         counts: by class and code of the column, ``(k, m + 2)``.
@@ -152,31 +128,30 @@ class Chain:
     """
 
     def __init__(
-        self, encoders: Sequence[Encoder], cells: Sequence[CellCounts], classes: int, *priors: Prior
+        self, encoders: Sequence[Encoder], cells: Sequence[CellCounts], classes: int, prior: Prior
     ) -> None:
-        self.encoders, self.priors, self._classes = encoders, priors, classes
-        first, own, every = cells[0], encoders[0], len(priors) * classes
-        place = first.classes * own.size + first.codes[0]
-        counts = np.bincount(place, first.counts, every * own.size).astype(np.float64)
-        self.counts = counts.reshape(every, own.size)
+        self.encoders, self.prior, self.deeper = encoders, prior, cells[1:]
+        first, own = cells[0], encoders[0]
+        self.counts = np.zeros((classes, own.size))
+        np.add.at(self.counts, (first.classes, first.codes[0]), first.counts)
         self._rows = self.counts.sum(axis=1)
-        by_group = self.counts.reshape(len(priors), classes, own.size)
-        alpha = [prior.of_codes(of_group) for prior, of_group in zip(priors, by_group, strict=True)]
-        self._alpha = np.repeat(np.stack(alpha), classes, axis=0)
-        self._mass = self._by_class(prior.mass for prior in priors)
-        self._uniform = self._by_class(prior.uniform_share for prior in priors)
-        self._first = self._log_of_class(
-            self.counts, self._rows[:, None], *np.ogrid[:every, : own.size]
-        )
+        self._alpha = prior.of_codes(self.counts)
         self._sizes = [encoder.size for encoder in encoders]
-        self.deeper = cells[1:]
         self._steps = [
-            _Step(deeper, self._sizes[: depth + 1], every)
-            for depth, deeper in enumerate(cells[1:], 1)
+            (
+                _Table(of_depth.codes, self._sizes[: depth + 1], of_depth, classes),
+                _Table(of_depth.codes[1:], self._sizes[1 : depth + 1], of_depth, classes),
+            )
+            for depth, of_depth in enumerate(self.deeper, 1)
         ]
 
-    def _by_class(self, by_group: Iterable[float]) -> FloatArray:
-        return np.repeat(np.array([*by_group]), self._classes)
+    @property
+    def name(self) -> str:
+        return self.encoders[0].name
+
+    @property
+    def _every_class(self) -> IntArray:
+        return np.arange(len(self.counts))[:, None]
 
     @cached_property
     def table(self) -> FloatArray | None:
@@ -184,7 +159,15 @@ class Chain:
         size = len(self.counts) * math.prod(self._sizes)
         if self._steps and size > _MAX_DENSE:
             return None
-        return self._log_probability(self._all_codes())
+        return self.of_classes(self._all_codes(), self._every_class)
+
+    def cells(self, codes: Sequence[IntArray]) -> IntArray:
+        """Columns of the table of codes, ``(n,)``."""
+        cell = codes[0]
+        for encoder, code in zip(self.encoders[1:], codes[1:], strict=True):
+            cell = cell * encoder.size
+            cell += code
+        return cell
 
     def log_probability(self, codes: Sequence[IntArray]) -> FloatArray:
         """log p(x | z, c), ``(k, n)``; 0 for a null that is not a value.
@@ -192,33 +175,12 @@ class Chain:
         Args:
             codes: those of the column and of each given one, ``(n,)``.
         """
-        table, place = self._looked_up(codes)
-        result: FloatArray = table.take(place, axis=1)
-        return result
-
-    def of_groups(self, codes: Sequence[IntArray], group: IntArray) -> FloatArray:
-        """`log_probability` in the classes of the group of each row, ``(n, k)``.
-
-        Args:
-            codes: as for `log_probability`.
-            group: number of the group of each row, ``(n,)``.
-        """
-        table, place = self._looked_up(codes)
-        by_group = table.reshape(len(self.priors), self._classes, -1)
-        result: FloatArray = by_group[group, :, place]
-        return result
-
-    def _looked_up(self, codes: Sequence[IntArray]) -> tuple[FloatArray, IntArray]:
-        """Log probabilities of combinations of codes, ``(k, m)``, and the one of each row."""
         if self.table is not None:
-            return self.table, self.cells(codes)
+            return self.table.take(self.cells(codes), axis=1)
         stacked = np.stack(codes)
         cells = CellIndex(stacked, self._sizes)
-        return self._log_probability(stacked[:, cells.first]), cells.group
-
-    @property
-    def name(self) -> str:
-        return self.encoders[0].name
+        logs = self.of_classes(stacked[:, cells.first], self._every_class)
+        return logs.take(cells.group, axis=1)
 
     def lookup(self, unseen: str) -> Lookup | None:
         """`log_probability` as a table for formulas; None if it is too large.
@@ -233,167 +195,170 @@ class Chain:
             table = table.take(encoder.codes_of("pseudo_count" if axis else unseen), axis=axis + 1)
         return Lookup([encoder.code() for encoder in self.encoders], table)
 
-    def cells(self, codes: Sequence[IntArray]) -> IntArray:
-        """Columns of the table of codes, ``(n,)``."""
-        cell = codes[0]
-        for encoder, code in zip(self.encoders[1:], codes[1:], strict=True):
-            cell = cell * encoder.size
-            cell += code
-        return cell
-
-    def of_class(
-        self, codes: Sequence[IntArray], classes: IntArray, weights: FloatArray | float
+    def of_classes(
+        self, codes: Sequence[IntArray] | IntArray, classes: IntArray, weights: Numbers = 0.0
     ) -> FloatArray:
-        """log p(x | z, one class) of rows as if each had been left out, ``(n,)``.
+        """log p(x | z, class) of rows as if each had been left out, ``(n,)`` or ``(k, n)``.
 
         p(x), which a shared prior has as its mean, remains that of all rows.
 
         Args:
-            codes: those of the column and of the first given ones.
-            classes: position of a class, ``(n,)``.
-            weights: weight of each row, 0 to leave none out.
+            codes: those of the column and of the first given ones, ``(n,)`` each.
+            classes: position of a class for each row, ``(n,)``, or of all classes, ``(k, 1)``.
+            weights: weight of each row, ``(n,)``, 0 to leave none out.
         """
-        counts = without_row(self.counts[classes, codes[0]], weights)
+        own, prior = codes[0], self.prior
+        counts = without_row(self.counts[classes, own], weights)
         rows = without_row(self._rows[classes], weights)
-        logs = self._log_of_class(counts, rows, classes, codes[0])
+        logs = log_share(counts, rows, self._alpha[own], prior.mass)
+        if prior.zeros:
+            logs = np.where(counts > 0.0, log_share(counts, rows, 0.0, 0.0), logs)
+        logs = np.where(own == self.encoders[0].null, 0.0, logs)
         if len(codes) == 1:
             return logs
-        places: Iterator[_Place]
-        if len(codes) == len(self._sizes) and math.prod(self._sizes) <= len(classes):
-            cells = self.cells(codes)  # fewer combinations than rows
-            places = (
-                (step, cell[cells], row[cells], known[cells])
-                for step, cell, row, known in self._places(self._all_codes())
-            )
-        else:
-            places = self._places(np.stack(codes))
         p = np.exp(logs)
-        for depth, (step, cell, total, known) in enumerate(places):
-            counts = without_row(step.counts.of_class(classes, cell), weights)
-            rows = without_row(step.totals.of_class(classes, total), weights)
-            p = np.where(known, self._smoothed(depth, counts, rows, classes, p), p)
-        return _log(p)
+        for strength, ((cells, rows_of), (cell, row), known) in zip(
+            prior.strengths, self._places(np.asarray(codes)), strict=False
+        ):
+            counts = without_row(cells.of_classes(classes, cell), weights)
+            rows = without_row(rows_of.of_classes(classes, row), weights)
+            mean = 1.0 / len(prior.alpha) if prior.uniform else p
+            p = np.where(known, smoothed(counts, rows, strength * mean, strength), p)
+        with np.errstate(divide="ignore"):
+            return np.log(p)
 
-    def best_strengths(self, depth: int) -> list[float]:
-        """Strength of each group, under which its cells are most probable, one row left out each.
+    def best_strength(self, depth: int) -> float:
+        """The strength under which the cells of a depth are most probable, one row left out each.
 
         The strengths of the depths before it are known.
         """
         cells = self.deeper[depth - 1]
-        (*_, (step, cell, total, _)) = self._places(cells.codes)
+        (*_, (tables, places, _)) = self._places(cells.codes)
         others, rest = (
-            without_row(counts.of_class(cells.classes, place))
-            for counts, place in ((step.counts, cell), (step.totals, total))
+            without_row(table.of_classes(cells.classes, place))
+            for table, place in zip(tables, places, strict=True)
         )
-        mean = self._uniform[cells.classes]
-        if not self.priors[0].uniform:
-            mean = np.exp(self.of_class(list(cells.codes[:-1]), cells.classes, 1.0))
-        firsts = np.arange(len(self.priors) + 1) * self._classes
-        return [
-            best_strength(cells.counts[own], others[own], rest[own], mean[own])
-            for own in starmap(slice, pairwise(np.searchsorted(cells.classes, firsts)))
-        ]
+        if self.prior.uniform:
+            mean = np.full(len(cells.counts), 1.0 / len(self.prior.alpha))
+        else:
+            mean = np.exp(self.of_classes(cells.codes[:-1], cells.classes, 1.0))
+        return best_strength(cells.counts, others, rest, mean, _STRENGTHS)
 
     def _all_codes(self) -> IntArray:
         """All combinations of codes, ``(1 + d, cells)``."""
         return np.indices(self._sizes).reshape(len(self._sizes), -1)
 
-    def _log_probability(self, codes: IntArray) -> FloatArray:
-        logs: FloatArray = self._first.take(codes[0], axis=1)
-        if not self._steps:
-            return logs
-        p, classes = np.exp(logs), np.arange(len(logs))[:, None]
-        for depth, (step, cell, total, known) in enumerate(self._places(codes)):
-            counts, rows = step.counts.of_all(cell), step.totals.of_all(total)
-            p = np.where(known, self._smoothed(depth, counts, rows, classes, p), p)
-        return _log(p)
-
-    def _log_of_class(
-        self, counts: FloatArray, rows: FloatArray, classes: IntArray, codes: IntArray
-    ) -> FloatArray:
-        """log p(x | class) from counts of x and of the class; 0 for a null that is not a value."""
-        logs = log_share(counts, rows, self._alpha[classes, codes], self._mass[classes])
-        if self.priors[0].zeros:
-            logs = np.where(counts > 0.0, log_share(counts, rows, 0.0, 0.0), logs)
-        return np.where(codes == self.encoders[0].null, 0.0, logs)
-
-    def _places(self, codes: IntArray) -> Iterator[_Place]:
-        """Each step with the positions of cells and totals, and which rows get that far."""
+    def _places(self, codes: IntArray) -> Iterator[_Places]:
+        """The tables of each step, the place of each row in them, and which rows get that far."""
+        if len(codes) == len(self._sizes) and math.prod(self._sizes) < codes.shape[1]:
+            of_row = self.cells(list(codes))  # fewer combinations than rows
+            for tables, (cell, row), known in self._places(self._all_codes()):
+                yield tables, (cell[of_row], row[of_row]), known[of_row]
+            return
         known = codes[0] != self.encoders[0].null
-        for depth, step in enumerate(self._steps[: len(codes) - 1], 1):
+        for depth, (cells, rows) in enumerate(self._steps[: len(codes) - 1], 1):
             known = known & (codes[depth] != self.encoders[depth].null)
-            found = step.cells.find(codes[: depth + 1]), step.rows.find(codes[1 : depth + 1])
-            yield step, *found, known
-
-    def _smoothed(
-        self, depth: int, n: FloatArray, total: FloatArray, classes: IntArray, before: FloatArray
-    ) -> FloatArray:
-        strength = self._by_class(prior.strengths[depth] for prior in self.priors)[classes]
-        mean = self._uniform[classes] if self.priors[0].uniform else before
-        return smoothed(n, total, strength * mean, strength)
+            places = cells.find(codes[: depth + 1]), rows.find(codes[1 : depth + 1])
+            yield (cells, rows), places, known
 
 
-class _Step:
-    """Counts at one depth of a chain.
-
-    Attributes:
-        cells: the combinations of the column and the given ones that occur.
-        rows: the combinations of the given columns that occur.
-        counts: Σ w of each cell by class; that of the code `MISSING` is 0.
-        totals: Σ w of each combination of given columns by class.
-    """
-
-    def __init__(self, cells: CellCounts, sizes: Sequence[int], classes: int) -> None:
-        self.cells = CellIndex(cells.codes, sizes)
-        self.rows = CellIndex(cells.codes[1:], sizes[1:])
-        self.counts, self.totals = (
-            _Sums(cells.classes, index.group, cells.counts, (classes, len(index.first) + 1))
-            for index in (self.cells, self.rows)
-        )
-
-
-class _Sums:
-    """Sums by class and cell; sparse if most classes lack most of many cells.
+class _Table:
+    """Counts by class of the combinations of codes that occur; sparse if most of many are 0.
 
     Args:
-        classes: class of each count, ``(n,)``.
-        cells: cell of each count, ``(n,)``.
-        counts: ``(n,)``; those of one class and cell are added up.
-        shape: number of classes, and of cells with an empty one at the end for `MISSING`.
+        codes: combinations, ``(d, n)``; the counts of equal ones are added up.
+        sizes: ``d`` numbers of codes.
+        counts: class and count of each.
+        classes: number of classes.
     """
 
     def __init__(
-        self, classes: IntArray, cells: IntArray, counts: FloatArray, shape: tuple[int, int]
+        self, codes: IntArray, sizes: Sequence[int], counts: CellCounts, classes: int
     ) -> None:
+        index = CellIndex(codes, sizes)
+        self.find = index.find
+        cells = len(index.first) + 1  # an empty one at the end for `MISSING`
         self._dense: FloatArray | None = None
-        if math.prod(shape) <= _MAX_COUNTS:
-            place = classes * shape[1] + cells
-            sums = np.bincount(place, counts, math.prod(shape)).astype(np.float64)
-            self._dense = sums.reshape(shape)
+        if classes * cells <= _MAX_COUNTS:
+            place = counts.classes * cells + index.group
+            sums = np.bincount(place, counts.counts, classes * cells).astype(np.float64)
+            self._dense = sums.reshape(classes, cells)
         else:
             from scipy.sparse import csc_matrix
 
-            self._sparse = csc_matrix((counts, (classes, cells)), shape)
+            self._sparse = csc_matrix(
+                (counts.counts, (counts.classes, index.group)), (classes, cells)
+            )
 
-    def of_all(self, cells: IntArray) -> FloatArray:
-        """The counts of cells in every class, ``(k, n)``."""
-        if self._dense is not None:
-            return self._dense[:, cells]
-        counts: FloatArray = self._sparse[:, cells].toarray()
-        return counts
-
-    def of_class(self, classes: IntArray, cells: IntArray) -> FloatArray:
-        """The counts of cells in one class each, ``(n,)``."""
+    def of_classes(self, classes: IntArray, cells: IntArray) -> FloatArray:
+        """The counts of cells in one class each; the arrays are broadcast."""
         if self._dense is not None:
             return self._dense[classes, cells]
-        return np.asarray(self._sparse[classes, cells], dtype=np.float64).ravel()
+        row, column = np.broadcast_arrays(classes, cells)
+        counts = np.asarray(self._sparse[row.ravel(), column.ravel()], dtype=np.float64)
+        return counts.reshape(row.shape)
 
 
-_Place: TypeAlias = tuple[_Step, IntArray, IntArray, BoolArray]
-"""A step, positions of cells and of rows in it, and which rows get that far."""
+_Places: TypeAlias = tuple[tuple[_Table, _Table], tuple[IntArray, IntArray], BoolArray]
+"""Counts of cells and of their given columns; places in both; and which rows get that far."""
 
 
-def _log(p: FloatArray) -> FloatArray:
+def best_shared_strength(counts: FloatArray, alpha: FloatArray, row_weight: float) -> float:
+    """The strength of the prior that all classes share.
+
+    Args:
+        counts: by class and value, ``(k, m)``.
+        alpha: pseudo-count of each value, ``(m,)``.
+        row_weight: average weight of a row, see `Estimator`.
+    """
+    row, column = np.nonzero(counts)
+    cells, total = counts[row, column], counts.sum(keepdims=True).ravel()
+    sums = cells, counts.sum(axis=1)[row], counts.sum(axis=0)[column], total
+    others, rest, values, all_others = (without_row(each / row_weight) for each in sums)
+    mean = smoothed(values, all_others, alpha[column], float(alpha.sum()))
+    return best_strength(cells, others, rest, mean, _SHARED_STRENGTHS)
+
+
+def best_strength(
+    counts: FloatArray,
+    others: FloatArray,
+    rest: FloatArray,
+    mean: FloatArray,
+    strengths: Sequence[float],
+) -> float:
+    """The strength under which training rows are most probable, each left out of its counts.
+
+    Args:
+        counts: of cells, ``(n,)``.
+        others: the same without one row.
+        rest: sum of the counts that the cell's is a share of, without this row.
+        mean: mean of the prior without this row.
+        strengths: those to choose from, ascending.
+    """
     with np.errstate(divide="ignore"):
-        logs: FloatArray = np.log(p)
-    return logs
+        scores = np.array(
+            [
+                counts @ np.log(smoothed(others, rest, strength * mean, strength))
+                for strength in strengths
+            ]
+        )
+    best = scores.max()
+    tolerance = _TIE * abs(best) if np.isfinite(best) else 0.0
+    return strengths[int(np.argmax(scores >= best - tolerance))]
+
+
+def smoothed(counts: FloatArray, totals: Numbers, mass: Numbers, total_mass: Numbers) -> FloatArray:
+    """(n + mass) / (N + total mass); 0 if the numerator is 0."""
+    numerator, denominator = counts + mass, totals + total_mass
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(numerator > 0.0, numerator / denominator, 0.0)
+
+
+def log_share(
+    counts: FloatArray, totals: FloatArray, alpha: Numbers, total_alpha: Numbers
+) -> FloatArray:
+    """log (n + α) / (N + Σα); −inf if the numerator is 0."""
+    numerator, denominator = counts + alpha, totals + total_alpha
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.log(numerator) - np.log(denominator)
+    return np.where(numerator > 0.0, shares, -np.inf)

@@ -23,7 +23,12 @@ from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import dirichlet_categorical
-from probclass_core.estimation.families.counted.chain import CellCounts, Chain, Prior
+from probclass_core.estimation.families.counted.chain import (
+    CellCounts,
+    Chain,
+    Prior,
+    best_shared_strength,
+)
 from probclass_core.estimation.families.counted.cuts import (
     frequency_cuts,
     mdl_cuts,
@@ -38,13 +43,11 @@ from probclass_core.estimation.families.counted.options import (
     DiscretizedOptions,
     IndependentOptions,
 )
-from probclass_core.estimation.families.counted.strength import best_shared_strength
 from probclass_core.estimation.families.scarce import pooled_unless, without_values
 from probclass_core.estimation.histogram import Histogram
 from probclass_core.estimation.kinds.cells import CellIndex, Cells, bin_names, given_title
 from probclass_core.estimation.kinds.column_counts import ColumnCounts
 from probclass_core.estimation.kinds.grids import ColumnGrid, Grids
-from probclass_core.estimation.kinds.kind import without_each
 from probclass_core.estimation.options import (
     CATEGORIES,
     NUMBERS,
@@ -80,6 +83,12 @@ class _Counted:
     encoders: Sequence[Encoder]
     counts: CellCounts
     notes: Sequence[str] = ()
+
+    def lacking(self, classes: int) -> BoolArray:
+        """The classes without a value of the column, ``(k,)``."""
+        known = self.counts.codes[0] != self.encoders[0].null
+        lacking: BoolArray = np.bincount(self.counts.classes[known], minlength=classes) == 0
+        return lacking
 
 
 class Counted(Estimator):
@@ -279,19 +288,17 @@ class Counted(Estimator):
         for counted in self._counted(statistics, classes):
             notes += counted.notes
             encoders |= {encoder.name: encoder for encoder in counted.encoders}
-            own = counted.encoders[0]
+            own, chain = counted.encoders[0], self._chain(counted, len(classes))
             name = own.name
             strengths[name] = []
-            found = self._chain(counted, len(classes)) if own.values else None
-            if found is None:
+            if chain is None:
                 empty.append(name)
                 encoders[name] = replace(own, values=[])
                 continue
-            chain, absent[name] = found
-            (prior,) = chain.priors
+            prior = chain.prior
+            absent[name] = counted.lacking(len(classes))
             mass += prior.mass
-            shared = [] if prior.shared is None else [prior.shared]
-            strengths[name] = [*shared, *prior.strengths]
+            strengths[name] = [*([] if prior.shared is None else [prior.shared]), *prior.strengths]
             tables += self._tables(chain, classes)
             if not self.given.names and len(tables[-1]) < len(classes) * len(prior.alpha):
                 sparse.append(name)
@@ -309,56 +316,47 @@ class Counted(Estimator):
             **({"sparse": sparse} if sparse else {}),
         )
 
-    def _chain(
-        self, counted: _Counted, classes: int, domains: Sequence[BoolArray] = ()
-    ) -> tuple[Chain, BoolArray] | None:
-        """The estimate of a column, and which classes have no value of it, ``(k,)``.
+    def fit(self, statistics: pa.Table, classes: pa.Array) -> CountedLikelihood:
+        """See `Estimator.fit`. No table of parameters is made."""
+        if self.on_scarce == "error":
+            return self.likelihood(self.finalize(statistics, classes), classes)
+        given: Sequence[Encoder] = ()
+        chains = {}
+        for counted in self._counted(statistics, classes):
+            own, *given = counted.encoders
+            chains[own.name] = self._chain(counted, len(classes))
+        return CountedLikelihood(chains, given, len(classes), self.options)
 
-        None if no class has a value and there is no prior.
-
-        Args:
-            counted: the column; class c of group g is number ``g k + c``.
-            classes: number of classes of a group, ``k``.
-            domains: the values that each group has, see `Prior`; by default there is one group.
-        """
+    def _chain(self, counted: _Counted, classes: int) -> Chain | None:
+        """The estimate of a column; None if no class has a value of it and there is no prior."""
         encoders, own, strength = counted.encoders, counted.encoders[0], self.options.strength
-        domains = domains or [np.ones(len(own.values), np.bool_)]
-        every = len(domains) * classes
-        cells = counted.counts.by_depth(encoders, every)
-        counts = np.zeros((every, len(own.values)))
+        cells = counted.counts.by_depth(encoders, classes)
+        counts = np.zeros((classes, len(own.values)))
         counts[cells[0].classes, cells[0].codes[0]] = cells[0].counts
-        by_group = counts.reshape(len(domains), classes, -1)
-        priors = [self._prior(own, *each) for each in zip(by_group, domains, strict=True)]
-        if not counts.any() and not priors[0].alpha.any():
+        prior = self._prior(own, counts)
+        if not own.values or not (counts.any() or prior.alpha.any()):
             return None
-        absent = counts.sum(axis=1) == 0.0
-        pooled = absent & np.repeat([not prior.mass for prior in priors], classes)
-        if pooled.any():
-            of_all = np.repeat(by_group.sum(axis=1), classes, axis=0)
-            counts = np.where(pooled[:, None], of_all, counts)
-        row, code = np.nonzero(counts)
-        cells[0] = CellCounts(code[None], row, counts[row, code])
-        chain = of_rows = Chain(encoders, cells, classes, *priors)
+        if not prior.mass:
+            absent = counts.sum(axis=1) == 0.0
+            counts = np.where(absent[:, None], counts.sum(axis=0), counts)
+            row, code = np.nonzero(counts)
+            cells[0] = CellCounts(code[None], row, counts[row, code])
+        chain = of_rows = Chain(encoders, cells, classes, prior)
         if self.row_weight != 1.0 and isinstance(strength, str):
             in_rows = [replace(each, counts=each.counts / self.row_weight) for each in cells]
-            of_rows = Chain(encoders, in_rows, classes, *priors)
+            of_rows = Chain(encoders, in_rows, classes, prior)
         for depth in range(1, len(encoders)):
-            if isinstance(strength, str):
-                chosen = of_rows.best_strengths(depth)
-            else:
-                chosen = [strength] * len(priors)
-            for prior, best in zip(priors, chosen, strict=True):
-                prior.strengths.append(best)
-        return chain, absent
+            chosen = of_rows.best_strength(depth) if isinstance(strength, str) else strength
+            prior.strengths.append(chosen)
+        return chain
 
-    def _prior(self, own: Encoder, counts: FloatArray, domain: BoolArray) -> Prior:
-        """The prior of a column, from its counts by class and value ``(k, m)``."""
+    def _prior(self, own: Encoder, counts: FloatArray) -> Prior:
+        """The prior of a column, from its counts by class and value ``(k, m)``; no strengths."""
         options = self.options
         alpha, shared = options.alpha_of(own.name, own.values), options.shared_strength
         if isinstance(shared, str):
-            shared = best_shared_strength(counts, alpha * domain, self.row_weight)
-        uniform, zeros = options.back_off == "uniform", options.smooth == "zeros"
-        return Prior(alpha, shared, [], uniform, zeros, domain)
+            shared = best_shared_strength(counts, alpha, self.row_weight)
+        return Prior(alpha, shared, [], options.back_off == "uniform", options.smooth == "zeros")
 
     def _tables(self, chain: Chain, classes: pa.Array) -> Iterator[pa.Table]:
         """Parameters of a column: a table for each number of given columns."""
@@ -382,7 +380,7 @@ class Counted(Estimator):
                 columns[given_title(encoder.name)] = texts
             if self.given.names:
                 columns["depth"] = np.full(len(cells.counts), depth)
-            logs = chain.of_class(list(cells.codes), cells.classes, 0.0)
+            logs = chain.of_classes(cells.codes, cells.classes)
             yield pa.table({**columns, "count": cells.counts, "log_probability": logs})
 
     def _described(self, encoder: Encoder, codes: IntArray) -> dict[str, Any]:
@@ -451,7 +449,37 @@ class Counted(Estimator):
                     raise StoreError(f"the bins of column {name!r} are not those of its cuts.")
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CountedLikelihood:
-        return CountedLikelihood(parameters, classes, self.options)
+        notes = notes_of(parameters)
+        encoders = {
+            name: self._encoder(name, values, notes["cuts"].get(name))
+            for name, values in notes["values"].items()
+        }
+        given = [encoders[name] for name in notes["given"]]
+        chains: dict[str, Chain | None] = {}
+        for name, table in by_feature(parameters, self.features.names):
+            own, strengths = encoders[name], notes["strengths"][name]
+            chains[name] = None
+            if own.values:
+                shared = strengths[0] if len(strengths) > len(given) else None
+                prior = replace(
+                    self._prior(own, np.zeros((0, len(own.values)))),
+                    shared=shared,
+                    strengths=strengths[len(strengths) - len(given) :],
+                )
+                cells = [*self._cells_of(table, own, given, classes)]
+                chains[name] = Chain([own, *given], cells, len(classes), prior)
+        return CountedLikelihood(chains, given, len(classes), self.options)
+
+    def _cells_of(
+        self, table: pa.Table, own: Encoder, given: Sequence[Encoder], classes: pa.Array
+    ) -> Iterator[CellCounts]:
+        """The cells of each depth of a column, from its table of parameters."""
+        for depth in range(len(given) + 1):
+            part = table.filter(pc.equal(table["depth"], depth)) if self.given.names else table
+            codes = part["bin"].to_numpy() if self._has_bounds else own.of_labels(part["value"])
+            of_given = [of.of_labels(part[given_title(of.name)]) for of in given[:depth]]
+            of_class = label_codes(part["class"], classes)
+            yield CellCounts(np.stack([codes, *of_given]), of_class, part["count"].to_numpy())
 
     def leave_one_out(
         self,
@@ -466,92 +494,6 @@ class Counted(Estimator):
         result = likelihood.log_likelihood(rows)
         result[np.arange(len(rows)), truth] = likelihood.left_out(rows, truth, weights)
         return result
-
-    def leave_groups_out(
-        self, parts: Sequence[pa.Table], classes: pa.Array, rows: Rows, group: IntArray
-    ) -> FloatArray:
-        """See `LeaveGroupsOut`. Cells are estimated without each group at once."""
-        result = np.zeros((len(rows), len(classes)))
-        cells, numbers = zip(*map(self.kind.apart, parts), strict=True)
-        if self.kind.grids.columns:
-            read = (self.kind.grids.read([of_part], classes) for of_part in numbers)
-            for of_column in zip(*read, strict=True):
-                result += self._by_other_grids(of_column, rows, group)
-        of_class = [
-            label_codes(of_part["class"], classes) + number * len(classes)
-            for number, of_part in enumerate(cells)
-            if of_part is not None
-        ]
-        if of_class:
-            every = pa.concat_tables(filter(None, cells))
-            for counted in self._of_cells(every, np.concatenate(of_class)):
-                if counted.encoders[0].values:
-                    result += self._by_others(counted, len(parts), len(classes), rows, group)
-        return result
-
-    def _by_other_grids(
-        self, parts: Sequence[ColumnGrid], rows: Rows, group: IntArray
-    ) -> FloatArray:
-        """log p(x | class) of a column by the grids of the groups that a row is not of, ``(n, k)``.
-
-        The cuts are those of the other groups.
-        """
-        name, (classes, _) = parts[0].name, parts[0].histogram.counts.shape
-        result = np.zeros((len(rows), classes))
-        if name not in self.features.names:
-            return result
-        values = Rows(rows.batch.select([name]))
-        for number, others in enumerate(without_each(parts, self.kind.grids.join)):
-            if not len(member := np.flatnonzero(group == number)):
-                continue
-            counted = self._binned(others)
-            (own,) = counted.encoders
-            if own.values and (found := self._chain(counted, classes)):
-                codes = own.of_rows(values.take(member), self.options.unseen)
-                result[member] = found[0].log_probability([codes]).T
-        return result
-
-    def _by_others(
-        self, counted: _Counted, groups: int, classes: int, rows: Rows, group: IntArray
-    ) -> FloatArray | float:
-        """log p(x | z, class) of a column by the groups that a row is not of, ``(n, k)``.
-
-        Args:
-            counted: the column; class c of group g is number ``g k + c``.
-            groups: number of groups.
-            classes: number of classes, ``k``.
-            rows: ``n`` rows.
-            group: of each row, ``(n,)``.
-        """
-        own, *given = counted.encoders
-        others = counted.counts.without_each(counted.encoders, groups, classes)
-        domains = self._domains(own, others, groups, classes)
-        found = self._chain(replace(counted, counts=others), classes, [*domains])
-        if found is None:
-            return 0.0
-        code = own.of_rows(rows, self.options.unseen)
-        is_seen = np.append(domains, np.ones((groups, 2), np.bool_), axis=1)[group, code]
-        if self.options.unseen == "error" and not is_seen.all():
-            raise DataError(f"column {own.name!r}: a group has values that the others have not.")
-        if self.options.unseen != "ignore":
-            is_seen = np.asarray(domains.any(axis=1))[group]  # a group without values is ignored
-        codes = [np.where(is_seen, code, own.null)]
-        codes += [encoder.of_rows(rows, "pseudo_count") for encoder in given]
-        return found[0].of_groups(codes, group)
-
-    def _domains(self, own: Encoder, counts: CellCounts, groups: int, classes: int) -> BoolArray:
-        """Which values of a column are in its domain by the counts of each group, ``(g, m)``.
-
-        A group of which nothing is known has no values.
-        """
-        domains = np.zeros((groups, own.size), np.bool_)
-        domains[counts.classes // classes, counts.codes[0]] = True
-        domains = domains[:, : len(own.values)]
-        named = bool(self.options.named_values(own.name))
-        if own.cuts is not None or named:
-            has_prior = named and self.options.alpha_of(own.name, own.values).any()
-            domains[:, : len(own.known)] |= domains.any(axis=1, keepdims=True) | bool(has_prior)
-        return domains
 
     def log_evidence(self, statistics: pa.Table) -> float:
         """Dirichlet–categorical for each class and combination of given values.

@@ -15,7 +15,6 @@ import numpy as np
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
 from probclass_core.estimation.families.counted.cuts import parse_cuts
-from probclass_core.estimation.families.counted.strength import LEAVE_ONE_OUT
 from probclass_core.estimation.histogram import FEWEST_CELLS
 from probclass_core.estimation.options import (
     EstimatorOptions,
@@ -28,6 +27,9 @@ from probclass_core.estimation.options import (
     whole,
 )
 from probclass_core.spec.model_spec import category_text
+
+LEAVE_ONE_OUT = "loo"
+"""The word for a strength that is to be chosen."""
 
 PseudoCount = float | dict[str, float]
 """α of every value of a column, or an α per value."""
