@@ -106,13 +106,13 @@ class EstimatorOptions:
     @classmethod
     @cache
     def declared(cls) -> Mapping[str, Option]:
-        """Declarations by name, those of base classes first."""
-        return {
-            name: value
-            for base in reversed(cls.__mro__)
-            for name, value in vars(base).items()
-            if isinstance(value, Option)
-        }
+        """Declarations by name, those of base classes first.
+
+        A subclass drops an option of its base by a constant in its place.
+        """
+        names = [name for base in reversed(cls.__mro__) for name in vars(base)]
+        values = {name: getattr(cls, name) for name in names}
+        return {name: value for name, value in values.items() if isinstance(value, Option)}
 
     @classmethod
     @lru_cache

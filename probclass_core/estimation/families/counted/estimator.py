@@ -38,10 +38,10 @@ from probclass_core.estimation.families.counted.cuts import (
 from probclass_core.estimation.families.counted.encoder import Encoder, seen_values
 from probclass_core.estimation.families.counted.likelihood import CountedLikelihood
 from probclass_core.estimation.families.counted.options import (
+    CategoricalOptions,
     ConditionalOptions,
     CountedOptions,
     DiscretizedOptions,
-    IndependentOptions,
 )
 from probclass_core.estimation.families.scarce import pooled_unless, without_values
 from probclass_core.estimation.histogram import Histogram
@@ -506,7 +506,7 @@ class Counted(Estimator):
             NotSupportedError: if the options are not those of such a prior.
             DataError: if a given column is null and nulls are marginalized.
         """
-        self.options.check_prior()
+        self.options.check_prior(self.features.names, given=bool(self.given.names))
         if self.kind.grids.columns:
             raise NotSupportedError(
                 f"{self.name} offers no log evidence of cuts that are computed from the rows; "
@@ -549,7 +549,7 @@ class Categorical(_Alone):
 
     name: ClassVar[str] = "categorical"
     models = children = CATEGORIES
-    Options = IndependentOptions
+    Options = CategoricalOptions
 
 
 class Discretized(_Alone):

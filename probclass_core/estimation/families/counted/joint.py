@@ -26,7 +26,7 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.counted.encoder import Encoder, seen_values
-from probclass_core.estimation.families.counted.options import CategoricalOptions
+from probclass_core.estimation.families.counted.options import JointOptions
 from probclass_core.estimation.families.scarce import (
     NoLikelihood,
     classes_have,
@@ -73,8 +73,8 @@ class CategoricalJoint(Estimator):
     name: ClassVar[str] = "categorical_joint"
     models = CATEGORIES
     statistics_version = 2
-    Options = CategoricalOptions
-    options: CategoricalOptions
+    Options = JointOptions
+    options: JointOptions
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         super().__init__(features, options)
@@ -167,7 +167,7 @@ class CategoricalJoint(Estimator):
             NotSupportedError: if a pseudo-count is 0, or not every cell gets it.
             DataError: if rows lack some of the features and not all.
         """
-        self.options.check_prior()
+        self.options.check_prior(self.features.names)
         joint, partial = self._joint(statistics, sorted_classes(statistics["class"]))
         if partial:
             raise DataError(
@@ -233,7 +233,7 @@ class _Prior:
         encoders: the columns.
     """
 
-    def __init__(self, options: CategoricalOptions, encoders: Sequence[Encoder]) -> None:
+    def __init__(self, options: JointOptions, encoders: Sequence[Encoder]) -> None:
         scale = options.plain()["pseudo_count"]
         alpha = [np.ones(len(encoder.values)) for encoder in encoders]
         if isinstance(scale, Mapping):
@@ -270,7 +270,7 @@ class CategoricalJointLikelihood:
         encoders: Sequence[Encoder],
         codes: IntArray,
         counts: FloatArray,
-        options: CategoricalOptions,
+        options: JointOptions,
     ) -> None:
         self.encoders, self.codes, self.counts = encoders, codes, counts
         self.unseen, self.smooth = options.unseen, options.smooth

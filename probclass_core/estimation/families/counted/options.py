@@ -36,8 +36,6 @@ PseudoCount = float | dict[str, float]
 
 _PSEUDO_COUNT = 1.0
 
-_ABOVE_0 = math.ulp(0.0)
-
 
 def _parse_domain(path: OptionPath, given: Any) -> dict[str, list[str]]:
     """Declared values by column."""
@@ -71,72 +69,121 @@ def _parse_pseudo_count(path: OptionPath, given: Any) -> dict[str, PseudoCount]:
     return counts
 
 
-_MISSING = choice(
-    "marginalize",
-    ("marginalize", "level"),
-    doc="A null: 'marginalize' leaves a column out of the row; of given columns, the first that is "
-    "null and those after it. 'level' makes null a value of its own, the last bin of numbers. If "
-    "no training row has a null, 'level' scores it as the option unseen says.",
-)
-_DOMAIN = option(
-    {},
-    _parse_domain,
-    expected="a table of lists of values, by column",
-    doc="The values that a column of categories can take; by default those that pseudo_count "
-    "names, or else those that training saw in any class. Given columns have none.",
-)
-_UNSEEN = choice(
-    "pseudo_count",
-    ("pseudo_count", "ignore", "error"),
-    doc="A value outside the domain: 'pseudo_count' scores it as one that the class never showed, "
-    "with the column's α or the least of its values', 'ignore' as missing, 'error' refuses. In "
-    "training, a value outside a declared domain is an error unless 'ignore'. An unseen value of a "
-    "given column is not an error: the estimate is that given one column fewer.",
-)
-_CUTS = option(
-    {},
-    parse_cuts,
-    expected="a table of lists of ascending numbers, by column",
-    doc="Cut points of columns of numbers, given ones included, which are then not computed from "
-    "the rows: a value below the first cut is in the first bin, a value at a cut or above it in "
-    "the next.",
-)
-_CELLS = whole(
-    4096,
-    at_least=FEWEST_CELLS,
-    doc="Largest number of distinct values of a column that are counted as they are, to cut it; "
-    "more are counted on the finest grid of a power of two with at most as many occupied cells, "
-    "and so are integers beyond 2⁵³ that float64 cannot represent.",
-)
-_SHARED_STRENGTH = number(
-    None,
-    [LEAVE_ONE_OUT],
-    at_least=_ABOVE_0,
-    doc="The number of rows that the frequency of a value in all classes together is worth in the "
-    "estimate of each class; only that frequency then has the pseudo_count. 'loo' chooses 1 to 20 "
-    "rows by the likelihood of the training rows as if each had been left out. None: the "
-    "pseudo_count is added in every class.",
-)
-
-
 class CountedOptions(EstimatorOptions):
-    """What the options of all estimators of counted cells answer.
+    """Options of counted cells; an estimator that lacks one has a constant in its place.
 
-    An option that an estimator does not have is a constant here.
+    A cell is what has a probability: a value of a column, or one value of every column.
     """
 
-    pseudo_count: Any
-    domain: Any = {}  # read only, as all options are
-    cuts: Any = {}
-    method: str = "mdl"
-    bins: int = 0
-    cells: int = 0
-    unseen: str = "pseudo_count"
-    smooth: str = "all"
-    missing: str = "marginalize"
-    shared_strength: float | str | None = None
-    strength: float | str = LEAVE_ONE_OUT
-    back_off: str = "given"
+    pseudo_count: float | dict[str, PseudoCount] = option(
+        _PSEUDO_COUNT,
+        _parse_pseudo_count,
+        expected="a number of at least 0, or a table of one number or a number per value by column",
+        doc="α, added to the count of every cell. categorical_joint multiplies the α of a cell's "
+        "values if they are given by column (1 for a column not in the table).",
+    )
+    domain: dict[str, list[str]] = option(
+        {},
+        _parse_domain,
+        expected="a table of lists of values, by column",
+        doc="The values that a column of categories can take; by default those that pseudo_count "
+        "names, or else those that training saw in any class. Given columns have none.",
+    )
+    unseen: str = choice(
+        "pseudo_count",
+        ("pseudo_count", "ignore", "error"),
+        doc="A value outside the domain: 'pseudo_count' scores it as one that the class never "
+        "showed, with the column's α or the least of its values', 'ignore' as missing, 'error' "
+        "refuses. In training, a value outside a declared domain is an error unless 'ignore'. An "
+        "unseen value of a given column is not an error: the estimate is that given one column "
+        "fewer.",
+    )
+    smooth: str = choice(
+        "all",
+        ("all", "zeros"),
+        doc="The cells that get the pseudo-count: 'all', or only 'zeros', those that the class "
+        "never showed, as in the textbook's example 18.4. With 'zeros' the probabilities of a "
+        "class do not sum to 1.",
+    )
+    missing: str = choice(
+        "marginalize",
+        ("marginalize", "level"),
+        doc="A null: 'marginalize' leaves a column out of the row; of given columns, the first "
+        "that is null and those after it. 'level' makes null a value of its own, the last bin of "
+        "numbers. If no training row has a null, 'level' scores it as the option unseen says.",
+    )
+    shared_strength: float | str | None = number(
+        None,
+        [LEAVE_ONE_OUT],
+        at_least=math.ulp(0.0),
+        doc="The number of rows that the frequency of a value in all classes together is worth in "
+        "the estimate of each class; only that frequency then has the pseudo_count. 'loo' chooses "
+        "1 to 20 rows by the likelihood of the training rows as if each had been left out. None: "
+        "the pseudo_count is added in every class.",
+    )
+    method: str = choice(
+        "mdl",
+        ("mdl", "width", "frequency"),
+        doc="'mdl' cuts where the classes differ, as long as a cut gains more information than "
+        "it costs to describe; 'width' cuts the range, 'frequency' the rows into equal parts.",
+    )
+    bins: int = whole(
+        10,
+        at_least=2,
+        doc="Largest number of bins for 'width' and 'frequency'; 'mdl' finds its own number, "
+        "which may be one.",
+    )
+    cells: int = whole(
+        4096,
+        at_least=FEWEST_CELLS,
+        doc="Largest number of distinct values of a column that are counted as they are, to cut "
+        "it; more are counted on the finest grid of a power of two with at most as many occupied "
+        "cells, and so are integers beyond 2⁵³ that float64 cannot represent.",
+    )
+    cuts: dict[str, list[float]] = option(
+        {},
+        parse_cuts,
+        expected="a table of lists of ascending numbers, by column",
+        doc="Cut points of columns of numbers, given ones included, which are then not computed "
+        "from the rows: a value below the first cut is in the first bin, a value at a cut or above "
+        "it in the next.",
+    )
+    strength: float | str = number(
+        10.0,
+        [LEAVE_ONE_OUT],
+        at_least=math.ulp(0.0),
+        doc="The number of rows that the estimate given one column fewer is worth. 'loo' chooses a "
+        "strength for each column and number of given columns, by the likelihood of the training "
+        "rows as if each had been left out.",
+    )
+    back_off: str = choice(
+        "given",
+        ("given", "uniform"),
+        doc="What an estimate is smoothed towards: 'given' the estimate without the last of its "
+        "given columns; 'uniform' the same probability of every value, a Dirichlet prior, for "
+        "which log evidence has a closed form.",
+    )
+
+    def validate(self) -> None:
+        for column, values in self.domain.items():
+            alpha = self._alpha(column)
+            odd = sorted(alpha.keys() ^ set(values)) if isinstance(alpha, dict) else []
+            if odd:
+                has, lacks = ("domain", "pseudo_count")[:: 1 if odd[0] in values else -1]
+                raise SpecError(
+                    f"{self._estimator}: {has} of {column!r} has value {odd[0]!r}, {lacks} has "
+                    "not; give both the same values."
+                )
+
+    def _alpha(self, column: str) -> PseudoCount:
+        """The pseudo-count of each value of a column."""
+        alpha = self.pseudo_count
+        return alpha[column] if isinstance(alpha, dict) else alpha
+
+    def named_values(self, column: str) -> list[str]:
+        """The values of a column that the options name, if they do."""
+        alpha = self._alpha(column)
+        return self.domain.get(column) or (list(alpha) if isinstance(alpha, dict) else [])
 
     def domain_of(self, column: str, seen: Mapping[str, float]) -> list[str]:
         """The values of a column: those that the options name, else those seen, ascending.
@@ -158,150 +205,80 @@ class CountedOptions(EstimatorOptions):
             )
         return named or sorted(seen)
 
-    def named_values(self, column: str) -> list[str]:
-        """The values of a column that the options name, if they do."""
-        return list(self.domain.get(column, []))
-
     def alpha_of(self, column: str, domain: Sequence[str | None]) -> FloatArray:
         """The pseudo-count of each value of a domain, ``(m,)``; None is null."""
-        return np.full(len(domain), float(self.pseudo_count))
-
-    def check_prior(self) -> None:
-        """Refuse options that are not a Dirichlet prior.
-
-        Raises:
-            NotSupportedError: naming the option.
-        """
-        if self.back_off != "uniform" or isinstance(self.strength, str):
-            raise NotSupportedError(
-                f"{self._estimator} given other columns offers log evidence only with "
-                "back_off='uniform' and a number as strength."
-            )
-
-
-class CategoricalOptions(CountedOptions):
-    """Options of `Categorical` and `CategoricalJoint`.
-
-    A cell is what has a probability: a value of a column, or one value of every column.
-    """
-
-    pseudo_count: dict[str, PseudoCount] = option(
-        _PSEUDO_COUNT,
-        _parse_pseudo_count,
-        expected="a number of at least 0, or a table of one number or a number per value by column",
-        doc="α, added to the count of every cell. categorical_joint multiplies the α of a cell's "
-        "values if they are given by column (1 for a column not in the table).",
-    )
-    domain: dict[str, list[str]] = _DOMAIN
-    unseen: str = _UNSEEN
-    smooth: str = choice(
-        "all",
-        ("all", "zeros"),
-        doc="The cells that get the pseudo-count: 'all', or only 'zeros', those that the class "
-        "never showed, as in the textbook's example 18.4. With 'zeros' the probabilities of a "
-        "class do not sum to 1.",
-    )
-
-    def validate(self) -> None:
-        for column, values in self.domain.items():
-            alpha = self.pseudo_count[column]
-            odd = sorted(alpha.keys() ^ set(values)) if isinstance(alpha, dict) else []
-            if odd:
-                has, lacks = ("domain", "pseudo_count")[:: 1 if odd[0] in values else -1]
-                raise SpecError(
-                    f"{self._estimator}: {has} of {column!r} has value {odd[0]!r}, {lacks} has "
-                    "not; give both the same values."
-                )
-
-    def named_values(self, column: str) -> list[str]:
-        alpha = self.pseudo_count[column]
-        return self.domain.get(column) or (list(alpha) if isinstance(alpha, dict) else [])
-
-    def alpha_of(self, column: str, domain: Sequence[str | None]) -> FloatArray:
-        alpha = self.pseudo_count[column]
+        alpha = self._alpha(column)
         if not isinstance(alpha, dict):
             return np.full(len(domain), float(alpha))
         least = min(alpha.values())  # that of null
         return np.array([least if value is None else alpha[value] for value in domain], np.float64)
 
-    def check_prior(self) -> None:
+    def check_prior(self, columns: Sequence[str], *, given: bool = False) -> None:
+        """Refuse options that are not a Dirichlet prior.
+
+        Args:
+            columns: the columns to model.
+            given: whether they are given others.
+
+        Raises:
+            NotSupportedError: naming the option.
+        """
+        refused = f"{self._estimator} offers no log evidence with "
+        if given:
+            if self.back_off == "uniform" and not isinstance(self.strength, str):
+                return
+            raise NotSupportedError(
+                f"{self._estimator} given other columns offers log evidence only with "
+                "back_off='uniform' and a number as strength."
+            )
         if self.smooth != "all":
             raise NotSupportedError(
-                f"{self._estimator} offers no log evidence with smooth={self.smooth!r}, whose "
-                "probabilities do not sum to 1; set smooth='all'."
+                f"{refused}smooth={self.smooth!r}, whose probabilities do not sum to 1; set "
+                "smooth='all'."
             )
-        for column, alpha in self.pseudo_count.items():
-            cells = alpha if isinstance(alpha, dict) else {None: alpha}
-            for value, count in cells.items():
+        for column in columns:
+            alpha = self._alpha(column)
+            for value, count in (alpha if isinstance(alpha, dict) else {None: alpha}).items():
                 if not count > 0.0:
                     where = f"{column!r}" if value is None else f"{column!r} ({value!r})"
                     raise NotSupportedError(
-                        f"{self._estimator} offers no log evidence with a pseudo_count of 0 for "
-                        f"{where}: a Dirichlet prior is positive; set pseudo_count above 0."
+                        f"{refused}a pseudo_count of 0 for {where}: a Dirichlet prior is positive; "
+                        "set pseudo_count above 0."
                     )
-
-
-class IndependentOptions(CategoricalOptions):
-    """Options of `Categorical`."""
-
-    missing: str = _MISSING
-    shared_strength: float | str | None = _SHARED_STRENGTH
-
-    def check_prior(self) -> None:
-        super().check_prior()
         if self.shared_strength is not None:
             raise NotSupportedError(
-                f"{self._estimator} offers no log evidence with shared_strength, a prior that "
-                "depends on the rows; leave it out."
+                f"{refused}shared_strength, a prior that depends on the rows; leave it out."
             )
 
 
-class DiscretizedOptions(CountedOptions):
+class _AloneOptions(CountedOptions):
+    """Options of columns that are given nothing."""
+
+    strength = LEAVE_ONE_OUT
+    back_off = "given"
+
+
+class CategoricalOptions(_AloneOptions):
+    """Options of `Categorical`."""
+
+    method, bins, cells, cuts = "mdl", 0, 0, {}
+
+
+class JointOptions(CategoricalOptions):
+    """Options of `CategoricalJoint`."""
+
+    missing, shared_strength = "marginalize", None
+
+
+class DiscretizedOptions(_AloneOptions):
     """Options of `Discretized`."""
 
-    method: str = choice(
-        "mdl",
-        ("mdl", "width", "frequency"),
-        doc="'mdl' cuts where the classes differ, as long as a cut gains more information than "
-        "it costs to describe; 'width' cuts the range, 'frequency' the rows into equal parts.",
-    )
-    bins: int = whole(
-        10,
-        at_least=2,
-        doc="Largest number of bins for 'width' and 'frequency'; 'mdl' finds its own number, "
-        "which may be one.",
-    )
-    pseudo_count: float = number(1.0, doc="α of every bin.")
-    cells: int = _CELLS
-    cuts: dict[str, list[float]] = _CUTS
-    missing: str = _MISSING
-    shared_strength: float | str | None = _SHARED_STRENGTH
+    domain, unseen, smooth = {}, "pseudo_count", "all"
+    pseudo_count = number(1.0, doc="α of every bin.")
 
 
 class ConditionalOptions(CountedOptions):
     """Options of `ConditionalCategorical` and `ConditionalDiscretized`."""
 
-    strength: float | str = number(
-        10.0,
-        [LEAVE_ONE_OUT],
-        at_least=_ABOVE_0,
-        doc="The number of rows that the estimate given one column fewer is worth. 'loo' chooses a "
-        "strength for each column and number of given columns, by the likelihood of the training "
-        "rows as if each had been left out.",
-    )
-    back_off: str = choice(
-        "given",
-        ("given", "uniform"),
-        doc="What an estimate is smoothed towards: 'given' the estimate without the last of its "
-        "given columns; 'uniform' the same probability of every value, a Dirichlet prior, for "
-        "which log evidence has a closed form.",
-    )
-    pseudo_count: float = number(
-        1.0, doc="α of every value, in the estimate that uses no given column."
-    )
-    shared_strength: float | str | None = _SHARED_STRENGTH
-    cuts: dict[str, list[float]] = _CUTS
-    domain: dict[str, list[str]] = _DOMAIN
-    unseen: str = _UNSEEN
-    missing: str = _MISSING
-    cells: int = _CELLS
+    method, bins, smooth = "mdl", 0, "all"
+    pseudo_count = number(1.0, doc="α of every value, in the estimate that uses no given column.")
