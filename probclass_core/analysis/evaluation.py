@@ -35,7 +35,7 @@ from probclass_core.arrow.display import (
 )
 from probclass_core.attached import EvaluationMethods
 from probclass_core.errors import DataError, MissingLabelsError, one_of
-from probclass_core.estimation.statistics import MAX_CLASSES
+from probclass_core.estimation.kinds.class_counts import MAX_CLASSES
 from probclass_core.model.decision import REJECTION_REASONS, DecisionOption, Decisions
 from probclass_core.model.model import Model
 

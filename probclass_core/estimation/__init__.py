@@ -13,7 +13,6 @@ tidy            tables with one row per class and cell: arrays, merges, notes
 moments         count, mean and scatter by class, and their merge
 histogram       counts of a numeric column on a grid, and their merge
 evidence        closed-form marginal likelihoods
-column_profile  rows, nulls and range of each column, and their merge
 statistics      sufficient statistics of a whole model: summarize, merge, further passes
 families/       the built-in estimators
 """

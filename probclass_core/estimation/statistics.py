@@ -13,23 +13,17 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import (
     BoolArray,
     FloatArray,
-    IntArray,
     check_columns,
     class_labels,
-    class_type,
-    label_codes,
-    sorted_classes,
     type_of_classes,
     weight_vector,
 )
@@ -45,29 +39,18 @@ from probclass_core.arrow.parts import (
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import common_type, schema_from_names, type_names
 from probclass_core.errors import DataError, ProbClassError, SpecError, StoreError, expect, one_of
-from probclass_core.estimation.column_profile import (
-    check_profile,
+from probclass_core.estimation.contract import Estimator
+from probclass_core.estimation.kinds.class_counts import ClassCounts, check_classes
+from probclass_core.estimation.kinds.kind import Kind
+from probclass_core.estimation.kinds.profile import (
+    Profile,
     empty_profile,
-    merge_profiles,
-    profile_columns,
     profile_from_values,
     profile_values,
 )
-from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.kinds.sample import COUNT, Sample
-from probclass_core.estimation.moments import sums_by_group
-from probclass_core.estimation.parameters import Range
+from probclass_core.estimation.kinds.sample import Sample
 from probclass_core.estimation.tidy import scaled
-from probclass_core.spec.model_spec import Block, ModelSpec, category_text
-
-MAX_CLASSES = 10_000
-"""Largest number of classes, unless the spec has another one; see `most_classes`."""
-
-_FEW_CLASSES, _LEAST_ROWS = 100, 5
-"""For more classes, average number of rows of a class; an id has fewer."""
-
-_FEW_INTEGERS, _LEAST_ROWS_OF_INTEGER = 1000, 50
-"""The same for integers, which may be a measurement."""
+from probclass_core.spec.model_spec import Block, ModelSpec
 
 LARGEST_ROW_WEIGHT = 100.0
 """Largest average weight that counts as a number of rows; see `Statistics.row_weight`."""
@@ -97,24 +80,40 @@ class Statistics(Report):
     Attributes:
         spec: the model that they are for.
         features: the feature columns with their canonical types, in block order.
-        classes: one row per class, ascending: class, rows, count (Σ w).
-        blocks: block name to the estimator's table; a block without rows is absent.
+        tables: all tables by name: ``classes``, those of the blocks, the profile, and ``sample``.
         rows: number of rows read.
         null_labels: number of rows left out because their label is null.
-        columns: what these rows have in each feature column, see `column_profile`; not part of the
-            content id.
-        sample: sample of the labeled rows, see `kinds.sample`, if the spec `takes_sample`; its
-            columns are the spec's `sampled_columns`.
     """
 
     spec: ModelSpec
     features: pa.Schema
-    classes: pa.Table
-    blocks: Mapping[str, pa.Table]
+    tables: Mapping[str, pa.Table]
     rows: int
     null_labels: int
-    columns: pa.Table
-    sample: pa.Table | None = None
+
+    @property
+    def classes(self) -> pa.Table:
+        """One row per class, ascending: class, rows, count (Σ w)."""
+        return self.tables["classes"]
+
+    @cached_property
+    def blocks(self) -> Mapping[str, pa.Table]:
+        """Block name to the estimator's table; a block without rows is absent."""
+        names = (str(block.name) for block in self.spec.blocks)
+        return {name: self.tables[name] for name in names if name in self.tables}
+
+    @property
+    def columns(self) -> pa.Table:
+        """What these rows have in each column, see `kinds.profile`; not part of the content id."""
+        return self.tables[PROFILE]
+
+    @property
+    def sample(self) -> pa.Table | None:
+        """Sample of the labeled rows, see `kinds.sample`, if the spec `takes_sample`.
+
+        Its columns are the spec's `sampled_columns`.
+        """
+        return self.tables.get("sample")
 
     @property
     def labeled_rows(self) -> int:
@@ -165,27 +164,6 @@ class Statistics(Report):
         tables = {name: to_ipc(table) for name, table in self.tables.items()}
         return _unpickle, (self.spec, self.features, tables, self.rows, self.null_labels)
 
-    @property
-    def tables(self) -> dict[str, pa.Table]:
-        """All tables by name: ``classes``, those of the blocks, the profile and ``sample``."""
-        sample = {} if self.sample is None else {"sample": self.sample}
-        return {"classes": self.classes, **self.blocks, **sample, PROFILE: self.columns}
-
-    @classmethod
-    def from_tables(
-        cls,
-        spec: ModelSpec,
-        features: pa.Schema,
-        tables: Mapping[str, pa.Table],
-        rows: int,
-        null_labels: int,
-    ) -> Statistics:
-        """The inverse of `tables`."""
-        blocks = dict(tables)
-        classes, columns = blocks.pop("classes"), blocks.pop(PROFILE)
-        sample = blocks.pop("sample", None)
-        return cls(spec, features, classes, blocks, rows, null_labels, columns, sample)
-
     def of_spec(self, spec: ModelSpec) -> Statistics:
         """The statistics of some of the blocks.
 
@@ -193,10 +171,10 @@ class Statistics(Report):
             spec: these blocks.
         """
         features = pa.schema(map(self.features.field, spec.features), self.features.metadata)
-        names = [str(block.name) for block in spec.blocks]
-        blocks = {name: self.blocks[name] for name in names if name in self.blocks}
-        sample = self.sample if spec.takes_sample else None
-        return dataclasses.replace(self, spec=spec, features=features, blocks=blocks, sample=sample)
+        names = {"classes", PROFILE, *(block.name for block in spec.blocks)}
+        names |= {"sample"} if spec.takes_sample else set()
+        tables = {name: table for name, table in self.tables.items() if name in names}
+        return dataclasses.replace(self, spec=spec, features=features, tables=tables)
 
     def check(self, where: str = "the statistics") -> None:
         """Check statistics that were read from a store; checksums do not say that they are right.
@@ -208,48 +186,32 @@ class Statistics(Report):
             StoreError: naming the table, the column and what is wrong.
         """
         with _invalid(where):
-            self._check_totals()
-            self._check_blocks()
+            self._check_tables()
 
-    def _check_totals(self) -> None:
-        """Check all but the tables of the blocks."""
-        schema, spec = self.classes.schema, self.spec
-        kinds = [("class", class_type(schema.field("class").type)), ("rows", pa.int64())]
-        if schema.remove_metadata() != pa.schema([*kinds, ("count", pa.float64())]):
-            raise StoreError(f"the classes are {schema.names}, or of other types.")
-        labels = self.classes["class"].combine_chunks()
-        if labels.null_count or not labels.equals(sorted_classes(labels)):
-            raise StoreError("the classes are not in order, or one is null or repeated.")
-        names = {block.name for block in spec.blocks}
-        if self.blocks.keys() != (names if len(labels) else set()):
-            raise StoreError(f"the blocks are {one_of(self.blocks)}.")
-        Range(low=1).check("rows", self.classes["rows"])
-        Range(low=np.finfo(np.float64).tiny).check("count", self.classes["count"])
-        rows, counts = (self.classes[name].to_numpy() for name in ("rows", "count"))
-        labeled = self.labeled_rows
-        if not 0 <= self.null_labels <= self.rows - labeled:
-            raise StoreError(f"{labeled} labeled rows of {self.rows}.")
-        is_complete = labeled == self.rows - self.null_labels
-        if spec.weight is None and not (is_complete and np.array_equal(counts, rows)):
-            raise StoreError("the counts of the classes are not those of the rows.")
-        if (self.sample is not None) != (spec.takes_sample and len(labels) > 0):
-            raise StoreError("the sample of rows is missing, or the spec takes none.")
+    def _check_tables(self) -> None:
+        spec, classes = self.spec, self.classes
+        labels = classes.schema.field("class").type
+        of_label = {} if spec.label is None else {spec.label: labels}
+        known = of_label | dict(zip(self.features.names, self.features.types, strict=True))
+        sampled = []
         if self.sample is not None:
-            known = {} if spec.label is None else {spec.label: labels.type}
-            known |= {field.name: field.type for field in self.features}
             fields = map(self.sample.schema.field, spec.sampled_columns)
             sampled = [(field.name, known.get(field.name, field.type)) for field in fields]
-            Sample(pa.schema(sampled)).check(self.sample, float(counts.sum()))
-        check_profile(self.columns, spec.features, labeled)
-
-    def _check_blocks(self) -> None:
-        if not self.classes.num_rows:
-            return
-        for name, estimator in bind(self.spec, self.features).items():
+        kinds = _kinds(spec, self.features, labels, pa.schema(sampled))
+        names = kinds.keys() if classes.num_rows else {"classes", PROFILE}
+        if self.tables.keys() != names:
+            raise StoreError(f"the tables are {one_of(self.tables)} instead of {one_of(names)}.")
+        if not 0 <= self.null_labels <= self.rows - self.labeled_rows:
+            raise StoreError(f"{self.labeled_rows} labeled rows of {self.rows}.")
+        if spec.weight is None and self.labeled_rows != self.rows - self.null_labels:
+            raise StoreError("rows without a weight are neither labeled nor without a label.")
+        for name, table in self.tables.items():
+            kind = kinds[name]
             try:
-                estimator.check_statistics(self.blocks[name], self.classes)
+                check = kind.check_statistics if isinstance(kind, Estimator) else kind.check
+                check(table, classes)
             except StoreError as error:
-                raise StoreError(f"block {name!r}: {error}") from error
+                raise StoreError(f"table {name!r}: {error}") from error
 
     def to_bundle(self) -> Bundle:
         """The statistics as Arrow tables and plain values."""
@@ -280,7 +242,7 @@ class Statistics(Report):
         if "columns" not in bundle.provenance:
             raise StoreError("the provenance of the statistics has no profile of the columns.")
         tables[PROFILE] = profile_from_values(bundle.provenance["columns"])
-        statistics = cls.from_tables(
+        statistics = cls(
             spec=ModelSpec.from_dict(content["spec"]),
             features=with_time_zones(
                 schema_from_names(content["features"]), content.get("time_zones", {})
@@ -311,7 +273,7 @@ def _unpickle(
     null_labels: int,
 ) -> Statistics:
     read = {name: from_ipc(table) for name, table in tables.items()}
-    return Statistics.from_tables(spec, features, read, rows, null_labels)
+    return Statistics(spec, features, read, rows, null_labels)
 
 
 class Accumulator(Generic[Merged]):
@@ -372,17 +334,14 @@ def summarize_batches(
         PluginError: if an estimator is unknown.
     """
     check_columns(schema, spec.label_and_weight)
-    sampled = spec.sampled_columns if spec.takes_sample else ()
-    kind_of_sample = Sample(feature_schema(schema, sampled))
-    _check_groups(spec, kind_of_sample.schema)
+    sampled = feature_schema(schema, spec.sampled_columns if spec.takes_sample else ())
+    _check_groups(spec, sampled)
     features = feature_schema(schema, spec.features)
-    estimators = bind(spec, features)
-    label_type = type_of_classes(schema, spec.label)
-    merges = _merges(spec, estimators, label_type)
+    kinds = _kinds(spec, features, type_of_classes(schema, spec.label), sampled)
     growing = {block.name for block in spec.blocks if block.state_grows}
     parts = {
-        name: Accumulator(merged, _never if name in growing else _is_many_or_large)
-        for name, merged in merges.items()
+        name: Accumulator(kind.merge, _never if name in growing else _is_many_or_large)
+        for name, kind in kinds.items()
     }
     rows = null_labels = 0
     for batch in batches:
@@ -397,64 +356,34 @@ def summarize_batches(
             batch, labels = batch.filter(selected), labels.filter(selected)
             weights = None if weights is None else weights[mask]
         if batch.num_rows:
-            classes = parts["classes"]
-            classes.add(_class_counts(labels, weights))
-            check_classes(classes.parts[-1], spec, most_rows)  # before any work on the features
-            view = Rows(select(batch, sampled or (*spec.label_columns, *spec.features)))
-            for name, estimator in estimators.items():
-                parts[name].add(estimator.summarize(view, labels, weights))
-            if sampled:
-                parts["sample"].add(kind_of_sample.summarize(view, weights))
-            parts[PROFILE].add(profile_columns(view, spec.features))
+            view = Rows(select(batch, sampled.names or (*spec.label_columns, *spec.features)))
+            for name, kind in kinds.items():
+                parts[name].add(kind.summarize(view, labels, weights))
+                if name == "classes":  # the first, before any work on the features
+                    check_classes(parts[name].parts[-1], spec, most_rows)
         on_rows(batch_rows)
-    nothing = {"classes": merges["classes"]([]), PROFILE: empty_profile(spec.features)}
+    nothing = {"classes": kinds["classes"].merge([]), PROFILE: empty_profile(spec.features)}
     tables = {name: each.result() for name, each in parts.items() if each.parts}
-    return Statistics.from_tables(spec, features, {**nothing, **tables}, rows, null_labels)
+    return Statistics(spec, features, nothing | tables, rows, null_labels)
 
 
-def _merges(
-    spec: ModelSpec, estimators: Mapping[str, Estimator], label_type: pa.DataType
-) -> dict[str, Callable[[Sequence[pa.Table]], pa.Table]]:
-    """What merges the tables of parts, by their names in `Statistics.tables`."""
-    return {
-        "classes": partial(_merge_classes, spec, label_type),
-        **{name: estimator.merge for name, estimator in estimators.items()},
-        **({"sample": Sample.merge} if spec.takes_sample else {}),
-        PROFILE: merge_profiles,
-    }
-
-
-def statistics_of_classes(
-    spec: ModelSpec,
-    features: pa.Schema,
-    *,
-    classes: pa.Array,
-    class_rows: IntArray,
-    class_counts: FloatArray,
-    blocks: Mapping[str, pa.Table],
-    rows: int,
-    null_labels: int,
-    columns: pa.Table,
-) -> Statistics:
-    """Statistics whose parts were computed elsewhere, such as by a database.
+def _kinds(
+    spec: ModelSpec, features: pa.Schema, label_type: pa.DataType, sampled: pa.Schema
+) -> dict[str, Kind | Estimator]:
+    """What makes each table of `Statistics`, the classes first.
 
     Args:
-        spec: the model, which needs no sample.
-        features: the feature columns with their canonical types.
-        classes: ``k`` labels.
-        class_rows: number of rows of each class, ``(k,)``.
-        class_counts: Σ w of each class, ``(k,)``.
-        blocks: statistics of each block; empty if there are no classes.
-        rows: number of rows read.
-        null_labels: number of rows without a label.
-        columns: profile of the features.
-
-    Raises:
-        DataError: if there are too many classes.
+        spec: the model.
+        features: the feature columns and their types.
+        label_type: type of the labels.
+        sampled: the columns of the sample.
     """
-    table = pa.table({"class": classes, "rows": class_rows, "count": class_counts})
-    summed = _sum_classes(spec, classes.type, [table])
-    return Statistics(spec, features, summed, blocks, rows, null_labels, columns=columns)
+    return {
+        "classes": ClassCounts(spec, label_type),
+        **bind(spec, features),
+        **({"sample": Sample(sampled)} if spec.takes_sample else {}),
+        PROFILE: Profile(spec.features),
+    }
 
 
 def scale(statistics: Statistics, factor: float) -> Statistics:
@@ -465,16 +394,14 @@ def scale(statistics: Statistics, factor: float) -> Statistics:
     """
     if factor == 1.0:
         return statistics
-    estimators = bind(statistics.spec, statistics.features)
-    sample = statistics.sample
-    return dataclasses.replace(
-        statistics,
-        classes=scaled(statistics.classes, ["count"], factor),
-        blocks={
-            name: estimators[name].scale(table, factor) for name, table in statistics.blocks.items()
-        },
-        sample=None if sample is None else scaled(sample, [COUNT], factor),
-    )
+    kinds = _kinds(statistics.spec, statistics.features, pa.null(), pa.schema([]))
+    tables = {
+        name: kind.scale(table, factor)
+        if isinstance(kind := kinds[name], Estimator)
+        else scaled(table, kind.sums, factor)
+        for name, table in statistics.tables.items()
+    }
+    return dataclasses.replace(statistics, tables=tables)
 
 
 def accumulator() -> Accumulator[Statistics]:
@@ -517,15 +444,12 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
         listed = " and ".join(sorted(str(kind) for kind in labels))
         raise DataError(f"label {spec.label!r} is {listed} in different parts; cast it to one.")
     label_type = labels.pop() if labels else parts[0].classes.schema.field("class").type
-    tables, merged = [part.tables for part in parts], {}
-    for name, merge_tables in _merges(spec, bind(spec, features), label_type).items():
-        own = [of_part[name] for of_part in tables if name in of_part]
-        if name == "classes":  # without rows they may be of another type
-            own = [table for table in own if table.num_rows]
-        if own or name == "classes":
-            merged[name] = merge_tables(own)
+    merged = {}
+    for name, kind in _kinds(spec, features, label_type, pa.schema([])).items():
+        if own := [part.tables[name] for part in parts if name in part.tables]:
+            merged[name] = kind.merge(own)
     rows, null_labels = (sum(getattr(part, n) for part in parts) for n in ("rows", "null_labels"))
-    return Statistics.from_tables(spec, features, merged, rows, null_labels)
+    return Statistics(spec, features, merged, rows, null_labels)
 
 
 @checks_arguments
@@ -645,89 +569,6 @@ def _training_rows(labels: pa.DictionaryArray, weights: FloatArray | None) -> Bo
     if weights is not None and not weights.all():
         mask = (weights > 0.0) if mask is None else mask & (weights > 0.0)
     return mask
-
-
-def _class_counts(labels: pa.DictionaryArray, weights: FloatArray | None) -> pa.Table:
-    codes = labels.indices.to_numpy(zero_copy_only=False)
-    size = len(labels.dictionary)
-    rows = np.bincount(codes, minlength=size)
-    counts = rows if weights is None else np.bincount(codes, weights, minlength=size)
-    ascending = pc.sort_indices(labels.dictionary).to_numpy()
-    present = ascending[rows[ascending] > 0]
-    return pa.table(
-        {
-            "class": labels.dictionary.take(pa.array(present)),
-            "rows": rows[present],
-            "count": counts[present].astype(np.float64),
-        }
-    )
-
-
-def _merge_classes(
-    spec: ModelSpec, label_type: pa.DataType, tables: Sequence[pa.Table]
-) -> pa.Table:
-    return tables[0] if len(tables) == 1 else _sum_classes(spec, label_type, tables)
-
-
-def _sum_classes(spec: ModelSpec, label_type: pa.DataType, tables: Sequence[pa.Table]) -> pa.Table:
-    schema = pa.schema([("class", label_type), ("rows", pa.int64()), ("count", pa.float64())])
-    if not tables:
-        return schema.empty_table()
-    parts = pa.concat_tables(tables)
-    labels = sorted_classes(parts["class"])
-    codes = label_codes(parts["class"], labels)
-    rows = sums_by_group(codes, len(labels), parts["rows"].to_numpy()).astype(np.int64)
-    count = sums_by_group(codes, len(labels), parts["count"].to_numpy())
-    classes = pa.table([labels, rows, count], names=schema.names).cast(schema)
-    check_classes(classes, spec, None)
-    return classes
-
-
-def check_classes(classes: pa.Table, spec: ModelSpec, rows: int | None) -> None:
-    """Refuse a label that is a measurement or an id, before an estimator works on its values.
-
-    Args:
-        classes: the classes, or those of the first rows.
-        spec: the model.
-        rows: number of rows of the training, or more; None if unknown.
-
-    Raises:
-        DataError: if there are more than `most_classes`.
-    """
-    is_integer = pa.types.is_integer(classes.schema.field("class").type)
-    if classes.num_rows <= most_classes(spec, is_integer=is_integer, rows=rows):
-        return
-    found = f"label {spec.label!r} has at least {classes.num_rows:,} different values"
-    if spec.max_classes is not None:
-        raise DataError(f"{found}, and the spec allows max_classes = {spec.max_classes:,}.")
-    values = ", ".join(category_text(value.as_py()) for value in classes["class"][:3])
-    of_rows = "" if rows is None else f" in {rows:,} rows"
-    raise DataError(
-        f"{found}{of_rows} ({values}, …), as a measurement or an id has: too many for classes. Bin "
-        "or group them first; if they are the classes, set max_classes in the ModelSpec or its "
-        "file, or as an argument of fit and ModelSpec.auto (--max-classes)."
-    )
-
-
-def most_classes(spec: ModelSpec, *, is_integer: bool, rows: int | None) -> int:
-    """Largest number of classes: that of the spec, or else one that leaves each enough rows.
-
-    By default it is `MAX_CLASSES`. More than 100 classes need 5 rows each, on average; more than
-    1,000 that are integers need 50.
-
-    Args:
-        spec: the model.
-        is_integer: whether the label is integers.
-        rows: number of rows of the training, or None if unknown.
-    """
-    if spec.max_classes is not None:
-        return spec.max_classes
-    if rows is None:
-        return MAX_CLASSES
-    most = min(MAX_CLASSES, max(_FEW_CLASSES, rows // _LEAST_ROWS))
-    if is_integer:
-        most = min(most, max(_FEW_INTEGERS, rows // _LEAST_ROWS_OF_INTEGER))
-    return most
 
 
 def _never(tables: Sequence[pa.Table]) -> bool:

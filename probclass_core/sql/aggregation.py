@@ -32,15 +32,11 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError
 from probclass_core.estimation.aggregates import ClassSums, Deviation, DistinctRows, Sums
-from probclass_core.estimation.column_profile import profile_table
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.formulas import Column, Condition, Expression, IsNull
-from probclass_core.estimation.statistics import (
-    Accumulator,
-    Statistics,
-    bind,
-    statistics_of_classes,
-)
+from probclass_core.estimation.kinds.class_counts import ClassCounts
+from probclass_core.estimation.kinds.profile import profile_table
+from probclass_core.estimation.statistics import PROFILE, Accumulator, Statistics, bind
 from probclass_core.spec.model_spec import Block, ModelSpec
 from probclass_core.sql.connections import Database, SqlColumn
 from probclass_core.sql.dialects import Dialect
@@ -115,17 +111,13 @@ class Aggregation:
             for name, each in aggregates.items():
                 if isinstance(each, DistinctRows):
                     blocks[name] = self._distinct(estimators[name], each)
-        return statistics_of_classes(
-            spec,
-            features,
-            classes=self._classes,
-            class_rows=self._class_rows,
-            class_counts=self._class_counts,
-            blocks={name: blocks[name] for name in estimators if name in blocks},
-            rows=rows,
-            null_labels=null_labels,
-            columns=self._profile,
-        )
+        counts = {"class": self._classes, "rows": self._class_rows, "count": self._class_counts}
+        tables = {
+            "classes": ClassCounts(spec, self._classes.type).merged([pa.table(counts)]),
+            **{name: blocks[name] for name in estimators if name in blocks},
+            PROFILE: self._profile,
+        }
+        return Statistics(spec, features, tables, rows, null_labels)
 
     def _aggregates(self, block: Block, estimator: Estimator) -> Sums | DistinctRows:
         found = None

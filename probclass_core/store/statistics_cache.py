@@ -468,7 +468,7 @@ class Entry:
         for name in ("classes", PROFILE):
             if name not in tables:
                 raise StoreError(f"{where} is damaged: an entry has no table {name!r}.")
-        return Statistics.from_tables(spec, features, tables, self.rows, self.null_labels)
+        return Statistics(spec, features, tables, self.rows, self.null_labels)
 
 
 class Pack:

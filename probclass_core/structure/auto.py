@@ -24,16 +24,15 @@ from probclass_core.arrow.arrays import IntArray, label_codes
 from probclass_core.arrow.parts import PARTS, part_of
 from probclass_core.errors import DataError, SpecError, nearest, one_of, shown
 from probclass_core.estimation.families.counted.options import LEAVE_ONE_OUT
+from probclass_core.estimation.kinds.class_counts import MAX_CLASSES, check_classes
 from probclass_core.estimation.kinds.sample import (
     COUNT,
     HASH,
     equal_rows_are_copies,
 )
 from probclass_core.estimation.statistics import (
-    MAX_CLASSES,
     Statistics,
     bind,
-    check_classes,
     summarize_batches,
 )
 from probclass_core.execution.engine import EngineOption
@@ -767,7 +766,8 @@ class _Structure:
         classes = statistics.classes
         counts = np.rint(classes["count"].to_numpy() / self.statistics.row_weight).astype(np.int64)
         place = classes.schema.get_field_index("rows")
-        return replace(statistics, classes=classes.set_column(place, "rows", pa.array(counts)))
+        classes = classes.set_column(place, "rows", pa.array(counts))
+        return replace(statistics, tables={**statistics.tables, "classes": classes})
 
     def _notes_on_giveaways(self) -> Iterator[str]:
         columns = [column for column in self.columns.used if column.kind != "terms"]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -209,16 +208,15 @@ def a_row_without_features_changes_no_parameter(trial: Trial, *, table: pa.Table
 @law
 def statistics_survive_storage(trial: Trial, *, parts: Sequence[pa.Table]) -> Equations:
     """Statistics read from Arrow IPC are accepted, and merge like the original ones."""
-    summarized = trial.summarize_each(parts)
-    stored = []
-    for statistics in summarized:
+    summarized, stored = trial.summarize_each(parts), []
+    for statistics in [*summarized, merge(summarized)]:
         statistics.check()
-        blocks = {name: from_ipc(to_ipc(block)) for name, block in statistics.blocks.items()}
+        tables = {name: from_ipc(to_ipc(table)) for name, table in statistics.tables.items()}
         for name, block in statistics.blocks.items():
             check_plain(block)
-            yield to_ipc(block), to_ipc(blocks[name])
-        stored.append(replace(statistics, blocks=blocks))
-    yield merge(summarized), merge(stored)
+            yield to_ipc(block), to_ipc(tables[name])
+        stored.append(replace(statistics, tables=tables))
+    yield merge(summarized), merge(stored[:-1])
 
 
 @law

@@ -131,7 +131,7 @@ class Trial:
 
     def with_block(self, statistics: Statistics, table: pa.Table) -> Statistics:
         """The statistics with another table of the estimator."""
-        return replace(statistics, blocks={self.estimator.name: table})
+        return replace(statistics, tables={**statistics.tables, self.estimator.name: table})
 
     def models_nulls(self, source: Statistics | Model) -> bool:
         """Whether null is a value of the block, so that law 5 does not apply."""

@@ -233,12 +233,10 @@ def test_a_sample_does_not_depend_on_the_split_or_order(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kinds_sample, "SAMPLE_ROWS", size)
         kind = Sample(SCHEMA)
-        whole = kind.summarize(Rows(batch_of(rows)), None)
+        whole = kind.summarize(Rows(batch_of(rows)), None, None)
         shuffled = [rows[number] for number in np.random.default_rng(seed).permutation(len(rows))]
         parts = [part for part in (shuffled[:cut], shuffled[cut:]) if part]
-        merged = Sample.merge(
-            [Sample(SCHEMA).summarize(Rows(batch_of(part)), None) for part in parts]
-        )
+        merged = kind.merge([kind.summarize(Rows(batch_of(part)), None, None) for part in parts])
     keys = [HASH, COUNT, "text"]
     assert merged.select(keys).equals(whole.select(keys))
     assert whole.num_rows <= size
@@ -268,7 +266,7 @@ def test_a_sample_is_uniform() -> None:
     batch = pa.record_batch({"number": numbers})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kinds_sample, "SAMPLE_ROWS", 10_000)
-        sample = Sample(batch.schema).summarize(Rows(batch), None)
+        sample = Sample(batch.schema).summarize(Rows(batch), None, None)
     chosen = pd.Series(sample["number"].to_numpy() // 10_000).value_counts()
     assert chosen.sum() == 10_000
     assert (abs(chosen - 1000) < 4 * np.sqrt(1000 * 0.9)).all()

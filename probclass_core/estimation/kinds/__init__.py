@@ -1,6 +1,8 @@
 """Kinds of sufficient statistics; each merges, is a table, and checks itself.
 
 kind           what they have in common
+class_counts   rows of each class
+profile        rows, nulls and range of each column
 moments        count, mean and scatter of terms of single columns
 joint_moments  count, mean and scatter of all pairs of columns
 grids          counts of the numbers of single columns, and of their nulls

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -53,12 +54,12 @@ class Sample:
 
     schema: pa.Schema
 
-    def summarize(self, rows: Rows, weights: FloatArray | None) -> pa.Table:
-        """The sample of a batch.
+    sums: ClassVar = (COUNT,)
 
-        Args:
-            rows: ``n`` rows with these columns.
-            weights: weight of each row, ``(n,)``; None means 1 for every row.
+    def summarize(
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        """The sample of a batch, which has these columns; the classes are one of them.
 
         Raises:
             DataError: if a column of numbers contains an infinite value.
@@ -74,8 +75,7 @@ class Sample:
         }
         return _smallest(pa.table({**columns, HASH: hashes, COUNT: counts}))
 
-    @staticmethod
-    def merge(samples: Sequence[pa.Table]) -> pa.Table:
+    def merge(self, samples: Sequence[pa.Table]) -> pa.Table:
         """The sample of all parts together.
 
         Args:
@@ -100,16 +100,9 @@ class Sample:
             ]
         return _smallest(pa.concat_tables(samples))
 
-    def check(self, sample: pa.Table, total: float) -> None:
-        """Refuse a table that no rows have.
-
-        Args:
-            sample: the table.
-            total: Σ w of all rows.
-
-        Raises:
-            StoreError: if it is not a sample of such rows.
-        """
+    def check(self, sample: pa.Table, classes: pa.Table) -> None:
+        """Refuse a table that no rows have; see `Estimator.check_statistics`."""
+        total = float(classes["count"].to_numpy().sum())
         kinds = [*zip(self.schema.names, self.schema.types, strict=True), (HASH, pa.uint64())]
         if sample.schema.remove_metadata() != pa.schema([*kinds, (COUNT, pa.float64())]):
             raise StoreError(

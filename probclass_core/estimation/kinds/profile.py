@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_number_type, value_type
 from probclass_core.errors import StoreError
@@ -39,21 +41,48 @@ def empty_profile(features: Sequence[str]) -> pa.Table:
     return profile_table(features, [(0, 0, None, None)] * len(features))
 
 
-def profile_columns(rows: Rows, names: Sequence[str]) -> pa.Table:
-    """The profile of some columns, all of whose rows count."""
-    columns = _profiles_of_doubles(rows, names) or [_profile(rows, name) for name in names]
-    return profile_table(names, [(len(rows), *column) for column in columns])
+@dataclass(frozen=True)
+class Profile:
+    """The profile of some columns.
 
+    Attributes:
+        columns: ``d`` names.
+    """
 
-def merge_profiles(profiles: Sequence[pa.Table]) -> pa.Table:
-    """The profile of all rows, of at least one profile of the same features."""
-    if len(profiles) == 1:
-        return profiles[0]
-    merges = [("rows", "sum"), ("nulls", "sum"), ("min", "min"), ("max", "max")]
-    merged = pa.concat_tables(profiles).group_by("column", use_threads=False).aggregate(merges)
-    merged = merged.rename_columns(_SCHEMA.names).cast(_SCHEMA)
-    columns = profiles[0]["column"].combine_chunks()  # Arrow returns groups in any order
-    return merged.take(pc.index_in(columns, merged["column"].combine_chunks()))
+    columns: Sequence[str]
+
+    sums: ClassVar = ()
+
+    def summarize(
+        self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
+    ) -> pa.Table:
+        """The profile of a batch, all of whose rows count."""
+        columns = _profiles_of_doubles(rows, self.columns)
+        columns = columns or [_profile(rows, name) for name in self.columns]
+        return profile_table(self.columns, [(len(rows), *column) for column in columns])
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        if len(tables) == 1:
+            return tables[0]
+        merges = [("rows", "sum"), ("nulls", "sum"), ("min", "min"), ("max", "max")]
+        merged = pa.concat_tables(tables).group_by("column", use_threads=False).aggregate(merges)
+        merged = merged.rename_columns(_SCHEMA.names).cast(_SCHEMA)
+        columns = tables[0]["column"].combine_chunks()  # Arrow returns groups in any order
+        return merged.take(pc.index_in(columns, merged["column"].combine_chunks()))
+
+    def check(self, table: pa.Table, classes: pa.Table) -> None:
+        """Refuse a table that no rows have; see `Estimator.check_statistics`."""
+        if table.schema.remove_metadata() != _SCHEMA:
+            raise StoreError(f"the columns of the profile are {table.column_names}.")
+        if table["column"].to_pylist() != list(self.columns):
+            raise StoreError("the profile is of other features.")
+        rows = classes["rows"].to_numpy().sum()
+        low, high, nulls = (table[name].to_numpy() for name in ("min", "max", "nulls"))
+        wrong = (table["rows"].to_numpy() != rows) | (nulls < 0) | (nulls > rows)
+        wrong |= (low > high) | (np.isnan(low) != np.isnan(high))
+        if wrong.any():
+            name = self.columns[int(np.argmax(wrong))]
+            raise StoreError(f"the profile of column {name!r} is not one of {rows} rows.")
 
 
 def profile_values(profile: pa.Table, features: pa.Schema) -> dict[str, dict[str, Any]]:
@@ -76,29 +105,6 @@ def profile_from_values(values: Mapping[str, Mapping[str, Any]]) -> pa.Table:
     return profile_table(
         list(values), [tuple(row[name] for name in names) for row in values.values()]
     )
-
-
-def check_profile(profile: pa.Table, features: Sequence[str], rows: int) -> None:
-    """Check a profile that was read from a store.
-
-    Args:
-        profile: the profile.
-        features: names of the features.
-        rows: number of rows that count.
-
-    Raises:
-        StoreError: if it is not of such rows.
-    """
-    if profile.schema.remove_metadata() != _SCHEMA:
-        raise StoreError(f"the columns of the profile are {profile.column_names}.")
-    if profile["column"].to_pylist() != list(features):
-        raise StoreError("the profile is of other features.")
-    low, high, nulls = (profile[name].to_numpy() for name in ("min", "max", "nulls"))
-    wrong = (profile["rows"].to_numpy() != rows) | (nulls < 0) | (nulls > rows)
-    wrong |= (low > high) | (np.isnan(low) != np.isnan(high))
-    if wrong.any():
-        name = features[int(np.argmax(wrong))]
-        raise StoreError(f"the profile of column {name!r} is not one of {rows} rows.")
 
 
 def _profiles_of_doubles(rows: Rows, names: Sequence[str]) -> list[_Profile]:
