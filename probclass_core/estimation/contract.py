@@ -314,7 +314,7 @@ class Estimator(ABC):
         Args:
             tables: statistics of at least one part; they are not modified.
         """
-        return self.kind.merge(tables)
+        return tables[0] if len(tables) == 1 else self.kind.merge(tables)
 
     def scale(self, statistics: pa.Table, factor: float) -> pa.Table:
         """Statistics of the same rows with their weights multiplied by a factor above 0.

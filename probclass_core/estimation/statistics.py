@@ -306,7 +306,7 @@ class Accumulator(Generic[Merged]):
 
     def result(self) -> Merged:
         """All parts merged."""
-        return self._merge(self.parts)
+        return self.parts[0] if len(self.parts) == 1 else self._merge(self.parts)
 
 
 def summarize_batches(
@@ -447,7 +447,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
     merged = {}
     for name, kind in _kinds(spec, features, label_type, pa.schema([])).items():
         if own := [part.tables[name] for part in parts if name in part.tables]:
-            merged[name] = kind.merge(own)
+            merged[name] = own[0] if len(own) == 1 else kind.merge(own)
     rows, null_labels = (sum(getattr(part, n) for part in parts) for n in ("rows", "null_labels"))
     return Statistics(spec, features, merged, rows, null_labels)
 

@@ -113,7 +113,7 @@ class Aggregation:
                     blocks[name] = self._distinct(estimators[name], each)
         counts = {"class": self._classes, "rows": self._class_rows, "count": self._class_counts}
         tables = {
-            "classes": ClassCounts(spec, self._classes.type).merged([pa.table(counts)]),
+            "classes": ClassCounts(spec, self._classes.type).merge([pa.table(counts)]),
             **{name: blocks[name] for name in estimators if name in blocks},
             PROFILE: self._profile,
         }

@@ -22,6 +22,7 @@ from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, StoreError, one_of
+from probclass_core.estimation.aggregates import DistinctRows
 from probclass_core.estimation.parameters import check_row_counts, check_same_when_merged
 from probclass_core.estimation.tidy import sum_counts
 
@@ -136,6 +137,12 @@ class Cells:
                 labels = table.filter(pc.equal(table["feature"], name))["value"]
             if set(pc.unique(labels).to_pylist()) - {None, *bin_names(self.cuts[name])}:
                 raise StoreError(f"the bins of column {name!r} are not those of its cuts.")
+
+    def aggregates(self) -> DistinctRows | None:
+        """What a database computes, if no column is cut into bins."""
+        if self.cuts:
+            return None
+        return DistinctRows([[name, *self.given] for name in self.columns])
 
 
 def count_cells(

@@ -57,10 +57,7 @@ class ClassCounts:
         return self._table(labels, number[present], counts[present])
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return tables[0] if len(tables) == 1 else self.merged(tables)
-
-    def merged(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Any number of tables as one, also a single one whose classes are in any order.
+        """The classes of all tables, which may be none.
 
         Raises:
             DataError: if there are more than `most_classes`.

@@ -67,9 +67,7 @@ class ColumnCounts:
 
     def aggregates(self) -> DistinctRows | None:
         """What a database computes, if no column is cut into bins."""
-        if self.cells.cuts or self.grids.columns:
-            return None
-        return DistinctRows([[name, *self.cells.given] for name in self.cells.columns])
+        return None if self.grids.columns else self.cells.aggregates()
 
     def apart(self, table: pa.Table) -> tuple[pa.Table | None, pa.Table | None]:
         """The rows of cells, and those of grids, which a part without such columns may lack."""

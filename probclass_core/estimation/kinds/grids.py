@@ -78,9 +78,6 @@ class Grids:
         return _table(self.columns, labels, cells, nulls)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return tables[0] if len(tables) == 1 and len(tables[0]) else self._merged(tables)
-
-    def _merged(self, tables: Sequence[pa.Table]) -> pa.Table:
         classes = sorted_classes(pa.concat_tables(tables)["class"])
         names, cells, nulls = zip(*self.read(tables, classes), strict=True)
         return _table(names, classes, cells, np.stack(nulls))
@@ -137,7 +134,7 @@ class Grids:
                 f"nulls of column {ignored[0]!r} are counted, which the model ignores."
             )
         # Merging is exact: cells of a grid are those of the same grid again.
-        if not self._merged([statistics]).equals(statistics.replace_schema_metadata()):
+        if not self.merge([statistics]).equals(statistics.replace_schema_metadata()):
             raise StoreError("its cells are not those of a grid, each once and in order.")
 
     def _observed(self, rows: Rows, feature: str) -> tuple[FloatArray, float, BoolArray | None]:

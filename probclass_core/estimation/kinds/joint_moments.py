@@ -46,9 +46,7 @@ class JointMoments:
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """The moments of the rows of all tables, by the update of Chan, Golub and LeVeque."""
-        return tables[0] if len(tables) == 1 else self._merged(pa.concat_tables(tables))
-
-    def _merged(self, parts: pa.Table) -> pa.Table:
+        parts = pa.concat_tables(tables)
         classes = sorted_classes(parts["class"])
         return _table(classes, self.arrays(parts, classes))
 
@@ -60,7 +58,7 @@ class JointMoments:
     def check(self, table: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""
         row = label_rows(table, classes["class"].combine_chunks())
-        check_same_when_merged(table, self._merged(table))
+        check_same_when_merged(table, self.merge([table]))
         parts, rows = _parts(table), classes["count"].to_numpy()[row]
         spread = np.sqrt(np.maximum(np.diagonal(parts.scatter, axis1=1, axis2=2), 0.0))
         for name, values, most in (

@@ -31,7 +31,7 @@ class Kind(Protocol):
         ...
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Statistics of all parts together; see `Estimator.merge`."""
+        """Statistics of all parts together, usually of two or more; see `Estimator.merge`."""
         ...
 
     def check(self, table: pa.Table, classes: pa.Table) -> None:

@@ -64,9 +64,7 @@ class TermMoments:
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """The moments of the rows of all tables, by the update of Chan, Golub and LeVeque."""
-        return tables[0] if len(tables) == 1 else self._merged(pa.concat_tables(tables))
-
-    def _merged(self, parts: pa.Table) -> pa.Table:
+        parts = pa.concat_tables(tables)
         classes = sorted_classes(parts["class"])
         return self.table(classes, self.arrays(parts, classes))
 
@@ -109,7 +107,7 @@ class TermMoments:
             StoreError: naming the column and what is wrong.
         """
         allowed = ["scatter"] if infinite else []
-        check_same_when_merged(table, self._merged(table), infinite=allowed)
+        check_same_when_merged(table, self.merge([table]), infinite=allowed)
         check_row_counts(table, classes, ["feature", "term"], features=self.columns)
         Range(low=0.0, finite=not infinite).check("scatter", table["scatter"])
 

@@ -48,8 +48,6 @@ class Points:
         return self._table(labels, points[observed], counts[observed])
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        if len(tables) == 1:
-            return tables[0].combine_chunks()
         parts = pa.concat_tables(tables).combine_chunks()
         labels = parts["class"].combine_chunks()
         return self._table(labels, coordinates(parts), parts["count"].to_numpy())

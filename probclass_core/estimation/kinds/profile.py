@@ -62,8 +62,6 @@ class Profile:
         return profile_table(self.columns, [(len(rows), *column) for column in columns])
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        if len(tables) == 1:
-            return tables[0]
         merges = [("rows", "sum"), ("nulls", "sum"), ("min", "min"), ("max", "max")]
         merged = pa.concat_tables(tables).group_by("column", use_threads=False).aggregate(merges)
         merged = merged.rename_columns(_SCHEMA.names).cast(_SCHEMA)

@@ -79,11 +79,9 @@ class Sample:
         """The sample of all parts together.
 
         Args:
-            samples: samples of at least one part; the types of a column may differ if they have a
+            samples: samples of several parts; the types of a column may differ if they have a
                 common one.
         """
-        if len(samples) == 1:
-            return samples[0]
         first = samples[0].schema
         if any(sample.schema != first for sample in samples):
             kinds = [

@@ -25,6 +25,7 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.contract import Estimator
+from probclass_core.estimation.evidence import log_rising
 from probclass_core.estimation.families.counted.encoder import Encoder, seen_values
 from probclass_core.estimation.families.counted.options import JointOptions
 from probclass_core.estimation.families.scarce import (
@@ -35,8 +36,6 @@ from probclass_core.estimation.families.scarce import (
 )
 from probclass_core.estimation.formulas import MOST_LOOKUPS, Formula, Lookup
 from probclass_core.estimation.kinds.cells import CellIndex, Cells
-from probclass_core.estimation.kinds.column_counts import ColumnCounts
-from probclass_core.estimation.kinds.grids import Grids
 from probclass_core.estimation.marginals import Levels
 from probclass_core.estimation.options import CATEGORIES
 from probclass_core.estimation.parameters import (
@@ -48,6 +47,9 @@ from probclass_core.estimation.parameters import (
 from probclass_core.estimation.tidy import notes_of, tidy_table
 
 _OWN_COLUMNS = ("class", "count", "log_probability")
+
+_EXTREME = 600.0
+"""Largest log of a pseudo-count whose Γ is computed: beyond it the asymptote has all digits."""
 
 _CACHED_PATTERNS = 64
 """Patterns of missing columns whose marginal counts are cached; each is as long as the cells."""
@@ -86,14 +88,14 @@ class CategoricalJoint(Estimator):
                 )
 
     @property
-    def kind(self) -> ColumnCounts:
+    def kind(self) -> Cells:
         first, *others = self.features.names
-        return ColumnCounts(Cells([first], others, counts_nulls=True), Grids([], 0))
+        return Cells([first], others, counts_nulls=True)
 
     @property
     def _titles(self) -> dict[str, str]:
         """Columns of statistics that contain the values, by the names of the features."""
-        return dict(zip(self.features.names, self.kind.cells.keys[2:], strict=True))
+        return dict(zip(self.features.names, self.kind.keys[2:], strict=True))
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         joint, _ = self._joint(statistics, classes)
@@ -359,14 +361,9 @@ def _log(values: FloatArray | float) -> Any:
 
 
 def _log_rising(log_start: FloatArray, by: FloatArray) -> FloatArray:
-    """log Γ(s + by) / Γ(s), elementwise, for any s > 0, even too small or large for float64."""
-    from scipy.special import gammaln
-
-    # For a small s, Γ(s) is 1/s; for a large one, s(s + 1)(s + 2)… is s^by (1 + by (by − 1) / 2s).
-    small, large = log_start < -40.0, log_start > np.log(1e8) + np.log1p(by)
-    start = np.exp(np.clip(log_start, -40.0, np.log(1e8) + np.log1p(by)))
-    plain = gammaln(start + by) - gammaln(start)
-    at_zero = np.where(by > 0.0, log_start + gammaln(np.where(by > 0.0, by, 1.0)), 0.0)
-    far = by * log_start + 0.5 * by * (by - 1.0) * np.exp(-np.maximum(log_start, 0.0))
-    rising: FloatArray = np.where(small, at_zero, np.where(large, far, plain))
+    """`log_rising` of a start of which the log is given, which may be too large for float64."""
+    # Γ(s + by) / Γ(s) is proportional to s where s is tiny, and to s^by where it is huge.
+    near = np.clip(log_start, -_EXTREME, _EXTREME)
+    power = np.where(log_start > 0.0, by, by > 0.0)
+    rising: FloatArray = log_rising(np.exp(near), by) + power * (log_start - near)
     return rising
