@@ -25,6 +25,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -290,7 +291,7 @@ class _Column:
         """The parameters of each row's class without this row, ``(n,)`` each."""
         left = {}
         for term, values in terms.items():
-            of_class = Moments(*(each[truth] for each in vars(self.m[term]).values()))
+            of_class = self.m[term].map(itemgetter(truth))
             known = ~np.isnan(values)
             without = without_row(of_class, np.where(known, values, 0.0), weights)
             left[term] = _choose(known, without, of_class)
@@ -328,7 +329,7 @@ def _first(m: Mapping[str, Moments]) -> Moments:
 
 def _pooled(moments: Moments) -> Moments:
     """Moments of all classes together, from ``(k,)`` to ``(1,)``."""
-    return of_all_classes(Moments(*(values[:, None] for values in vars(moments).values())))
+    return of_all_classes(moments.map(lambda values: values[:, None]))
 
 
 def _choose(mask: BoolArray, first: Moments, second: Moments) -> Moments:

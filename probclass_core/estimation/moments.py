@@ -9,7 +9,7 @@ loses all digits if the mean is large compared with the deviation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +49,10 @@ class Moments:
     count: FloatArray
     mean: FloatArray
     scatter: FloatArray
+
+    def map(self, change: Callable[[FloatArray], FloatArray]) -> Moments:
+        """The same change of each of the arrays, such as a selection."""
+        return Moments(*map(change, (self.count, self.mean, self.scatter)))
 
 
 @BEYOND_FLOAT64

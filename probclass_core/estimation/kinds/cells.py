@@ -92,10 +92,7 @@ class Cells:
         given = [self._encode(rows, name) for name in self.given]
         labels = classes.dictionary
         group = classes.indices.to_numpy(zero_copy_only=False).astype(np.intp)
-        if given:
-            counted = _combinations(group, len(labels), columns.values(), given, weights)
-        else:
-            counted = _single(group, len(labels), columns.values(), weights)
+        counted = _combinations(group, len(labels), columns.values(), given, weights)
         values: list[str | None] = []
         parts, sizes = [], []
         for (_, texts), (cells, counts) in zip(columns.values(), counted, strict=True):
@@ -163,8 +160,8 @@ def count_cells(
         cells = CellIndex(codes, sizes)
         counts = np.bincount(cells.group, weights, len(cells.first))
         return codes[:, cells.first], counts.astype(np.float64)
-    number = np.zeros(codes.shape[1], dtype=np.intp)
-    for code, radix in zip(codes, sizes, strict=True):
+    number = codes[0].copy()
+    for code, radix in zip(codes[1:], sizes[1:], strict=True):
         number *= radix
         number += code
     counts = np.bincount(number, weights, size)
@@ -191,34 +188,22 @@ def _combinations(
     weights: FloatArray | None,
 ) -> Iterator[tuple[IntArray, FloatArray]]:
     """Cells of each column with the given ones: codes, 0 for null, and their counts."""
+    compiled = None if given or weights is not None else kernels(len(group))
     codes = np.empty((2 + len(given), len(group)), dtype=np.intp)
     codes[0] = group
     for row, (code, _) in zip(codes[2:], given, strict=True):
         np.subtract(code, MISSING, out=row)
     sizes = [len(texts) + 1 for _, texts in given]
+    narrow = np.ascontiguousarray(group, np.int32)
     for code, texts in columns:
-        np.subtract(code, MISSING, out=codes[1])
-        yield count_cells(codes, [classes, len(texts) + 1, *sizes], weights)
-
-
-def _single(
-    group: IntArray, classes: int, columns: Iterable[Encoded], weights: FloatArray | None
-) -> Iterator[tuple[IntArray, FloatArray]]:
-    """Cells of each column alone: codes, 0 for null, and their counts."""
-    compiled = kernels(len(group)) if weights is None else None
-    rows = np.ascontiguousarray(group, np.int32)
-    for codes, values in columns:
-        size = len(values) + 1
         if compiled is not None:
-            narrow = np.ascontiguousarray(codes, np.int32)
-            table = compiled.count_codes(rows, narrow, classes, len(values))
+            column = np.ascontiguousarray(code, np.int32)
+            table = compiled.count_codes(narrow, column, classes, len(texts))
+            cells = np.stack(np.nonzero(table))
+            yield cells, table[tuple(cells)].astype(np.float64)
         else:
-            cell = group * size
-            cell += codes
-            cell -= MISSING
-            table = np.bincount(cell, weights, classes * size).reshape(classes, size)
-        cells = np.stack(np.nonzero(table))
-        yield cells, table[tuple(cells)].astype(np.float64)
+            np.subtract(code, MISSING, out=codes[1])
+            yield count_cells(codes, [classes, len(texts) + 1, *sizes], weights)
 
 
 class CellIndex:

@@ -101,7 +101,7 @@ class JointMoments:
 
 def single_moments(moments: Moments) -> Moments:
     """Moments of single columns, ``(k, d)``, out of joint ones, ``(k, d, d)``."""
-    return Moments(*(np.diagonal(values, axis1=1, axis2=2) for values in vars(moments).values()))
+    return moments.map(lambda values: np.diagonal(values, axis1=1, axis2=2))
 
 
 def tensor_of(table: pa.Table, name: str) -> FloatArray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import ClassVar
 
 import numpy as np
@@ -78,21 +79,17 @@ class TermMoments:
         group = label_codes(table["class"], classes) * size + feature * len(self.terms) + term
         parts = Moments(*(table[field].to_numpy() for field in _FIELDS))
         merged = merge_moments(group, len(classes) * size, parts)
-        return Moments(*(values.reshape(len(classes), size) for values in vars(merged).values()))
+        return merged.map(lambda values: values.reshape(len(classes), size))
 
     def by_column(self, table: pa.Table, classes: pa.Array) -> dict[str, dict[str, Moments]]:
         """Merged moments by column and term, ``(k,)`` each."""
-        arrays = vars(self.arrays(table, classes)).values()
-        places = {
-            name: range(at * len(self.terms), (at + 1) * len(self.terms))
-            for at, name in enumerate(self.columns)
-        }
+        moments, size = self.arrays(table, classes), len(self.terms)
         return {
             name: {
-                term: Moments(*(values[:, at] for values in arrays))
-                for term, at in zip(self.terms, of_column, strict=True)
+                term: moments.map(itemgetter((slice(None), column * size + place)))
+                for place, term in enumerate(self.terms)
             }
-            for name, of_column in places.items()
+            for column, name in enumerate(self.columns)
         }
 
     def check(self, table: pa.Table, classes: pa.Table, *, infinite: bool = False) -> None:

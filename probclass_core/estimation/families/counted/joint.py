@@ -8,6 +8,7 @@ all others is known without them, in logs.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -278,7 +279,7 @@ class CategoricalJointLikelihood:
         self.unseen, self.smooth = options.unseen, options.smooth
         self.prior = _Prior(options, encoders)
         self._log_rows = _log(counts.sum(axis=1))[:, None]
-        self._marginals: dict[bytes, tuple[CellIndex, FloatArray]] = {}
+        self._marginal = functools.lru_cache(_CACHED_PATTERNS)(self._marginal_of)
 
     def log_likelihood(self, rows: Rows) -> FloatArray:
         codes = [encoder.of_rows(rows, self.unseen) for encoder in self.encoders]
@@ -324,7 +325,7 @@ class CategoricalJointLikelihood:
         ):
             if observed.any():
                 columns = np.flatnonzero(observed)
-                index, log_count = self._marginal(columns)
+                index, log_count = self._marginal(tuple(columns))
                 cell = index.find(codes[columns][:, rows])
                 result[:, rows] = self._log_probability(log_count[:, cell], log_alpha[rows])
         return result
@@ -339,20 +340,13 @@ class CategoricalJointLikelihood:
             smoothed = np.where(np.isneginf(log_count), smoothed, shares)
         return smoothed
 
-    def _marginal(self, columns: IntArray) -> tuple[CellIndex, FloatArray]:
+    def _marginal_of(self, columns: Sequence[int]) -> tuple[CellIndex, FloatArray]:
         """The seen cells of some columns, and their log counts ``(k, g + 1)``, the last −inf."""
-        key = columns.tobytes()
-        marginal = self._marginals.get(key)
-        if marginal is None:
-            sizes = [self.encoders[column].size for column in columns]
-            index = CellIndex(self.codes[columns], sizes)
-            size = len(index.first) + 1
-            counts = [np.bincount(index.group, row, minlength=size) for row in self.counts]
-            marginal = index, _log(np.stack(counts))
-            if len(self._marginals) >= _CACHED_PATTERNS:
-                self._marginals.clear()
-            self._marginals[key] = marginal
-        return marginal
+        sizes = [self.encoders[column].size for column in columns]
+        index = CellIndex(self.codes[list(columns)], sizes)
+        size = len(index.first) + 1
+        counts = [np.bincount(index.group, row, minlength=size) for row in self.counts]
+        return index, _log(np.stack(counts))
 
 
 def _log(values: FloatArray | float) -> Any:

@@ -19,7 +19,7 @@ _ROUNDING = 1e-9
 def modeled_columns(names: Sequence[str], moments: Moments) -> tuple[list[str], Moments, list[str]]:
     """The columns that have values, their moments ``(k, d)``, and notes about the others."""
     has = moments.count.max(axis=0) > 0.0
-    columns = Moments(*(values[:, has] for values in vars(moments).values()))
+    columns = moments.map(lambda values: values[:, has])
     modeled = [name for name, some in zip(names, has, strict=True) if some]
     return modeled, columns, without_values([name for name in names if name not in modeled])
 

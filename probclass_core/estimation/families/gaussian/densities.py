@@ -175,7 +175,8 @@ class FullLikelihood:
         self.features = list(features)
         self.mean = mean
         self.covariance = covariance
-        self._whitening: dict[bytes, tuple[FloatArray, FloatArray]] = {}
+        kept = 1 + _MOST_WHITENING // max(covariance.nbytes, 1)
+        self._whitened = functools.lru_cache(kept)(self._whitening)
 
     @_block_arithmetic()
     def log_likelihood(self, rows: Rows) -> FloatArray:
@@ -244,7 +245,7 @@ class FullLikelihood:
         """log f of some columns that are not null."""
         if not len(observed):
             return as_expression(0.0)
-        whiten, log_peak = self._whitened(observed)
+        whiten, log_peak = self._whitened(tuple(observed.tolist()))
         width = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2)[:, observed])
         factor = whiten * width[:, None, :]  # of columns in units of their width
         units: list[Expression] = [
@@ -257,7 +258,7 @@ class FullLikelihood:
 
     def _density(self, values: FloatArray, observed: IntArray) -> FloatArray:
         """Log densities ``(k, m')`` of the observed features ``(d', m')`` alone."""
-        whiten, log_peak = self._whitened(observed)
+        whiten, log_peak = self._whitened(tuple(observed.tolist()))
         drop = np.empty((len(self.mean), values.shape[1]))
         deviation, distance = np.empty((2, *values.shape))
         for number, mean in enumerate(self.mean[:, observed]):
@@ -268,22 +269,16 @@ class FullLikelihood:
         drop[np.isnan(drop)] = np.inf
         return log_peak[:, None] - drop
 
-    def _whitened(self, observed: IntArray) -> tuple[FloatArray, FloatArray]:
+    def _whitening(self, observed: Sequence[int]) -> tuple[FloatArray, FloatArray]:
         """L⁻¹ ``(k, d', d')`` and log density at the mean ``(k,)`` of the observed features."""
-        key = observed.tobytes()
-        whitened = self._whitening.get(key)
-        if whitened is None:
-            # Scaling to unit variance first keeps the factor accurate for unlike units.
-            covariance = self.covariance[:, observed[:, None], observed]
-            width = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-            factor = np.linalg.cholesky(covariance / (width[:, :, None] * width[:, None, :]))
-            whiten = np.linalg.inv(factor) / width[:, None, :]
-            log_width = np.log(np.diagonal(factor, axis1=1, axis2=2)) + np.log(width)
-            whitened = whiten, -0.5 * len(observed) * _LOG_2PI - log_width.sum(axis=1)
-            if len(self._whitening) * self.covariance.nbytes > _MOST_WHITENING:
-                self._whitening.clear()
-            self._whitening[key] = whitened
-        return whitened
+        # Scaling to unit variance first keeps the factor accurate for unlike units.
+        at = np.array(observed, dtype=np.intp)
+        covariance = self.covariance[:, at[:, None], at]
+        width = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+        factor = np.linalg.cholesky(covariance / (width[:, :, None] * width[:, None, :]))
+        whiten = np.linalg.inv(factor) / width[:, None, :]
+        log_width = np.log(np.diagonal(factor, axis1=1, axis2=2)) + np.log(width)
+        return whiten, -0.5 * len(observed) * _LOG_2PI - log_width.sum(axis=1)
 
 
 class SharedLikelihood(FullLikelihood):
@@ -291,7 +286,7 @@ class SharedLikelihood(FullLikelihood):
 
     def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
         """w_c = Σ⁻¹ μ_c and b_c = −½ μ_cᵀ Σ⁻¹ μ_c, through Σ = L Lᵀ."""
-        whiten, _ = self._whitened(np.arange(len(self.features)))
+        whiten, _ = self._whitened(tuple(range(len(self.features))))
         centers = np.einsum("kij,kj->ki", whiten, self.mean)
         weights = np.einsum("kij,ki->kj", whiten, centers)
         return self.features, weights, -0.5 * np.einsum("ki,ki->k", centers, centers)

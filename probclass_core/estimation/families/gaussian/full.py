@@ -114,7 +114,7 @@ class GaussianFull(Estimator):
         names, single, notes = modeled_columns(self.features.names, single_moments(moments))
         if len(names) < len(self.features):
             positions = [self.features.names.index(name) for name in names]
-            moments = Moments(*(_of(values, positions) for values in vars(moments).values()))
+            moments = moments.map(lambda values: _of(values, positions))
         about = {"modeled": names} if len(names) < len(self.features) else {}
         if not names:
             nothing = np.empty((len(classes), 0))
