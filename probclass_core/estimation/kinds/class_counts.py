@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import FloatArray, class_type, label_codes, sorted_classes
+from probclass_core.arrow.arrays import FloatArray, class_type, sorted_classes
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, StoreError
-from probclass_core.estimation.moments import sums_by_group
 from probclass_core.estimation.parameters import Range
+from probclass_core.estimation.tidy import sum_counts
 from probclass_core.spec.model_spec import ModelSpec, category_text
 
 MAX_CLASSES = 10_000
@@ -53,8 +53,13 @@ class ClassCounts:
         counts = number if weights is None else np.bincount(codes, weights, minlength=size)
         ascending = pc.sort_indices(classes.dictionary).to_numpy()
         present = ascending[number[ascending] > 0]
-        labels = classes.dictionary.take(pa.array(present))
-        return self._table(labels, number[present], counts[present])
+        return pa.table(
+            {
+                "class": classes.dictionary.take(pa.array(present)),
+                "rows": number[present],
+                "count": counts[present].astype(np.float64),
+            }
+        )
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """The classes of all tables, which may be none.
@@ -64,20 +69,11 @@ class ClassCounts:
         """
         tables = [table for table in tables if table.num_rows]  # without rows of any type
         if not tables:
-            return self._table(pa.array([], self.label_type), np.empty(0), np.empty(0))
-        parts = pa.concat_tables(tables)
-        labels = sorted_classes(parts["class"])
-        codes = label_codes(parts["class"], labels)
-        sums = (
-            sums_by_group(codes, len(labels), parts[name].to_numpy()) for name in ("rows", "count")
-        )
-        classes = self._table(labels, *sums)
+            kinds = {"class": self.label_type, "rows": pa.int64(), "count": pa.float64()}
+            return pa.schema(kinds).empty_table()
+        classes = sum_counts(tables, ["class"], ["rows", "count"])
         check_classes(classes, self.spec, None)
         return classes
-
-    def _table(self, labels: pa.Array, rows: np.ndarray, count: np.ndarray) -> pa.Table:
-        kinds = {"class": self.label_type, "rows": pa.int64(), "count": pa.float64()}
-        return pa.table([labels, rows, count], [*kinds]).cast(pa.schema(kinds))
 
     def check(self, table: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""
