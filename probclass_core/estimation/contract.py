@@ -354,12 +354,12 @@ class Estimator(ABC):
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Likelihood:
         """Compile parameters; the columns of the result are in the order of ``classes``."""
 
-    def fit(self, statistics: pa.Table, classes: pa.Array) -> Likelihood:
-        """The likelihood of the parameters of some statistics.
+    def fit(self, parts: Sequence[pa.Table], classes: pa.Array) -> Likelihood:
+        """The likelihood of the parameters that follow from the statistics of some parts.
 
-        A subclass may compute it without a table of parameters, if that takes long.
+        A subclass may compute it without the tables in between, if these take long.
         """
-        return self.likelihood(self.finalize(statistics, classes), classes)
+        return self.likelihood(self.finalize(self.merge(parts), classes), classes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         """Refuse a table of parameters that `finalize` cannot have made.

@@ -221,7 +221,7 @@ class LeftOutRows:
             zip(self._members, self._known_to_others, strict=True)
         ):
             if len(member):
-                others = estimator.merge([*parts[:number], *parts[number + 1 :]])
+                others = [*parts[:number], *parts[number + 1 :]]
                 likelihood = estimator.fit(others, classes.filter(pa.array(known)))
                 said = likelihood.log_likelihood(self._rows_of_members[number])
                 result[np.ix_(member, known)] = said

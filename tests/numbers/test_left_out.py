@@ -120,7 +120,7 @@ def test_leaving_a_group_out_is_fitting_without_it(name: str, weight: str | None
     batch = Rows(table.combine_chunks().to_batches()[0])
     for number in range(3):
         others = [next(iter(part.blocks.values())) for part in parts if part is not parts[number]]
-        likelihood = estimator.fit(estimator.merge(others), classes)
+        likelihood = estimator.fit(others, classes)
         model = pc.fit(table.filter(pa.array(group != number)), spec)
         member = np.flatnonzero(group == number)
         expected = model.log_likelihood_by_block(table.take(pa.array(member)))[:, :, 0]

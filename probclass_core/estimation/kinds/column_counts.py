@@ -47,9 +47,7 @@ class ColumnCounts:
         return _together(cells, numbers)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        parts = [self.apart(table) for table in tables]
-        cells = [part for part, _ in parts if part is not None]
-        numbers = [part for _, part in parts if part is not None]
+        cells, numbers = self.apart(tables)
         return _together(
             self.cells.merge(cells) if self.cells.columns else None,
             self.grids.merge(numbers) if self.grids.columns else None,
@@ -57,29 +55,36 @@ class ColumnCounts:
 
     def check(self, table: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""
-        cells, numbers = self.apart(table)
-        if (cells is None, numbers is None) != (not self.cells.columns, not self.grids.columns):
+        cells, numbers = self.apart([table])
+        if (len(cells), len(numbers)) != (bool(self.cells.columns), bool(self.grids.columns)):
             raise StoreError(f"its columns are {one_of(table.column_names)}.")
-        if cells is not None:
-            self.cells.check(cells, classes)
-        if numbers is not None:
-            self.grids.check(numbers, classes)
+        for part in cells:
+            self.cells.check(part, classes)
+        for part in numbers:
+            self.grids.check(part, classes)
 
     def aggregates(self) -> DistinctRows | None:
         """What a database computes, if no column is cut into bins."""
         return None if self.grids.columns else self.cells.aggregates()
 
-    def apart(self, table: pa.Table) -> tuple[pa.Table | None, pa.Table | None]:
-        """The rows of cells, and those of grids, which a part without such columns may lack."""
-        names, keys = table.column_names, [*self.cells.keys, "count"]
-        if "width" not in names:
-            return table.select(keys), None
-        if "count" not in names:
-            return None, table
-        has_cells = pc.is_valid(table["count"])
-        others = [name for name in names if name in ("class", "feature") or name not in keys]
-        cells, numbers = table.filter(has_cells), table.filter(pc.invert(has_cells))
-        return cells.select(keys), numbers.select(others)
+    def apart(self, tables: Sequence[pa.Table]) -> tuple[list[pa.Table], list[pa.Table]]:
+        """The rows of cells, and those of grids; a table may lack either."""
+        keys = [*self.cells.keys, "count"]
+        cells, numbers = [], []
+        for table in tables:
+            names = table.column_names
+            if "width" not in names:
+                cells.append(table.select(keys))
+            elif "count" not in names:
+                numbers.append(table)
+            else:
+                is_cell = pc.is_valid(table["count"])
+                others = [
+                    name for name in names if name in ("class", "feature") or name not in keys
+                ]
+                cells.append(table.filter(is_cell).select(keys))
+                numbers.append(table.filter(pc.invert(is_cell)).select(others))
+        return cells, numbers
 
 
 def _together(cells: pa.Table | None, numbers: pa.Table | None) -> pa.Table:

@@ -174,30 +174,30 @@ class Counted(Estimator):
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
         if not self.kind.grids.columns or not self.given.names:
             return None
-        _, numbers = self.kind.apart(statistics)
-        found = self.kind.grids.read([numbers], classes)
+        _, numbers = self.kind.apart([statistics])
+        found = self.kind.grids.read(numbers, classes)
         cuts = {name: self._cuts(histogram) for name, histogram, _ in found}
         return {"cuts": {**self.options.cuts, **cuts}}
 
-    def _counted(self, statistics: pa.Table, classes: pa.Array) -> Iterator[_Counted]:
-        """Each column with its counts."""
-        cells, numbers = self.kind.apart(statistics)
+    def _counted(self, parts: Sequence[pa.Table], classes: pa.Array) -> Iterator[_Counted]:
+        """Each column with its counts in all parts."""
+        cells, numbers = self.kind.apart(parts)
         found = {}
-        if numbers is not None:
-            for column in self.kind.grids.read([numbers], classes):
+        if numbers:
+            for column in self.kind.grids.read(numbers, classes):
                 if column.name in self.features.names:
                     found[column.name] = self._binned(column)
-        if cells is not None:
-            for counted in self._of_cells(cells, label_codes(cells["class"], classes)):
+        if cells:
+            for counted in self._of_cells(pa.concat_tables(cells), classes):
                 found[counted.encoders[0].name] = counted
         return (found[name] for name in self.features.names)
 
-    def _of_cells(self, cells: pa.Table, classes: IntArray) -> Iterator[_Counted]:
-        """Each column that is counted in cells, from these and the class of each, ``(n,)``."""
+    def _of_cells(self, cells: pa.Table, classes: pa.Array) -> Iterator[_Counted]:
+        """Each column that is counted in cells."""
         names = self.kind.cells.given
         titles = list(map(given_title, names))
         given = [self._values_of(*each) for each in zip(names, cells.select(titles), strict=True)]
-        cells = cells.set_column(0, "class", pa.array(classes))
+        cells = cells.set_column(0, "class", pa.array(label_codes(cells["class"], classes)))
         for name, rows in by_feature(cells, self.kind.cells.columns):
             encoders = [self._values_of(name, rows["value"], rows["count"]), *given]
             labels = rows.select(["value", *titles])
@@ -285,7 +285,7 @@ class Counted(Estimator):
         strengths: dict[str, list[float]] = {}
         sparse: list[str] = []
         mass = 0.0
-        for counted in self._counted(statistics, classes):
+        for counted in self._counted([statistics], classes):
             notes += counted.notes
             encoders |= {encoder.name: encoder for encoder in counted.encoders}
             own, chain = counted.encoders[0], self._chain(counted, len(classes))
@@ -316,13 +316,13 @@ class Counted(Estimator):
             **({"sparse": sparse} if sparse else {}),
         )
 
-    def fit(self, statistics: pa.Table, classes: pa.Array) -> CountedLikelihood:
-        """See `Estimator.fit`. No table of parameters is made."""
+    def fit(self, parts: Sequence[pa.Table], classes: pa.Array) -> CountedLikelihood:
+        """See `Estimator.fit`. No tables are made, unless a scarce estimate is to be an error."""
         if self.on_scarce == "error":
-            return self.likelihood(self.finalize(statistics, classes), classes)
+            return self.likelihood(self.finalize(self.merge(parts), classes), classes)
         given: Sequence[Encoder] = ()
         chains = {}
-        for counted in self._counted(statistics, classes):
+        for counted in self._counted(parts, classes):
             own, *given = counted.encoders
             chains[own.name] = self._chain(counted, len(classes))
         return CountedLikelihood(chains, given, len(classes), self.options)
@@ -514,7 +514,7 @@ class Counted(Estimator):
             )
         classes = sorted_classes(statistics["class"])
         total = 0.0
-        for counted in self._counted(statistics, classes):
+        for counted in self._counted([statistics], classes):
             (own, *given), cells = counted.encoders, counted.counts
             if not own.values:
                 continue
