@@ -362,9 +362,11 @@ def summarize_batches(
                 if name == "classes":  # the first, before any work on the features
                     check_classes(parts[name].parts[-1], spec, most_rows)
         on_rows(batch_rows)
-    nothing = {"classes": kinds["classes"].merge([]), PROFILE: empty_profile(spec.features)}
+    if not parts["classes"].parts:
+        parts["classes"].add(kinds["classes"].merge([]))
+        parts[PROFILE].add(empty_profile(spec.features))
     tables = {name: each.result() for name, each in parts.items() if each.parts}
-    return Statistics(spec, features, nothing | tables, rows, null_labels)
+    return Statistics(spec, features, tables, rows, null_labels)
 
 
 def _kinds(
