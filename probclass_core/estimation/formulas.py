@@ -13,6 +13,7 @@ use `Distance` and `square`, which each dialect keeps within the range.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -330,17 +331,13 @@ def as_expression(value: Operand) -> Expression:
 
 def known(*columns: Column) -> Expression:
     """1 if one of the columns is not null, else 0."""
-    missing: Condition = columns[0].is_null
-    for column in columns[1:]:
-        missing = missing & column.is_null
+    missing = functools.reduce(operator.and_, [column.is_null for column in columns])
     return Case([(missing, as_expression(0.0))], as_expression(1.0))
 
 
 def if_known(columns: Sequence[Column], expression: Expression) -> Expression:
     """The expression, or 0 if one of the columns is null."""
-    missing: Condition = columns[0].is_null
-    for column in columns[1:]:
-        missing = missing | column.is_null
+    missing = functools.reduce(operator.or_, [column.is_null for column in columns])
     return Case([(missing, as_expression(0.0))], expression)
 
 

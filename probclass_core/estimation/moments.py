@@ -116,8 +116,7 @@ def _few_columns(rows: Rows, names: Sequence[str]) -> Iterator[tuple[slice, Sequ
 def _of_sums(sums: FloatArray) -> Moments:
     """Moments of Σ w, Σ w x, Σ w (x − x̄) and Σ w (x − x̄)², ``(4, …)``."""
     count, total, residue, squares = sums
-    divisor = np.where(count > 0.0, count, 1.0)
-    return _corrected(count, total / divisor, residue / divisor, squares)
+    return moments_about(total / np.where(count > 0.0, count, 1.0), count, residue, squares)
 
 
 def _sums_of_columns(
@@ -227,16 +226,6 @@ def _centered(
         _center(values, groups.slices, np.where(np.isnan(mean[row]), 0.0, mean[row]))
         residue[row] = np.add.reduceat(values, groups.starts) / groups.counts
     return matrix, mean.T, residue.T
-
-
-def _corrected(
-    count: FloatArray, mean: FloatArray, residue: FloatArray, scatter: FloatArray
-) -> Moments:
-    """Moments corrected for the rounding of the mean that rows were centered on.
-
-    Deviations from a rounded mean average to ``residue``, not to 0.
-    """
-    return Moments(count, mean + residue, np.maximum(scatter - count * residue * residue, 0.0))
 
 
 @BEYOND_FLOAT64
@@ -352,19 +341,12 @@ def merge_moments(
     def total(terms: FloatArray) -> FloatArray:
         return sums_by_group(group, groups, terms)
 
-    def transposed(terms: FloatArray) -> FloatArray:
-        return np.swapaxes(terms, -1, -2) if crossed else terms
-
     count = total(parts.count)
-    divisor = np.where(count > 0.0, count, 1.0)
-    mean = total(parts.count * parts.mean) / divisor
+    mean = total(parts.count * parts.mean) / np.where(count > 0.0, count, 1.0)
     shift = np.where(parts.count > 0.0, parts.mean - mean[group], 0.0)
-    residue = total(parts.count * shift) / divisor
-    between = total(parts.count * shift * transposed(shift))
-    scatter = total(parts.scatter) + between - count * residue * transposed(residue)
-    if not crossed:
-        scatter = np.maximum(scatter, 0.0)
-    return Moments(count, mean + residue, scatter)
+    other = np.swapaxes(shift, -1, -2) if crossed else shift
+    products = total(parts.scatter) + total(parts.count * shift * other)
+    return moments_about(mean, count, total(parts.count * shift), products, crossed=crossed)
 
 
 def sums_by_group(group: IntArray, groups: int, terms: FloatArray) -> FloatArray:

@@ -104,15 +104,16 @@ class Cells:
             parts.append((cells, counts))
             sizes.append(len(counts))
         # One take for all columns: tables of single ones would take longer to put together.
-        cells, count = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+        coded, count = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
         feature = np.repeat(np.arange(len(sizes)), sizes)
         texts_of = [labels, list(columns), values, *([None, *texts] for _, texts in given)]
-        codes = [cells[0], feature, *cells[1:]]
+        codes = [coded[0], feature, *coded[1:]]
         arrays = [
             (texts if number == 0 else pa.array(texts, pa.string())).take(pa.array(code))
             for number, (texts, code) in enumerate(zip(texts_of, codes, strict=True))
         ]
-        return pa.table([*arrays, count], [*self.keys, "count"])
+        cells = pa.table([*arrays, count], [*self.keys, "count"])
+        return cells.sort_by([(key, "ascending") for key in self.keys])
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         merged = sum_counts(tables, self.keys, ["count"])
