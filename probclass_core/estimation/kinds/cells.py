@@ -113,16 +113,19 @@ class Cells:
             for number, (texts, code) in enumerate(zip(texts_of, codes, strict=True))
         ]
         cells = pa.table([*arrays, count], [*self.keys, "count"])
-        return cells.sort_by([(key, "ascending") for key in self.keys])
+        return self._few(cells.sort_by([(key, "ascending") for key in self.keys]))
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        merged = sum_counts(tables, self.keys, ["count"])
-        if self.given and len(merged) > MAX_CELLS:
+        return self._few(sum_counts(tables, self.keys, ["count"]))
+
+    def _few(self, cells: pa.Table) -> pa.Table:
+        """The cells, unless they are more than `MAX_CELLS`."""
+        if self.given and len(cells) > MAX_CELLS:
             raise DataError(
                 f"columns {one_of([*self.columns, *self.given])} have more than {MAX_CELLS:,} "
                 "combinations of values; leave out columns, or declare fewer cuts."
             )
-        return merged
+        return cells
 
     def check(self, table: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""
