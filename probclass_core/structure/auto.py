@@ -28,6 +28,7 @@ from probclass_core.estimation.kinds.class_counts import MAX_CLASSES, check_clas
 from probclass_core.estimation.kinds.sample import (
     COUNT,
     HASH,
+    SAMPLE_ROWS,
     equal_rows_are_copies,
 )
 from probclass_core.estimation.statistics import (
@@ -148,8 +149,8 @@ SpecOf = Callable[..., ModelSpec]
 _AS_GOOD = 1.01
 """Largest ratio of the log losses of an earlier spec and a new one at which the former is kept."""
 
-_ROWS = 16_384
-"""Rows of the sample on which blocks are chosen. Of more, the time grows, and hardly the gain."""
+_COMPARED_ROWS = 16_384
+"""Rows of the sample on which an earlier spec is compared with a new one: half of the time."""
 
 _SIMPLE_NAME = re.compile(r"[^\W_][\w \-+.,()%=]{0,63}")
 """Names of columns that can name blocks, and thereby files, on every system."""
@@ -180,7 +181,7 @@ def auto(
 ) -> ModelSpec:
     """A spec for a table: what each column is, and which blocks tell the classes apart.
 
-    It reads the rows once and chooses blocks on a sample of at most 16,384 of them. Blocks have
+    It reads the rows once and chooses blocks on a sample of at most 32,768 of them. Blocks have
     fitted weights, see `block_weights`; the fewest that predict as well as all are kept:
 
     - ``"fast"``: a block for each column. Numbers are ``discretized``, text, bools and integers
@@ -429,7 +430,7 @@ class _Structure:
         columns = columns_by_values(columns, statistics, sample)
         columns = without_copies(columns, sample)
         _require_columns(columns, spec.label)
-        return cls(columns, statistics, sample.slice(0, _ROWS), effort, sql)
+        return cls(columns, statistics, sample, effort, sql)
 
     def spec(self, spec_of: SpecOf, like: ModelSpec | None) -> ModelSpec:
         """The spec of the blocks that help, or of those of an earlier spec if they are as good."""
@@ -437,8 +438,9 @@ class _Structure:
             return self._without_label(spec_of, like)
         if like is None:
             return self._search(spec_of)[0]
-        found, log_loss = self._search(spec_of)
-        as_good, note = self._compare(like, log_loss)
+        compared = replace(self, sample=self.sample.slice(0, _COMPARED_ROWS))
+        found, log_loss = compared._search(spec_of)
+        as_good, note = compared._compare(like, log_loss)
         if as_good:
             notes = [*_notes_on_columns(self.columns), *self._notes_on_giveaways()]
             return spec_of(blocks=like.blocks, density=like.density, notes=(*notes, note))
@@ -786,9 +788,11 @@ class _Structure:
         weighed: Sequence[Block],
         chosen: Sequence[Block],
     ) -> Iterator[str]:
-        if self.sample.num_rows == _ROWS:
-            rows = f"{self.statistics.rows:,}"
-            yield f"The blocks were chosen on a sample of {_ROWS:,} of the {rows} rows."
+        if self.sample.num_rows in (SAMPLE_ROWS, _COMPARED_ROWS):
+            yield (
+                f"The blocks were chosen on a sample of {self.sample.num_rows:,} of the "
+                f"{self.statistics.rows:,} rows."
+            )
         total = int(self.sample[COUNT].to_numpy().sum())
         copies = total - self.sample.num_rows
         if self.statistics.spec.weight is None and equal_rows_are_copies(self.sample):

@@ -100,7 +100,7 @@ def test_many_classes_with_enough_rows_are_trained(label: Any) -> None:
 
 @pytest.mark.nightly
 def test_a_sample_of_few_rows_of_each_class_is_no_reason_to_refuse() -> None:
-    """Blocks are chosen on 16,384 rows, less than 50 of each of 1,010 classes."""
+    """Blocks are chosen on 32,768 rows, less than 50 of each of 1,010 classes."""
     table = rows_with(np.arange(60_600) % 1010, columns=1)
     assert pc.ModelSpec.auto(table, "y", effort="fast").label == "y"
 
