@@ -83,7 +83,7 @@ def test_the_question_has_the_evidence_and_the_ledger_has_who_approved(
     assert f"{proposal['gain']:.4g} ± {proposal['standard_error']:.4g}" in body
     assert f"| log_loss | {proposal['challenger_value']:.4g} |" in body
     assert f"compare?left={before.id}&right={store.resolve('air@new').id}" in body
-    assert "month" in body
+    assert "Judged on `month = 2013-02` of" in body
     assert store.resolve("air@champion") == before, "nothing moves while it waits"
     assert answer(approve, "Promote")["promoted"] is True
     entry = store.history("air", "champion")[-1]

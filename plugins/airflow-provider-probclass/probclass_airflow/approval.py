@@ -143,8 +143,7 @@ def evidence(proposal: Mapping[str, Any], store: str) -> str:
     if windows := proposal["windows"]:
         lines.append(f"| better in | {numbers['windows_better']} of {windows} windows | |")
     lines.append(f"| rows judged | {numbers.get('rows', 0):,} | |")
-    judged = rows.get("partition") or rows.get("where")
-    lines += ["", f"Judged on `{judged or 'all rows'}` of `{rows.get('source')}`."]
+    lines += ["", f"Judged on `{_selection(rows)}` of `{rows.get('source')}`."]
     if champion is not None:
         address = comparison_link(store, model, champion, challenger)
         lines += ["", f"[Compare the two versions]({address})"]
@@ -157,3 +156,10 @@ def evidence(proposal: Mapping[str, Any], store: str) -> str:
 
 def _figure(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.4g}"
+
+
+def _selection(rows: Mapping[str, Any]) -> str:
+    where = rows.get("where") or ()
+    conditions = [f"{column} = {value}" for column, value in (rows.get("partition") or {}).items()]
+    conditions += [where] if isinstance(where, str) else [" ".join(map(str, one)) for one in where]
+    return " and ".join(conditions) or "all rows"

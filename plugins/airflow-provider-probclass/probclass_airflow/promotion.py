@@ -184,7 +184,8 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
                 "%s is refused, %s %s: %s.", entry.ref, stays, self.alias, entry.reason
             )
         else:
-            self.log.info("%s is %s: %s.", entry.ref, self.alias, entry.reason)
+            proposed = "proposed as " if entry.action == "proposed" else ""
+            self.log.info("%s is %s%s: %s.", entry.ref, proposed, self.alias, entry.reason)
         return summary_of(entry)
 
 
