@@ -141,18 +141,18 @@ class ProbClassScoreOperator(ScoringOperator):
             if self._failure.is_transient:
                 raise self._failure
             raise AirflowFailException(str(self._failure))
-        retried = (getattr(context.get("ti"), "try_number", 1) or 1) > 1
         if self.outlets and _has_partitions(context):
-            self._add_partition_keys(context, retried)
-        if self.changed and (retried or summary["scored"] or summary["removed"]):
+            self._add_partition_keys(context)
+        did = summary["scored"] or summary["removed"]
+        if self.changed and (did or _is_retried(context)):
             for alias, asset in self.changed.items():
                 context["outlet_events"][alias].add(asset, extra=summary)
         return summary
 
-    def _add_partition_keys(self, context: Context, retried: bool) -> None:
+    def _add_partition_keys(self, context: Context) -> None:
         """Name what the run has scored in the events of the outlets, one for each partition."""
         scored = self._scored
-        if retried:  # an earlier attempt may have scored some
+        if _is_retried(context):  # an earlier attempt may have scored some
             import probclass_core as pc
 
             run = {"dag_id": self.dag_id, "run_id": context["run_id"]}
@@ -259,6 +259,10 @@ class ProbClassPlanBatchesOperator(ProbClassScoreOperator):
                 f"{MAX_XCOM_BYTES:,}; make batches larger than {self.size} partitions."
             )
         return {"model": version, "batches": batches, **report.counts}
+
+
+def _is_retried(context: Context) -> bool:
+    return (getattr(context.get("ti"), "try_number", 1) or 1) > 1
 
 
 def _has_partitions(context: Context) -> bool:
