@@ -127,7 +127,7 @@ late = DeadlineAlert(
 
 with DAG("late", schedule=None, deadline=late, **COMMON):
 
-    @task.sensor(mode="reschedule", poke_interval=5, timeout=3600)
+    @task.sensor(poke_interval=2, timeout=3600)
     def arrived() -> bool:
         return Path(os.environ["PROBCLASS_HOME"], "said").exists()
 
