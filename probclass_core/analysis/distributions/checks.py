@@ -188,13 +188,16 @@ class PartitionToCheck:
         for column, own in self.health.columns.items():
             if threshold is None or own.drift is None or self._is_date_of_partition(column):
                 continue
+            limit = max(threshold, SURE * (own.drift_error or 0.0))
+            if own.drift <= limit:  # what is like the training need not be compared with the rest
+                continue
             distances = {"training": own.drift}
             for name, health in self.earlier.items():
                 before = health.columns.get(column)
                 if before is not None and (bits := own.distance(before)) is not None:
                     distances[name] = bits
             name, value = _nearest(distances)
-            if value > max(threshold, SURE * (own.drift_error or 0.0)):
+            if value > limit:
                 nearest = "" if name == "training" else f" and by {value:.2f} bits from {name}"
                 yield Verdict(
                     check="drift",
