@@ -179,8 +179,9 @@ def _quality(bundle: Bundle, measured: Measured | None, picture: Picture | None)
     if evaluation is None:
         return joined([*found, tiles(_figures(bundle, measured))])
     parts = report_of(evaluation)
+    title, *sentences = (part for part in parts if isinstance(part, str))
     css = "line problem" if evaluation.warning else "line"
-    found += [paragraph(part, css) for part in parts if isinstance(part, str)]
+    found += [paragraph(title, "line"), *(paragraph(sentence, css) for sentence in sentences)]
     tables = [part for part in parts if isinstance(part, TablePart)]
     shown = [group("", [parts_html(tables)])]
     if picture is not None:
