@@ -1,8 +1,7 @@
-"""Train from and score Parquet files in many layouts, by other tools, and with other values.
+"""Train from and score Parquet files as people's own tools write them by default.
 
-The layouts vary one property at a time from a base: one file that pyarrow writes with row groups of
-131,072 rows, snappy and dictionaries, of 20 columns of distinct float64 values (or of text),
-without nulls.
+A table has 20 columns of distinct float64 values (or of text) in one file, without nulls. Three
+more layouts of pyarrow's have many files, nulls, or many columns.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,21 +53,17 @@ class Layout:
 
     Attributes:
         name: name of the cell.
-        writer: ``"pyarrow"``, with the options below, or another tool with its defaults.
-        compression: codec of pyarrow's writer.
-        row_group: rows of a row group of pyarrow's writer.
-        files: number of files.
-        values: what is done to the values.
+        title: the layout in words.
+        writer: name of the tool that writes it with its defaults.
+        files: number of files of pyarrow's writer.
         nulls: whether each feature is null in a tenth of the rows.
         features: number of features; there are fewer rows if they are more than 20.
     """
 
     name: str
+    title: str
     writer: str = "pyarrow"
-    compression: str = "snappy"
-    row_group: int = 131_072
     files: int = 1
-    values: str = "distinct"
     nulls: bool = False
     features: int = FEATURES
 
@@ -77,53 +72,17 @@ class Layout:
         return max(rows * FEATURES // self.features, 100)
 
 
-BASE = Layout("base")
-COMMON = (
-    BASE,
-    replace(BASE, name="pyarrow", row_group=1_048_576),
-    replace(BASE, name="pandas", writer="pandas"),
-    replace(BASE, name="polars", writer="polars"),
-    replace(BASE, name="duckdb", writer="duckdb"),
-    replace(BASE, name="spark", writer="spark"),
-    replace(BASE, name="delta_rs", writer="delta_rs"),
-    replace(BASE, name="zstd", compression="zstd"),
-    replace(BASE, name="uncompressed", compression="none"),
-    replace(BASE, name="row_groups_10k", row_group=10_000),
-    replace(BASE, name="files_8", files=8),
-    replace(BASE, name="files_500", files=500),
-    replace(BASE, name="nulls", nulls=True),
-    replace(BASE, name="wide", features=500),
+LAYOUTS = (
+    Layout("pyarrow", "pyarrow"),
+    Layout("pandas", "pandas", "pandas"),
+    Layout("polars", "Polars", "polars"),
+    Layout("duckdb", "DuckDB", "duckdb"),
+    Layout("spark", "Spark", "spark"),
+    Layout("delta_rs", "delta-rs", "delta_rs"),
+    Layout("files_500", "pyarrow, 500 files", files=500),
+    Layout("nulls", "pyarrow, 10 % nulls", nulls=True),
+    Layout("wide", "pyarrow, 500 columns", features=500),
 )
-OF_NUMBERS = (
-    *COMMON,
-    replace(BASE, name="float32", values="float32"),
-    replace(BASE, name="decimal", values="decimal"),
-    replace(BASE, name="int", values="int"),
-    replace(BASE, name="rounded", values="rounded"),
-)
-OF_CATEGORIES = (*COMMON, replace(BASE, name="sorted", values="sorted"))
-TITLES = {
-    "base": "pyarrow, one file, row groups of 131,072 rows, snappy",
-    "pyarrow": "pyarrow's defaults, row groups of 1,048,576 rows",
-    "pandas": "pandas' defaults",
-    "polars": "Polars' defaults",
-    "duckdb": "DuckDB's defaults",
-    "spark": "Spark's defaults",
-    "delta_rs": "delta-rs' defaults",
-    "zstd": "zstd",
-    "uncompressed": "no compression",
-    "row_groups_10k": "row groups of 10,000 rows",
-    "files_8": "8 files",
-    "files_500": "500 files",
-    "nulls": "10 % nulls",
-    "wide": "500 columns",
-    "float32": "float32",
-    "decimal": "decimals of two digits",
-    "int": "int64",
-    "rounded": "one decimal",
-    "sorted": "each column sorted",
-}
-"""The layouts in words; what is not named is as in the base."""
 
 
 @dataclass(frozen=True)
@@ -153,49 +112,33 @@ def stored(kind: Literal["numbers", "categories"], layout: Layout, cache: Path, 
     generate = numbers if kind == "numbers" else categories
     data = generate(cache, layout.rows(rows), layout.features)
     folder = Path(data.path).with_suffix(f".{layout.name}")
-    cached(folder, lambda to: write(_transformed(pq.read_table(data.path), layout), layout, to))
+    cached(folder, lambda to: write(pq.read_table(data.path), layout, to))
     files = sorted(map(str, folder.glob("*.parquet")))
     return Files(f"{folder}/*.parquet", data.rows, data.features, tuple(files), str(cache))
 
 
-def _transformed(table: pa.Table, layout: Layout) -> pa.Table:
-    """The table with the values of a layout."""
+def _with_nulls(table: pa.Table) -> pa.Table:
+    """The table with nulls in the features."""
     generator = np.random.default_rng(0)
     for position, name in enumerate(table.column_names):
-        if name in {LABEL, "id"}:
-            continue
-        column = VALUES[layout.values](table[name].combine_chunks())
-        if layout.nulls:
-            null = pa.array(generator.random(len(column)) < SHARE_OF_NULLS)
-            column = compute.if_else(null, pa.scalar(None, column.type), column)
-        table = table.set_column(position, name, column)
+        if name not in {LABEL, "id"}:
+            null = pa.array(generator.random(len(table)) < SHARE_OF_NULLS)
+            empty = pa.scalar(None, table[name].type)
+            table = table.set_column(position, name, compute.if_else(null, empty, table[name]))
     return table
-
-
-VALUES: Mapping[str, Callable[[pa.Array], pa.Array]] = {
-    "distinct": lambda column: column,
-    "float32": lambda column: column.cast(pa.float32()),
-    "decimal": lambda column: compute.round(column, 2).cast(pa.decimal128(12, 2)),
-    "int": lambda column: compute.round(compute.multiply(column, 1000.0)).cast(pa.int64()),
-    "rounded": lambda column: compute.round(column, 1),
-    "sorted": lambda column: column.take(compute.sort_indices(column)),
-}
 
 
 def write(table: pa.Table, layout: Layout, folder: Path) -> None:
     """Write the files of a table into a new folder; several have equal numbers of rows."""
     folder.mkdir()
+    if layout.nulls:
+        table = _with_nulls(table)
     if layout.writer in WRITERS:
         WRITERS[layout.writer](table, folder)
         return
     rows = -(-table.num_rows // layout.files)
     for number in range(layout.files):
-        pq.write_table(
-            table.slice(number * rows, rows),
-            folder / f"{number:03d}.parquet",
-            row_group_size=layout.row_group,
-            compression=layout.compression,
-        )
+        pq.write_table(table.slice(number * rows, rows), folder / f"{number:03d}.parquet")
 
 
 def _write_with_polars(table: pa.Table, folder: Path) -> None:
@@ -262,7 +205,7 @@ def _cases_of_numbers(layout: Layout) -> Iterator[Case[Any]]:
     prepare = functools.partial(stored, "numbers", layout)
 
     def case(work: str, title: str, *targets: Target, **options: Any) -> Case[Any]:
-        described = f"{title}: {TITLES[layout.name]}"
+        described = f"{title}: {layout.title}"
         name = f"layout_{work}.{layout.name}"
         return Case(name, described, ROWS, **{"prepare": prepare, "targets": targets, **options})
 
@@ -309,7 +252,7 @@ def _cases_of_numbers(layout: Layout) -> Iterator[Case[Any]]:
 def _case_of_categories(layout: Layout) -> Case[Files]:
     case: Case[Files] = Case(
         name=f"layout_categorical.{layout.name}",
-        title=f"train categorical: {TITLES[layout.name]}",
+        title=f"train categorical: {layout.title}",
         rows=ROWS,
         prepare=functools.partial(stored, "categories", layout),
         reference=POLARS,
@@ -327,6 +270,6 @@ def _case_of_categories(layout: Layout) -> Case[Files]:
 
 
 CASES = (
-    *(case for layout in OF_NUMBERS for case in _cases_of_numbers(layout)),
-    *(_case_of_categories(layout) for layout in OF_CATEGORIES),
+    *(case for layout in LAYOUTS for case in _cases_of_numbers(layout)),
+    *map(_case_of_categories, LAYOUTS),
 )

@@ -86,7 +86,7 @@ def test_a_fresh_case_starts_a_process_in_each_round(tmp_path: Path) -> None:
     [
         ["train_gaussian_diagonal", "score_gaussian_diagonal"],
         ["layout_gaussian_diagonal.nulls", "layout_discretized.delta_rs"],
-        ["layout_score.files_8", "layout_categorical.nulls"],
+        ["layout_score.files_500", "layout_categorical.nulls"],
     ],
 )
 def test_cases_run_and_agree(
