@@ -1,6 +1,7 @@
 """The order of the runs of a model: how far it was judged, and how far partitions are apart.
 
-Runs go forward in time. The ledger of promotions says on which rows challengers were judged, and a
+Runs go forward in time, along one partition column: of a table by region and day, all regions of a
+day belong to one run. The ledger of promotions says on which rows challengers were judged, and a
 run of older rows, such as one of a backfill beside the schedule, moves no alias.
 """
 
@@ -13,12 +14,44 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from probclass_core.errors import ProbClassError, hide_credentials
-from probclass_core.io.filters import Where, parse_where, partition_text
+from probclass_core.errors import ProbClassError, SpecError, hide_credentials, one_of
+from probclass_core.io.filters import (
+    Condition,
+    Where,
+    parse_where,
+    partition_text,
+    typed_partition,
+)
 from probclass_core.io.table import Source
 from probclass_core.store.model_store import ModelStore
 
 _MONTH = re.compile(r"((?:19|20)\d{2})-?(0[1-9]|1[0-2])")
+
+
+def time_column(table: Source, partition: Mapping[str, Any]) -> tuple[str, Any]:
+    """The partition column that the runs of a model are counted along, and its value in a run.
+
+    Args:
+        table: partitioned table.
+        partition: what a run scores: the value of one of the partition columns.
+
+    Raises:
+        SpecError: if `partition` does not name one partition column of the table.
+    """
+    columns = table.partition_columns
+    if len(partition) != 1 or not {*partition} <= {*columns}:
+        has = one_of(columns) if columns else "none"
+        several = ""
+        if len(columns) > 1:
+            one = next(iter({*partition} & {*columns}), columns[-1])
+            several = f"; name the one that is the time, such as {{{one!r}: …}}: a run scores all "
+            several += "partitions with its value"
+        raise SpecError(
+            f"the windows of a run are counted along one partition column, got {dict(partition)} "
+            f"for a table with {has}{several}."
+        )
+    ((column, value),) = typed_partition(table.schema, partition).items()
+    return column, value
 
 
 def judged_beyond(
@@ -43,15 +76,17 @@ def judged_beyond(
         The partition as text; None if it is not newer, or the ledger does not name one.
     """
     uri = None if table.uri is None else hide_credentials(table.uri)
+    named = {column for column, *_ in _of_partitions(table, partition, where) or ()}
+    columns = [name for name in table.partition_columns if name in named or not named]
     for entry in store.ledger(name, alias):
         rows = entry.provenance
         if uri is None or rows.get("source") != uri or entry.metrics.get("judged_until"):
             continue
-        until = _last(table, rows.get("partition"), rows.get("where"))
-        newest = None if until is None else _last(table, partition, where)
+        until = _last(table, columns, rows.get("partition"), rows.get("where"))
+        newest = None if until is None else _last(table, columns, partition, where)
         if until is None or newest is None or newest >= until:
             return None
-        return partition_text(dict(zip(table.partition_columns, until, strict=True)))
+        return partition_text(dict(zip(columns, until, strict=True)))
     return None
 
 
@@ -74,19 +109,32 @@ def steps_between(values: Sequence[Any], first: Any, last: Any) -> int | None:
     return round((known[-1] - known[-2]) / median(steps)) if steps else None
 
 
-def _last(table: Source, partition: Mapping[str, Any] | None, where: Where) -> Any:
+def _last(
+    table: Source, columns: Sequence[str], partition: Mapping[str, Any] | None, where: Where
+) -> Any:
     """Values of the newest partition that conditions select; None if there is or is known none."""
-    columns = table.partition_columns
+    chosen = _of_partitions(table, partition, where)
+    if not columns or chosen is None:
+        return None
     try:
-        conditions = parse_where(where)
-        if not columns or not isinstance(conditions, list | tuple | None):
-            return None
-        named = [(column, "==", value) for column, value in (partition or {}).items()]
-        chosen = [one for one in (*named, *(conditions or ())) if one[0] in columns]
         found = [tuple(one[column] for column in columns) for one in table.partitions(chosen)]
     except ProbClassError:  # such as a column that the table had when a version was judged
         return None
     return max((values for values in found if None not in values), default=None)
+
+
+def _of_partitions(
+    table: Source, partition: Mapping[str, Any] | None, where: Where
+) -> list[Condition] | None:
+    """The conditions on partition columns; None if they are not known."""
+    try:
+        conditions = parse_where(where)
+    except ProbClassError:
+        return None
+    if not isinstance(conditions, list | tuple | None):
+        return None
+    listed = [*((name, "==", value) for name, value in (partition or {}).items())]
+    return [one for one in (*listed, *(conditions or ())) if one[0] in table.partition_columns]
 
 
 def _position(value: Any) -> float | None:

@@ -13,6 +13,7 @@ predicts worse than it.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,11 +32,10 @@ from probclass_core.errors import (
     StoreError,
     TableError,
     hide_credentials,
-    one_of,
 )
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption
-from probclass_core.io.filters import Condition, partition_text, typed_partition
+from probclass_core.io.filters import Condition, partition_text
 from probclass_core.io.labels import count_labels
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
@@ -43,12 +43,12 @@ from probclass_core.io.selection import Selection
 from probclass_core.io.table import Source
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
-from probclass_core.operation.order import judged_beyond, steps_between
+from probclass_core.operation.order import judged_beyond, steps_between, time_column
 from probclass_core.pipeline.evaluation import evaluate
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion
 from probclass_core.store.references import DEFAULT_ALIAS, ModelVersion
-from probclass_core.store.scorings import ScoringRecord
+from probclass_core.store.scorings import ScoringRecord, is_part_of
 from probclass_core.training.overlap import trained_on
 
 Fallback = Literal["prior", "rollback"]
@@ -105,11 +105,13 @@ def plan_run(
     """Divide the partitions before the one to score into windows to train and judge on.
 
     Partitions are counted as they exist, in the order of their values: a month without a partition
-    does not count. If the newest ones have no labels yet, the windows end before them.
+    does not count. If the newest ones have no labels yet, the windows end before them. Of a table
+    by region and month, the regions of a month are counted as one.
 
     Args:
-        source: table with one partition column, as for `fit`.
-        partition: partition to score, such as ``{"month": "2014-01"}``; it need not exist.
+        source: partitioned table, as for `fit`.
+        partition: partition to score, such as ``{"month": "2014-01"}``; it need not exist. Its one
+            column is the time: all windows are of its values.
         train: number of partitions to train on.
         judge: number of partitions to judge on.
         label_delay: by how many partitions labels are later than rows; 1 if the partition before
@@ -122,7 +124,7 @@ def plan_run(
             before the next ones, from making a model of another time.
 
     Raises:
-        SpecError: if a number is too small, or the table does not have one partition column.
+        SpecError: if a number is too small, or `partition` does not name one partition column.
         DataError: if there are too few labeled partitions before, or they are too far away.
         TableError: if the table does not exist or cannot be read.
     """
@@ -134,15 +136,9 @@ def plan_run(
                 f"{name} must be a number of partitions of at least {least}, got {count!r}."
             )
     table = open_table(source)
-    if len(table.partition_columns) != 1 or set(partition) != set(table.partition_columns):
-        found = one_of(table.partition_columns) if table.partition_columns else "none"
-        raise SpecError(
-            f"the windows of a run are counted along one partition column, got {dict(partition)} "
-            f"for a table with {found}; of several, operate a folder of one, such as 'region=eu'."
-        )
-    scored = typed_partition(table.schema, partition)
-    ((column, newest),) = scored.items()
-    before = [each[column] for each in table.partitions() if each[column] is not None]
+    column, newest = time_column(table, partition)
+    scored = {column: newest}
+    before = {each[column] for each in table.partitions()} - {None}
     values = sorted(value for value in before if value < newest)
     expected = values[: len(values) - (label_delay - 1)]
     looked_at = [] if label is None else expected[: -max_gap - 2 : -1]
@@ -295,12 +291,12 @@ def judge_served(
 ) -> Judgment:
     """Evaluate the version that scored a partition, and fall back if the champion does harm.
 
-    The version that scored is that of the newest scoring of the partition in the store. Its
-    evaluation is recorded. The champion, the version that the alias names, is then measured on the
-    same rows: if its log loss is worse than that of its class prior, the alias is moved, and the
-    ledger of promotions has the reason. A champion that was trained on these rows stays, and so
-    does one that was judged on newer partitions. While the alias names a prior, each call brings it
-    up to date with `prior_of`.
+    The version that scored is that of the newest scoring of the partition in the store, and of a
+    month with several regions the one that scored most of them. Its evaluation is recorded. The
+    champion, the version that the alias names, is then measured on the same rows: if its log loss
+    is worse than that of its class prior, the alias is moved, and the ledger of promotions has the
+    reason. A champion that was trained on these rows stays, and so does one that was judged on
+    newer partitions. While the alias names a prior, each call brings it up to date with `prior_of`.
 
     Args:
         store: store of the model.
@@ -434,16 +430,16 @@ def _unjudged(
     count: int,
 ) -> list[Mapping[str, Any]]:
     """Those of the partitions before one that were scored, and not evaluated since, in order."""
-    if not count or len(table.partition_columns) != 1:
+    if not count:
         return []
-    ((column, last),) = typed_partition(table.schema, on["partition"]).items()
-    values = [one[column] for one in table.partitions() if one[column] is not None]
+    column, last = time_column(table, on["partition"])
+    values = {one[column] for one in table.partitions()} - {None}
     found: list[Mapping[str, Any]] = []
     for value in sorted(value for value in values if value < last)[-count:]:
         served = _version_that_scored(store, scorings, {column: value})
         if served is not None and not any(
             record.on.get("source") == on["source"]
-            and _is_of(record.on.get("partition"), {column: value})
+            and is_part_of({column: value}, record.on.get("partition"))
             for record in store.evaluations(served)
         ):
             found.append({column: value})
@@ -453,19 +449,17 @@ def _unjudged(
 def _version_that_scored(
     store: ModelStore, scorings: Sequence[ScoringRecord], partition: Mapping[str, Any]
 ) -> ModelVersion | None:
-    """The version of the newest scoring of a partition."""
-    for record in reversed(scorings):
-        if any(_is_of(one["partition"], partition) for one in record.partitions):
-            return store.resolve(f"{record.model}@{record.version}")
-    return None
-
-
-def _is_of(recorded: Any, partition: Mapping[str, Any]) -> bool:
-    """Whether a partition in a record is this one, whose values may be text."""
-    return isinstance(recorded, Mapping) and (
-        {column: str(value) for column, value in recorded.items()}
-        == {column: str(value) for column, value in partition.items()}
-    )
+    """The version of the newest scoring of a partition, or of most of its parts."""
+    newest = {
+        partition_text(one["partition"]): f"{record.model}@{record.version}"
+        for record in scorings
+        for one in record.partitions
+        if is_part_of(one["partition"], partition)
+    }
+    if not newest:
+        return None
+    ((ref, _),) = Counter(newest.values()).most_common(1)
+    return store.resolve(ref)
 
 
 def _is_below_prior(evaluation: Evaluation) -> bool:

@@ -1,4 +1,4 @@
-"""What became of the rows of partitions after they were scored: rewritten, or deleted, upstream.
+"""What is not as it was upstream: scored partitions rewritten or deleted, a region that is missing.
 
 Labels that come later are written to the same rows. So a partition counts as rewritten only if its
 number of rows changed; what was served stays in any case, until somebody scores it again.
@@ -6,7 +6,7 @@ number of rows changed; what was served stays in any case, until somebody scores
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from probclass_core.errors import ProbClassError
 from probclass_core.io.filters import partition_text, typed_partition
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
+from probclass_core.operation.order import time_column
 from probclass_core.store.model_store import ModelStore
 
 
@@ -32,10 +33,10 @@ def changed_since_scored(
     Args:
         store: store of the model.
         name: name of the model.
-        source: table of the rows, with one partition column.
+        source: table of the rows.
         sink: scored table.
-        partition: partition that is scored now.
-        count: number of scored partitions before it to look at.
+        partition: partition that is scored now, such as a day, with all its regions.
+        count: number of scored partitions before it, such as days, to look at.
 
     Returns:
         A sentence for each, without a period.
@@ -47,28 +48,64 @@ def changed_since_scored(
     if name not in store.models():
         return []
     table, uri = open_table(source), TableRef.parse(sink).uri
-    ((column, last),) = typed_partition(table.schema, partition).items()
-    scored = {
-        typed_partition(table.schema, one["partition"])[column]: one["rows"]
-        for record in store.scorings(name)
-        if record.sink == uri
-        for one in record.partitions
-        if {*one["partition"]} == {column}
-    }
+    column, last = time_column(table, partition)
+    columns = table.partition_columns
+    scored: dict[Any, dict[str, Mapping[str, Any]]] = {}
+    for record in store.scorings(name):
+        for part in record.partitions if record.sink == uri else ():
+            if {*part["partition"]} == {*columns}:
+                typed = typed_partition(table.schema, part["partition"])
+                of_value = scored.setdefault(typed[column], {})
+                of_value[_text(columns, typed)] = {**part, "partition": typed}
+    existing = {_text(columns, one) for one in table.partitions()}
     found = []
-    existing = {one[column] for one in table.partitions()}
-    for value in sorted(value for value in scored if value is not None and value < last)[-count:]:
-        one = {column: value}
-        if value not in existing:
-            found.append(f"{partition_text(one)} was scored and is gone from the source")
+    looked_at = sorted(value for value in scored if value is not None and value < last)[-count:]
+    for text, part in (one for value in looked_at for one in scored[value].items()):
+        if text not in existing:
+            found.append(f"{text} was scored and is gone from the source")
             continue
         try:
-            rows = table.plan([column], partition=one).rows
+            rows = table.plan([column], partition=part["partition"]).rows
         except ProbClassError:
             continue
-        if rows is not None and scored[value] is not None and rows != scored[value]:
+        if rows is not None and part["rows"] is not None and rows != part["rows"]:
             found.append(
-                f"{partition_text(one)} had {scored[value]:,} rows when it was scored, and has "
-                f"{rows:,} now"
+                f"{text} had {part['rows']:,} rows when it was scored, and has {rows:,} now"
             )
     return found
+
+
+def missing_beside(source: Any, partition: Mapping[str, Any], count: int) -> list[str]:
+    """What partitions before one have beside each other and it does not, such as a region of a day.
+
+    Args:
+        source: table of the rows.
+        partition: partition that is scored now, such as a day, with all its regions.
+        count: number of partitions before it, such as days, to compare it with.
+
+    Returns:
+        A sentence for each, without a period; none if the table has no rows of the partition.
+
+    Raises:
+        TableError: if the source cannot be opened.
+    """
+    table = open_table(source)
+    column, last = time_column(table, partition)
+    regions: dict[Any, list[str]] = {}
+    for one in table.partitions():
+        others = [name for name in table.partition_columns if name != column]
+        regions.setdefault(one[column], []).append(_text(others, one))
+    here = regions.get(last)
+    if here is None:
+        return []
+    before = sorted(value for value in regions if value is not None and value < last)
+    newest = {region: value for value in before[len(before) - count :] for region in regions[value]}
+    return [
+        f"{column}={last} has no {region}, and {column}={value} has"
+        for region, value in newest.items()
+        if region not in here
+    ]
+
+
+def _text(columns: Sequence[str], partition: Mapping[str, Any]) -> str:
+    return partition_text({name: partition[name] for name in columns})

@@ -25,14 +25,16 @@ class Partitions:
 
     Attributes:
         where: conditions on partition columns, such as ``"month >= '2014-01'"``, or a list of
-            partitions, such as ``[{"month": "2014-01"}]``.
+            partitions, such as ``[{"month": "2014-01"}]``; of a table by region and month, this is
+            each region of the month.
         first: first partition in the order of their values.
         last: last partition in this order, which is included.
         catch_up: number of partitions before the given one that are scored as well if they are
-            missing in the sink, such as those of runs that failed; needs a list of one partition.
-            Partitions before the first one of the sink are not missing. With a store, those that
-            such a run could not score are tried however long ago that was, until they are scored or
-            gone from the source.
+            missing in the sink, such as those of runs that failed; needs a list of one partition,
+            by the value of one column, such as a month with all its regions. Partitions before the
+            first one of the sink are not missing. With a store, those that such a run could not
+            score are tried however long ago that was, until they are scored or gone from the
+            source.
         scored_by: versions of models, as content ids or ``name@id``; only partitions that one of
             them scored, such as those of a version that was rolled back.
         limit: largest number of partitions to score now.
@@ -111,7 +113,7 @@ class SelectedPartitions:
 
     Raises:
         SpecError: if the table has no partitions, a condition is on another column, or `catch_up`
-            is not with one partition of a table with one partition column.
+            is not with one value of a partition column.
         TableError: if a column does not exist, or commits cannot be read.
     """
 
@@ -134,8 +136,11 @@ class SelectedPartitions:
             )
         self.named: list[Mapping[str, Any]] | None = None
         self._conditions: Where = None
+        self._partial: Sequence[Mapping[str, Any]] = ()
         if _are_partitions(chosen):
-            self.named = [self._typed(one) for one in chosen]
+            given = [self._typed_part(one) for one in chosen]
+            self._partial = [one for one in given if len(one) < len(self.columns)]
+            self.named = self._expanded(given)
         else:
             self._conditions = self._checked(parse_where(chosen))
         self._keys: Set[Key] | None = None
@@ -145,7 +150,7 @@ class SelectedPartitions:
             self.named = [one for one in self.named if self._is_in_range(one)]
         self.required: list[Mapping[str, Any]] = []
         if partitions.catch_up:
-            self._add_missed(sink, partitions.catch_up, failed)
+            self._add_missed(chosen, sink, partitions.catch_up, failed)
         if model_ids is not None:
             scored = (one["partition"] for one in commits(sink) if one["model_id"] in model_ids)
             self._keys = keys = {key_of(self._typed(one)) for one in scored}
@@ -178,38 +183,72 @@ class SelectedPartitions:
         except SpecError:
             return values
 
-    def _add_missed(self, sink: TableRef, count: int, failed: Sequence[Mapping[str, Any]]) -> None:
-        """Add those of the partitions before the named one that are missing in the sink."""
-        if len(self.columns) != 1 or self.named is None or len(self.named) != 1:
+    def _add_missed(
+        self, chosen: Any, sink: TableRef, count: int, failed: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Add those of the partitions before the named value that are missing in the sink."""
+        if self.named is None or len(chosen) != 1 or len(chosen[0]) != 1:
             raise SpecError(
-                "catch_up needs one partition of a table with one partition column, such as "
+                "catch_up needs the value of one partition column, such as "
                 "where=[{'day': '2014-01-31'}]; partitions that are missing are scored in any "
                 "case if none is named."
             )
-        (column,) = self.columns
-        last = self.named[0][column]
+        ((column, last),) = self._typed_part(chosen[0]).items()
         try:
-            listed = open_table(sink).partitions()
+            scored = [self.typed(one) for one in open_table(sink).partitions()]
         except TableError:  # there is no sink yet
-            listed = []
-        scored = {typed_partition(self._table.schema, one)[column] for one in listed} - {None}
-        values = {one[column] for one in self._table.partitions()} - {None}
-        before = sorted(value for value in values if value < last)[-count:]
-        first = min(scored, default=last)
-        missed = {value for value in before if value > first}
-        tried = {self._typed(one)[column] for one in failed} - scored
-        tried = {v for v in tried if v < last and (v in values or v >= min(before, default=last))}
-        self.named[:0] = [{column: v} for v in sorted((missed | tried) - scored)]
-        self.required = [one for one in self.named if one[column] in {*tried, last}]
+            scored = []
+        keys = {key_of(one) for one in scored}
+        listed = [one for one in self._table.partitions() if one[column] is not None]
+        before = sorted({one[column] for one in listed if one[column] < last})[-count:]
+        values = [one[column] for one in scored if one.get(column) is not None]
+        first = min(values, default=last)
+        missed = [one for one in listed if one[column] in before and one[column] >= first]
+        exists = {key_of(one) for one in listed}
+        tried = [
+            one
+            for one in self._expanded([self._typed_part(one) for one in failed])
+            if one.get(column) is not None
+            and one[column] < last
+            and (key_of(one) in exists or one[column] >= min(before, default=last))
+        ]
+        earlier = {key_of(one): one for one in (*missed, *tried) if key_of(one) not in keys}
+        required = {key_of(one) for one in (*tried, *self.named)}
+        self.named[:0] = sorted(earlier.values(), key=lambda one: (one[column], _sort_key(one)))
+        self.required = [one for one in self.named if key_of(one) in required]
+
+    def _expanded(self, given: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """The partitions, and in place of values of some columns those of the source with them."""
+        found: dict[Key, Mapping[str, Any]] = {}
+        for one in given:
+            members = [one]
+            if len(one) < len(self.columns):
+                members = [
+                    {name: each[name] for name in self.columns}
+                    for each in self._table.partitions()
+                    if one.items() <= each.items()
+                ] or [one]
+            found |= {key_of(each): each for each in members}
+        return [*found.values()]
 
     def _typed(self, partition: Mapping[str, Any]) -> dict[str, Any]:
-        typed = typed_partition(self._table.schema, partition)
-        if {*typed} != {*self.columns}:
+        typed = self._typed_part(partition)
+        if len(typed) < len(self.columns):
             raise SpecError(
                 f"partition {dict(partition)} does not have a value for each of the partition "
                 f"columns of {self._table.uri}: {one_of(self.columns)}."
             )
-        return {name: typed[name] for name in self.columns}
+        return typed
+
+    def _typed_part(self, partition: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of some partition columns, or of all."""
+        typed = typed_partition(self._table.schema, partition)
+        if not {*typed} <= {*self.columns}:
+            raise SpecError(
+                f"partition {dict(partition)} needs values of partition columns of "
+                f"{self._table.uri}, which has {one_of(self.columns)}."
+            )
+        return {name: typed[name] for name in self.columns if name in typed}
 
     def _checked(self, conditions: Sequence[Condition] | pc.Expression | None) -> Where:
         if isinstance(conditions, pc.Expression):
@@ -234,7 +273,12 @@ class SelectedPartitions:
         ]
         if self.named is not None:
             wanted = {key_as(table, one) for one in self.named}
-            listed = [one for one in listed if key_of(one) in wanted]
+            parts = [{*key_as(table, one)} for one in self._partial]
+            listed = [
+                one
+                for one in listed
+                if (key := key_of(one)) in wanted or any(part <= {*key} for part in parts)
+            ]
         if self._keys is not None:
             keys = self._keys
             listed = [one for one in listed if key_as(self._table, one) in keys]

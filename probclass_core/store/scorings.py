@@ -112,11 +112,24 @@ def unscored(
     found: dict[str, tuple[ScoringRecord, Mapping[str, Any]]] = {}
     for record in records:
         for one in record.partitions:
-            found.pop(_place(record.sink, one), None)
+            for place, (first, stopped) in [*found.items()]:
+                if first.sink == record.sink and is_part_of(one["partition"], stopped["partition"]):
+                    del found[place]
         for one in record.stopped:
             first, _ = found.get(_place(record.sink, one), (record, one))
             found[_place(record.sink, one)] = first, one
     return [*found.values()]
+
+
+def is_part_of(partition: Any, values: Any) -> bool:
+    """Whether a recorded partition has all these values; text in one may be a number in another.
+
+    So a partition by region and month is part of the month.
+    """
+    if not (isinstance(partition, Mapping) and isinstance(values, Mapping)):
+        return False
+    texts = {name: str(value) for name, value in partition.items()}
+    return all(texts.get(name) == str(value) for name, value in values.items())
 
 
 def record_partitions(

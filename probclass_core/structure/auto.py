@@ -261,9 +261,14 @@ def auto(
     columns = _named_columns(table.schema, label, weight, exclude)
     if table.read_once:  # its rows can be read once, by the training
         return _spec_by_types(spec_of, columns, label, like)
+    if groups == tuple(table.partition_columns):
+        groups = PARTITIONS
+        spec_of = partial(spec_of, groups=groups)
     used = [*(column.name for column in columns.used), *columns.dates]
-    keys = [name for name in table.partition_columns if name in used]
     alike = [name for name in used if isinstance(groups, tuple) and name in groups]
+    keys = [name for name in table.partition_columns if name in used]
+    if alike and {*alike} <= {*keys}:  # such as the day of a table by region and day
+        keys = []
     reasons = dict.fromkeys(alike, "they tell which rows are alike")
     columns = columns.without(reasons | dict.fromkeys(keys, "the table is partitioned by them"))
     known = () if like is None else like.features

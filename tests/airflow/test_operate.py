@@ -18,6 +18,7 @@ import probclass_core as pc
 from probclass_airflow import operate_model
 from probclass_core.errors import DataError, SpecError
 from probclass_core.operation.runs import Judgment, judge_served, plan_run
+from probclass_core.store.scorings import unscored
 
 
 def write_week(lake: Path, week: int, *, inverted: bool = False, labeled: bool = True) -> None:
@@ -47,13 +48,12 @@ def operate(
         with DAG(f"{request.node.name}_{week}", schedule=None) as dag:
             operate_model(
                 "late",
-                source=str(lake),
                 sink=str(tmp_path / "scored"),
                 store=str(tmp_path / "models"),
                 partition={"week": str(week)},
                 train_on=2,
                 default_args={"retries": 0},
-                **{"label_column": "late", **more},
+                **{"source": str(lake), "label_column": "late", **more},
             )
         return {task_id.removeprefix("late."): ran for task_id, ran in run_dag(dag).items()}
 
@@ -329,39 +329,87 @@ def test_partitions_far_away_are_not_trained_on(
     assert plan_run(tmp_path, {"at": scored}, train=1, max_gap=gap - 1).train
 
 
-def test_of_a_table_by_region_and_week_each_region_has_a_model_of_its_own(tmp_path: Path) -> None:
-    with DAG("regions", schedule=None), pytest.raises(ValueError, match="for each folder, such as"):
-        operate_model(
-            "late",
-            source="/lake",
-            sink="/scored",
-            store="/models",
-            partition={"region": "eu", "week": "14"},
-            label_column="late",
-        )
-    for region in ("eu", "us"):
-        for week in range(11, 15):
-            write_week(tmp_path / "lake" / f"region={region}", week, inverted=region == "us")
-    with pytest.raises(SpecError, match="for a table with 'region', 'week'; of several, operate a"):
-        plan_run(tmp_path / "lake", {"week": "14"}, train=2)
+@pytest.fixture
+def by_region(tmp_path: Path) -> Path:
+    """A table by region and week; a region differs from the other in how often rows are late."""
+    for week in range(11, 19):
+        write_week(tmp_path / "regions" / "region=eu", week)
+        path = write_rows(tmp_path / "regions" / "region=us" / f"week={week}")
+        rows = pq.read_table(tmp_path / "regions" / "region=eu" / f"week={week}" / "0.parquet")
+        late = pa.compute.or_(rows["late"], pa.compute.greater(rows["x"], 1.0))
+        pq.write_table(rows.set_column(1, "late", late), path / "0.parquet")
+    return tmp_path / "regions"
+
+
+def test_of_a_table_by_region_and_week_a_run_takes_all_regions_of_its_week(
+    by_region: Path, operate: Callable[..., Any], tmp_path: Path
+) -> None:
+    def run(week: int, **more: Any) -> dict[str, Any]:
+        return dict(operate(week, source=str(by_region), **more))
+
+    first = run(15)
+    assert first["done"].state == "success"
+    assert first["plan"].result["train"] == [["week", ">=", 12], ["week", "<=", 13]]
+    assert first["train"].result["rows"] == 4 * 400
+    assert first["promote"].result["rows"] == 2 * 400
     store = pc.ModelStore(tmp_path / "models")
+    spec = store.load("late@champion").spec
+    assert spec.groups == ("week",), "weights are fitted across weeks, not regions"
+    assert "region" in spec.features
+    assert first["score"].result["names"] == {"scored": ["region=eu/week=15", "region=us/week=15"]}
+
+    shutil.move(by_region / "region=us" / "week=16", tmp_path / "later")
+    second = run(16)
+    assert second["plan"].result["incomplete"] == ["week=16 has no region=us, and week=15 has"]
+    assert second["score"].result["names"] == {"scored": ["region=eu/week=16"]}
+    assert second["done"].state == "failed"
+    assert second["judge"].result["served"] == first["score"].result["model"]
+    assert second["judge"].result["rows"] == 2 * 400
+    assert run(16, fail_on=())["done"].state == "success"
+
+    shutil.move(tmp_path / "later", by_region / "region=us" / "week=16")
+    third = run(17)
+    assert third["score"].result["names"] == {
+        "scored": ["region=eu/week=17", "region=us/week=16", "region=us/week=17"]
+    }
+    assert third["done"].state == "success"
+    past = run(15)
+    assert "late@champion was judged up to week=16" in past["plan"].result["problem"]
+
+    path = by_region / "region=us" / "week=17" / "0.parquet"
+    pq.write_table(pa.concat_tables([pq.read_table(path)] * 2), path)
     for region in ("eu", "us"):
-        lake = tmp_path / "lake" / f"region={region}"
-        plan = plan_run(lake, {"week": "14"}, train=2, label="late")
-        spec = pc.ModelSpec.auto(lake, "late", where=plan.train)
-        store.promote(region, store.save(pc.fit(lake, spec, where=plan.train), region), "champion")
-        pc.score(
-            f"{region}@champion",
-            lake,
-            tmp_path / "scored" / f"region={region}",
-            partition=pc.Partitions([{"week": "14"}], catch_up=1),
-            store=store,
-        )
-    scored = pc.open_table(tmp_path / "scored")
-    assert scored.partitions() == [
-        {"region": "eu", "week": 14},
-        {"region": "us", "week": 14},
-    ]
+        shutil.move(by_region / f"region={region}" / "week=18", tmp_path / region)
+    last = run(18)
+    changed = "region=us/week=17 had 400 rows when it was scored, and has 800 now"
+    assert last["plan"].result["changed"] == [changed]
+    assert last["score"].state == last["done"].state == "failed"
+    assert "has no rows of week=18 to score" in last["score"].result["errors"][0]
+    for region in ("eu", "us"):
+        shutil.move(tmp_path / region, by_region / f"region={region}" / "week=18")
+        write_week(by_region / f"region={region}", 19)
+    assert len(run(19)["score"].result["names"]["scored"]) == 4
+    assert unscored(store.scorings("late")) == []
+
+
+@pytest.mark.parametrize("partition", [{"region": "eu", "week": "14"}, {"x": "1"}])
+def test_of_several_partition_columns_one_is_named_as_the_time(
+    partition: dict[str, str], by_region: Path
+) -> None:
+    with pytest.raises(
+        SpecError, match=r"name the one that is the time, such as \{'\w+': …\}: a run"
+    ):
+        plan_run(by_region, partition, train=2)
+    if len(partition) > 1:
+        with DAG("regions", schedule=None), pytest.raises(ValueError, match="that is the time"):
+            operate_model(
+                "late",
+                source="/lake",
+                sink="/scored",
+                store="/models",
+                partition=partition,
+                label_column="late",
+            )
 
 
 @pytest.mark.parametrize(

@@ -263,6 +263,37 @@ def test_a_partition_is_scored_with_those_before_it_that_are_missing(
     assert names(pc.score(model, lake, sink).scored) == ["2013-12", "2014-01"]
 
 
+def test_a_month_of_a_table_by_region_and_month_is_all_its_regions(
+    model: pc.Model, tmp_path: Path
+) -> None:
+    lake, sink = tmp_path / "lake", tmp_path / "scored"
+    for region in ("eu", "us"):
+        for month in MONTHS[:3]:
+            write_month(lake / f"region={region}", month)
+
+    def run(month: str, **more: Any) -> list[str]:
+        partition = pc.Partitions([{"month": month}], catch_up=2)
+        report = pc.score(model, lake, sink, partition=partition, **more)
+        return [str(one) for one in (*report.scored, *report.removed)]
+
+    shutil.move(lake / "region=us" / "month=2014-01", tmp_path / "later")
+    assert run("2014-01") == ["region=eu/month=2014-01"]
+    shutil.move(tmp_path / "later", lake / "region=us" / "month=2014-01")
+    assert run("2014-03") == [
+        "region=eu/month=2014-02",
+        "region=eu/month=2014-03",
+        "region=us/month=2014-01",
+        "region=us/month=2014-02",
+        "region=us/month=2014-03",
+    ]
+    shutil.rmtree(lake / "region=eu" / "month=2014-03")
+    assert run("2014-03", deleted="remove") == ["region=eu/month=2014-03"]
+    with pytest.raises(TableError, match="has no rows of month=2014-04 to score"):
+        run("2014-04")
+    with pytest.raises(SpecError, match="needs values of partition columns"):
+        pc.score(model, lake, sink, partition=[{"region": "eu", "x": 1.0}])
+
+
 def test_a_run_fails_until_what_an_earlier_one_could_not_score_is_scored_or_gone(
     model: pc.Model, tmp_path: Path
 ) -> None:
@@ -384,10 +415,10 @@ def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Pa
     ("options", "message"),
     [
         ({"partition": "x > 1"}, "'x' is not a partition column of .*; it has 'month'"),
-        ({"partition": [{"x": 1.0}]}, "does not have a value for each of the partition columns"),
+        ({"partition": [{"x": 1.0}]}, "needs values of partition columns of .*, which has 'month'"),
         (
             {"partition": pc.Partitions(catch_up=1)},
-            "catch_up needs one partition of a table with one partition column",
+            "catch_up needs the value of one partition column",
         ),
         (
             {"partition": pc.Partitions(scored_by=["tiny@12345678"])},

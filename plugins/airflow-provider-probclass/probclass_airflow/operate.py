@@ -49,8 +49,9 @@ class ProbClassPlanRunOperator(ProbClassOperator):
     Returns (XCom and the `extra` of outlet assets):
         scored and labeled (partitions), train and judge (conditions), missing (labels); see
         `probclass_core.operation.runs.plan_run`. Or scored, problem (why there are no windows), and
-        skipped (whether nothing is scored, either). In both cases changed: a sentence for each
-        scored partition that was rewritten or deleted in the source.
+        skipped (whether nothing is scored, either). In both cases changed and incomplete: a
+        sentence for each scored partition that was rewritten or deleted in the source, and for each
+        one that is missing beside those of the run, such as a region of a day.
     """
 
     operator_extra_links = ()
@@ -91,16 +92,17 @@ class ProbClassPlanRunOperator(ProbClassOperator):
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Compare with what was scored before, and plan."""
         import probclass_core as pc
-        from probclass_core.operation.upstream import changed_since_scored
+        from probclass_core.operation.upstream import changed_since_scored, missing_beside
 
         assert self.partition is not None
         table, changed = pc.open_table(self.table()), []
+        incomplete = missing_beside(table, self.partition, self.look_back)
         if self.sink is not None and self.look_back:
             store = self.model_store()
             changed = changed_since_scored(
                 store, self.model, table, self.sink, self.partition, self.look_back
             )
-        return {**self._plan(table), "changed": changed}
+        return {**self._plan(table), "changed": changed, "incomplete": incomplete}
 
     def _plan(self, table: Any) -> dict[str, Any]:
         from probclass_core.errors import DataError
@@ -216,7 +218,7 @@ class ProbClassJudgeOperator(ProbClassOperator):
         return judgment.to_dict()
 
 
-Fault = Literal["labels", "worse", "changed", "refused", "unhealthy"]
+Fault = Literal["labels", "worse", "changed", "incomplete", "refused", "unhealthy"]
 
 
 class ProbClassReportOperator(BaseOperator):
@@ -228,6 +230,7 @@ class ProbClassReportOperator(BaseOperator):
     - ``"labels"``: a partition should have labels and does not.
     - ``"worse"``: a partition was scored worse than by the class prior, or the alias fell back.
     - ``"changed"``: a scored partition has another number of rows in the source now, or is gone.
+    - ``"incomplete"``: a partition is missing beside those of the run, such as a region of a day.
     - ``"refused"``: the challenger did not pass the gate.
     - ``"unhealthy"``: the rows of a scored partition do not resemble those of the training.
 
@@ -289,6 +292,8 @@ def faults(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for sentence in plan.get("changed", ()):
         advice = "What was served stays: score it again, or remove it by score --deleted remove"
         yield "changed", f"{sentence}. {advice}."
+    for sentence in plan.get("incomplete", ()):
+        yield "incomplete", f"{sentence}. Once it comes, a later run scores it."
     for one in (*judged.get("late", ()), judged):
         if one.get("below_prior") or one.get("fell_back"):
             advice = f"{one['model']} is in force; see which columns drifted in that partition"
@@ -362,11 +367,12 @@ def operate_model(
 
     Args:
         model: name of the model in the store, and id of the group.
-        source: path or URI of a table with one partition column, in which labels come later.
+        source: path or URI of a partitioned table, in which labels come later.
         sink: path or URI of the scored table.
         store: path or URI of the model store.
         partition: partition to score in a run, such as
-            ``{"month": "{{ data_interval_start.strftime('%Y-%m') }}"}``.
+            ``{"month": "{{ data_interval_start.strftime('%Y-%m') }}"}``. Its one column is the
+            time: of a table by region and month, a run takes all regions of a month.
         label_column: the class column; in Airflow, a task has another `label`. None for a model
             without a label, which says how unusual each row is: a challenger must have a larger
             mean log density on partitions that it was not trained on.
@@ -398,7 +404,8 @@ def operate_model(
             and ``done`` do not wait: the version that is approved scores from the next run on.
         outlets: assets of the scored table.
         fail_on: faults that fail ``done``, and so the run, besides tasks that failed; by default
-            ``("labels", "worse", "changed")``, and ``("unhealthy", "changed")`` without a label.
+            ``("labels", "worse", "changed", "incomplete")``, and without a label ``"unhealthy"`` in
+            place of the first two.
         on_fault: notifier or callback of ``done``; the exception has a paragraph for each fault.
         alerts: assets that get an event if a run has any fault, by a task ``alert``.
         workers: number of threads of each task.
@@ -408,14 +415,14 @@ def operate_model(
         default_args: arguments of all tasks, such as retries.
 
     Raises:
-        ValueError: if the partition has several columns; see the docs for regions and days.
+        ValueError: if the partition has several columns.
     """
     if len(partition) != 1:
         raise ValueError(
-            f"operate_model counts along one partition column, got {dict(partition)}; of several, "
-            "operate a model for each folder, such as source='/lake/region=eu', "
-            "sink='/scored/region=eu', partition={'day': …}."
+            f"operate_model counts along one partition column, got {dict(partition)}; name the one "
+            "that is the time, such as {'day': …}: a run scores all partitions with its value."
         )
+    (time,) = partition
     places: dict[str, Any] = {
         "source": source,
         "source_conn_id": source_conn_id,
@@ -450,6 +457,7 @@ def operate_model(
             label_column=label_column if spec is None else None,
             no_label=label_column is None and spec is None,
             exclude=exclude,
+            groups=time if spec is None else "partitions",
             half_life=half_life,
             model=model,
             cache=True,
@@ -460,7 +468,7 @@ def operate_model(
             where=_entry(plan, "judge"),
             model=f"{{{{ ti.xcom_pull(task_ids='{train.task_id}')['model'] }}}}",
             alias=alias,
-            windows=next(iter(partition)) if judge_on > 1 else None,
+            windows=time if judge_on > 1 else None,
             metric="log_density" if label_column is None else "log_loss",
             propose=approval is not None,
             decision=decision,
@@ -510,9 +518,8 @@ def operate_model(
             task.xcom_keys = ()  # nobody reads them, and each is a row of Airflow's database
         results = {task.label: _entry(task) for task in tasks}
         report: dict[str, Any] = {"results": results, "trigger_rule": "all_done"}
-        usual: Sequence[Fault] = ("labels", "worse", "changed")
-        if label_column is None:
-            usual = ("unhealthy", "changed")
+        usual: list[Fault] = ["unhealthy"] if label_column is None else ["labels", "worse"]
+        usual += ["changed", "incomplete"]
         ProbClassReportOperator(
             task_id="done",
             do_xcom_push=False,
