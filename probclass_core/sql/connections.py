@@ -91,6 +91,19 @@ class Database(ABC):
             TableError: if the query fails.
         """
 
+    def described(self, source: str) -> list[tuple[Any, ...]]:
+        """The columns of a table as the driver describes them: name, number of the type, ….
+
+        Args:
+            source: see `columns`.
+
+        Raises:
+            TableError: if there is no such table.
+        """
+        with self.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0")
+            return list(cursor.description)
+
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of a small result.
 
@@ -285,9 +298,7 @@ class _Sqlite(Database):
             yield cursor
 
     def columns(self, source: str) -> dict[str, SqlColumn]:
-        with self.cursor() as cursor:
-            described = cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0").description
-        return _sqlite_columns(self, source, [column[0] for column in described])
+        return _sqlite_columns(self, source, [column[0] for column in self.described(source)])
 
     def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
         with self.cursor() as cursor:
@@ -375,11 +386,8 @@ class _Postgres(Database):
     name, dialect, drivers = "PostgreSQL", find_dialect("postgres"), ("psycopg", "psycopg2")
 
     def columns(self, source: str) -> dict[str, SqlColumn]:
-        with self.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM {source} AS t LIMIT 0")
-            described = cursor.description
         other = SqlColumn(pa.string(), "TEXT")
-        return {column[0]: _POSTGRES_TYPES.get(column[1], other) for column in described}
+        return {one[0]: _POSTGRES_TYPES.get(one[1], other) for one in self.described(source)}
 
     def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
         # A cursor of the server: another one would bring all rows at once.

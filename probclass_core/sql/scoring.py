@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import as_json, json_digest
-from probclass_core.errors import DataError, SpecError, TableError, TableMismatchError
+from probclass_core.errors import DataError, SpecError, TableError, TableMismatchError, one_of
 from probclass_core.io.filters import Where, partition_text, typed_conditions
 from probclass_core.model.decision import DecisionRule
 from probclass_core.scoring.batch import BatchScorer
@@ -146,6 +146,13 @@ def score_sql(
             f"CREATE TABLE IF NOT EXISTS {names['sink']} AS "
             f"SELECT * FROM (\n{query}\n) AS q WHERE 1 = 0"
         )
+        existing_names = {str(column[0]).lower() for column in database.described(names["sink"])}
+        lacking = [name for name in scorer.schema.names if name.lower() not in existing_names]
+        if lacking:
+            raise TableMismatchError(
+                f"{address} has no column {one_of(lacking)}, which these options write; add it "
+                "(ALTER TABLE … ADD COLUMN), leave the option out, or write another table."
+            )
         written = f"FROM {names['sink']} AS t{replaced}"
         (existing,) = _numbers(database, f"SELECT COUNT(*) {written}")
         skipped = run_id is not None and before == (commit_id, count) and existing == count

@@ -103,6 +103,14 @@ def test_the_whole_table_replaces_its_partitions(connection: Any) -> None:
     assert score(connection, run_id="monday").counts["unchanged"] == 0
 
 
+def test_a_scored_table_that_lacks_columns_is_one_clear_line(connection: Any) -> None:
+    score(connection)
+    before = scored(connection)
+    with refused(TableError, r"scored has no column 'contribution_.*ADD COLUMN"):
+        score(connection, options={"contributions": True})
+    assert scored(connection).equals(before)
+
+
 class Stopped(Exception):
     """An interruption right before the commit."""
 
