@@ -1,19 +1,23 @@
-"""Tables in memory: Arrow tables, data frames, and readers that can be read once."""
+"""Objects as tables: Arrow tables, data frames, datasets, and readers that can be read once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import BATCH_ROWS, as_table, in_slices, read_rows
+from probclass_core.arrow.arrays import BATCH_ROWS, as_table, in_slices, joined, read_rows
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.arrow.types import in_safe_types, safe_types
 from probclass_core.errors import TableError
+from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.table import Plan, Query, Source, Unit, columns_and_filter
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 _UNIT_ROWS = BATCH_ROWS
 
@@ -36,10 +40,7 @@ class MemoryTable(Source):
         columns, row_filter = columns_and_filter(self.schema, columns, query)
         table = self._table if row_filter is None else self._table.filter(row_filter)
         if row_filter is not None and not table.num_rows:
-            raise TableError(
-                f"no row matches partition {dict(query.get('partition') or {})} and where "
-                f"{query.get('where')}; the table has {self._table.num_rows} rows."
-            )
+            raise _no_row(query)
         table = table.select(columns)
         slices = [
             _Slice(table.slice(start, _UNIT_ROWS)) for start in range(0, table.num_rows, _UNIT_ROWS)
@@ -70,6 +71,74 @@ class _Slice(Unit):
 
 def _slice_from_ipc(rows: bytes) -> _Slice:
     return _Slice(from_ipc(rows))
+
+
+class ArrowDataset(Source):
+    """A dataset of pyarrow, read by its own scanner: a unit is a file, or a row group of one.
+
+    Args:
+        dataset: the dataset.
+    """
+
+    def __init__(self, dataset: ds.Dataset) -> None:
+        self._dataset = dataset
+
+    @property
+    def schema(self) -> pa.Schema:
+        return safe_types(self._dataset.schema)
+
+    def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
+        columns, row_filter = columns_and_filter(self.schema, columns, query)
+        units = []
+        for fragment in self._dataset.get_fragments(filter=row_filter):
+            groups = getattr(fragment, "split_by_row_group", lambda whole=fragment: [whole])
+            units += [_Fragment(one, self.schema, columns, row_filter) for one in groups()]
+        if row_filter is not None and not units:
+            raise _no_row(query)
+        rows = [unit.fragment.count_rows() for unit in units]
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        return Plan(schema, units, sum(rows), None, unit_rows=rows)
+
+
+@dataclass(frozen=True)
+class _Fragment(Unit):
+    """Some rows of a dataset, as a unit.
+
+    Attributes:
+        fragment: a file, row groups of one, or rows in memory.
+        schema: all columns.
+        columns: columns to read.
+        row_filter: rows to read, or None for all.
+    """
+
+    fragment: ds.Fragment
+    schema: pa.Schema
+    columns: Sequence[str]
+    row_filter: pc.Expression | None
+    digest: None = None
+
+    def __str__(self) -> str:
+        return str(getattr(self.fragment, "path", "a dataset in memory"))
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        size = read_rows(pa.schema([self.schema.field(name) for name in self.columns]))
+        with translate_read_errors(str(self)):
+            batches = self.fragment.to_batches(
+                schema=self.schema,
+                columns=list(self.columns),
+                filter=self.row_filter,
+                batch_size=size,
+                batch_readahead=2,
+                use_threads=False,
+            )
+            yield from joined(batches, size)
+
+
+def _no_row(query: Query) -> TableError:
+    return TableError(
+        f"no row matches partition {dict(query.get('partition') or {})} and where "
+        f"{query.get('where')}."
+    )
 
 
 class StreamTable(Source):

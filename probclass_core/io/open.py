@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import is_lazy_frame
 from probclass_core.errors import TableMismatchError
-from probclass_core.io.memory import MemoryTable, StreamTable
+from probclass_core.io.memory import ArrowDataset, MemoryTable, StreamTable
 from probclass_core.io.references import TableRef
 from probclass_core.io.sink import Sink
 from probclass_core.io.table import Source
@@ -46,9 +46,7 @@ def open_table(source: Any) -> Source:
     if isinstance(source, (str, Path, TableRef)):
         return open_ref(TableRef.parse(source))
     if _is_dataset(source):
-        from probclass_core.io.parquet.dataset import DatasetTable
-
-        return DatasetTable(source)
+        return ArrowDataset(source)
     return MemoryTable(source)
 
 

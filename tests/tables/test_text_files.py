@@ -183,7 +183,7 @@ def test_rows_do_not_depend_on_the_size_of_blocks(
     monkeypatch.setattr(f"probclass_core.io.text.{module}.BLOCK_BYTES", 2000)
     (unit,) = pc.open_table(path).plan().units
     assert isinstance(unit, TextRows)
-    assert len(list(unit._scan(unit.fragment))) >= 10
+    assert len(list(unit._batches())) >= 10
     assert pa.Table.from_batches(unit.read()).equals(trips(300))
 
 

@@ -1,6 +1,7 @@
-"""A pyarrow dataset of Parquet files as a table: planned file by file, read by row groups.
+"""A table of files: planned file by file, read by row groups.
 
-All formats with Parquet data files are read here: directories, Delta, Iceberg.
+All formats with Parquet data files are read here: directories, Delta, Iceberg. Text files are
+planned here, too.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from probclass_core.io.parquet.files import (
 )
 from probclass_core.io.parquet.partitions import (
     fragments_by_partition,
-    partition_columns_of,
     partition_of,
     partition_values,
 )
@@ -49,6 +49,9 @@ from probclass_core.io.table import Footer, Plan, Query, Source, columns_and_fil
 _CONCURRENT_FOOTERS = 16
 """Footers of remote files that are read at the same time."""
 
+_KEPT_COLUMNS = 10_000
+"""Columns of local files up to which a plan has the footers of all files in memory."""
+
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 """Type of text that is read as Parquet's own dictionaries."""
 
@@ -57,14 +60,13 @@ _ANY = object()
 
 
 class DatasetTable(Source):
-    """A table of the rows of a pyarrow dataset.
+    """A table of files.
 
     Args:
-        dataset: Parquet files, or anything else that pyarrow can scan.
-        uri: path or URI of the table, or None if it has none.
-        location: location of the files, or None if they are local or only pyarrow knows them.
-        partition_columns: names of the partition columns, outermost first; by default those of the
-            dataset.
+        dataset: the files, each with the condition that its partition meets.
+        uri: path or URI of the table.
+        location: location of the files, or None if they are local.
+        partition_columns: names of the partition columns, outermost first.
         state: function that returns a text which differs between two states of a file; by default
             its path, for formats whose files never change.
         version: version of the table, or None if its format has no versions.
@@ -75,27 +77,25 @@ class DatasetTable(Source):
         self,
         dataset: ds.Dataset,
         *,
-        uri: str | None = None,
-        location: Location | None = None,
-        partition_columns: Sequence[str] | None = None,
+        uri: str,
+        location: Location | None,
+        partition_columns: Sequence[str],
         state: Callable[[ds.Fragment], str] = path_of,
         version: int | None = None,
         files_change: bool = False,
     ) -> None:
-        self.uri = uri
+        self.uri: str = uri
         self.version = version
         self._dataset = dataset
         self._location = location
         self._state = state
         self._files_change = files_change
         self._footer_cache: Mapping[str, Footer] | None = None
-        self.partition_columns: Sequence[str] = (
-            partition_columns_of(dataset) if partition_columns is None else partition_columns
-        )
+        self.partition_columns = partition_columns
 
     def with_footer_cache(self, cache: Mapping[str, Footer]) -> Self:
         table = copy.copy(self)
-        table._footer_cache = None if self.uri is None else cache
+        table._footer_cache = cache
         return table
 
     @cached_property
@@ -121,11 +121,7 @@ class DatasetTable(Source):
         columns, row_filter = columns_and_filter(self.schema, columns, query)
         partition, where = query.get("partition"), parse_where(query.get("where"))
         text_columns: list[str] = []
-        if (
-            query.get("allow_dictionaries")
-            and not isinstance(where, pc.Expression)
-            and self.uri is not None
-        ):
+        if query.get("allow_dictionaries") and not isinstance(where, pc.Expression):
             plain = {*self.partition_columns, *(condition[0] for condition in where or ())}
             text_columns = [
                 name
@@ -158,6 +154,7 @@ class DatasetTable(Source):
                         row_filter=None if is_whole else row_filter,
                         location=location,
                         remote=self._remote,
+                        reopen=file.reopen,
                         digest=digest,
                         version=self._version(file),
                     )
@@ -242,24 +239,24 @@ class DatasetTable(Source):
             fragments = with_dictionaries(fragments, text_columns)
         files = list(zip(fragments, states, footers, strict=True))
         self._read_footers([fragment for fragment, _, footer in files if footer is None])
-        return [self._planned_file(*file) for file in files]
+        # A footer takes about 3 kB for each column; from a local disk it is soon read again.
+        reopen = not self._remote and len(files) * len(self.schema) > _KEPT_COLUMNS
+        return [self._planned_file(*file, reopen=reopen) for file in files]
 
     def _planned_file(
-        self, fragment: ds.Fragment, state: str, footer: Footer | None
+        self, fragment: ds.Fragment, state: str, footer: Footer | None, *, reopen: bool
     ) -> PlannedFile:
         if footer is not None:
             return PlannedFile.from_footer(fragment, state, footer)
         with translate_read_errors(self.location_of(fragment)):
-            # A footer takes about 3 kB for each column; from a local disk it is soon read again.
-            return PlannedFile.open(fragment, state, reopen=not self._remote)
+            return PlannedFile.open(fragment, state, reopen=reopen)
 
     def _fragments(self, partition: Mapping[str, Any] | None, where: Where) -> list[ds.Fragment]:
         """Return the files that may contain such rows, by path."""
         row_filter = expression(self.schema, partition, where)
         found = self._files(partition, where).get_fragments(filter=row_filter)
-        fragments = sorted(found, key=path_of)
         # A dataset keeps the footer of each file that was opened in memory, but not of a copy.
-        return fragments if self.uri is None else [reopened(fragment) for fragment in fragments]
+        return [reopened(fragment) for fragment in sorted(found, key=path_of)]
 
     def _files(self, partition: Mapping[str, Any] | None, where: Where) -> ds.Dataset:
         """Return files among which are all that may contain such rows."""
@@ -277,7 +274,7 @@ class DatasetTable(Source):
 
     def _read_schema(self, files: Sequence[PlannedFile]) -> pa.Schema:
         """Return the schema of the table in types that all these files can be read as."""
-        return self.schema if self.uri is None else _common_schema(self.schema, files)
+        return _common_schema(self.schema, files)
 
     def _version(self, file: PlannedFile) -> FileVersion | None:
         """Return the file in its planned state, or None if files never change."""
@@ -325,12 +322,10 @@ class DatasetTable(Source):
 
     @cached_property
     def _absolute_location(self) -> str:
-        return absolute_location(str(self.uri))
+        return absolute_location(self.uri)
 
-    def _snapshot(self, files: Sequence[PlannedFile]) -> str | None:
-        """Return the digest of the files in their state, or None without a URI."""
-        if self.uri is None:
-            return None
+    def _snapshot(self, files: Sequence[PlannedFile]) -> str:
+        """Return the digest of the files in their state."""
         digest = hashlib.sha256()
         for file in files:
             digest.update(f"{self._row_state(file)}\n".encode())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -52,8 +52,8 @@ def with_utf8_names(schema: pa.Schema) -> pa.Schema:
 
 
 def path_of(fragment: ds.Fragment) -> str:
-    """Return the path of a file, or a description of a fragment in memory."""
-    return str(getattr(fragment, "path", "a dataset in memory"))
+    """Return the path of a file in its file system."""
+    return str(fragment.path)
 
 
 def reopened(fragment: ds.Fragment, row_groups: Sequence[int] | None = None) -> ds.Fragment:
@@ -85,51 +85,6 @@ def with_dictionaries(
 def _unit_of_int96(fragment: ds.ParquetFileFragment) -> str:
     """Return the unit of times that a file stores as INT96, which goes beyond nanoseconds."""
     return str(fragment.format.read_options.coerce_int96_timestamp_unit)
-
-
-def streamed(
-    fragment: ds.ParquetFileFragment,
-    columns: Sequence[str],
-    rows: int,
-    *,
-    remote: bool,
-) -> Iterator[pa.RecordBatch]:
-    """Read columns of a file page by page, as they are stored.
-
-    Arrow's scanner has all of a row group in memory. In a new process, the system takes longer to
-    provide this memory than the rows take to be read.
-
-    Args:
-        fragment: row groups of a file.
-        columns: names of columns of the file. Others may be read with them: Arrow takes the column
-            a.b for a part of the column a.
-        rows: maximum number of rows of a batch.
-        remote: whether it is read over a network.
-
-    Raises:
-        pa.ArrowInvalid: at the end, if Arrow found another number of rows than the footer says.
-    """
-    file = pq.ParquetFile(
-        fragment.open(),
-        metadata=fragment.metadata,
-        read_dictionary=fragment.format.read_options.dictionary_columns & {*columns},
-        coerce_int96_timestamp_unit=_unit_of_int96(fragment),
-        # Reading ahead pays on a network; from a local disk it doubles the time.
-        pre_buffer=remote,
-        buffer_size=0 if remote else _BUFFER_BYTES,
-        page_checksum_verification=True,  # a flipped bit may be read as another number
-    )
-    groups = [group.id for group in fragment.row_groups]
-    size, found = sum(file.metadata.row_group(group).num_rows for group in groups), 0
-    if size <= min(rows, _FEW_ROWS):
-        batches = file.read_row_groups(groups, columns, use_threads=False).to_batches()
-    else:
-        batches = file.iter_batches(rows, groups, columns, use_threads=False)
-    for batch in batches:
-        found += batch.num_rows
-        yield batch
-    if found != size:
-        raise pa.ArrowInvalid(f"its pages have {found} rows, but its footer says {size}")
 
 
 @dataclass(frozen=True)
@@ -212,8 +167,6 @@ class PlannedFile:
             state: its state.
             reopen: whether to drop the footer from memory, and read it again with the rows.
         """
-        if not isinstance(fragment, ds.ParquetFileFragment):
-            return cls(fragment, state, fragment.physical_schema, ())
         opened = with_dictionaries([fragment], ())[0] if reopen else fragment
         schema = opened.physical_schema
         if opened.format.read_options.dictionary_columns:
@@ -243,11 +196,8 @@ class PlannedFile:
 
         Yields:
             ``(fragment, numbers, rows)``: the file with some row groups, their numbers, and their
-            number of rows. A file that is not Parquet is one chunk without numbers.
+            number of rows.
         """
-        if not isinstance(self.fragment, ds.ParquetFileFragment):
-            yield self.fragment, (), self.fragment.count_rows()
-            return
         numbers: list[int] = []
         chunk_rows = 0
         for number, rows in self.row_groups:
@@ -272,13 +222,14 @@ class RowGroups(Unit):
 
     Attributes:
         fragment: the file with these row groups alone.
-        numbers: numbers of the row groups in the file; empty if it is not a Parquet file.
+        numbers: numbers of the row groups in the file.
         rows: number of rows.
         schema: schema of the table, in the types that this file is read as.
         columns: names of the columns to read.
         row_filter: rows to read, or None for all.
         location: path or URI of the file, for messages.
         remote: whether the file is read over a network.
+        reopen: see `PlannedFile`.
         digest: see `io.table.Unit`.
         version: the file in the state in which it was planned, or None if its format never changes
             a file.
@@ -294,33 +245,21 @@ class RowGroups(Unit):
     row_filter: pc.Expression | None
     location: str
     remote: bool
+    reopen: bool
     digest: str | None
     version: FileVersion | None
     changed: Mapping[str, StoredColumn] = field(default_factory=dict)
     deleted: pa.Int64Array | None = None
 
     def __str__(self) -> str:
-        if not self.numbers:
-            return self.location
         return f"{self.location} (row groups {self.numbers[0]} to {self.numbers[-1]})"
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows; after a transient error, continue behind the last batch."""
-        # Arrow keeps the footer, which adds up over many files, and is soon read from a local disk.
-        fragment = self.fragment if self.remote else reopened(self.fragment, self.numbers)
-        yield from replace(self, fragment=fragment)._read()
-
-    def _read(self) -> Iterator[pa.RecordBatch]:
-        def batches() -> Iterator[pa.RecordBatch]:
-            self._check_unchanged()
-            if self.row_filter is not None:  # it uses what the footer says about the columns
-                self._check_columns()
-            return self._batches()
-
         unchanged = nullcontext() if self.version is None else self.version.unchanged()
         with unchanged, translate_read_errors(self.location), self._named_column():
             # Joining batches with values that are not valid might end the process.
-            read = read_again(batches, remote=self.remote)
+            read = read_again(self._batches, remote=self.remote)
             whole = joined(map(self._checked, read), self.batch_rows)
             yield from prefetch(whole) if self.rows > self.batch_rows else whole
 
@@ -335,24 +274,17 @@ class RowGroups(Unit):
         try:
             yield
         except (pa.ArrowException, OSError):
-            self._check_columns()
+            self._check_columns(self._opened)
             raise
 
-    def _check_columns(self) -> None:
-        """Check what the footer says about the columns that are read and filtered."""
-        if isinstance(self.fragment, ds.ParquetFileFragment):
-            check_columns(self.fragment, self.location, self._needed)
+    @property
+    def _opened(self) -> ds.Fragment:
+        """The row groups; what Arrow keeps of the footer goes with it, unless the plan has it."""
+        return reopened(self.fragment, self.numbers) if self.reopen else self.fragment
 
-    def _check_unchanged(self) -> None:
-        """Detect a file that was replaced since the plan was made, by its number of rows."""
-        if not self.numbers:
-            return
-        try:
-            rows = sum(group.num_rows for group in self.fragment.row_groups)
-        except pa.ArrowIndexError:  # the file has fewer row groups now
-            rows = -1
-        if rows != self.rows:
-            raise TableError(f"{self.location} has changed while it was being read; run it again.")
+    def _check_columns(self, fragment: ds.Fragment) -> None:
+        """Check what the footer says about the columns that are read and filtered."""
+        check_columns(fragment, self.location, self._needed)
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Refuse text that is not UTF-8, and lists and dictionaries that point outside themselves.
@@ -375,69 +307,79 @@ class RowGroups(Unit):
         return batch
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows in the columns of the table."""
         rows = 0
         try:
-            for batch in self._scan(self.fragment):
+            for batch in self._scan(self.fragment.format.read_options.dictionary_columns):
                 rows += batch.num_rows
                 yield batch
         except OSError as error:
             if _NO_DICTIONARIES not in str(error):
                 raise
-            (stored,) = with_dictionaries([self.fragment], ())
-            yield from skip_rows(rows, self._scan(reopened(stored, self.numbers)))
+            yield from skip_rows(rows, self._scan(()))
 
     @cached_property
     def batch_rows(self) -> int:
         """Largest number of rows of a batch."""
         return read_rows(pa.schema([self.schema.field(name) for name in self.columns]))
 
-    def _scan(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
-        """Read the rows in the columns of the table."""
-        if isinstance(fragment, ds.ParquetFileFragment):
-            return self._scan_file(fragment)
-        batches: Iterator[pa.RecordBatch] = fragment.to_batches(
-            schema=self.schema,
-            columns=list(self.columns),
-            filter=self.row_filter,
-            batch_size=self.batch_rows,
-            batch_readahead=2,
-            use_threads=False,
-        )
-        return batches
+    def _scan(self, dictionaries: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """Read the rows in the columns of the table, with some as dictionaries."""
+        with pq.ParquetFile(
+            self.fragment.open(),
+            metadata=None if self.reopen else self.fragment.metadata,
+            read_dictionary=dictionaries,
+            coerce_int96_timestamp_unit=_unit_of_int96(self.fragment),
+            # Reading ahead pays on a network; from a local disk it doubles the time.
+            pre_buffer=self.remote,
+            buffer_size=0 if self.remote else _BUFFER_BYTES,
+            page_checksum_verification=True,  # a flipped bit may be read as another number
+        ) as file:
+            columns = self._stored_columns(file.schema_arrow.names)
+            schema = pa.schema([self.schema.field(column.name) for column in columns])
+            in_file = [column.stored for column in columns if column.stored is not None]
+            rows_of = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+            if self.numbers[-1] >= len(rows_of) or self.rows != sum(
+                rows_of[number] for number in self.numbers
+            ):
+                raise TableError(
+                    f"{self.location} has changed while it was being read; run it again."
+                )
+            groups = self._matching_groups()
+            is_kept, rows_read = None, 0
+            if self.deleted is not None:
+                is_kept = pc.invert(pc.is_in(_positions(groups, rows_of), self.deleted))
+            size = sum(rows_of[number] for number in groups)
+            for batch in _read_groups(file, groups, in_file, size, read_rows(schema)):
+                arrays = [
+                    self._column(batch, *one) for one in zip(columns, schema.types, strict=True)
+                ]
+                rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
+                if is_kept is not None:
+                    rows = rows.filter(is_kept.slice(rows_read, batch.num_rows))
+                rows_read += batch.num_rows
+                if self.row_filter is not None:
+                    rows = rows.filter(self.row_filter)
+                yield rows.select(list(self.columns))
 
-    def _scan_file(self, fragment: ds.ParquetFileFragment) -> Iterator[pa.RecordBatch]:
-        columns = self._stored_columns(fragment)
-        schema = pa.schema([self.schema.field(column.name) for column in columns])
-        in_file = [column.stored for column in columns if column.stored is not None]
-        groups = self._matching_groups(fragment)
-        is_kept, rows_read = None, 0
-        if self.deleted is not None:
-            is_kept = pc.invert(pc.is_in(_positions(groups), self.deleted))
-        for batch in streamed(groups, in_file, read_rows(schema), remote=self.remote):
-            arrays = [self._column(batch, *one) for one in zip(columns, schema.types, strict=True)]
-            rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
-            if is_kept is not None:
-                rows = rows.filter(is_kept.slice(rows_read, batch.num_rows))
-            rows_read += batch.num_rows
-            if self.row_filter is not None:
-                rows = rows.filter(self.row_filter)
-            yield rows.select(list(self.columns))
-
-    def _stored_columns(self, fragment: ds.ParquetFileFragment) -> list[StoredColumn]:
+    def _stored_columns(self, in_file: Collection[str]) -> list[StoredColumn]:
         """Return where the file has the requested columns, and those of the filter."""
-        in_file, partition = {*fragment.physical_schema.names}, partition_of(fragment)
-        columns = []
+        partition, columns = partition_of(self.fragment), []
         for name in self._needed:
             stored = StoredColumn(name, name if name in in_file else None)
             column = self.changed.get(name, stored)
             columns.append(replace(column, default=partition.get(name, column.default)))
         return columns
 
-    def _matching_groups(self, fragment: ds.ParquetFileFragment) -> ds.ParquetFileFragment:
+    def _matching_groups(self) -> Sequence[int]:
         """Return the row groups that may contain rows of the filter, by their statistics."""
-        if self.row_filter is None or self.changed:
-            return fragment
-        return fragment.subset(self.row_filter, self.schema)
+        if self.row_filter is None:
+            return self.numbers
+        fragment = self._opened
+        self._check_columns(fragment)  # the filter uses what the footer says about them
+        if self.changed:
+            return self.numbers
+        return [group.id for group in fragment.subset(self.row_filter, self.schema).row_groups]
 
     @cached_property
     def _needed(self) -> list[str]:
@@ -472,9 +414,39 @@ class RowGroups(Unit):
         return _cast(pa.repeat(value, batch.num_rows), kind)
 
 
-def _positions(fragment: ds.ParquetFileFragment) -> pa.Int64Array:
+def _read_groups(
+    file: pq.ParquetFile, groups: Sequence[int], columns: Sequence[str], size: int, rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Read columns of a file page by page, as they are stored.
+
+    Arrow's scanner has all of a row group in memory. In a new process, the system takes longer to
+    provide this memory than the rows take to be read.
+
+    Args:
+        file: the file.
+        groups: numbers of its row groups.
+        columns: names of columns of the file. Others may be read with them: Arrow takes the column
+            a.b for a part of the column a.
+        size: number of rows of the row groups.
+        rows: maximum number of rows of a batch.
+
+    Raises:
+        pa.ArrowInvalid: at the end, if Arrow found another number of rows than the footer says.
+    """
+    found = 0
+    if size <= min(rows, _FEW_ROWS):
+        batches = file.read_row_groups(groups, columns, use_threads=False).to_batches()
+    else:
+        batches = file.iter_batches(rows, groups, columns, use_threads=False)
+    for batch in batches:
+        found += batch.num_rows
+        yield batch
+    if found != size:
+        raise pa.ArrowInvalid(f"its pages have {found} rows, but its footer says {size}")
+
+
+def _positions(groups: Sequence[int], rows_of: Sequence[int]) -> pa.Int64Array:
     """Return the positions in its file of the rows of some row groups."""
-    numbers = range(fragment.metadata.num_row_groups)
-    ends = np.cumsum([fragment.metadata.row_group(number).num_rows for number in numbers])
-    ranges = [np.arange(ends[one.id] - one.num_rows, ends[one.id]) for one in fragment.row_groups]
+    ends = np.cumsum(rows_of)
+    ranges = [np.arange(ends[number] - rows_of[number], ends[number]) for number in groups]
     return pa.array(np.concatenate([np.arange(0), *ranges]))

@@ -67,15 +67,6 @@ def partition_values(fragment: ds.Fragment, names: Sequence[str]) -> tuple[Any, 
     return tuple(values.get(name) for name in names)
 
 
-def partition_columns_of(dataset: ds.Dataset) -> list[str]:
-    """Return the names of the partition columns of a dataset, outermost first."""
-    first = next(iter(dataset.get_fragments()), None)
-    values = {} if first is None else partition_of(first)  # in no particular order
-    partitioning = getattr(dataset, "partitioning", None)
-    order = dataset.schema.names if partitioning is None else partitioning.schema.names
-    return sorted(values, key=order.index)
-
-
 def fragments_by_partition(
     dataset: ds.Dataset, names: Sequence[str]
 ) -> Mapping[tuple[Any, ...], list[ds.Fragment]]:

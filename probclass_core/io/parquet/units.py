@@ -136,13 +136,13 @@ class FragmentDigests:
     that a window that moves over partitions finds the statistics of the partitions it has seen.
 
     Attributes:
-        uri: path or URI of the table, or None if its files have no identity.
+        uri: path or URI of the table.
         schema: schema of the columns to read.
         partition: partition to read, or None.
         where: conditions on the rows, or None.
     """
 
-    uri: str | None
+    uri: str
     schema: pa.Schema
     partition: Mapping[str, Any] | None
     where: Sequence[Condition] | pc.Expression | None
@@ -158,7 +158,7 @@ class FragmentDigests:
             row_groups: numbers of the row groups.
         """
         conditions = self._conditions_within(partition)
-        if self.uri is None or conditions is None:
+        if conditions is None:
             return None
         return _digest([self._common, state, list(row_groups), conditions])
 
@@ -166,7 +166,7 @@ class FragmentDigests:
     def _common(self) -> str:
         """Digest of what all fragments share: the table, the columns and their types."""
         columns = [[field.name, str(field.type)] for field in self.schema]
-        return _digest([_VERSION, absolute_location(str(self.uri)), columns])
+        return _digest([_VERSION, absolute_location(self.uri), columns])
 
     def _conditions_within(self, partition: Mapping[str, Any]) -> list[list[str]] | None:
         """Return the conditions that a partition leaves open, or None if one has no unique text."""

@@ -110,7 +110,7 @@ class TextTable(DatasetTable):
         """Read nothing: text files have no footers."""
 
     def _planned_file(
-        self, fragment: ds.Fragment, state: str, footer: Footer | None
+        self, fragment: ds.Fragment, state: str, footer: Footer | None, *, reopen: bool
     ) -> PlannedFile:
         return TextFile(fragment, state, self.schema, ())
 
@@ -138,14 +138,17 @@ class TextRows(RowGroups):
 
     text_format: TextFormat = field(kw_only=True)
 
-    def _scan(self, fragment: ds.Fragment) -> Iterator[pa.RecordBatch]:
+    def __str__(self) -> str:
+        return self.location
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         """Read the rows.
 
         Raises:
             TableError: if the file cannot be read, or is malformed.
             DataError: if a value does not have the type of its column.
         """
-        partition = partition_of(fragment)
+        partition = partition_of(self.fragment)
         in_file = [name for name in self.schema.names if name not in partition]
         stored = [name for name in self._needed if name in in_file] or in_file[:1]
         file_schema = pa.schema([self.schema.field(name) for name in stored])
@@ -154,7 +157,7 @@ class TextRows(RowGroups):
             for name in self._needed
             if name in partition
         }
-        open_stream = partial(_open_stream, fragment.filesystem, fragment.path)
+        open_stream = partial(_open_stream, self.fragment.filesystem, self.fragment.path)
         with _translate_errors(self.location):
             batches = self.text_format.read(open_stream, self.location, file_schema)
             for batch in in_slices(batches, self.batch_rows):
@@ -167,6 +170,9 @@ class TextRows(RowGroups):
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch, whose text the readers have checked."""
         return batch
+
+    def _check_columns(self, fragment: ds.Fragment) -> None:
+        """Check nothing: text files have no footers."""
 
 
 def _open_stream(filesystem: FileSystem, path: str) -> pa.NativeFile:
