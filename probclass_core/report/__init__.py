@@ -11,7 +11,7 @@ formatting  values as text
 The folder ``static`` has the stylesheet, ``report.css``.
 """
 
-from probclass_core.report.html import Html, image, joined
+from probclass_core.report.html import Html, image, joined, paragraph, report_html
 from probclass_core.report.pictures import Theme, as_svg
 from probclass_core.report.sections import (
     Measured,
@@ -19,7 +19,7 @@ from probclass_core.report.sections import (
     Section,
     headline,
     metrics,
-    ordered_blocks,
+    parameter_tables,
     sections,
 )
 
@@ -34,6 +34,8 @@ __all__ = [
     "image",
     "joined",
     "metrics",
-    "ordered_blocks",
+    "paragraph",
+    "parameter_tables",
+    "report_html",
     "sections",
 ]

@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any, NewType
 
-from probclass_core.arrow.display import Part, html_parts
+from probclass_core.arrow.display import Part, Report, html_parts, report_of
 from probclass_core.report.formatting import shorten
 
 Html = NewType("Html", str)
@@ -37,6 +37,11 @@ def paragraph(line: str, css: str = "") -> Html:
 def parts_html(parts: Sequence[Part]) -> Html:
     """The parts of a report: sentences, tables and lists."""
     return Html(html_parts(parts))
+
+
+def report_html(result: Report) -> Html:
+    """What ``print`` shows of a result."""
+    return parts_html(report_of(result))
 
 
 def tiles(items: Iterable[tuple[str, str, str]]) -> Html:

@@ -8,10 +8,13 @@ estimators need not be installed; only pictures need them. Tables and sentences 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.importance import Importance
@@ -30,6 +33,7 @@ from probclass_core.report.html import (
     pairs,
     paragraph,
     parts_html,
+    report_html,
     tiles,
 )
 from probclass_core.spec.model_spec import ModelSpec
@@ -110,10 +114,18 @@ def metrics(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return shown
 
 
-def headline(bundle: Bundle, measured: Measured | None) -> Html:
-    """The figures that matter most: how good the model is next to its prior, and its size."""
+def headline(
+    bundle: Bundle, measured: Measured | None, operation: Iterable[tuple[str, str, str]] = ()
+) -> Html:
+    """The figures that matter most: how good the model is next to its prior, and its size.
+
+    Args:
+        bundle: the model.
+        measured: an evaluation of the model, or None for what its training recorded.
+        operation: title, value and remark of further figures, such as those of its operation.
+    """
     provenance, spec = bundle.provenance, bundle.content["spec"]
-    items = _figures(bundle, measured)[:2]
+    items = [*_figures(bundle, measured)[:2], *operation]
     label = as_text(spec["label"])
     items += [
         ("Label", label, counted(bundle.tables["priors"].num_rows, "class", "classes")),
@@ -224,7 +236,7 @@ def _fitted_weights(bundle: Bundle) -> Mapping[str, Any]:
 def _importance(bundle: Bundle, importance: Importance | None) -> Html:
     """The columns by their weight of evidence if rows were explained, else the blocks."""
     if importance is not None:
-        return parts_html(report_of(importance))
+        return report_html(importance)
     blocks = [row for row in _ranked(bundle) if row["importance"] is not None]
     if not blocks:
         return Html("")
@@ -253,12 +265,41 @@ def _effects(bundle: Bundle, importance: Importance | None, picture: Picture | N
 def _columns_by_importance(bundle: Bundle, importance: Importance | None) -> list[str]:
     known = dict(bundle.content["features"])
     names = [] if importance is None else importance.table["item"].to_pylist()
-    for block in ordered_blocks(bundle):
+    for block in _ordered_blocks(bundle):
         names += block["columns"]
     return list(dict.fromkeys([*(name for name in names if name in known), *known]))
 
 
-def ordered_blocks(bundle: Bundle) -> list[Mapping[str, Any]]:
+def parameter_tables(bundle: Bundle) -> Html:
+    """The parameters of each block, folded, the most important block first."""
+    tables = []
+    for block in _ordered_blocks(bundle):
+        rows = _by_column(bundle.tables[block["name"]], block["columns"])
+        name = f"{block['name']}: {', '.join(block['columns'])}"
+        tables.append(details(name, parts_html([TablePart(rows)])))
+    return joined(tables)
+
+
+def _by_column(table: pa.Table, columns: Sequence[str]) -> Mapping[str, Sequence[Any]]:
+    """Values of a table; one with vectors has a row for each column, and variances of matrices."""
+    values: dict[str, list[Any]] = {name: table[name].to_pylist() for name in table.column_names}
+    width, vectors = len(columns), [name for name in values if isinstance(values[name][0], list)]
+    sizes = {np.size(value) for name in vectors for value in values[name]}
+    if not vectors or not sizes <= {width, width**2}:
+        return values
+    for name in vectors:
+        matrices = [np.reshape(value, (width, -1)) for value in values[name]]
+        values[name] = [
+            float(matrix[at, min(at, matrix.shape[1] - 1)])
+            for matrix in matrices
+            for at in range(width)
+        ]
+    for name in values.keys() - set(vectors):
+        values[name] = [value for value in values[name] for _ in columns]
+    return {"column": [*columns] * table.num_rows, **values}
+
+
+def _ordered_blocks(bundle: Bundle) -> list[Mapping[str, Any]]:
     """The blocks of the spec as plain values, the most important first if they have weights."""
     order = {row["block"]: position for position, row in enumerate(_ranked(bundle))}
     return sorted(bundle.content["spec"]["blocks"], key=lambda block: order.get(block["name"], 0))

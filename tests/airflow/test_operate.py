@@ -119,7 +119,7 @@ def test_with_a_failed_training_the_week_is_scored_by_the_champion(
 ) -> None:
     from airflow.utils.session import create_session
 
-    from probclass_airflow.ui.runs import failed_run
+    from probclass_airflow.ui.runs import newest_runs
 
     champion = operate(15)["score"].result["model"]
     broken = operate(17, exclude=["no such column"])
@@ -131,10 +131,10 @@ def test_with_a_failed_training_the_week_is_scored_by_the_champion(
     assert broken["score"].result["names"] == {"scored": ["week=16", "week=17"]}  # 16 was missed
     dag_id = f"{request.node.name}_17"
     with create_session() as session:
-        failed = failed_run(session, dag_id)
-        assert failed_run(session, "no such DAG") is None
-    assert failed is not None
-    assert failed.tasks == ["late.train", "late.done"]
+        (run,) = newest_runs(session, dag_id)
+        assert newest_runs(session, "no such DAG") == []
+    assert run.state == "failed"
+    assert run.failed == ["late.train", "late.done"]
 
 
 def test_without_a_label_the_gate_compares_densities_and_an_unusual_week_is_not_green(

@@ -8,7 +8,9 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date, timedelta
 from html import unescape
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +23,7 @@ from hostile_store import HANDLER, SCRIPT
 
 import probclass_core as pc
 from probclass_airflow.links import store_key
-from probclass_airflow.ui.runs import FailedRun
+from probclass_airflow.ui.runs import Run
 from probclass_core.errors import StoreError
 from probclass_core.store.promotions import Promotion, record_promotion
 from probclass_core.store.references import ModelVersion
@@ -31,11 +33,11 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),
 ]
 ROUNDS = int(os.environ.get("PROBCLASS_ROUNDS", "10"))
-PAGES = ["", "?axis=clock", *(f"/-/{page}" for page in ("versions", "evaluations", "drift"))]
-PAGES += [f"/-/{page}" for page in ("partitions?every=1", "promotions", "compare")]
+VIEWS = ("versions", "evaluations", "partitions", "scorings", "promotions", "drift", "compare")
+PAGES = ["", *(f"/-/{view}" for view in VIEWS)]
 """The pages of a model."""
-FAILED_RUNS: dict[str, FailedRun] = {}
-"""The runs of Airflow that failed last, by DAG."""
+RUNS: dict[str, list[Run]] = {}
+"""The newest runs of Airflow, by DAG."""
 MONTHS = [f"{year}-{month:02}" for year in (2013, 2014) for month in range(1, 13)]
 
 
@@ -99,7 +101,7 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[History
         monkeypatch.setattr(app, name, lambda *_: lambda: None)
     application = app.application()
     application.dependency_overrides[get_user] = lambda: None
-    application.dependency_overrides[app.last_runs] = lambda: FAILED_RUNS.get
+    application.dependency_overrides[app.visible_runs] = lambda: lambda dag_id: RUNS.get(dag_id, [])
     spec = pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])])
     models = [
         pc.fit(pa.table({"c": ["a", "a", "b", "b"], "x": [1.0, 2.0, 3.0, 4.0 + at]}), spec)
@@ -148,18 +150,18 @@ def test_the_timeline_shows_versions_metrics_and_events_by_month(operated: Histo
         f"{second[:12]}, month=2013-11 to month=2014-02",
         f"{first[:12]}, month=2014-03 to month=2014-12",
     ]
-    assert [text for text in ("2013", "Apr", "Jul", "Oct", "2014") if f">{text}</text>" in html]
+    assert re.findall(r'class="tick".*?>(\d{4}-\d\d)</text>', html) == MONTHS[::3]
     bad = re.findall(r'class="dot bad".*?<title>(.*?)</title>', html)
     assert bad == [
         f"month=2014-01: 1.300, prior alone 1, {second[:12]}",
         f"month=2014-02: ∞, prior alone 1, {second[:12]}",
+        "month=2014-01: 9.0 % of the rows are rare",
     ]
     assert "Log loss, nats, up to ∞, drawn at the edge" in html
-    assert "month=2014-01: 9.0 % of the rows are rare" in html
     assert "month=2013-06: nulls 20.0 % of the rows, largest in x" in html
     assert "month=2014-01: x drifts 0.400 bits from training." in html
-    assert html.count('<path class="event promoted" transform') == 2
-    assert html.count('<path class="event rolled_back" transform') == 1
+    assert html.count('<text class="event promoted"') == 2
+    assert html.count('<text class="event rolled_back"') == 1
     assert f"Rolled back to {first[:12]}" in html
 
 
@@ -190,14 +192,14 @@ def test_partitions_say_what_changed_and_lead_to_the_log(operated: History) -> N
     operated.score(second, "2014-12")
     operated.score(second, "2014-12", input="2")
     operated.score(second, "2014-12", input="2", rule="2")
-    html = operated.get("air/-/partitions?every=1&q=2014-12&sort=-scored")
+    html = operated.get("air/-/scorings?q=2014-12&sort=-scored")
     changes = re.findall(r"<td>((?:<span class=\"state\">\w+</span> )+)", html)
     assert [texts(change) for change in changes] == ["rule", "input", "model", "new"]
     assert 'target="_top" href="/dags/air/runs/r%201/tasks/score/mapped/3"' in html
     assert "map_index=3" in html
     current = operated.get("air/-/partitions?q=2014-12")
     assert len(re.findall(r"<tr>\n<td", current)) == 1
-    warned = operated.get("air/-/partitions?sort=-warnings")
+    warned = operated.get("air/-/partitions?sort=-warnings").partition("<tbody>")[2]
     assert texts(warned).index("drift x x drifts 0.400 bits") < texts(warned).index("month=2014-12")
 
 
@@ -256,8 +258,9 @@ def test_every_record_is_reachable(history: History) -> None:
     assert every_page(history, "air/-/partitions", pattern) == names[::-1]
     assert every_page(history, "air/-/evaluations?q=month%3D04&sort=loss", pattern) == names[40:50]
     assert every_page(history, "air/-/partitions?page=1000", pattern) == names[:10][::-1]
-    card = every_page(history, f"air/{version.id}", r"month=\d+")
-    assert sorted(set(card)) == names
+    links = every_page(history, "air/-/evaluations?sort=loss", r'href="[^"]*/(air/\S+)#evaluation"')
+    for name, link in zip(names[::20], links[::20], strict=True):
+        assert f"Measured on {name}." in texts(history.get(link))
     for wrong in ("page=0", "page=x", f"q={'x' * 201}"):
         history.get(f"air/-/partitions?{wrong}", status=422)
 
@@ -278,7 +281,7 @@ def test_a_card_has_the_sections_of_the_report(history: History, tmp_path: Path)
     report = sections_of((tmp_path / "air.html").read_text(encoding="utf-8"))
     card = sections_of(history.get(f"air/{version.id}"))
     assert report.items() <= card.items()
-    assert card.keys() - report.keys() == {"drift"}
+    assert card.keys() - report.keys() == {"parameters"}
     assert {"evaluation", "effects", "model", "training"} <= report.keys()
 
 
@@ -300,7 +303,7 @@ def test_home_shows_the_champion_and_what_needs_attention_first(operated: Histor
 
 def test_each_page_says_first_what_is_wrong_and_what_to_do(operated: History) -> None:
     store = operated.store
-    first, second = (version.id[:8] for version in store.versions("air"))
+    first = store.resolve("air@champion").id[:8]
 
     def lede(page: str) -> str:
         html = operated.get(f"air{page}")
@@ -310,9 +313,10 @@ def test_each_page_says_first_what_is_wrong_and_what_to_do(operated: History) ->
         f"The champion {first} is better than the class prior alone on month=2014-12; the last "
         "scored partition is month=2014-12, which has no warnings."
     )
-    assert lede("/-/versions").startswith(f"The champion is {first}; the newest version, {second},")
-    assert "1 of 24 partitions have warnings, most recently month=2014-01" in lede("/-/partitions")
-    assert "x differs most from training: by 0.4000 bits in month=2014-01" in lede("/-/drift")
+    assert len({lede(page) for page in PAGES}) == 1
+    assert lede(f"/{store.resolve('air@champion').id}") == lede("")
+    other = store.versions("air")[1].id
+    assert lede(f"/{other}") == f"The champion is another version, {first}."
     assert "No model needs attention." in operated.pages.get("/").text
     for month in ("2015-01", "2015-02"):
         operated.judge(store.resolve("air@champion"), month, 1.2)
@@ -320,10 +324,10 @@ def test_each_page_says_first_what_is_wrong_and_what_to_do(operated: History) ->
         f"The champion {first} is worse than the class prior alone by log loss on month=2015-02, "
         "since month=2015-01. Train on newer rows and promote."
     )
-    assert "it is worse than the prior in 2 of its" in lede("/-/evaluations")
     assert "air is worse than its class prior alone." in operated.pages.get("/").text
     store.promote("air", store.versions("air")[1], "champion", force=True, reason="again")
-    assert f"probclass rollback air returns to {first}." in lede("/-/promotions")
+    operated.judge(store.resolve("air@champion"), "2015-03", 1.2)
+    assert f"or return to {first}: probclass rollback air." in lede("")
 
 
 FAULTS = {
@@ -368,8 +372,8 @@ def test_each_fault_needs_attention(
         records = Path(store.uri, "air", "scorings").glob("*.json")
         next(path for path in records if MONTHS[0] in path.read_text()).write_text("{")
     if fault == "failed run":
-        run = FailedRun("air", "r 2", "2026-01-02T00:00:00+00:00", ["air.train"])
-        monkeypatch.setitem(FAILED_RUNS, "air", run)
+        run = Run("air", "r 2", "failed", "2026-01-02T00:00:00+00:00", ["air.train"])
+        monkeypatch.setitem(RUNS, "air", [run])
     html = history.pages.get("/").text
     found = texts(re.findall(r'<p class="lede wrong.*?</p>', html, flags=re.DOTALL)[0])
     said = f"1 file cannot be read; {FAULTS[fault]}." if fault == "damaged" else f"{FAULTS[fault]}."
@@ -382,6 +386,104 @@ def test_each_fault_needs_attention(
         )
     if fault == "gap":
         assert "1 partition between month=2013-10 and month=2013-12 not scored." in texts(top[0])
+
+
+def test_models_show_their_last_run_in_airflow(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = history.store.save(history.models[0], "air")
+    history.store.promote("air", version, "champion")
+    history.score(version, "2014-01")
+
+    def cell() -> str:
+        return texts(re.findall(r"<td.*?</td>", history.pages.get("/").text, re.DOTALL)[-2])
+
+    assert cell() == "–"  # Airflow has no run of its DAG, or the user may not see it
+    ended, begun = "2026-01-02T00:00:00+00:00", "2026-01-03T00:00:00+00:00"
+    failed = Run("air", "r 2", "failed", ended, ["air.train"])
+    monkeypatch.setitem(RUNS, "air", [failed, Run("air", "r 3", "running", begun, [])])
+    assert cell().startswith("running")
+    assert 'href="/dags/air/runs/r%203"' in history.get("air")
+    assert "air failed in its last run." in history.pages.get("/").text  # until one succeeds
+    monkeypatch.setitem(RUNS, "air", [Run("air", "r 3", "success", begun, [])])
+    assert cell().startswith("success")
+    assert "No model needs attention." in history.pages.get("/").text
+
+
+def test_an_outlier_squeezes_no_axis_and_a_gap_is_an_empty_place(history: History) -> None:
+    version = history.store.save(history.models[0], "air")
+    history.store.promote("air", version, "champion")
+    for at, month in enumerate(month for month in MONTHS if month != "2014-03"):
+        history.judge(version, month, 90.0 if at == 7 else 0.5 + at / 100)
+    history.judge(version, "2099-01", 0.5)
+    html = history.get("air")
+    dots = re.findall(r'class="dot.*?x="([\d.]+)" y="([\d.]+)".*?<title>month=(\S+):', html)[:24]
+    x = {month: float(left) for left, _, month in dots}
+    steps = [x[later] - x[month] for month, later in pairwise(x)]
+    wide = [month for month, step in zip(x, steps, strict=False) if step > 1.5 * min(steps)]
+    assert wide == ["2014-02", "2014-12"]
+    assert max(steps) < 2.1 * min(steps)
+    heights = sorted(float(top) for _, top, _ in dots)
+    assert "up to 90, drawn at the edge" in texts(html)
+    assert heights[-1] - heights[1] > 15  # from 0.50 to 0.73, below a prior of 1
+
+
+def test_the_timeline_has_pages_of_dates(history: History) -> None:
+    version = history.store.save(history.models[0], "air")
+    days = [f"{date(2020, 1, 1) + timedelta(days=at)}" for at in range(450)]
+    for at in range(0, 450, 50):
+        commits = [
+            {"partition": {"day": day}, "commit_id": day, "source": "lake", "input": "1"}
+            | {"input_version": None, "rule": "1", "rows": 9, "skipped": False}
+            | {"health": {"log_density": {"rare": 0.01}}}
+            for day in days[at : at + 50]
+        ]
+        report = SimpleNamespace(model_id=version.id, uri="scored", commits=commits)
+        history.store.record_scoring(version, report)
+    pattern = r"day=(\S+): 1.0 % of the rows are rare"
+    assert every_page(history, "air", pattern) == [*days[50:], *days[:50]]
+
+
+def test_near_identical_events_are_one_line(history: History) -> None:
+    store = history.store
+    versions = [store.save(model, "air") for model in history.models]
+    store.promote("air", versions[0], "champion")
+    for at, refused in enumerate(versions[1:]):
+        time = f"2099-01-0{at + 1}T00:00:00.000000+00:00"
+        entry = ("air", "champion", "refused", refused.id, versions[0].id, time, "gate")
+        record_promotion(store.files, Promotion(*entry, "no labels"))
+    verdict = {"check": "drift", "subject": "x", "action": "warn"}
+    for at, month in enumerate(MONTHS[:6]):
+        verdicts = [] if at == 3 else [verdict | {"sentence": f"x drifts {at} bits."}]
+        history.score(versions[0], month, verdicts=verdicts)
+    html = history.get("air")
+    events = [texts(one) for one in re.findall(r'<span class="state.*?</span>', html)]
+    assert events == [
+        f"Refused {versions[1].id[:12]} to Refused {versions[3].id[:12]}",
+        "month=2013-05 to month=2013-06",
+        "month=2013-01 to month=2013-03",
+        f"Promoted {versions[0].id[:12]}",
+    ]
+    assert "x drifts 5 bits." in html
+
+
+def test_a_card_says_first_how_the_version_does_in_operation(operated: History) -> None:
+    store = operated.store
+    champion = store.resolve("air@champion")
+    verdict = {"check": "nulls", "subject": "x", "action": "warn", "sentence": "x has nulls."}
+    operated.score(champion, "2015-01", verdicts=[verdict])
+    metrics = {"metric": "log_loss", "gain": 0.02, "standard_error": 0.004}
+    metrics |= {"challenger_value": 0.58, "champion_value": 0.6}
+    time = "2099-01-01T00:00:00.000000+00:00"
+    entry = ("air", "champion", "refused", champion.id, champion.id, time, "gate", "", metrics)
+    record_promotion(store.files, Promotion(*entry))
+    text = texts(operated.get("air/champion")).partition("How good it is")[0]
+    assert "month=2015-01, scored last, with" in text
+    assert "Partitions has the sentences; check the input first." in text
+    assert "Log loss 0.6000 prior alone 1" in text
+    assert "In force since 20" in text
+    assert "0.02000 log loss 0.5800 against 0.6000, ± 0.004000" in text
+    assert "Scored last month=2015-01 nulls x" in text
 
 
 def test_a_partition_that_was_not_scored_is_shown_until_it_is(operated: History) -> None:
@@ -469,33 +571,31 @@ def test_a_new_model_has_all_pages(history: History) -> None:
         "/-/evaluations": "No evaluation is recorded",
         "/-/partitions": "No scoring is recorded",
         "/-/promotions": "No version was promoted yet.",
-        "/-/drift": "This is the only version",
+        "/-/drift": "No scored partition was watched.",
         "/-/compare": "Settings",
     }.items():
         assert line in texts(history.get(f"air{page}"))
         assert "There is no model 'ari'" in texts(history.get(f"ari{page}", status=404))
 
 
-def test_drift_is_against_the_champion_and_the_same_season(history: History) -> None:
+def test_a_version_is_compared_with_the_champion_and_that_with_the_one_before(
+    history: History,
+) -> None:
     store = history.store
-    versions = [
-        store.save(
-            model, "air", provenance={"where": [["month", "<", f"201{at}-03"]], "partition": None}
-        )
-        for at, model in enumerate(history.models)
-    ]
+    versions = [store.save(model, "air") for model in history.models]
+
+    def compared(right: str) -> list[str]:
+        html = history.get(f"air/-/compare?right={right}")
+        return re.findall(r'value="(\w+)" selected', html)
+
+    assert compared(versions[2].id) == [versions[1].id, versions[2].id]  # no champion: the last one
     store.promote("air", versions[1], "champion")
-    html = texts(history.get("air/-/drift"))
-    assert f"Since the champion {versions[1].id[:12]}" in html
-    assert f"Since the same season a year before {versions[2].id[:12]}" in html
-    other = history.get(f"air/-/drift?version={versions[0].id}&against={versions[3].id}")
-    assert f"Since the version chosen {versions[3].id[:12]}" in texts(other)
-    assert "No version was trained on rows of a year before." in texts(other)
-    history.get(f"air/-/drift?version={'0' * 64}", status=404)
-    # A card compares with the champion as well, and the champion with the one before it.
-    assert f'{versions[1].id}" selected' in history.get(f"air/{versions[3].id}")
+    assert compared("") == [versions[1].id, versions[3].id]
     store.promote("air", versions[3], "champion")
-    assert f'{versions[1].id}" selected' in history.get(f"air/{versions[3].id}")
+    assert compared(versions[3].id) == [versions[1].id, versions[3].id]
+    card = history.get(f"air/{versions[0].id}")
+    assert f"compare?left={versions[3].id}&amp;right={versions[0].id}" in card
+    history.get(f"air/-/compare?right={'0' * 64}", status=404)
 
 
 def test_two_versions_are_compared_on_the_same_rows(operated: History) -> None:
@@ -507,7 +607,7 @@ def test_two_versions_are_compared_on_the_same_rows(operated: History) -> None:
     assert text.count("month=2013-") == 1
     assert re.search(r'<tr class="differs"><th><bdi>rows', html) is None  # both have 4
     assert "block gaussian_diagonal" in text
-    assert "mean 3.500 → 4" in text
+    assert "x 0.0925 b 0.6325 4" in text  # divergence, class, shift of the mean, ratio of variances
     operated.get("air/-/compare?left=champion", status=404)
 
 
@@ -554,7 +654,8 @@ ERROR_PAGES = [
     ("/stores/{key}/ari", 404, "There is no model &#39;ari&#39; in the store"),
     ("/stores/0123456789ab/air", 404, "not among those that Airflow shows"),
     ("/stores/{key}/air/00000000", 404, "Model &#39;air&#39; has no version"),
-    ("/stores/{key}/air/{version}?against=1", 404, "has no other version &#39;1"),
+    ("/stores/{key}/air/-/compare?left=1", 404, "has no version &#39;1"),
+    ("/stores/{key}/air/-/aliases", 404, "There is no such page."),
     ("/stores/{key}/%2e%2e/{version}", 404, "There is no"),
     ("/stores/{key}/..%2f..%2fetc/passwd", 404, "There is no"),
     ("/stores/{key}/air/aliases", 404, "has no version"),

@@ -9,7 +9,7 @@ but one file of this package.
 from __future__ import annotations
 
 import functools
-from datetime import date
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -29,74 +29,42 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from fastapi.templating import Jinja2Templates
-from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.exceptions import HTTPException
 
 import probclass_core as pc
 from probclass_airflow.links import ROUTE
-from probclass_airflow.ui import formatting, plots
+from probclass_airflow.ui import plots, runs
 from probclass_airflow.ui.comparison import (
     column_drift,
-    compared_metrics,
-    compared_settings,
-    drift_section,
+    compared_evaluations,
+    parameter_drift,
     reference_of,
-    season_of,
-    version_named,
+    settings,
 )
-from probclass_airflow.ui.listing import Wanted, listing
+from probclass_airflow.ui.listing import Table, Wanted
 from probclass_airflow.ui.model_card import model_card
-from probclass_airflow.ui.rows import (
-    EvaluationRow,
-    LastRun,
-    ModelRow,
-    PartitionRow,
-    VersionRow,
-    days_since,
-    evaluation_row,
-    model_row,
-    partition_rows,
-    run_of,
-    stops,
-    store_rows,
-    version_rows,
-    worse_metrics,
-)
-from probclass_airflow.ui.runs import (
-    FailedRun,
-    failed_run,
-    mapped_indices,
-    task_address,
-    task_report,
-)
-from probclass_airflow.ui.status import (
-    Status,
-    champion_status,
-    comparison_status,
-    drift_status,
-    evaluations_status,
-    home_status,
-    partitions_status,
-    problems,
-    promotions_status,
-    versions_status,
-)
+from probclass_airflow.ui.partition_dates import days_since
+from probclass_airflow.ui.rows import TABLES, partition_rows, stops, words_of, worse_metrics
+from probclass_airflow.ui.status import ModelRow, RunsOf, home_status, model_row, store_rows
 from probclass_airflow.ui.stores import (
     NotFound,
     ShownStore,
     configured_stores,
     find_store,
     load_model,
+    version_of,
 )
-from probclass_airflow.ui.timeline import Axis, timeline, words_of
+from probclass_airflow.ui.timeline import timeline
 from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.errors import NotSupportedError, PluginError, StoreError
-from probclass_core.report import metrics
+from probclass_core.errors import NotSupportedError, PluginError, StoreError, hide_credentials
+from probclass_core.report import formatting, metrics
+from probclass_core.store.display import described_rows, minute
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from probclass_core.store.model_records import ModelRecords
-    from probclass_core.store.promotions import Promotion
+    from probclass_core.store.references import ModelVersion
 
 FOLDER = Path(__file__).parent
 HEADERS = {
@@ -108,8 +76,29 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
 }
 NOT_FOUND = "There is no such page."
+ERRORS: dict[type[Exception], tuple[int, str]] = {
+    RequestValidationError: (422, "This address is incomplete or invalid."),
+    pc.ProbClassError: (422, ""),
+    NotSupportedError: (501, ""),
+    PluginError: (501, ""),
+}
+"""Status and line of the page of an error, or an empty text for its own message."""
+MODELS: Table[ModelRow] = Table(
+    rows=lambda store: store.models,
+    text=lambda row: row.name,
+    keys={
+        "name": lambda row: row.name,
+        "attention": lambda row: (-len(row.problems), row.name),
+        "loss": lambda row: row.evaluation and row.evaluation.number("log_loss"),
+        "labels": lambda row: row.labeled and row.labeled.record.created,
+        "scored": lambda row: row.scored and row.scored.name,
+        "warnings": lambda row: len(row.problems),
+    },
+    order="attention",
+)
 
 Theme = Annotated[Literal["light", "dark"], Query()]
+Asked = Annotated[Wanted, Query()]
 
 
 def visible_stores(user: GetUserDep) -> list[ShownStore]:
@@ -132,298 +121,157 @@ def shown_store(key: str, stores: Stores) -> ShownStore:
 Shown = Annotated[ShownStore, Depends(shown_store)]
 
 
-def last_runs(session: SessionDep, user: GetUserDep) -> LastRun:
-    """The newest finished runs that failed, of DAGs whose runs the user may see."""
+def visible_runs(session: SessionDep, user: GetUserDep) -> RunsOf:
+    """The newest runs of each DAG whose runs the user may see."""
 
-    def last_run(dag_id: str) -> FailedRun | None:
-        entity, details = DagAccessEntity.RUN, DagDetails(id=dag_id)
-        manager = get_auth_manager()
-        may_see = manager.is_authorized_dag(
-            method="GET", access_entity=entity, details=details, user=user
+    def runs_of(dag_id: str) -> list[runs.Run]:
+        may_see = get_auth_manager().is_authorized_dag(
+            method="GET",
+            access_entity=DagAccessEntity.RUN,
+            details=DagDetails(id=dag_id),
+            user=user,
         )
-        return failed_run(session, dag_id) if may_see else None
+        return runs.newest_runs(session, dag_id) if may_see else []
 
-    return functools.cache(last_run)
-
-
-Runs = Annotated[LastRun, Depends(last_runs)]
+    return functools.cache(runs_of)
 
 
-def wanted_rows(
-    q: Annotated[str, Query(max_length=200)] = "",
-    sort: Annotated[str, Query(max_length=40)] = "",
-    page: Annotated[int, Query(ge=1, le=10**6)] = 1,
-) -> Wanted:
-    """What an address asks of a table."""
-    return Wanted(q, sort, page)
+Runs = Annotated[RunsOf, Depends(visible_runs)]
 
 
-Asked = Annotated[Wanted, Depends(wanted_rows)]
+@dataclass(frozen=True)
+class ModelPage:
+    """A page of a model.
+
+    Attributes:
+        request: the request.
+        shown: the store.
+        row: the state of the model.
+    """
+
+    request: Request
+    shown: ShownStore
+    row: ModelRow
+
+    @property
+    def records(self) -> ModelRecords:
+        """All records of the model."""
+        return self.row.records
+
+    def version(self, content_id: str) -> ModelVersion:
+        """A version by its content id, by default the newest.
+
+        Raises:
+            NotFound: if there is no such version.
+            StoreError: if it is damaged.
+        """
+        if content_id or not self.records.versions:
+            return version_of(self.records, content_id)
+        return self.records.versions[-1]
+
+    def render(self, template: str, **values: Any) -> Response:
+        """The page, which first says the state of the model."""
+        of_model = {"name": self.row.name, "records": self.records, "status": self.row.status}
+        values = {"shown": self.shown, "row": self.row, **of_model, **values}
+        return _page(self.request, template, **values)
+
+
+def model_page(request: Request, shown: Shown, name: str, runs_of: Runs) -> ModelPage:
+    """The page of the model that an address names."""
+    return ModelPage(request, shown, model_row(shown.records(name), runs_of))
+
+
+Model = Annotated[ModelPage, Depends(model_page)]
 
 
 def application() -> FastAPI:
     """The application that Airflow mounts."""
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    may_read = [Depends(requires_access_asset("GET"))]
+    app = FastAPI(
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(requires_access_asset("GET"))],
+    )
     entities = (DagAccessEntity.TASK_INSTANCE, DagAccessEntity.XCOM)
-    may_read_run = [*may_read, *(Depends(requires_access_dag("GET", e)) for e in entities)]
+    may_read_run = [Depends(requires_access_dag("GET", entity)) for entity in entities]
     model = "/stores/{key}/{name}"
-    version = f"{model}/{{version}}"
-    routes: list[tuple[str, Callable[..., Any], list[Any]]] = [
-        ("/", stores_page, may_read),
-        (model, timeline_page, may_read),
+    routes: dict[str, Callable[..., Any]] = {
+        "/": stores_page,
+        model: timeline_page,
         # No version and no alias is named "-".
-        (f"{model}/-/versions", versions_page, may_read),
-        (f"{model}/-/evaluations", evaluations_page, may_read),
-        (f"{model}/-/partitions", partitions_page, may_read),
-        (f"{model}/-/promotions", promotions_page, may_read),
-        (f"{model}/-/drift", drift_page, may_read),
-        (f"{model}/-/compare", compare_page, may_read),
-        (version, card_page, may_read),
-        (f"{version}/column.svg", column_plot, may_read),
-        (f"{version}/reliability/{{record}}.svg", reliability_plot, may_read),
-        ("/run", run_page, may_read_run),
-        ("/static/{name}", static_file, may_read),
-        ("/{path:path}", unknown_page, may_read),
-    ]
-    for path, handler, dependencies in routes:
-        app.add_api_route(
-            path, handler, methods=["GET"], dependencies=dependencies, response_model=None
-        )
+        f"{model}/-/drift": drift_page,
+        f"{model}/-/compare": compare_page,
+        f"{model}/-/{{view}}": table_page,
+        f"{model}/{{version}}": card_page,
+        f"{model}/{{version}}/column.svg": column_plot,
+        f"{model}/{{version}}/reliability/{{record}}.svg": reliability_plot,
+        "/run": run_page,
+        "/static/{name}": static_file,
+        "/{path:path}": unknown_page,
+    }
+    for path, handler in routes.items():
+        more = may_read_run if handler is run_page else []
+        app.get(path, dependencies=more, response_model=None)(handler)
     app.middleware("http")(_add_headers)
-    app.add_exception_handler(StarletteHTTPException, _http_error)
-    app.add_exception_handler(RequestValidationError, _invalid_address)
-    app.add_exception_handler(NotFound, _not_found)
-    app.add_exception_handler(pc.ProbClassError, _library_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    for kind in ERRORS:
+        app.add_exception_handler(kind, _error)
     return app
 
 
 # Pages
 
 
-def stores_page(request: Request, stores: Stores, asked: Asked, last_run: Runs) -> Response:
+def stores_page(request: Request, stores: Stores, asked: Asked, runs_of: Runs) -> Response:
     """All stores and their models."""
-    found = [store_rows(shown, last_run) for shown in stores]
-    keys: dict[str, Callable[[ModelRow], Any]] = {
-        "name": lambda row: row.name,
-        "attention": lambda row: (-len(problems(row)), row.name),
-        "loss": lambda row: None if row.evaluation is None else row.evaluation.number("log_loss"),
-        "labels": lambda row: None if row.labeled is None else row.labeled.record.created,
-        "scored": lambda row: None if row.scored is None else row.scored.name,
-        "warnings": lambda row: len(problems(row)),
-    }
-    tables = [
-        (one, listing(one.models, asked, lambda row: row.name, keys, "attention")) for one in found
-    ]
-    rows = [row for one in found for row in one.models]
-    status = home_status(rows, sum(len(one.problems) for one in found))
-    return _page(request, "stores.html", stores=tables, status=status)
+    found = [store_rows(shown, runs_of) for shown in stores]
+    tables = [(one, MODELS.listing(one, asked)) for one in found]
+    return _page(request, "stores.html", stores=tables, status=home_status(found))
 
 
-def timeline_page(
-    request: Request,
-    shown: Shown,
-    name: str,
-    last_run: Runs,
-    axis: Axis | None = None,
-    since: str = "",
-    until: str = "",
-) -> Response:
+def timeline_page(model: Model, page: Annotated[int, Query(ge=1)] = 1) -> Response:
     """What a model did over time."""
-    records = shown.records(name)
-    first, last = _date(since), _date(until)
-    drawn = timeline(records, axis, first, last)
-    row = model_row(records, last_run)
-    return _model_page(
-        request, "timeline.html", shown, records, champion_status(row), drawn=drawn, row=row
-    )
+    return model.render("timeline.html", drawn=timeline(model.records, page))
 
 
-def versions_page(request: Request, shown: Shown, name: str, asked: Asked) -> Response:
-    """The versions of a model."""
-    records = shown.records(name)
-    keys: dict[str, Callable[[VersionRow], Any]] = {
-        "saved": lambda row: row.version.created,
-        "rows": lambda row: row.rows,
-        "loss": lambda row: row.evaluation and row.evaluation.number("log_loss"),
-        "accuracy": lambda row: row.evaluation and row.evaluation.number("accuracy"),
-    }
-    table = listing(
-        version_rows(records),
-        asked,
-        lambda row: " ".join([row.version.id, row.version.created, row.trained_on, *row.aliases]),
-        keys,
-        "-saved",
-    )
-    return _model_page(
-        request, "versions.html", shown, records, versions_status(records), table=table
-    )
+def table_page(model: Model, view: str, asked: Asked) -> Response:
+    """A table of the records of a model."""
+    if view not in TABLES:
+        raise NotFound(NOT_FOUND)
+    table = TABLES[view].listing(model.records, asked)
+    template = "partitions" if view == "scorings" else view
+    stopped = stops(model.records.scorings)[::-1] if template == "partitions" else []
+    return model.render(f"{template}.html", table=table, view=view, stopped=stopped)
 
 
-def evaluations_page(request: Request, shown: Shown, name: str, asked: Asked) -> Response:
-    """The evaluations of a model."""
-    records = shown.records(name)
-    keys: dict[str, Callable[[EvaluationRow], Any]] = {
-        "recorded": lambda row: row.record.created,
-        "on": lambda row: row.on,
-        "rows": lambda row: row.number("rows"),
-        "loss": lambda row: row.number("log_loss"),
-        "accuracy": lambda row: row.number("accuracy"),
-    }
-    table = listing(
-        [evaluation_row(record) for record in records.evaluations],
-        asked,
-        lambda row: " ".join([row.on, row.record.version, row.record.created, *row.worse]),
-        keys,
-        "-recorded",
-    )
-    status = evaluations_status(records)
-    return _model_page(request, "evaluations.html", shown, records, status, table=table)
+def drift_page(model: Model) -> Response:
+    """How far the rows that were scored are from what the model expects."""
+    partitions, columns = column_drift(partition_rows(model.records.scorings))
+    return model.render("drift.html", partitions=partitions, columns=columns)
 
 
-def partitions_page(
-    request: Request, shown: Shown, name: str, asked: Asked, every: bool = False
-) -> Response:
-    """The partitions that were scored with a model."""
-    records = shown.records(name)
-    rows = partition_rows(records.scorings)
-    keys: dict[str, Callable[[PartitionRow], Any]] = {
-        "partition": lambda row: row.name,
-        "scored": lambda row: row.record.created,
-        "rows": lambda row: row.rows,
-        "model": lambda row: row.record.version,
-        "warnings": lambda row: len(row.warnings),
-    }
-    table = listing(
-        rows if every else [row for row in rows if row.is_current],
-        asked,
-        _partition_text,
-        keys,
-        "-partition",
-        **({"every": "1"} if every else {}),
-    )
-    stopped = stops(records.scorings)[::-1]
-    status = partitions_status(rows, stopped)
-    return _model_page(
-        request,
-        "partitions.html",
-        shown,
-        records,
-        status,
-        table=table,
-        every=every,
-        stopped=stopped,
-    )
-
-
-def _partition_text(row: PartitionRow) -> str:
-    run = row.run or {}
-    commit = [row.values.get("commit_id"), row.values.get("input_version")]
-    warned = [warning.sentence for warning in row.warnings]
-    parts = [row.name, row.record.sink, row.record.version, row.record.created]
-    return " ".join(map(str, [*parts, *commit, *run.values(), *row.why, *warned]))
-
-
-def promotions_page(request: Request, shown: Shown, name: str, asked: Asked) -> Response:
-    """The ledger of promotions of a model."""
-    records = shown.records(name)
-    keys: dict[str, Callable[[Promotion], Any]] = {
-        "time": lambda entry: entry.time,
-        "alias": lambda entry: entry.alias,
-        "action": lambda entry: entry.action,
-    }
-    table = listing(
-        records.promotions,
-        asked,
-        lambda entry: " ".join(
-            map(str, [entry.alias, words_of(entry), entry.action, entry.id, entry.by, entry.reason])
-        ),
-        keys,
-        "-time",
-    )
-    status = promotions_status(records)
-    return _model_page(request, "promotions.html", shown, records, status, table=table)
-
-
-def _with_versions(shown: Shown, name: str) -> ModelRecords:
-    """The records of a model.
-
-    Raises:
-        NotFound: if no version of it can be read.
-    """
-    records = shown.records(name)
-    if not records.versions:
-        raise NotFound(f"No version of {name!r} can be read.")
-    return records
-
-
-def drift_page(
-    request: Request, shown: Shown, name: str, version: str = "", against: str = ""
-) -> Response:
-    """What changed in the parameters of a version, and in the rows that were scored."""
-    records = _with_versions(shown, name)
-    chosen = version_named(records, version) if version else records.versions[-1]
-    reference, role = reference_of(records, chosen)
-    if against:
-        reference, role = against, "the version chosen"
-    other = version_named(records, reference) if reference else None
-    sections = [drift_section(shown, chosen, other, role)]
-    season = season_of(records, chosen)
-    if season is not None and (other is None or season.id != other.id):
-        sections.append(drift_section(shown, chosen, season, "the same season a year before"))
-    partitions, columns = column_drift(partition_rows(records.scorings))
-    return _model_page(
-        request,
-        "drift.html",
-        shown,
-        records,
-        drift_status(columns),
-        chosen=chosen,
-        other=other,
-        sections=sections,
-        partitions=partitions,
-        columns=columns,
-    )
-
-
-def compare_page(
-    request: Request, shown: Shown, name: str, left: str = "", right: str = ""
-) -> Response:
+def compare_page(model: Model, left: str = "", right: str = "") -> Response:
     """Two versions side by side."""
-    records = _with_versions(shown, name)
-    second = version_named(records, right) if right else records.versions[-1]
-    first_id = left or reference_of(records, second)[0] or second.id
-    first = version_named(records, first_id)
-    pairs = compared_metrics(records, first, second)
-    return _model_page(
-        request,
+    second = model.version(right)
+    first = model.version(left or reference_of(model.records, second))
+    return model.render(
         "compare.html",
-        shown,
-        records,
-        comparison_status(pairs, first, second),
         left=first,
         right=second,
-        settings=compared_settings(shown, first, second),
-        pairs=pairs,
-        drift=drift_section(shown, second, None if first == second else first, ""),
+        settings=[settings(model.shown, version) for version in (first, second)],
+        pairs=compared_evaluations(model.records, first, second),
+        drift=parameter_drift(model.shown, first, second),
     )
 
 
-def card_page(
-    request: Request,
-    shown: Shown,
-    name: str,
-    version: str,
-    against: str | None = None,
-    page: Annotated[int, Query(ge=1)] = 1,
-) -> Response:
+def card_page(model: Model, version: str, evaluation: str | None = None) -> Response:
     """The card of one version, named by its content id or by an alias."""
-    key = shown.key
-    aliases = shown.records(name).aliases
+    root, aliases = _root(model.request), model.records.aliases
     if version in aliases:
-        return RedirectResponse(f"{_root(request)}/stores/{key}/{name}/{aliases[version].id}")
-    card = model_card(shown, name, version, _root(request), against, page)
-    return _page(request, "card.html", card=card, shown=shown, name=name, page=page)
+        address = f"{root}/stores/{model.shown.key}/{model.row.name}/{aliases[version].id}"
+        return RedirectResponse(address)
+    card = model_card(model.shown, model.row, version, root, evaluation)
+    return model.render("card.html", card=card, status=card.status)
 
 
 def run_page(
@@ -436,27 +284,29 @@ def run_page(
     map_index: int = -1,
 ) -> Response:
     """The report of one task, or the list of its mapped instances."""
-    if map_index < 0:
-        indices = mapped_indices(session, dag_id, run_id, task_id)
-        if indices:
-            task = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
-            return _page(request, "mapped.html", task=task, indices=indices)
-    report = task_report(session, dag_id, run_id, task_id, map_index)
-    reference = report.report.get("model")
+    instances = runs.task_instances(session, dag_id, run_id, task_id)
+    if map_index not in instances:
+        if map_index >= 0:
+            raise NotFound(f"The task {task_id!r} has no map index {map_index} in run {run_id!r}.")
+        return _page(request, "mapped.html", instances=list(instances.values()))
+    task = instances[map_index]
+    report = runs.returned(session, task)
+    reference = report.get("model")
     name, _, version = reference.partition("@") if isinstance(reference, str) else ("", "", "")
     return _page(
         request,
         "run.html",
+        task=task,
         report=report,
-        metrics=metrics(report.report),
-        worse=worse_metrics(report.report),
+        metrics=metrics(report),
+        worse=worse_metrics(report),
         name=name,
         version=version,
         shown=_store_of(stores, name, version) if version else None,
     )
 
 
-def unknown_page(request: Request, path: str) -> Response:
+def unknown_page(path: str) -> Response:
     """Any other address."""
     raise NotFound(NOT_FOUND)
 
@@ -475,7 +325,7 @@ def column_plot(
     shown: Shown, name: str, version: str, column: str, theme: Theme = "light"
 ) -> Response:
     """One column of a model in each class."""
-    ref = shown.version(name, version).ref
+    ref = version_of(shown.records(name), version).ref
     if column not in load_model(shown.uri, ref).features.names:
         raise NotFound("The model has no such column.")
     return _svg(plots.effect(shown.uri, ref, column, theme))
@@ -485,10 +335,10 @@ def reliability_plot(
     shown: Shown, name: str, version: str, record: str, theme: Theme = "light"
 ) -> Response:
     """The reliability diagram of a recorded evaluation."""
-    known = [one.id for one in shown.records(name).evaluations if one.version == version]
-    if record not in known:
+    records = shown.records(name)
+    if record not in [one.id for one in records.evaluations if one.version == version]:
         raise NotFound("There is no such evaluation.")
-    recorded = shown.store.evaluation(shown.version(name, version), record)
+    recorded = shown.store.evaluation(version_of(records, version), record)
     try:
         text = plots.reliability(Evaluation.from_dict(recorded.result), theme)
     except NotSupportedError:
@@ -508,19 +358,11 @@ def _store_of(stores: Sequence[ShownStore], name: str, version: str) -> ShownSto
     """The first store with a version; a task's report does not name its store."""
     for shown in stores:
         try:
-            shown.version(name, version)
+            version_of(shown.records(name), version)
         except (NotFound, StoreError):
             continue
         return shown
     return None
-
-
-def _date(text: str) -> date | None:
-    """A date of a form; None if the field is empty or has another text."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 # Rendering and errors
@@ -546,21 +388,24 @@ _TEMPLATES = Jinja2Templates(
     ),
     context_processors=[lambda request: {"root": _root(request), "home": _home(request)}],
 )
-_TEMPLATES.env.filters |= {name: getattr(formatting, name) for name in formatting.__all__}
-_TEMPLATES.env.filters |= {"days_since": days_since, "run_of": run_of, "words_of": words_of}
-_TEMPLATES.env.filters |= {"task_address": task_address, "problems": problems}
-
-
-def _model_page(
-    request: Request,
-    template: str,
-    shown: ShownStore,
-    records: ModelRecords,
-    status: Status,
-    **values: Any,
-) -> Response:
-    values |= {"shown": shown, "name": records.model, "records": records, "status": status}
-    return _page(request, template, **values)
+_TEMPLATES.env.filters |= {
+    function.__name__: function
+    for function in (
+        formatting.as_text,
+        formatting.divergence,
+        formatting.number,
+        formatting.percent,
+        formatting.shorten,
+        formatting.words,
+        days_since,
+        described_rows,
+        hide_credentials,
+        minute,
+        runs.run_of,
+        runs.task_address,
+        words_of,
+    )
+}
 
 
 def _page(request: Request, template: str, code: int = 200, **values: Any) -> Response:
@@ -578,28 +423,16 @@ async def _add_headers(
 
 async def _http_error(request: Request, error: Exception) -> Response:
     """Send a browser without a login to Airflow's login and back; else show the error."""
-    assert isinstance(error, StarletteHTTPException)
+    assert isinstance(error, HTTPException)
     if error.status_code == 401 and "text/html" in request.headers.get("accept", ""):
         here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"{_home(request)}/api/v2/auth/login?{urlencode({'next': here})}")
-    lines = {
-        401: "Log in to Airflow first.",
-        403: "Your Airflow user may not read this page.",
-        404: NOT_FOUND,
-    }
-    line = lines.get(error.status_code, str(error.detail))
+    lines = {401: "Log in to Airflow first.", 403: "Your Airflow user may not read this page."}
+    line = lines.get(error.status_code, error.detail)
     return _page(request, "error.html", error.status_code, line=line)
 
 
-async def _invalid_address(request: Request, error: Exception) -> Response:
-    return _page(request, "error.html", 422, line="This address is incomplete or invalid.")
-
-
-async def _not_found(request: Request, error: Exception) -> Response:
-    return _page(request, "error.html", 404, line=str(error))
-
-
-async def _library_error(request: Request, error: Exception) -> Response:
-    """An unreadable store, a damaged version, or an estimator that is not installed."""
-    status = 501 if isinstance(error, (NotSupportedError, PluginError)) else 422
-    return _page(request, "error.html", status, line=formatting.hide_credentials(str(error)))
+async def _error(request: Request, error: Exception) -> Response:
+    """An unreadable store, a damaged version, an estimator that is not installed, or an address."""
+    status, line = next(ERRORS[kind] for kind in type(error).__mro__ if kind in ERRORS)
+    return _page(request, "error.html", status, line=line or hide_credentials(str(error)))

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
+from pydantic import BaseModel, Field
+
 PAGE_ROWS = 50
 
 Row = TypeVar("Row")
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(BaseModel):
     """What an address asks of a table.
 
     Attributes:
@@ -22,9 +23,9 @@ class Wanted:
         page: number of the page, from 1.
     """
 
-    q: str = ""
-    sort: str = ""
-    page: int = 1
+    q: str = Field("", max_length=200)
+    sort: str = Field("", max_length=40)
+    page: int = Field(1, ge=1, le=10**6)
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,6 @@ class Listing(Generic[Row]):
         pages: number of pages.
         q: words of the filter.
         sort: key that the rows are sorted by, after a ``-`` in descending order.
-        kept: further parameters of the address.
     """
 
     rows: list[Row]
@@ -49,11 +49,10 @@ class Listing(Generic[Row]):
     pages: int
     q: str
     sort: str
-    kept: Mapping[str, str]
 
     def address(self, *, sort: str | None = None, page: int = 1) -> str:
         """The query of another page or order of the same table."""
-        values = {**self.kept, "q": self.q, "sort": sort or self.sort, "page": page}
+        values = {"q": self.q, "sort": sort or self.sort, "page": page}
         return "?" + urlencode({key: value for key, value in values.items() if value})
 
     def order(self, key: str) -> str:
@@ -61,40 +60,40 @@ class Listing(Generic[Row]):
         return f"-{key}" if self.sort == key else key
 
 
-def listing(
-    rows: Sequence[Row],
-    wanted: Wanted,
-    text: Callable[[Row], str],
-    keys: Mapping[str, Callable[[Row], Any]],
-    sort: str,
-    **kept: str,
-) -> Listing[Row]:
-    """One page of the rows that an address asks for.
+@dataclass(frozen=True)
+class Table(Generic[Row]):
+    """A table of a page.
 
-    Args:
-        rows: all rows.
-        wanted: what the address asks for.
+    Attributes:
+        rows: returns the rows of what is shown, such as the records of a model.
         text: the text of a row that the filter searches.
         keys: what rows are sorted by; rows without a value come last.
-        sort: default order, one of the keys, after a ``-`` in descending order.
-        kept: further parameters of the address.
+        order: default order, one of the keys, after a ``-`` in descending order.
     """
-    order = wanted.sort if wanted.sort.removeprefix("-") in keys else sort
-    key = keys[order.removeprefix("-")]
-    words = wanted.q.lower().split()
-    matching = [row for row in rows if all(word in text(row).lower() for word in words)]
-    known = [row for row in matching if key(row) is not None]
-    known.sort(key=key, reverse=order.startswith("-"))
-    ordered = known + [row for row in matching if key(row) is None]
-    pages = max(1, -(-len(ordered) // PAGE_ROWS))
-    page = min(wanted.page, pages)
-    return Listing(
-        rows=ordered[PAGE_ROWS * (page - 1) : PAGE_ROWS * page],
-        matching=len(ordered),
-        total=len(rows),
-        page=page,
-        pages=pages,
-        q=wanted.q,
-        sort=order,
-        kept=kept,
-    )
+
+    rows: Callable[[Any], Sequence[Row]]
+    text: Callable[[Row], str]
+    keys: Mapping[str, Callable[[Row], Any]]
+    order: str
+
+    def listing(self, shown: Any, wanted: Wanted) -> Listing[Row]:
+        """One page of the rows that an address asks for."""
+        rows = self.rows(shown)
+        order = wanted.sort if wanted.sort.removeprefix("-") in self.keys else self.order
+        key = self.keys[order.removeprefix("-")]
+        words = wanted.q.lower().split()
+        matching = [row for row in rows if all(word in self.text(row).lower() for word in words)]
+        known = [row for row in matching if key(row) is not None]
+        known.sort(key=key, reverse=order.startswith("-"))
+        ordered = known + [row for row in matching if key(row) is None]
+        pages = max(1, -(-len(ordered) // PAGE_ROWS))
+        page = min(wanted.page, pages)
+        return Listing(
+            rows=ordered[PAGE_ROWS * (page - 1) : PAGE_ROWS * page],
+            matching=len(ordered),
+            total=len(rows),
+            page=page,
+            pages=pages,
+            q=wanted.q,
+            sort=order,
+        )

@@ -1,17 +1,17 @@
-"""The card of one version: the report of the model with links to what the store knows of it."""
+"""The card of one version: its state, and the report of the model with links to its plots."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from probclass_airflow.ui.comparison import DriftSection, drift_section, reference_of
-from probclass_airflow.ui.formatting import as_text, words
-from probclass_airflow.ui.parameters import Grid, grids
-from probclass_airflow.ui.rows import run_of
-from probclass_airflow.ui.stores import NotFound, ShownStore
+from probclass_airflow.ui.comparison import reference_of
+from probclass_airflow.ui.rows import CHAMPION, partition_rows
+from probclass_airflow.ui.runs import run_of
+from probclass_airflow.ui.status import ModelRow, Status
+from probclass_airflow.ui.stores import ShownStore, version_of
 from probclass_core.report import (
     Html,
     Measured,
@@ -19,27 +19,15 @@ from probclass_core.report import (
     headline,
     image,
     joined,
-    ordered_blocks,
+    parameter_tables,
     sections,
 )
+from probclass_core.report.formatting import as_text, finite, number
+from probclass_core.store.display import minute
 
 if TYPE_CHECKING:
     from probclass_core.store.evaluations import EvaluationRecord
-    from probclass_core.store.references import Alias, ModelVersion
-
-_MAX_BLOCKS = 12
-"""Largest number of blocks of a model with block weights whose parameters are shown."""
-
-
-@dataclass(frozen=True)
-class BlockSection:
-    """A block: its options and its parameters."""
-
-    name: str
-    estimator: str
-    columns: list[str]
-    options: list[tuple[str, str]]
-    grids: list[Grid]
+    from probclass_core.store.references import ModelVersion
 
 
 @dataclass(frozen=True)
@@ -48,86 +36,96 @@ class ModelCard:
 
     Attributes:
         version: the version.
-        aliases: its aliases.
+        status: whether it is in force, and what is wrong.
         run: query of the link to the task that trained it, or None.
-        headline: figures that matter, of its report.
-        sections: sections of its report.
+        headline: figures that matter.
+        sections: sections of its report, and its parameters.
         evaluation: the evaluation in the report, or None.
         evaluated: query of the link to the task that recorded the evaluation, or None.
-        older: number of evaluations that are older.
-        blocks: parameters of its most important blocks.
-        more_blocks: number of the others.
-        drift: what changed since another version.
-        choices: the other versions.
+        reference: content id of the version to compare it with.
     """
 
     version: ModelVersion
-    aliases: list[Alias]
+    status: Status
     run: Mapping[str, str] | None
     headline: Html
     sections: list[Section]
     evaluation: EvaluationRecord | None
     evaluated: Mapping[str, str] | None
-    older: int
-    blocks: list[BlockSection]
-    more_blocks: int
-    drift: DriftSection
-    choices: list[ModelVersion]
+    reference: str
 
 
 def model_card(
-    shown: ShownStore, name: str, content_id: str, root: str, against: str | None, page: int = 1
+    shown: ShownStore, row: ModelRow, content_id: str, root: str, evaluation_id: str | None
 ) -> ModelCard:
-    """The card of a version; only its plots and its drift need the model's estimators.
+    """The card of a version; only its plots need the model's estimators.
 
     Args:
         shown: the store.
-        name: name of the model.
+        row: the model.
         content_id: full content id of the version.
         root: address of the pages.
-        against: content id of the version to compare with; by default the champion, or the one
-            before it.
-        page: which of its evaluations to show, from 1, newest first.
+        evaluation_id: id of its evaluation to show; by default the newest.
 
     Raises:
-        NotFound: if there is no such model or version.
+        NotFound: if there is no such version.
         StoreError: if the version is damaged.
     """
-    records = shown.records(name)
-    version = shown.version(name, content_id)
+    records = row.records
+    version = version_of(records, content_id)
     bundle = shown.store.read_bundle(version.ref)
-    classes = [
-        row["class"]
-        for row in sorted(bundle.tables["priors"].to_pylist(), key=lambda row: -row["count"])
-    ]
-    own = [record for record in records.evaluations[::-1] if record.version == version.id]
-    evaluation = shown.store.evaluation(version, own[page - 1].id) if own[page - 1 :] else None
-    reference, role = reference_of(records, version)
-    if against is not None:
-        reference, role = against, "the version chosen"
-    known = [choice for choice in records.versions if choice.id == reference]
-    if against is not None and not (known and against != version.id):
-        raise NotFound(f"Model {name!r} has no other version {against[:12]!r}.")
-    other = known[0] if known else None
+    own = [record.id for record in records.evaluations if record.version == version.id]
+    chosen = evaluation_id if evaluation_id in own else own[-1] if own else None
+    evaluation = None if chosen is None else shown.store.evaluation(version, chosen)
     measured = None if evaluation is None else Measured(evaluation.result, evaluation.on)
-    address = f"{root}/stores/{shown.key}/{quote(name)}/{version.id}"
-    pictures = _LinkedPictures(address, evaluation)
-    blocks = ordered_blocks(bundle)
-    most = _MAX_BLOCKS if "block_weights" in bundle.tables else len(blocks)
+    address = f"{root}/stores/{shown.key}/{quote(row.name)}/{version.id}"
+    parameters = Section("parameters", "Parameters", parameter_tables(bundle))
     return ModelCard(
         version=version,
-        aliases=[alias for alias in records.aliases.values() if alias.id == version.id],
+        status=_status(row, version),
         run=run_of(bundle.provenance),
-        headline=headline(bundle, measured),
-        sections=sections(bundle, picture=pictures, measured=measured),
+        headline=headline(bundle, measured, _operation(row, version)),
+        sections=[
+            *sections(bundle, picture=_LinkedPictures(address, chosen), measured=measured),
+            parameters,
+        ],
         evaluation=evaluation,
         evaluated=None if evaluation is None else run_of(evaluation.provenance),
-        older=max(0, len(own) - page),
-        blocks=[_block(block, bundle, classes) for block in blocks[:most]],
-        more_blocks=len(blocks[most:]),
-        drift=drift_section(shown, version, other, role),
-        choices=[choice for choice in records.versions[::-1] if choice.id != version.id],
+        reference=reference_of(records, version),
     )
+
+
+def _status(row: ModelRow, version: ModelVersion) -> Status:
+    """The state of the model if the version is in force, else why it is not."""
+    if row.champion is None or row.champion.id == version.id:
+        return row.status
+    refused = [
+        entry.reason
+        for entry in row.records.promotions
+        if (entry.action, entry.alias, entry.id) == ("refused", CHAMPION, version.id)
+    ]
+    why = f" This one was refused: {refused[-1]}." if refused else ""
+    return Status(f"The champion is another version, {row.champion.id[:8]}.{why}")
+
+
+def _operation(row: ModelRow, version: ModelVersion) -> Iterator[tuple[str, str, str]]:
+    """Tiles of a version in operation: since when, how it was judged, what it scored last."""
+    if row.champion is not None and row.champion.id == version.id:
+        yield "In force since", minute(row.champion.promoted) or "–", ""
+    judged = [entry.metrics for entry in row.records.promotions if entry.id == version.id]
+    found: Mapping[str, Any] = next((one for one in reversed(judged) if "gain" in one), {})
+    if (gain := finite(found.get("gain"))) is not None:
+        error = finite(found.get("standard_error"))
+        values = [number(found.get(f"{side}_value")) for side in ("challenger", "champion")]
+        aside = f"{as_text(found.get('metric'))} {' against '.join(values)}".replace("_", " ")
+        aside += "" if error is None else f", ± {number(error)}"
+        yield "Gain on the champion before", number(gain), aside
+    scored = [one for one in row.records.scorings if one.version == version.id and one.partitions]
+    if scored:
+        last = partition_rows(scored[-1:])[-1]
+        titles = ", ".join(warned.title for warned in last.warnings[:3])
+        health = titles or ("no warnings" if last.health else "not watched")
+        yield "Scored last", last.name, health
 
 
 @dataclass(frozen=True)
@@ -136,17 +134,16 @@ class _LinkedPictures:
 
     Attributes:
         address: address of the version.
-        evaluation: the evaluation in the report, or None.
+        evaluation: id of the evaluation in the report, or None.
     """
 
     address: str
-    evaluation: EvaluationRecord | None
+    evaluation: str | None
 
     def __call__(self, column: str | None, alt: str) -> Html:
         kind, query = "column", {"column": column}
         if column is None:
-            assert self.evaluation is not None  # only its section has the picture
-            kind, query = f"reliability/{self.evaluation.id}", {}
+            kind, query = f"reliability/{self.evaluation}", {}
         return joined(
             image(
                 f"{self.address}/{kind}.svg?{urlencode({**query, 'theme': theme})}",
@@ -155,17 +152,3 @@ class _LinkedPictures:
             )
             for theme in ("light", "dark")
         )
-
-
-def _block(block: Mapping[str, Any], bundle: Any, classes: Sequence[Any]) -> BlockSection:
-    return BlockSection(
-        name=block["name"],
-        estimator=block["estimator"],
-        columns=list(block["columns"]),
-        options=[
-            (words(key), as_text(value))
-            for key, value in block.items()
-            if key not in ("name", "estimator", "columns")
-        ],
-        grids=grids(block, bundle.tables[block["name"]], classes),
-    )

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from probclass_airflow.ui.formatting import described_rows
+from probclass_core.store.display import described_rows
 
 _NEWEST = 60
 """Partitions among which a gap is looked for."""
@@ -81,3 +81,14 @@ def gap(partitions: Sequence[Any]) -> tuple[str, str, int] | None:
             names = [described_rows({"partition": dated[at]}) for at in (before, after)]
             return names[0], names[1], round(step / usual) - 1
     return None
+
+
+def days_since(moment: str) -> str:
+    """How long ago an ISO 8601 time was, in words."""
+    try:
+        then = datetime.fromisoformat(moment)
+    except ValueError:
+        return ""
+    then = then if then.tzinfo else then.replace(tzinfo=UTC)
+    days = (datetime.now(UTC) - then).days
+    return "today" if days < 1 else "1 day ago" if days == 1 else f"{days:,} days ago"

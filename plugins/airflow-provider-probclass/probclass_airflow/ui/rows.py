@@ -1,4 +1,4 @@
-"""Records of a store as rows of tables: models, versions, evaluations, partitions, promotions."""
+"""Records of a store as rows of tables: versions, evaluations, partitions, promotions."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from probclass_airflow.ui.formatting import as_text, described_rows, finite, words
-from probclass_airflow.ui.partition_dates import partition_date, rows_date
-from probclass_airflow.ui.stores import ShownStore
-from probclass_core.errors import StoreError
+from probclass_airflow.ui.listing import Table
+from probclass_airflow.ui.runs import run_of
+from probclass_core.report.formatting import as_text, finite, words
+from probclass_core.store.display import described_rows
 from probclass_core.store.scorings import unscored
 
 if TYPE_CHECKING:
-    from probclass_airflow.ui.runs import FailedRun
     from probclass_core.store.evaluations import EvaluationRecord
     from probclass_core.store.model_records import ModelRecords
-    from probclass_core.store.references import Alias, ModelVersion
+    from probclass_core.store.promotions import Promotion
+    from probclass_core.store.references import ModelVersion
     from probclass_core.store.scorings import ScoringRecord
 
-_LOOKED_AT = 50
-"""Newest records among which that of the newest rows is."""
-
-Row = TypeVar("Row")
-LastRun = Callable[[str], "FailedRun | None"]
 CHAMPION = "champion"
 """The alias whose version is a model's champion."""
+
+_ACTIONS = {
+    "promoted": "Promoted",
+    "rolled_back": "Rolled back to",
+    "refused": "Refused",
+    "unchanged": "Unchanged",
+}
 
 
 @dataclass(frozen=True)
@@ -132,15 +133,15 @@ class Stop:
 
     Attributes:
         record: the record of the first scoring that it was left out of.
+        partition: values of its columns.
         name: the partition as text.
-        when: values of its columns.
         reason: why it was left out last, in a sentence.
         run: query of the link to the task, or None.
     """
 
     record: ScoringRecord
+    partition: Any
     name: str
-    when: Any
     reason: str
     run: Mapping[str, str] | None
 
@@ -156,115 +157,27 @@ class VersionRow:
     evaluation: EvaluationRow | None
 
 
-@dataclass(frozen=True)
-class ModelRow:
-    """A model, with its champion.
-
-    Attributes:
-        name: name of the model.
-        records: all of its records.
-        champion: the version that the alias ``champion`` names, or None.
-        aliases: names and content ids of the other aliases, the most recently promoted first.
-        evaluation: newest evaluation of the champion, or None.
-        labeled: evaluation of any version on the newest rows, or None.
-        scored: newest scored partition, or None.
-        stops: partitions that were not scored, and have not been since.
-        failed: runs in Airflow of the DAGs that wrote the newest records, if the last one failed.
-    """
-
-    name: str
-    records: ModelRecords
-    champion: Alias | None
-    aliases: list[tuple[str, str]]
-    evaluation: EvaluationRow | None
-    labeled: EvaluationRow | None
-    scored: PartitionRow | None
-    stops: list[Stop]
-    failed: list[FailedRun]
-
-
-@dataclass(frozen=True)
-class StoreRows:
-    """A store in the list, with a line for each problem in reading it."""
-
-    shown: ShownStore
-    models: list[ModelRow]
-    problems: list[str]
-
-
-def store_rows(shown: ShownStore, last_run: LastRun) -> StoreRows:
-    """The models of a store; a damaged model is a problem and does not hide the others."""
-    rows, problems = [], []
-    try:
-        for records in shown.store.catalog():
-            problems += records.damaged
-            if records.versions:
-                rows.append(model_row(records, last_run))
-    except StoreError as error:
-        problems.append(str(error))
-    return StoreRows(shown, rows, problems)
-
-
-def model_row(records: ModelRecords, last_run: LastRun) -> ModelRow:
-    """A model as a row of the list.
-
-    Args:
-        records: its records.
-        last_run: returns the newest finished run of a DAG if it failed.
-    """
-    written: Sequence[Any] = (records.versions, records.promotions, records.scorings)
-    runs = [run_of(known[-1].provenance) for known in written if known]
-    dags = dict.fromkeys(run["dag_id"] for run in runs if run is not None)
-    champion = records.aliases.get(CHAMPION)
-    others = [alias for alias in records.aliases.values() if alias.alias != CHAMPION]
-    others.sort(key=lambda alias: alias.promoted, reverse=True)
-    evaluations = records.evaluations
-    own = [one for one in evaluations if champion is not None and one.version == champion.id]
-    scored = [record for record in records.scorings if record.partitions][-_LOOKED_AT:]
-    return ModelRow(
-        name=records.model,
-        records=records,
-        champion=champion,
-        aliases=[(alias.alias, alias.id) for alias in others],
-        evaluation=evaluation_row(own[-1]) if own else None,
-        labeled=_newest(
-            [evaluation_row(one) for one in evaluations[-_LOOKED_AT:]],
-            lambda row: rows_date(row.record.on),
-        ),
-        scored=_newest(
-            partition_rows(scored), lambda row: partition_date(row.values.get("partition"))
-        ),
-        stops=stops(records.scorings),
-        failed=[run for run in map(last_run, dags) if run is not None],
-    )
-
-
-def _newest(rows: Sequence[Row], date: Callable[[Row], datetime | None]) -> Row | None:
-    """The row with the newest data; of several, and without dates, the last."""
-    dated = [(date(row) or datetime.min.replace(tzinfo=UTC), at) for at, row in enumerate(rows)]
-    return rows[max(dated)[1]] if dated else None
-
-
 def version_rows(records: ModelRecords) -> list[VersionRow]:
     """The versions, oldest first."""
     newest = {record.version: record for record in records.evaluations}
-    names: dict[str, list[str]] = {}
-    for alias in records.aliases.values():
-        names.setdefault(alias.id, []).append(alias.alias)
     rows = []
     for version in records.versions:
         count = version.provenance.get("rows")
-        record = newest.get(version.id)
         rows.append(
             VersionRow(
                 version=version,
-                aliases=names.get(version.id, []),
+                aliases=[one.alias for one in records.aliases.values() if one.id == version.id],
                 rows=count if isinstance(count, int) else None,
                 trained_on=described_rows(version.provenance),
-                evaluation=None if record is None else evaluation_row(record),
+                evaluation=evaluation_row(newest[version.id]) if version.id in newest else None,
             )
         )
     return rows
+
+
+def evaluation_rows(records: ModelRecords) -> list[EvaluationRow]:
+    """The evaluations of all versions, oldest first."""
+    return [evaluation_row(record) for record in records.evaluations]
 
 
 def evaluation_row(record: EvaluationRecord) -> EvaluationRow:
@@ -300,7 +213,7 @@ def partition_rows(scorings: Sequence[ScoringRecord]) -> list[PartitionRow]:
             PartitionRow(
                 record=record,
                 values=one,
-                name=described_rows({"partition": one.get("partition")}) or "whole table",
+                name=partition_name(one),
                 run=run_of(record.provenance),
                 warnings=_warnings(one),
                 why=_changes(record, one, before.get(place)),
@@ -311,18 +224,28 @@ def partition_rows(scorings: Sequence[ScoringRecord]) -> list[PartitionRow]:
     return rows
 
 
+def partition_name(values: Mapping[str, Any]) -> str:
+    """A partition as text."""
+    return described_rows({"partition": values.get("partition")}) or "whole table"
+
+
 def stops(scorings: Sequence[ScoringRecord]) -> list[Stop]:
     """The partitions that were not scored, and have not been since, oldest first."""
     return [
         Stop(
             record=record,
-            name=described_rows({"partition": one.get("partition")}) or "whole table",
-            when=one.get("partition"),
+            partition=one.get("partition"),
+            name=partition_name(one),
             reason=str(one.get("error", "")),
             run=run_of(record.provenance),
         )
         for record, one in unscored(scorings)
     ]
+
+
+def words_of(entry: Promotion) -> str:
+    """The action of an entry of the ledger in words."""
+    return _ACTIONS.get(entry.action, as_text(entry.action))
 
 
 def _changes(
@@ -347,21 +270,70 @@ def _warnings(one: Mapping[str, Any]) -> list[Warned]:
     return warnings
 
 
-def run_of(provenance: Mapping[str, Any]) -> dict[str, str] | None:
-    """The query of a link to the task that wrote a record, or None if no task did."""
-    run = provenance.get("airflow")
-    names = ("dag_id", "run_id", "task_id")
-    if not isinstance(run, Mapping) or not all(isinstance(run.get(name), str) for name in names):
-        return None
-    return {**{name: run[name] for name in names}, "map_index": str(run.get("map_index", -1))}
+def _partition_text(row: PartitionRow) -> str:
+    commit = [row.values.get("commit_id"), row.values.get("input_version")]
+    warned = [warning.sentence for warning in row.warnings]
+    parts = [row.name, row.record.sink, row.record.version, row.record.created]
+    return " ".join(map(str, [*parts, *commit, *(row.run or {}).values(), *row.why, *warned]))
 
 
-def days_since(moment: str) -> str:
-    """How long ago an ISO 8601 time was, in words."""
-    try:
-        then = datetime.fromisoformat(moment)
-    except ValueError:
-        return ""
-    then = then if then.tzinfo else then.replace(tzinfo=UTC)
-    days = (datetime.now(UTC) - then).days
-    return "today" if days < 1 else "1 day ago" if days == 1 else f"{days:,} days ago"
+_PARTITION_KEYS: dict[str, Callable[[PartitionRow], Any]] = {
+    "partition": lambda row: row.name,
+    "scored": lambda row: row.record.created,
+    "rows": lambda row: row.rows,
+    "model": lambda row: row.record.version,
+    "warnings": lambda row: len(row.warnings),
+}
+
+TABLES: dict[str, Table[Any]] = {
+    "versions": Table(
+        version_rows,
+        text=lambda row: " ".join(
+            [row.version.id, row.version.created, row.trained_on, *row.aliases]
+        ),
+        keys={
+            "saved": lambda row: row.version.created,
+            "rows": lambda row: row.rows,
+            "loss": lambda row: row.evaluation and row.evaluation.number("log_loss"),
+            "accuracy": lambda row: row.evaluation and row.evaluation.number("accuracy"),
+        },
+        order="-saved",
+    ),
+    "evaluations": Table(
+        evaluation_rows,
+        text=lambda row: " ".join([row.on, row.record.version, row.record.created, *row.worse]),
+        keys={
+            "recorded": lambda row: row.record.created,
+            "on": lambda row: row.on,
+            "rows": lambda row: row.number("rows"),
+            "loss": lambda row: row.number("log_loss"),
+            "accuracy": lambda row: row.number("accuracy"),
+        },
+        order="-recorded",
+    ),
+    "partitions": Table(
+        lambda records: [row for row in partition_rows(records.scorings) if row.is_current],
+        text=_partition_text,
+        keys=_PARTITION_KEYS,
+        order="-partition",
+    ),
+    "scorings": Table(
+        lambda records: partition_rows(records.scorings),
+        text=_partition_text,
+        keys=_PARTITION_KEYS,
+        order="-partition",
+    ),
+    "promotions": Table(
+        lambda records: records.promotions,
+        text=lambda entry: " ".join(
+            map(str, [entry.alias, words_of(entry), entry.action, entry.id, entry.by, entry.reason])
+        ),
+        keys={
+            "time": lambda entry: entry.time,
+            "alias": lambda entry: entry.alias,
+            "action": lambda entry: entry.action,
+        },
+        order="-time",
+    ),
+}
+"""The tables of a model, by the last part of their addresses."""

@@ -1,31 +1,43 @@
-"""The sentence at the top of a page: what is wrong, since when, which version, what to do."""
+"""The state of each model, and what needs attention: what is wrong, since when, what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from probclass_airflow.ui.comparison import ColumnDrift, MetricPair
-from probclass_airflow.ui.formatting import divergence, minute, number, words
-from probclass_airflow.ui.partition_dates import gap
+from probclass_airflow.ui.partition_dates import gap, partition_date, rows_date
 from probclass_airflow.ui.rows import (
     CHAMPION,
     EvaluationRow,
-    ModelRow,
     PartitionRow,
     Stop,
     evaluation_row,
+    partition_rows,
+    stops,
 )
+from probclass_airflow.ui.runs import Run, run_of
+from probclass_airflow.ui.stores import ShownStore
+from probclass_core.errors import StoreError
+from probclass_core.report.formatting import number, words
+from probclass_core.store.display import minute
 
 if TYPE_CHECKING:
     from probclass_core.store.model_records import ModelRecords
-    from probclass_core.store.references import Alias, ModelVersion
+    from probclass_core.store.references import Alias
 
+_LOOKED_AT = 50
+"""Newest records among which that of the newest rows is."""
 _MOST_PROBLEMS = 5
 _MOST_UNJUDGED = 8
 """Scorings without a judgment of a challenger that need no attention."""
+
+RunsOf = Callable[[str], Sequence[Run]]
+"""Returns the newest runs of a DAG, see `runs.newest_runs`."""
+_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True)
@@ -33,236 +45,201 @@ class Status:
     """What a page says first.
 
     Attributes:
-        text: one sentence, or empty.
-        is_problem: whether something is wrong.
+        text: one or two sentences.
         advice: what to do, or empty.
+        brief: what is wrong, in words after the name of the model; empty if nothing is.
     """
 
     text: str
-    is_problem: bool = False
     advice: str = ""
+    brief: str = ""
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What is wrong with a model.
+class ModelRow:
+    """A model, with its champion.
 
     Attributes:
-        brief: words after the name of the model.
-        text: one or two sentences.
-        advice: what to do.
+        records: all of its records.
+        champion: the version that the alias ``champion`` names, or None.
+        evaluation: newest evaluation of the champion, or None.
+        labeled: evaluation of any version on the newest rows, or None.
+        scored: newest scored partition, or None.
+        stops: partitions that were not scored, and have not been since.
+        runs: newest runs in Airflow of the DAGs that wrote the newest records.
     """
 
-    brief: str
-    text: str
-    advice: str
+    records: ModelRecords
+    champion: Alias | None
+    evaluation: EvaluationRow | None
+    labeled: EvaluationRow | None
+    scored: PartitionRow | None
+    stops: list[Stop]
+    runs: list[Run]
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.records.model
+
+    @cached_property
+    def problems(self) -> list[Status]:
+        """What is wrong, the worst first."""
+        return list(_problems(self))
+
+    @property
+    def status(self) -> Status:
+        """The worst problem; without any, how the champion does."""
+        if not self.problems:
+            return Status(_what_is_right(self))
+        worst, *others = self.problems
+        more = f" It also {' and '.join(one.brief for one in others)}." if others else ""
+        return Status(worst.text + more, worst.advice, worst.brief)
 
 
-def problems(row: ModelRow) -> list[Problem]:
-    """What is wrong with a model, the worst first."""
-    return list(_problems(row))
+@dataclass(frozen=True)
+class StoreRows:
+    """A store in the list, with a line for each problem in reading it."""
+
+    shown: ShownStore
+    models: list[ModelRow]
+    problems: list[str]
 
 
-def home_status(rows: Sequence[ModelRow], damaged: int) -> Status:
+def store_rows(shown: ShownStore, runs_of: RunsOf) -> StoreRows:
+    """The models of a store; a damaged model is a problem and does not hide the others."""
+    rows, problems = [], []
+    try:
+        for records in shown.store.catalog():
+            problems += records.damaged
+            if records.versions:
+                rows.append(model_row(records, runs_of))
+    except StoreError as error:
+        problems.append(str(error))
+    return StoreRows(shown, rows, problems)
+
+
+def model_row(records: ModelRecords, runs_of: RunsOf) -> ModelRow:
+    """The state of a model."""
+    written: Sequence[Any] = (records.versions, records.promotions, records.scorings)
+    writers = [run_of(known[-1].provenance) for known in written if known]
+    dags = dict.fromkeys(run["dag_id"] for run in writers if run is not None)
+    champion = records.aliases.get(CHAMPION)
+    own = [] if champion is None else _evaluations_of(champion, records)
+    scored = [record for record in records.scorings if record.partitions][-_LOOKED_AT:]
+    return ModelRow(
+        records=records,
+        champion=champion,
+        evaluation=own[-1] if own else None,
+        labeled=_newest(
+            [evaluation_row(one) for one in records.evaluations[-_LOOKED_AT:]],
+            lambda row: rows_date(row.record.on),
+        ),
+        scored=_newest(
+            partition_rows(scored), lambda row: partition_date(row.values.get("partition"))
+        ),
+        stops=stops(records.scorings),
+        runs=[run for dag_id in dags for run in runs_of(dag_id)],
+    )
+
+
+def home_status(stores: Sequence[StoreRows]) -> Status:
     """Which models need attention."""
-    if not rows and not damaged:
-        return Status("")
+    damaged = sum(len(one.problems) for one in stores)
+    rows = [row for one in stores for row in one.models]
     found = [f"{_count(damaged, 'file')} cannot be read"] if damaged else []
-    found += [f"{row.name} {problem.brief}" for row in rows for problem in problems(row)]
+    found += [f"{row.name} {problem.brief}" for row in rows for problem in row.problems]
     if not found:
-        return Status("No model needs attention.")
-    more = len(found) - _MOST_PROBLEMS
-    shown = "; ".join(found[:_MOST_PROBLEMS])
-    return Status(f"{shown}{f'; and {more} more' if more > 0 else ''}.", is_problem=True)
+        return Status("No model needs attention." if rows else "")
+    more = f"; and {len(found) - _MOST_PROBLEMS} more" if found[_MOST_PROBLEMS:] else ""
+    text = "; ".join(found[:_MOST_PROBLEMS])
+    return Status(f"{text}{more}.", brief="needs attention")
 
 
-def champion_status(row: ModelRow) -> Status:
-    """Whether the champion, and what was scored last, are as they should be."""
-    champion, newest, scored = row.champion, row.evaluation, row.scored
-    found = problems(row)
-    if found:
-        more = f" It also {' and '.join(one.brief for one in found[1:])}." if found[1:] else ""
-        return Status(f"{found[0].text}{more}", True, found[0].advice)
-    assert champion is not None
-    known = []
-    if newest is not None:
-        better = "is better than the class prior alone"
-        if newest.is_of_density:
-            better = f"has log density {number(newest.number('log_density'))}"
-        known.append(f"{better} on {newest.on or 'its newest rows'}")
-    if scored is not None:
-        health = "which has no warnings" if scored.health else "which was not watched"
-        known.append(f"the last scored partition is {scored.name}, {health}")
-    if not known:
-        return Status(f"The champion {champion.id[:8]} was neither evaluated nor used yet.")
-    beginning = "" if newest is None else f"The champion {champion.id[:8]} "
-    text = beginning + "; ".join(known)
-    return Status(f"{text[0].upper()}{text[1:]}.")
-
-
-def _problems(row: ModelRow) -> Iterator[Problem]:
+def _problems(row: ModelRow) -> Iterator[Status]:
     champion, newest, scored, records = row.champion, row.evaluation, row.scored, row.records
     if champion is None:
         advice = f"probclass promote {row.name}@<id> champion"
-        yield Problem("has no champion", "No version is the champion; promote one.", advice)
+        yield Status("No version is the champion; promote one.", advice, "has no champion")
     elif newest is not None and newest.worse:
         own = _evaluations_of(champion, records)
         first = [*takewhile(lambda one: one.worse, reversed(own))][-1]
         since = f", since {first.on}" if first.on != newest.on else ""
         metrics = " and ".join(map(words, newest.worse))
         text = f"The champion {champion.id[:8]} is worse than the class prior alone by {metrics} on"
-        back = champion.previous
-        advice = "Train on newer rows and promote"
-        advice += f", or return to {back[:8]}: probclass rollback {row.name}" if back else ""
         text += f" {newest.on or 'its newest rows'}{since}."
-        yield Problem("is worse than its class prior alone", text, f"{advice}.")
-    for run in row.failed:
-        tasks = f": {', '.join(run.tasks)}" if run.tasks else ""
-        text = f"The last run of {run.dag_id}, {run.run_id}, failed at {minute(run.ended)}{tasks}."
-        yield Problem("failed in its last run", text, "The log of the first of these says why.")
+        advice = "Train on newer rows and promote"
+        if back := champion.previous:
+            advice += f", or return to {back[:8]}: probclass rollback {row.name}"
+        yield Status(text, f"{advice}.", "is worse than its class prior alone")
+    for run in row.runs:
+        if run.state == "failed":
+            tasks = f": {', '.join(run.failed)}" if run.failed else ""
+            text = f"The last run of {run.dag_id}, {run.run_id}, failed at {minute(run.time)}"
+            advice = "The log of the first of these tasks says why."
+            yield Status(f"{text}{tasks}.", advice, "failed in its last run")
     entries = [one for one in records.promotions if one.alias == CHAMPION]
-    in_force = [one for one in entries if one.action != "refused"][-1:]
-    for entry in in_force:
+    for entry in [one for one in entries if one.action != "refused"][-1:]:
         if (entry.reason or "").startswith("class prior"):
             text = f"The class prior is in force, since {minute(entry.time)}: {entry.reason}."
             advice = "The next challenger that passes the gate takes over; see Drift for the cause."
-            yield Problem("predicts its class prior for every row", text, advice)
+            yield Status(text, advice, "predicts its class prior for every row")
     if row.stops:
-        stopped = _stopped(row.stops)
-        yield Problem("has partitions that were not scored", stopped.text, stopped.advice)
-    if missing := gap(
-        [one["partition"] for record in records.scorings for one in record.partitions]
-    ):
+        last = max(row.stops, key=lambda stop: stop.record.created)
+        more = f" (and {len(row.stops) - 1:,} more)" if row.stops[1:] else ""
+        text = f"{last.name}{more} was not scored, since {minute(last.record.created)}: "
+        advice = "The sink has what was scored before; correct the input and rerun."
+        yield Status(text + last.reason, advice, "has partitions that were not scored")
+    partitions = [one["partition"] for record in records.scorings for one in record.partitions]
+    if missing := gap(partitions):
         before, after, count = missing
         text = f"{_count(count, 'partition')} between {before} and {after} not scored."
         advice = "Score them if they exist, or ask the owner of the table."
-        yield Problem("has a gap between its partitions", text, advice)
+        yield Status(text, advice, "has a gap between its partitions")
     since = entries[-1].time if len(entries) > 1 else ""
     later = [one for one in records.scorings if since and one.created > since and one.partitions]
     usual = len(records.scorings) / max(len(entries), 1)
     if len(later) > max(_MOST_UNJUDGED, 3 * usual):
-        text = (
-            f"No challenger was judged since {minute(since)}, and {len(later):,} scorings followed."
-        )
-        yield Problem("was not retrained for long", text, "See whether trainings fail or stopped.")
+        text = f"No challenger was judged since {minute(since)}, and {len(later):,} scorings "
+        advice = "See whether trainings fail or stopped."
+        yield Status(f"{text}followed.", advice, "was not retrained for long")
     if records.damaged:
         text = f"{_count(len(records.damaged), 'record')} cannot be read: {records.damaged[0]}"
-        yield Problem("has damaged records", text, "Restore them from a copy, or remove them.")
+        yield Status(text, "Restore them from a copy, or remove them.", "has damaged records")
     if scored is not None and scored.warnings:
+        titles = ", ".join(warning.title for warning in scored.warnings[:3])
         text = f"{scored.name}, scored last, with {scored.record.version[:8]}, has "
-        text += f"{_count(len(scored.warnings), 'warning')}: {_titles(scored)}."
+        text += f"{_count(len(scored.warnings), 'warning')}: {titles}."
         advice = "Partitions has the sentences; check the input first."
-        yield Problem("has warnings", text, advice)
+        yield Status(text, advice, "has warnings")
 
 
-def versions_status(records: ModelRecords) -> Status:
-    """Which version is the champion, and why the newest one is not."""
-    champion = records.aliases.get(CHAMPION)
-    newest = records.versions[-1].id if records.versions else ""
-    if champion is None:
-        return Status("No version is the champion.", is_problem=True)
-    if champion.id == newest:
-        return Status(f"The champion is the newest version, {newest[:8]}.")
-    reasons = [
-        entry.reason
-        for entry in records.promotions
-        if (entry.action, entry.alias, entry.id) == ("refused", CHAMPION, newest)
-    ]
-    why = f"was refused: {reasons[-1]}" if reasons else "was not promoted"
-    return Status(f"The champion is {champion.id[:8]}; the newest version, {newest[:8]}, {why}.")
+def _what_is_right(row: ModelRow) -> str:
+    champion, newest, scored = row.champion, row.evaluation, row.scored
+    assert champion is not None  # that would be a problem
+    known = []
+    if newest is not None:
+        better = "is better than the class prior alone"
+        if newest.is_of_density:
+            better = f"has log density {number(newest.number('log_density'))}"
+        known.append(f"The champion {champion.id[:8]} {better} on {newest.on or 'its newest rows'}")
+    if scored is not None:
+        health = "which has no warnings" if scored.health else "which was not watched"
+        known.append(f"the last scored partition is {scored.name}, {health}")
+    if not known:
+        return f"The champion {champion.id[:8]} was neither evaluated nor used yet."
+    text = "; ".join(known)
+    return f"{text[0].upper()}{text[1:]}."
 
 
-def evaluations_status(records: ModelRecords) -> Status:
-    """How the champion did on labeled rows."""
-    champion = records.aliases.get(CHAMPION)
-    own = [] if champion is None else _evaluations_of(champion, records)
-    if not own:
-        return Status("The champion was not evaluated yet." if champion is not None else "")
-    last, worse = own[-1], sum(bool(one.worse) for one in own)
-    if last.is_of_density:
-        text = f"The champion {last.record.version[:8]} has a mean log density of "
-        text += f"{number(last.number('log_density'))} nats on {last.on or 'its newest rows'}."
-        return Status(text)
-    loss, floor = (number(last.number(name)) for name in ("log_loss", "baseline_log_loss"))
-    text = f"The champion {last.record.version[:8]} has log loss {loss} on "
-    text += f"{last.on or 'its newest rows'}, the class prior alone {floor}; it is worse than the "
-    text += f"prior in {worse:,} of its {len(own):,} evaluations."
-    return Status(text, bool(last.worse))
-
-
-def partitions_status(rows: Sequence[PartitionRow], stopped: Sequence[Stop]) -> Status:
-    """Which partitions were not scored, or have warnings."""
-    if stopped:
-        return _stopped(stopped)
-    current = [row for row in rows if row.is_current]
-    warned = [row for row in current if row.warnings]
-    if not current:
-        return Status("")
-    if not warned:
-        watched = any(row.health for row in current)
-        return Status("No partition has warnings." if watched else "No partition was watched.")
-    last = warned[-1]
-    text = f"{len(warned):,} of {len(current):,} partitions have warnings, most recently "
-    advice = "Correct the input and score again: only partitions whose input changed are scored."
-    return Status(f"{text}{last.name}: {_titles(last)}.", last is current[-1], advice)
-
-
-def promotions_status(records: ModelRecords) -> Status:
-    """Which version is the champion, since when, and to which one a rollback returns."""
-    champion = records.aliases.get(CHAMPION)
-    if champion is None:
-        return Status("No version is the champion." if records.promotions else "")
-    refused = [
-        entry
-        for entry in records.promotions
-        if (entry.action, entry.alias) == ("refused", CHAMPION) and entry.time > champion.promoted
-    ]
-    text = f"The champion is {champion.id[:8]}, since {minute(champion.promoted)}"
-    text += f"; {_count(len(refused), 'promotion')} refused since" if refused else ""
-    back = champion.previous
-    advice = f"probclass rollback {records.model} returns to {back[:8]}." if back else ""
-    return Status(f"{text}.", advice=advice)
-
-
-def drift_status(columns: Sequence[ColumnDrift]) -> Status:
-    """Which column of the scored rows differs most from training, and where."""
-    if not columns:
-        return Status("")
-    first = columns[0]
-    where = max(first.cells, key=lambda cell: cell[1] or 0.0)[0]
-    bits = divergence(first.largest)
-    return Status(f"{first.column} differs most from training: by {bits} bits in {where}.")
-
-
-def comparison_status(
-    pairs: Sequence[MetricPair], left: ModelVersion, right: ModelVersion
-) -> Status:
-    """Which of two versions is better on the same rows."""
-    name, more = "log_loss", "less log loss"
-    if any(pair.left.is_of_density for pair in pairs):
-        name, more = "log_density", "more log density"
-    values = [(pair.left.number(name), pair.right.number(name)) for pair in pairs]
-    better = [(b < a) == (name == "log_loss") for a, b in values if a is not None and b is not None]
-    if not better or left.id == right.id:
-        return Status("")
-    text = f"{right.id[:8]} has {more} than {left.id[:8]} in {sum(better)} of "
-    return Status(f"{text}{len(better):,} evaluations on the same rows.")
-
-
-def _stopped(stopped: Sequence[Stop]) -> Status:
-    last = max(stopped, key=lambda stop: stop.record.created)
-    more = f" (and {len(stopped) - 1:,} more)" if len(stopped) > 1 else ""
-    text = f"{last.name}{more} was not scored, since {minute(last.record.created)}: {last.reason}"
-    return Status(text, True, "The sink has what was scored before; correct the input and rerun.")
+def _newest(rows: Sequence[_Row], date: Callable[[_Row], datetime | None]) -> _Row | None:
+    """The row with the newest data; of several, and without dates, the last."""
+    dated = [(date(row) or datetime.min.replace(tzinfo=UTC), at) for at, row in enumerate(rows)]
+    return rows[max(dated)[1]] if dated else None
 
 
 def _evaluations_of(alias: Alias, records: ModelRecords) -> list[EvaluationRow]:
     return [evaluation_row(one) for one in records.evaluations if one.version == alias.id]
-
-
-def _titles(row: PartitionRow) -> str:
-    """The first warnings of a partition."""
-    return ", ".join(warning.title for warning in row.warnings[:3])
 
 
 def _count(count: int, noun: str) -> str:

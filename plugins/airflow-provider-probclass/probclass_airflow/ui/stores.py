@@ -9,18 +9,22 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from fastapi import HTTPException
+
 import probclass_core as pc
 from probclass_airflow.links import store_key
-from probclass_airflow.ui.formatting import hide_credentials
-from probclass_core.errors import StoreError
+from probclass_core.errors import StoreError, hide_credentials
 
 if TYPE_CHECKING:
     from probclass_core.store.model_records import ModelRecords
     from probclass_core.store.references import ModelVersion
 
 
-class NotFound(Exception):
-    """An address names something that does not exist; the message is one line for the page."""
+class NotFound(HTTPException):
+    """An address names something that does not exist; the detail is one line for the page."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(404, line)
 
 
 @dataclass(frozen=True)
@@ -67,21 +71,21 @@ class ShownStore:
                 raise NotFound(f"There is no model {name!r} in the store {self.title}.") from None
             raise
 
-    def version(self, name: str, content_id: str) -> ModelVersion:
-        """A version by its full content id.
 
-        Raises:
-            NotFound: if there is no such model or version.
-            StoreError: if the store cannot be read, or the version is damaged.
-        """
-        records = self.records(name)
-        for version in records.versions:
-            if version.id == content_id:
-                return version
-        for sentence in records.damaged:
-            if f"{name}/{content_id}/" in sentence:
-                raise StoreError(sentence)
-        raise NotFound(f"Model {name!r} has no version {content_id[:12]!r}.")
+def version_of(records: ModelRecords, content_id: str) -> ModelVersion:
+    """A version of a model by its full content id.
+
+    Raises:
+        NotFound: if there is no such version.
+        StoreError: if the version is damaged.
+    """
+    for version in records.versions:
+        if version.id == content_id:
+            return version
+    for sentence in records.damaged:
+        if f"{records.model}/{content_id}/" in sentence:
+            raise StoreError(sentence)
+    raise NotFound(f"Model {records.model!r} has no version {content_id[:12]!r}.")
 
 
 def configured_stores(team: str | None = None) -> list[ShownStore]:
