@@ -71,7 +71,9 @@ def test_the_menu_leads_to_a_card_and_to_the_run_that_trained_it(page: Page, sit
     expect(frame.locator("#evaluation .problem")).to_contain_text(
         "worse than its class prior alone: log loss"
     )
-    expect(frame.locator("#drift tbody tr")).to_have_count(5)
+    frame.get_by_role("link", name="Changes since").click()
+    expect(frame.locator("#drift table").last.locator("tbody tr")).to_have_count(4)
+    page.go_back()
     frame.get_by_role("link", name="train of air").click()
     expect(frame.locator("h1")).to_contain_text("train")
     expect(frame.locator("h1")).to_contain_text("success")
@@ -151,6 +153,48 @@ def test_a_card_has_light_and_dark_plots(page: Page, site: Site) -> None:
     assert len(shown) == 5  # an evaluation, effects of four columns
     assert all(address.endswith("theme=dark") for address in shown)
     page.evaluate("localStorage.removeItem('theme')")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1280, 800)])
+def test_the_first_screen_of_a_card_says_what_an_engineer_on_call_needs(
+    page: Page, site: Site, scheme: str, width: int, height: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    version = newest(site, "air")
+    framed = f"{site.url}/plugin/probclass{BASE}/probclass"
+    page.goto(f"{framed}/stores/{site.key}/air/{version.id}")
+    frame = page.frame_locator("iframe")
+    for place, text in (
+        ("h1", version.id[:12]),
+        ("h1", "champion"),
+        (".lede", "is worse than the class prior alone by log loss"),  # the problem
+        (".lede", "probclass rollback air"),  # what to do
+        (".tiles", "In force since"),
+        (".tiles", "prior alone"),
+        (".tiles", "Gain on the champion before"),
+        (".tiles", "Scored last"),
+        (".tiles", "Training rows"),
+        (".contents", "Changes since"),
+    ):
+        part = frame.locator(place).first
+        expect(part).to_contain_text(text)
+        box = part.bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] < height, f"{place} is at {box}"
+        assert part.evaluate("part => part.scrollWidth <= part.ownerDocument.body.clientWidth")
+
+
+def test_all_marks_of_the_timeline_are_drawn(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/probclass/stores/{site.key}/air")
+    marks = page.locator("svg.timeline rect")
+    kinds = {str(mark.get_attribute("class")).split()[0] for mark in marks.all()}
+    assert kinds == {"band", "dot", "shade"}
+    for mark in marks.all():
+        box = mark.bounding_box()
+        assert box is not None
+        assert box["width"] * box["height"] > 3.0, mark.get_attribute("class")
 
 
 def test_hostile_names_are_shown_as_text(page: Page, site: Site) -> None:

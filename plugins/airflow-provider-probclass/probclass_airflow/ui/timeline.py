@@ -7,6 +7,7 @@ one where dates are missing. A promotion is at the first date that was scored or
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
     from probclass_core.store.model_records import ModelRecords
     from probclass_core.store.promotions import Promotion
 
-WIDTH, LEFT = 1064.0, 70.0
-"""Width of the lanes, and of the space at their left for the texts of the vertical axis."""
+WIDTH, LEFT, RIGHT = 1064.0, 70.0, 20.0
+"""Width of the lanes, and of the spaces at their sides for the texts of the axes."""
 _MOST_SLOTS = 400
 """Most dates of a page."""
+_NUMBER = re.compile(r"\d[\d.,]*")
 _GLYPHS = {"promoted": "▲", "rolled_back": "▼", "refused": "✕"}
 
 
@@ -94,14 +96,16 @@ class Event:
     Attributes:
         time: when it was recorded, ISO 8601.
         kind: action of the ledger or of a check.
-        title: what happened, or to which partitions.
+        what: what happened.
+        where: to which version, or in which partitions.
         sentence: the reason.
         key: what near-identical events have in common.
     """
 
     time: str
     kind: str
-    title: str
+    what: str
+    where: str
     sentence: str
     key: Any
 
@@ -228,7 +232,7 @@ def _place(slots: Sequence[_Slot]) -> float:
     places = [0.5]
     for step in steps:
         places.append(places[-1] + (2 if usual and step > 1.5 * usual else 1))
-    width = (WIDTH - LEFT) / (places[-1] + 0.5)
+    width = (WIDTH - LEFT - RIGHT) / (places[-1] + 0.5)
     for slot, place in zip(slots, places, strict=True):
         slot.x = round(LEFT + width * place, 1)
     return width
@@ -393,7 +397,7 @@ def _checks(slots: Sequence[_Slot], width: float) -> Iterator[Lane]:
                 title = f"{slot.name}: {label} {shown}, largest in {column}"
                 x, opacity = slot.x - width / 2, round(max(0.05, math.sqrt(value)), 2)
                 wide = max(width - 0.6, 1.4)
-                marks.append(Mark(x, y, wide, row - 2, "heat", title, opacity=opacity))
+                marks.append(Mark(x, y, wide, row - 2, "shade", title, opacity=opacity))
         if len(marks) > before:
             ticks.append((y + row / 2, label))
     if marks:
@@ -410,22 +414,26 @@ def _events(records: ModelRecords, scored: Sequence[PartitionRow]) -> list[Event
         Event(
             entry.time,
             entry.action,
-            f"{words_of(entry)} {entry.id[:12]}",
+            words_of(entry),
+            entry.id[:12],
             entry.reason or "",
-            (entry.action, entry.reason or entry.id),
+            _NUMBER.sub("", entry.reason or "") if entry.action == "refused" else entry.id,
         )
         for entry in records.promotions
         if entry.alias == CHAMPION
     ]
     warned = [
         [
-            Event(row.record.created, one.action, row.name, one.sentence, (one.action, one.title))
+            Event(
+                *(row.record.created, one.action, "Warning in", row.name, one.sentence),
+                key=(one.action, one.title),
+            )
             for one in row.warnings
         ]
         for row in scored
     ]
     failed = [
-        Event(stop.record.created, "fail", f"{stop.name} not scored", stop.reason, stop.name)
+        Event(stop.record.created, "fail", "Not scored:", stop.name, stop.reason, stop.name)
         for stop in stops(records.scorings)
     ]
     found = [*_merged([event] for event in ledger), *_merged(warned), *failed]
@@ -439,9 +447,9 @@ def _merged(steps: Iterable[Sequence[Event]]) -> list[Event]:
     for step in steps:
         still: dict[Any, tuple[int, str]] = {}
         for event in step:
-            at, first = open_.get(event.key, (len(found), event.title))
-            title = event.title if first == event.title else f"{first} to {event.title}"
-            found[at : at + 1] = [replace(event, title=title)]
+            at, first = open_.get(event.key, (len(found), event.where))
+            where = event.where if first == event.where else f"{first} to {event.where}"
+            found[at : at + 1] = [replace(event, where=where)]
             still[event.key] = at, first
         open_ = still
     return found
