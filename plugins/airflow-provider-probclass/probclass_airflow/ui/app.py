@@ -57,7 +57,15 @@ from probclass_airflow.ui.stores import (
 from probclass_airflow.ui.timeline import timeline
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.errors import NotSupportedError, PluginError, StoreError, hide_credentials
-from probclass_core.report import formatting, metrics
+from probclass_core.report import metrics
+from probclass_core.report.formatting import (
+    as_text,
+    divergence,
+    number,
+    percent,
+    shorten,
+    words,
+)
 from probclass_core.store.display import described_rows, minute
 
 if TYPE_CHECKING:
@@ -391,12 +399,12 @@ _TEMPLATES = Jinja2Templates(
 _TEMPLATES.env.filters |= {
     function.__name__: function
     for function in (
-        formatting.as_text,
-        formatting.divergence,
-        formatting.number,
-        formatting.percent,
-        formatting.shorten,
-        formatting.words,
+        as_text,
+        divergence,
+        number,
+        percent,
+        shorten,
+        words,
         days_since,
         described_rows,
         hide_credentials,
