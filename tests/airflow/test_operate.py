@@ -99,21 +99,6 @@ def test_a_model_that_does_harm_is_replaced_by_its_prior_before_the_next_week_is
     assert "refused" in reported
 
 
-def test_without_labels_the_week_is_scored_at_once_and_training_uses_what_is_labeled(
-    operate: Callable[..., Any], lake: Path
-) -> None:
-    champion = operate(15)["score"].result["model"]
-    write_week(lake, 15, labeled=False)
-    late = operate(16)
-    assert late["plan"].result["labeled"] == {"week": "14"}
-    assert late["plan"].result["missing"] == "Labels are missing: week=15 has 0 in 400 rows."
-    assert late["promote"].result["action"] == "unchanged"
-    assert late["score"].result["model"] == champion
-    assert late["score"].result["names"] == {"scored": ["week=16"]}, "what was served stays"
-    assert late["done"].state == "failed"
-    assert operate(16, fail_on=[])["done"].state == "success"
-
-
 def test_with_a_failed_training_the_week_is_scored_by_the_champion(
     operate: Callable[..., Any], request: pytest.FixtureRequest
 ) -> None:
@@ -157,86 +142,6 @@ def test_without_a_label_the_gate_compares_densities_and_an_unusual_week_is_not_
     assert any("density is below the 1 % quantile of training" in one for one in said)
     third = operate(17, **density)  # judged on the week of the fault, which neither has seen
     assert "log_density" in third["promote"].result["reason"]
-
-
-def test_a_partition_that_is_rewritten_or_deleted_after_it_was_scored_is_said(
-    operate: Callable[..., Any], lake: Path
-) -> None:
-    for week in (14, 15):
-        assert operate(week)["done"].state == "success"
-    path = lake / "week=14" / "0.parquet"
-    pq.write_table(pa.concat_tables([pq.read_table(path)] * 2), path)
-    (lake / "week=15" / "0.parquet").unlink()
-    (lake / "week=15").rmdir()
-    run = operate(16, fail_on=["changed"])
-    assert run["plan"].result["changed"] == [
-        "week=14 had 400 rows when it was scored, and has 800 now",
-        "week=15 was scored and is gone from the source",
-    ]
-    assert run["done"].state == "failed"
-    assert run["score"].state == "success"
-
-
-def test_a_partition_that_is_damaged_renamed_or_late_is_red_until_it_is_scored(
-    operate: Callable[..., Any], lake: Path
-) -> None:
-    def run(week: int) -> str:
-        """Run a week that is red; returns what it says of partitions that were not scored."""
-        ran = operate(week, alerts=[Asset("faults")])
-        assert (ran["score"].state, ran["done"].state) == ("failed", "failed")
-        said = [text for _, text in ran["alert"].events["faults"]["faults"]]
-        return " ".join(text for text in said if text.startswith("Not scored"))
-
-    path = lake / "week=15" / "0.parquet"
-    assert operate(14)["done"].state == "success"
-    write_week(lake, 15)
-    path.write_bytes(b"PAR1 and then nothing that can be read")
-    assert "week=15" in run(15)
-    assert "week=15" in run(16), "a later run tries it again, and says so"
-    write_week(lake, 15)
-    rows = pq.read_table(path)
-    pq.write_table(rows.rename_columns({"x": "X"}), path)
-    renamed = run(17)
-    assert "week=15" in renamed
-    assert "no file has column 'x'" in renamed
-    write_week(lake, 15)
-    shutil.move(lake / "week=18", lake.parent / "later")
-    assert "week=18" in run(18)
-    shutil.move(lake.parent / "later", lake / "week=18")
-    write_week(lake, 19)
-    last = operate(19)
-    assert last["score"].result["names"] == {"scored": ["week=18", "week=19"]}
-    assert last["done"].state == "success"
-
-
-def test_labels_that_never_come_are_red_as_long_as_they_are_due(
-    operate: Callable[..., Any], lake: Path
-) -> None:
-    for week in (14, 15):
-        write_week(lake, week, labeled=False)
-    first = operate(16)
-    assert first["plan"].result["labeled"] == {"week": "13"}
-    missing = first["plan"].result["missing"]
-    assert "week=15 has 0 in 400 rows" in missing
-    assert "week=14 has 0 in 400 rows" in missing
-    write_week(lake, 16, labeled=False)
-    long = operate(17, max_gap=1)
-    assert "Labels are missing: week=16 has 0 in 400 rows" in long["plan"].result["problem"]
-    assert long["score"].result["names"]["scored"] == ["week=17"], "scoring waits for nobody"
-    assert (first["done"].state, long["done"].state) == ("failed", "failed")
-
-
-def test_a_run_long_after_the_last_rows_makes_no_champion(
-    operate: Callable[..., Any], tmp_path: Path
-) -> None:
-    """As after a year in which the DAG was paused and no rows came."""
-    late = operate(70)
-    problem = "week=18, is 52 partitions before week=70, and labels may be 1 late and 7 partitions"
-    assert problem in late["plan"].result["problem"]
-    states = {task_id: task.state for task_id, task in late.items()}
-    assert states["train"] == states["promote"] == states["judge"] == "skipped"
-    assert states["score"] == states["done"] == "failed"
-    assert not (tmp_path / "models").exists()
 
 
 def test_a_backfill_after_the_schedule_changes_nothing(

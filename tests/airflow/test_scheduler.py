@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pyarrow.dataset as ds
 import pytest
+from rest_client import Client, wait_for
 
 import probclass_core as pc
 from probclass_airflow.demo.local_airflow import LocalAirflow
@@ -24,7 +25,6 @@ from probclass_core.demo.lake import lay_out
 pytestmark = pytest.mark.services
 
 ROOT = Path(__file__).parents[2]
-SECONDS_TO_FINISH = 400.0
 WEEK = [f"2014-01-{day:02d}" for day in range(6, 13)]
 BACKFILLED = [
     date(2014, 6, 1) + timedelta(days=day)
@@ -146,60 +146,6 @@ with DAG("backfilled", **DAILY):
     )
 
 '''
-
-
-class Client:
-    """Actions of a user in Airflow's UI, through the REST API."""
-
-    def __init__(self, http: httpx.Client) -> None:
-        self._http = http
-        token = self._http.get("/auth/token").raise_for_status().json()["access_token"]
-        self._http.headers["Authorization"] = f"Bearer {token}"
-
-    def ask(self, method: str, path: str, **rest: Any) -> Any:
-        response = self._http.request(method, f"/api/v2/dags/{path}", **rest)
-        assert response.is_success, response.text
-        return response.json()
-
-    def unpause(self, *dag_ids: str) -> None:
-        for dag_id in dag_ids:
-            self.ask("PATCH", dag_id, json={"is_paused": False})
-
-    def trigger(self, dag_id: str, **body: Any) -> str:
-        run = self.ask("POST", f"{dag_id}/dagRuns", json={"logical_date": None, **body})
-        return str(run["dag_run_id"])
-
-    def runs(self, dag_id: str) -> list[dict[str, Any]]:
-        return list(self.ask("GET", f"{dag_id}/dagRuns", params={"limit": 100})["dag_runs"])
-
-    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-        return list(self.ask("GET", f"{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"])
-
-    def event(self, asset: str) -> None:
-        """Say that an asset was changed, as a producer outside of Airflow does."""
-        response = self._http.get("/api/v2/assets", params={"name_pattern": asset})
-        (found,) = response.raise_for_status().json()["assets"]
-        body = {"asset_id": found["id"]}
-        self._http.post("/api/v2/assets/events", json=body).raise_for_status()
-
-    def events(self, dag_id: str) -> list[dict[str, Any]]:
-        """The asset events of a DAG's tasks."""
-        query = {"source_dag_id": dag_id, "limit": 100}
-        response = self._http.get("/api/v2/assets/events", params=query)
-        return list(response.raise_for_status().json()["asset_events"])
-
-    def result(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> Any:
-        path = f"{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value"
-        query = {"map_index": map_index, "deserialize": True}
-        return self.ask("GET", path, params=query)["value"]
-
-
-def wait_for(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + SECONDS_TO_FINISH
-    while not (result := condition()):
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(0.5)
-    return result
 
 
 @pytest.fixture(scope="module")

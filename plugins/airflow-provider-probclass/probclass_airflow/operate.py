@@ -54,6 +54,7 @@ class ProbClassPlanRunOperator(ProbClassOperator):
         one that is missing beside those of the run, such as a region of a day.
     """
 
+    template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "sink")
     operator_extra_links = ()
     xcom_keys = ("labeled", "train", "judge")
     ui_color = "#e8e8ee"
