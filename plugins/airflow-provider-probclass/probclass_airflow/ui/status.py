@@ -190,7 +190,8 @@ def _problems(row: ModelRow) -> Iterator[Status]:
         text = f"{last.name}{more} was not scored, since {minute(last.record.created)}: "
         advice = "The sink has what was scored before; correct the input and rerun."
         yield Status(text + last.reason, advice, "has partitions that were not scored")
-    partitions = [one["partition"] for record in records.scorings for one in record.partitions]
+    every = (one for record in records.scorings for one in record.partitions)
+    partitions = [one.get("partition") for one in every]
     if missing := gap(partitions):
         before, after, count = missing
         text = f"{_count(count, 'partition')} between {before} and {after} not scored."
