@@ -14,12 +14,15 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+import pyarrow.compute as pc
+
 from probclass_core.errors import ProbClassError, SpecError, hide_credentials, one_of
 from probclass_core.io.filters import (
     Condition,
     Where,
     parse_where,
     partition_text,
+    typed_conditions,
     typed_partition,
 )
 from probclass_core.io.table import Source
@@ -88,6 +91,26 @@ def judged_beyond(
             return None
         return partition_text(dict(zip(columns, until, strict=True)))
     return None
+
+
+def rows_judged(
+    table: Source, partition: Mapping[str, Any] | None, where: Where = None
+) -> dict[str, Any]:
+    """Source, partition and conditions of rows for records; the same for the same partition.
+
+    Args:
+        table: table of the rows.
+        partition: partition of the rows.
+        where: conditions of the rows; equalities of partition columns alone are a partition.
+    """
+    uri = None if table.uri is None else hide_credentials(table.uri)
+    if not isinstance(where, pc.Expression):
+        conditions = typed_conditions(table.schema, partition, where)
+        equal = {column: value for column, operator, value in conditions if operator == "=="}
+        if len(equal) == len(conditions) and equal.keys() <= {*table.partition_columns}:
+            partition, where = equal or None, None
+    rows = {"source": uri, "partition": partition, "where": where}
+    return {key: value for key, value in rows.items() if value is not None}
 
 
 def steps_between(values: Sequence[Any], first: Any, last: Any) -> int | None:

@@ -10,7 +10,7 @@ from probclass_core.analysis.distributions.reading import density_units
 from probclass_core.analysis.paired import PairedEvaluation, PairedEvaluator, PairedSums
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.bundle import as_json
-from probclass_core.errors import DataError, SpecError, hide_credentials, naming, one_of
+from probclass_core.errors import DataError, SpecError, naming, one_of
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
@@ -19,7 +19,7 @@ from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.model.decision import DecisionOption, DecisionRule
 from probclass_core.model.model import Model, ModelOption, as_model
-from probclass_core.operation.order import judged_beyond
+from probclass_core.operation.order import judged_beyond, rows_judged
 from probclass_core.store.gate import Gate, TrainedOn
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion
@@ -203,13 +203,8 @@ def promote_if_better(
     rule = DecisionRule.parse(decision)
     table = open_table(source)
     selection = Selection(table, partition, where)
-    on = {
-        "source": None if table.uri is None else hide_credentials(table.uri),
-        "partition": partition,
-        "where": where,
-        "decision": None if rule == DecisionRule() else rule.to_dict(),
-    }
-    rows = as_json({name: value for name, value in on.items() if value is not None})
+    decided = {} if rule == DecisionRule() else {"decision": rule.to_dict()}
+    rows = as_json({**rows_judged(table, partition, where), **decided})
     recorded = {**rows, **({"windows": windows} if windows else {}), **(provenance or {})}
 
     def judge(version: ModelVersion, champion: ModelVersion | None) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
-from probclass_core.arrow.bundle import as_json, plain_json
+from probclass_core.arrow.bundle import as_json
 from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import (
     DataError,
@@ -31,7 +31,6 @@ from probclass_core.errors import (
     SpecError,
     StoreError,
     TableError,
-    hide_credentials,
 )
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption
@@ -43,7 +42,12 @@ from probclass_core.io.selection import Selection
 from probclass_core.io.table import Source
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
-from probclass_core.operation.order import judged_beyond, steps_between, time_column
+from probclass_core.operation.order import (
+    judged_beyond,
+    rows_judged,
+    steps_between,
+    time_column,
+)
 from probclass_core.pipeline.evaluation import evaluate
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion
@@ -325,8 +329,7 @@ def judge_served(
         TableError: if the table or partition does not exist or cannot be read.
     """
     table = open_table(source)
-    uri = None if table.uri is None else hide_credentials(table.uri)
-    on = plain_json({"source": uri, "partition": as_json(partition)}, "on")
+    on = as_json(rows_judged(table, partition))
     reading: dict[str, Any] = {"decision": decision, "engine": engine, "workers": workers}
     evaluations: dict[str, Evaluation] = {}
 
@@ -432,13 +435,13 @@ def _unjudged(
     """Those of the partitions before one that were scored, and not evaluated since, in order."""
     if not count:
         return []
-    column, last = time_column(table, on["partition"])
+    column, last = time_column(table, on.get("partition", {}))
     values = {one[column] for one in table.partitions()} - {None}
     found: list[Mapping[str, Any]] = []
     for value in sorted(value for value in values if value < last)[-count:]:
         served = _version_that_scored(store, scorings, {column: value})
         if served is not None and not any(
-            record.on.get("source") == on["source"]
+            record.on.get("source") == on.get("source")
             and is_part_of({column: value}, record.on.get("partition"))
             for record in store.evaluations(served)
         ):
