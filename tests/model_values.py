@@ -11,14 +11,22 @@ import pyarrow.compute as compute
 
 import probclass_core as pc
 from probclass_core.arrow.arrays import label_codes
+from probclass_core.arrow.bundle import json_digest, to_ipc
 from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.contract import LeaveOneOut
-from probclass_core.estimation.statistics import bind
+from probclass_core.estimation.statistics import Statistics, bind
 
 
 def rows(names: Sequence[str], values: Sequence[Sequence[Any]]) -> pa.Table:
     """A table from rows, the way documents print them."""
     return pa.table(dict(zip(names, map(list, zip(*values, strict=True)), strict=True)))
+
+
+def digest_of(statistics: Statistics) -> str:
+    """SHA-256 of everything that statistics consist of."""
+    tables = {name: json_digest(to_ipc(table).hex()) for name, table in statistics.tables.items()}
+    counts = [statistics.rows, statistics.null_labels]
+    return json_digest([statistics.spec.to_dict(), str(statistics.features), counts, tables])
 
 
 def table_of_matrix(x: np.ndarray, names: Sequence[str] | None = None, **further: Any) -> pa.Table:

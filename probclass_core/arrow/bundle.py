@@ -1,9 +1,12 @@
-"""A model, or its statistics, as Arrow files and a manifest with their checksums.
+"""A model as one Arrow file of tables, and a manifest with its checksum.
 
-Reading a bundle executes no code: tables are uncompressed Arrow IPC, everything else is JSON. The
-manifest lists the SHA-256 of every table, and the content id is the SHA-256 of the manifest's
+Reading a bundle executes no code: the tables are uncompressed Arrow IPC, everything else is JSON.
+The manifest has the SHA-256 of the file, and the content id is the SHA-256 of the manifest's
 content, so equal fits have equal ids, and any changed byte is detected before a table is opened.
 `probclass_core.store` decides where the files are stored.
+
+The file has one row. Each column is a table: a list of structs, with the table's metadata as that
+of the field.
 """
 
 from __future__ import annotations
@@ -14,24 +17,24 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
-from urllib.parse import quote, unquote
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from probclass_core.errors import StoreError, one_line, one_of
 
-FORMAT_VERSION = 1
-"""Version of the manifest and the tables."""
+FORMAT_VERSION = 2
+"""Version of the manifest and of the file of tables; 1 had a file for each table."""
 
-_SUFFIX = ".arrow"
+TABLES = "tables.arrow"
+"""Name of the file of tables."""
+
 _MANIFEST_KEYS = {
-    "kind": str,
     "format_version": int,
     "content_id": str,
     "content": Mapping,
-    "files": Mapping,
+    "tables_sha256": str,
     "provenance": Mapping,
 }
 RESTORE = "restore it from a copy, or remove this version and save it again"
@@ -45,13 +48,7 @@ def to_ipc(table: pa.Table) -> bytes:
 
     The same rows give the same bytes, no matter how they are sliced or chunked.
     """
-    # Slices and nulls may carry stray bytes that readers ignore but a digest would include;
-    # taking every row drops them.
-    table = table.combine_chunks().take(pa.array(np.arange(table.num_rows)))
-    sink = io.BytesIO()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
-    return sink.getvalue()
+    return _write_ipc(_without_stray_bytes(table))
 
 
 def from_ipc(buffer: Buffer) -> pa.Table:
@@ -69,38 +66,78 @@ def from_ipc_stream(buffer: Buffer) -> pa.Table:
     return _read_ipc(pa.ipc.open_stream, buffer)
 
 
+def pack_tables(tables: Mapping[str, pa.Table]) -> bytes:
+    """Tables by name as one Arrow IPC file of one row; equal tables give equal bytes."""
+    columns, fields = [], []
+    for name, table in tables.items():
+        rows = _without_stray_bytes(table)
+        structs = pa.StructArray.from_arrays(
+            [column.combine_chunks() for column in rows.columns], fields=list(rows.schema)
+        )
+        column = pa.ListArray.from_arrays([0, len(structs)], structs)
+        columns.append(column)
+        fields.append(pa.field(name, column.type, metadata=rows.schema.metadata))
+    return _write_ipc(pa.table(columns, schema=pa.schema(fields)))
+
+
+def unpack_tables(buffer: Buffer) -> dict[str, pa.Table]:
+    """The inverse of `pack_tables`; the tables use the memory of ``buffer`` without copying it.
+
+    Raises:
+        StoreError: if the bytes are not such a file, naming the table that is not valid.
+    """
+    batches = from_ipc(buffer).to_batches()
+    if [batch.num_rows for batch in batches] != [1]:
+        raise StoreError("not one row of tables")
+    tables = {}
+    for column, lists in zip(batches[0].schema, batches[0].columns, strict=True):
+        try:
+            # Matching checksums do not make the bytes safe: in a file that was crafted, offsets
+            # that point outside their buffer would crash the process.
+            lists.validate(full=True)
+            rows = pa.Table.from_struct_array(lists.flatten())
+        except (pa.ArrowException, ValueError, TypeError, AttributeError) as error:
+            raise StoreError(f"not valid: table {column.name!r}: {one_line(error)}") from error
+        _check_rows(rows, buffer)
+        tables[column.name] = rows.replace_schema_metadata(column.metadata)
+    return tables
+
+
+def _without_stray_bytes(table: pa.Table) -> pa.Table:
+    """The same rows in one chunk; slices and nulls may carry bytes that only a digest notices."""
+    return table.combine_chunks().take(pa.array(np.arange(table.num_rows))).combine_chunks()
+
+
+def _write_ipc(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
 def _read_ipc(open_reader: Callable[[pa.Buffer], Any], buffer: Buffer) -> pa.Table:
     data = pa.py_buffer(buffer)
     try:
         table = open_reader(data).read_all()
     except (pa.ArrowException, OSError, ValueError) as error:  # names may be no UTF-8
         raise StoreError(f"not a readable Arrow IPC file: {one_line(error)}") from error
-    if table.num_rows > 8 * len(data):
-        raise StoreError(f"of {table.num_rows:,} rows, which its {len(data):,} bytes cannot be")
+    _check_rows(table, data)
     if table.get_total_buffer_size() > len(data):
         raise StoreError("compressed; probclass writes models without compression")
     return table
 
 
-class _File(NamedTuple):
-    data: Buffer
-    sha256: str
-
-    @classmethod
-    def hash(cls, data: Buffer) -> _File:
-        return cls(data, hashlib.sha256(data).hexdigest())
-
-    @property
-    def size(self) -> int:
-        return len(self.data)
+def _check_rows(table: pa.Table, data: Buffer) -> None:
+    """Refuse a table of more rows than its bytes have bits, whose columns need no memory."""
+    if table.num_rows > 8 * len(data):
+        raise StoreError(f"of {table.num_rows:,} rows, which its {len(data):,} bytes cannot be")
 
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """The stored form of a model or of statistics.
+    """The stored form of a model.
 
     Attributes:
-        kind: ``"model"`` or ``"statistics"``.
         content: plain JSON values that the content id covers, together with the tables.
         tables: tables by name, such as ``"priors"`` and one per block.
         provenance: rows, time, source and the like, as plain JSON values; not part of the
@@ -110,7 +147,6 @@ class Bundle:
         StoreError: if content or provenance contains a value that JSON lacks: a time, a NaN.
     """
 
-    kind: str
     content: Mapping[str, Any]
     tables: Mapping[str, pa.Table] = field(repr=False)
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -122,32 +158,24 @@ class Bundle:
         object.__setattr__(self, "tables", dict(self.tables))
 
     @cached_property
+    def data(self) -> Buffer:
+        """Bytes of the file of tables."""
+        return pack_tables(self.tables)
+
+    @cached_property
     def content_id(self) -> str:
         """SHA-256 of the content, as 64 hex digits: equal fits have equal ids."""
-        digests = {name: file.sha256 for name, file in self._files.items()}
-        return _content_id(self.kind, self.content, digests)
-
-    def files(self) -> dict[str, Buffer]:
-        """Bytes of every table by file name, ``"<table>.arrow"``."""
-        return {name: file.data for name, file in self._files.items()}
+        return _content_id(self.content, _sha256(self.data))
 
     def manifest(self) -> dict[str, Any]:
-        """Checksums, content and provenance, stored next to the files as plain JSON values."""
+        """Checksum, content and provenance, stored next to the tables as plain JSON values."""
         return {
-            "kind": self.kind,
             "format_version": FORMAT_VERSION,
             "content_id": self.content_id,
             "content": self.content,
-            "files": {
-                name: {"sha256": file.sha256, "bytes": file.size}
-                for name, file in self._files.items()
-            },
+            "tables_sha256": _sha256(self.data),
             "provenance": self.provenance,
         }
-
-    @cached_property
-    def _files(self) -> dict[str, _File]:
-        return {_file_name(name): _File.hash(to_ipc(table)) for name, table in self.tables.items()}
 
     @classmethod
     def from_files(
@@ -157,7 +185,7 @@ class Bundle:
         *,
         where: str = "this bundle",
     ) -> Bundle:
-        """Read the bundle that a manifest describes, once all its files are verified.
+        """Read the bundle that a manifest describes, once its file is verified.
 
         Args:
             manifest: value that `manifest` returned.
@@ -166,24 +194,18 @@ class Bundle:
             where: name of the bundle in messages.
 
         Raises:
-            StoreError: if the bundle is in another format, the manifest was edited, or a file is
-                missing, truncated or altered.
+            StoreError: if the bundle is in another format, the manifest was edited, or the file
+                of tables is missing, truncated or altered.
         """
         _check_manifest(manifest, where)
-        verified = {
-            name: _read_verified(name, expected, read, where)
-            for name, expected in manifest["files"].items()
-        }
-        bundle = cls(
-            kind=manifest["kind"],
-            content=manifest["content"],
-            tables={
-                _table_name(name): _read_table(name, file, where) for name, file in verified.items()
-            },
-            provenance=manifest["provenance"],
-        )
-        # Cache the bytes as they are stored: serialized again, they could differ.
-        vars(bundle)["_files"] = verified
+        data = _read_verified(manifest["tables_sha256"], read, where)
+        try:
+            tables = unpack_tables(data)
+        except StoreError as error:
+            raise StoreError(f"{where}: file {TABLES!r} is {error}; {RESTORE}.") from error
+        bundle = cls(manifest["content"], tables, manifest["provenance"])
+        # The bytes as they are stored: another Arrow release might write others.
+        vars(bundle)["data"] = data
         return bundle
 
 
@@ -214,30 +236,21 @@ def as_json(value: Any) -> Any:
 
 def json_digest(values: Any) -> str:
     """SHA-256 of JSON values, as 64 hex digits; the order of keys does not matter."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return _sha256(json.dumps(values, sort_keys=True).encode())
 
 
-def _canonical(values: Any) -> str:
-    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _content_id(kind: str, content: Mapping[str, Any], digests: Mapping[str, str]) -> str:
+def _content_id(content: Mapping[str, Any], tables_sha256: str) -> str:
     values = {
-        "kind": kind,
         "format_version": FORMAT_VERSION,
         "content": content,
-        "files": digests,
+        "tables_sha256": tables_sha256,
     }
-    return hashlib.sha256(_canonical(values).encode()).hexdigest()
+    canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _sha256(canonical.encode())
 
 
-def _file_name(table: str) -> str:
-    """The file name of a table: all characters but ``A-Za-z0-9_.-~`` are percent-encoded."""
-    return quote(table, safe="") + _SUFFIX
-
-
-def _table_name(file: str) -> str:
-    return unquote(file.removesuffix(_SUFFIX))
+def _sha256(data: Buffer) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _check_manifest(manifest: Mapping[str, Any], where: str) -> None:
@@ -246,24 +259,17 @@ def _check_manifest(manifest: Mapping[str, Any], where: str) -> None:
     # Checked first, because a manifest in another format may differ in everything else.
     version = manifest.get("format_version")
     if isinstance(version, int) and version != FORMAT_VERSION:
+        fix = "upgrade probclass" if version > FORMAT_VERSION else "train and save the model again"
         raise StoreError(
-            f"{where} is in format {version}; this release reads format {FORMAT_VERSION}; "
-            "upgrade probclass."
+            f"{where} is in format {version}; this release reads format {FORMAT_VERSION}; {fix}."
         )
     for key, kind in _MANIFEST_KEYS.items():
         if not isinstance(manifest.get(key), kind):
             raise StoreError(
                 f"{where}: the manifest has no valid {key!r}, only {one_of(manifest)}; {RESTORE}."
             )
-    for name, expected in manifest["files"].items():
-        complete = isinstance(expected, Mapping) and {"sha256", "bytes"} <= expected.keys()
-        if not complete or _file_name(_table_name(name)) != name:
-            raise StoreError(
-                f"{where}: the manifest's entry for file {name!r} is invalid; {RESTORE}."
-            )
-    digests = {name: expected["sha256"] for name, expected in manifest["files"].items()}
     try:
-        actual = _content_id(manifest["kind"], manifest["content"], digests)
+        actual = _content_id(manifest["content"], manifest["tables_sha256"])
     except ValueError as error:  # Python reads NaN and Infinity, which JSON lacks
         raise StoreError(f"{where}: the manifest is not JSON: {error}; {RESTORE}.") from error
     if actual != manifest["content_id"]:
@@ -273,37 +279,14 @@ def _check_manifest(manifest: Mapping[str, Any], where: str) -> None:
         )
 
 
-def _read_verified(
-    name: str, expected: Mapping[str, Any], read: Callable[[str], Buffer], where: str
-) -> _File:
+def _read_verified(sha256: str, read: Callable[[str], Buffer], where: str) -> Buffer:
     try:
-        data = read(name)
+        data = read(TABLES)
     except FileNotFoundError as error:
-        raise StoreError(f"{where}: file {name!r} is missing; {RESTORE}.") from error
-    if len(data) != expected["bytes"]:
+        raise StoreError(f"{where}: file {TABLES!r} is missing; {RESTORE}.") from error
+    if (actual := _sha256(data)) != sha256:
         raise StoreError(
-            f"{where}: file {name!r} has {len(data)} bytes instead of {expected['bytes']}; "
-            f"{RESTORE}."
+            f"{where}: file {TABLES!r} is damaged (SHA-256 {actual[:12]}… instead of "
+            f"{sha256[:12]}…); {RESTORE}."
         )
-    file = _File.hash(data)
-    if file.sha256 != expected["sha256"]:
-        raise StoreError(
-            f"{where}: file {name!r} is damaged (SHA-256 {file.sha256[:12]}… instead of "
-            f"{str(expected['sha256'])[:12]}…); {RESTORE}."
-        )
-    return file
-
-
-def _read_table(name: str, file: _File, where: str) -> pa.Table:
-    try:
-        table = from_ipc(file.data)
-        # A matching digest does not make the bytes safe: in a file that was crafted, offsets that
-        # point outside their buffer would crash the process.
-        table.validate(full=True)
-    except StoreError as error:
-        raise StoreError(f"{where}: file {name!r} is {error}; {RESTORE}.") from error
-    except (pa.ArrowException, ValueError) as error:
-        raise StoreError(
-            f"{where}: file {name!r} is not a valid table: {one_line(error)}; {RESTORE}."
-        ) from error
-    return table
+    return data

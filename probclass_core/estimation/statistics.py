@@ -27,17 +27,16 @@ from probclass_core.arrow.arrays import (
     type_of_classes,
     weight_vector,
 )
-from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
+from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import (
     common_time_zones,
     feature_schema,
     select,
-    time_zones,
     with_time_zones,
 )
 from probclass_core.arrow.rows import Rows
-from probclass_core.arrow.types import common_type, schema_from_names, type_names
+from probclass_core.arrow.types import common_type
 from probclass_core.errors import DataError, ProbClassError, SpecError, StoreError, expect, one_of
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.kinds.class_counts import ClassCounts, check_classes
@@ -45,7 +44,6 @@ from probclass_core.estimation.kinds.kind import Kind
 from probclass_core.estimation.kinds.profile import (
     Profile,
     empty_profile,
-    profile_from_values,
     profile_values,
 )
 from probclass_core.estimation.kinds.sample import Sample
@@ -212,47 +210,6 @@ class Statistics(Report):
                 check(table, classes)
             except StoreError as error:
                 raise StoreError(f"table {name!r}: {error}") from error
-
-    def to_bundle(self) -> Bundle:
-        """The statistics as Arrow tables and plain values."""
-        return Bundle(
-            kind="statistics",
-            content={
-                "spec": self.spec.to_dict(),
-                "features": type_names(self.features),
-                **({"time_zones": zones} if (zones := time_zones(self.features)) else {}),
-                "rows": self.rows,
-                "null_labels": self.null_labels,
-            },
-            tables={name: table for name, table in self.tables.items() if name != PROFILE},
-            provenance={"columns": self.column_values},
-        )
-
-    @classmethod
-    def from_bundle(cls, bundle: Bundle) -> Statistics:
-        """The inverse of `to_bundle`.
-
-        Raises:
-            StoreError: if the bundle contains something else, or statistics that no rows can
-                have.
-        """
-        if bundle.kind != "statistics":
-            raise StoreError(f"the bundle contains a {bundle.kind}, not statistics.")
-        content, tables = bundle.content, dict(bundle.tables)
-        if "columns" not in bundle.provenance:
-            raise StoreError("the provenance of the statistics has no profile of the columns.")
-        tables[PROFILE] = profile_from_values(bundle.provenance["columns"])
-        statistics = cls(
-            spec=ModelSpec.from_dict(content["spec"]),
-            features=with_time_zones(
-                schema_from_names(content["features"]), content.get("time_zones", {})
-            ),
-            tables=tables,
-            rows=content["rows"],
-            null_labels=content["null_labels"],
-        )
-        statistics.check()
-        return statistics
 
 
 @contextmanager

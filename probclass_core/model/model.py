@@ -521,7 +521,6 @@ class Model(Report, ModelMethods):
             for block in self.spec.blocks
         }
         return Bundle(
-            kind="model",
             content={
                 "spec": self.spec.to_dict(),
                 "features": type_names(self.features),

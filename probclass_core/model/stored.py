@@ -54,8 +54,6 @@ def model_from_bundle(bundle: Bundle, *, where: str = "this bundle") -> Model:
             parameters of another version.
         PluginError: if an estimator is not installed.
     """
-    if bundle.kind != "model":
-        raise StoreError(f"{where} contains {bundle.kind}, not a model.")
     for name, block in _recorded_blocks(bundle, where).items():
         check_reader(name, block, bundle.provenance)
     try:

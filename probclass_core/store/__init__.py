@@ -15,12 +15,11 @@ statistics_cache  `StatisticsCache` finds, saves, lists and removes the statisti
 `probclass_core.arrow.bundle` defines the files of a model. On disk:
 
     <store>/<model>/<content id>/manifest.json     written last: a version exists once it does
-    <store>/<model>/<content id>/<table>.arrow     priors, parameters of each block, calibration …
+    <store>/<model>/<content id>/tables.arrow      priors, parameters of each block, calibration …
     <store>/<model>/aliases/<alias>.json           the version that it names, and since when
     <store>/<model>/promotions/<alias>/<time>-<content id>.json      a promotion, or a refused one
     <store>/<model>/evaluations/<content id>/<digest>.json      result, and on which rows
     <store>/<model>/scorings/<time>-<digest>.json               partitions that were scored
-    <store>/<model>/trainings/<digest of the inputs>.json       the version that a training made
     <store>/_statistics/…                          cached statistics; see `statistics_cache`
 
 A content id is 64 hex digits and ``aliases`` is not, so the two never clash; the name of a model

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from probclass_core.arrow.bundle import Bundle
+from probclass_core.arrow.bundle import TABLES, Bundle
 from probclass_core.errors import StoreError, one_of, shown
 from probclass_core.io.filesystem import Location
 from probclass_core.model.model import Model
@@ -22,7 +22,7 @@ def save(
 ) -> None:
     """Write a model to a folder of its own, in one step; `load` reads it.
 
-    The files are Arrow tables and JSON with a checksum of each. A `ModelStore` keeps versions.
+    The files are Arrow tables and JSON with their checksum. A `ModelStore` keeps versions.
 
     Args:
         model: model to save.
@@ -38,14 +38,14 @@ def save(
         _check_equal(files, folder, bundle)
         return
     manifest = {**bundle.manifest(), "created": timestamp()}
-    files.publish(folder, {**bundle.files(), MANIFEST: encode_json(manifest)})
+    files.publish(folder, {TABLES: bundle.data, MANIFEST: encode_json(manifest)})
     _check_equal(files, folder, bundle)  # another process may have been faster
 
 
 def load(path: str | os.PathLike[str], *, options: Mapping[str, Any] | None = None) -> Model:
     """Load a model that `Model.save` wrote. No code is executed, and nothing is unpickled.
 
-    Every file is first checked against its SHA-256; a local file above 256 MiB is memory-mapped.
+    The tables are first checked against their SHA-256; a local file above 256 MiB is memory-mapped.
 
     Args:
         path: path or URI of the folder; the folder of a version in a store is one as well.

@@ -6,7 +6,7 @@ time of its file: records do not change, but aliases do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -107,26 +107,35 @@ def _read_all(files: Location, model: str, damaged: list[str]) -> list[Record]:
             place = f"{files.uri_of(path)} is damaged (it is not a regular file)"
             damaged.append(f"{place}; {kind.advice}.")
 
-    def read(kind: type[Record], path: str) -> Record | StoreError | None:
+    for key, one in zip(unknown, read_records(files, unknown.values(), brief=True), strict=True):
+        if isinstance(one, StoreError):
+            damaged.append(str(one))
+        elif one is not None:
+            known.append(one)
+            if not isinstance(one, Alias):  # its file is replaced
+                _CACHE[key] = one
+    if len(_CACHE) > _RECORDS_CACHED:
+        _CACHE.clear()
+    return known
+
+
+def read_records(
+    files: Location, places: Collection[tuple[type[_Kind], str]], *, brief: bool = False
+) -> list[_Kind | StoreError | None]:
+    """The records at some paths, or what is wrong with them; None if there is no file."""
+
+    def read(place: tuple[type[_Kind], str]) -> _Kind | StoreError | None:
+        kind, path = place
         try:
             record = kind.read(files, path)
         except StoreError as error:
             return error
-        return None if record is None else record.brief()  # None: deleted since it was listed
+        return record.brief() if brief and record is not None else record
 
-    if unknown:
-        with ThreadPoolExecutor(_READERS) as pool:
-            found = list(pool.map(lambda one: read(*one), unknown.values()))
-        for key, one in zip(unknown, found, strict=True):
-            if isinstance(one, StoreError):
-                damaged.append(str(one))
-            elif one is not None:
-                known.append(one)
-                if not isinstance(one, Alias):  # its file is replaced
-                    _CACHE[key] = one
-        if len(_CACHE) > _RECORDS_CACHED:
-            _CACHE.clear()
-    return known
+    if not places:
+        return []
+    with ThreadPoolExecutor(_READERS) as pool:
+        return list(pool.map(read, places))
 
 
 def _listed(

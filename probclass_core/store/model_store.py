@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from probclass_core.arguments import checks_arguments
-from probclass_core.arrow.bundle import Bundle, plain_json
+from probclass_core.arrow.bundle import TABLES, Bundle, plain_json
 from probclass_core.errors import (
     RollbackError,
     RolledBackError,
@@ -41,7 +41,7 @@ from probclass_core.store.evaluations import (
     record_evaluation,
 )
 from probclass_core.store.gate import Gate
-from probclass_core.store.model_records import ModelRecords, read_model_records
+from probclass_core.store.model_records import ModelRecords, read_model_records, read_records
 from probclass_core.store.promotions import (
     Promotion,
     in_force,
@@ -81,7 +81,6 @@ class Bundled(Protocol):
         """Content, tables and provenance."""
 
 
-_TRAININGS = "trainings"
 _TO_PROMOTE_AGAIN = (
     "if that was a mistake, promote it with force and a reason (--force --reason TEXT)"
 )
@@ -146,40 +145,35 @@ class ModelStore:
         check_model_name(name)
         made = model if isinstance(model, Bundled) else as_model(model)
         inputs = made.inputs if isinstance(made, Model) else None
-        if inputs is not None:
-            known = self._version_of_training(name, inputs)
-            if known is not None and self._files.is_file(f"{name}/{known}/{MANIFEST}"):
-                self._bundle(name, known)  # raises an error if it is damaged
-                return self._version(name, known)
+        recorded = plain_json(provenance or {}, "provenance")
         bundle = made.to_bundle()
-        if bundle.kind != "model":
-            raise StoreError(f"cannot save {bundle.kind} as a model; finalize it first.")
-        recorded = {**bundle.provenance, **plain_json(provenance or {}, "provenance")}
-        manifest = {**bundle.manifest(), "provenance": recorded, "created": timestamp()}
-        folder = f"{name}/{bundle.content_id}"
-        if self._files.is_file(f"{folder}/{MANIFEST}"):
-            self._bundle(name, bundle.content_id)
-        else:
-            files = {**bundle.files(), MANIFEST: encode_json(manifest)}
-            self._files.publish(folder, files)
-        if inputs is not None:
-            self._files.write(
-                f"{name}/{_TRAININGS}/{inputs}.json", encode_json({"id": bundle.content_id})
-            )
+        stored = self._stored(name, bundle.content_id, inputs)
+        if stored is not None:
+            self._bundle(name, stored)  # raises an error if it is damaged
+            return self._version(name, stored)
+        manifest = {
+            **bundle.manifest(),
+            "provenance": {**bundle.provenance, **recorded},
+            "inputs": inputs,
+            "created": timestamp(),
+        }
+        files = {TABLES: bundle.data, MANIFEST: encode_json(manifest)}
+        self._files.publish(f"{name}/{bundle.content_id}", files)
         return self._version(name, bundle.content_id)
 
-    def _version_of_training(self, name: str, inputs: str) -> str | None:
-        """The version of a model that a training made, on whichever processor; None if unknown."""
-        with suppress(StoreError):  # a damaged record is written again
-            record = read_json(self._files, f"{name}/{_TRAININGS}/{inputs}.json", "train again")
-            if record is not None and is_id(record.get("id")):
-                return str(record["id"])
-        return None
+    def _stored(self, name: str, content_id: str, inputs: str | None) -> str | None:
+        """The version with this content, or that was made from these inputs; None if none was."""
+        if self._files.is_file(f"{name}/{content_id}/{MANIFEST}"):
+            return content_id
+        if inputs is None:
+            return None
+        known = (one for one in self._read_versions(name) if isinstance(one, ModelVersion))
+        return next((version.id for version in known if version.inputs == inputs), None)
 
     def load(self, ref: ModelVersion | str) -> Model:
         """Load the model that a reference names.
 
-        Every file is first checked against its SHA-256; a local one above 256 MiB is memory-mapped.
+        The tables are first checked against their SHA-256; a local file above 256 MiB is mapped.
 
         Args:
             ref: ``name@alias``, ``name@<content id>``, ``name@<at least 8 first digits of it>``,
@@ -216,9 +210,16 @@ class ModelStore:
         """Return all versions of a model, oldest first.
 
         Raises:
-            StoreError: if there is no such model.
+            StoreError: if there is no such model, or a version is damaged.
         """
-        versions = [self._version(name, id_) for id_ in self._known_ids(name)]
+        check_model_name(name)
+        versions: list[ModelVersion] = []
+        for version in self._read_versions(name):
+            if isinstance(version, StoreError):
+                raise version
+            versions.append(version)
+        if not versions:
+            self._known_ids(name)  # raises an error that lists the models
         return sorted(versions, key=lambda version: (version.created, version.id))
 
     def aliases(self, name: str) -> dict[str, Alias]:
@@ -905,6 +906,12 @@ class ModelStore:
 
     def _model_folders(self) -> list[str]:
         return [name for name in self._files.names("") if is_model_name(name)]
+
+    def _read_versions(self, name: str) -> list[ModelVersion | StoreError]:
+        """The versions of a model, and what is wrong with damaged ones."""
+        ids = filter(is_id, self._files.names(name))
+        manifests = [(ModelVersion, f"{name}/{id_}/{MANIFEST}") for id_ in ids]
+        return [one for one in read_records(self._files, manifests) if one is not None]
 
     def _ids(self, name: str) -> Iterator[str]:
         ids = (folder for folder in self._files.names(name) if is_id(folder))

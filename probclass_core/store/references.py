@@ -37,6 +37,7 @@ class ModelVersion(Record):
         id: content id, 64 hex digits; equal fits have equal ids.
         created: time when it was first saved, ISO 8601 in UTC.
         provenance: how it was made, as recorded by the fit and by the caller of `save`.
+        inputs: digest of what it was made from, see `Model.inputs`; None if that is unknown.
     """
 
     advice = "restore it from a copy, or remove this version and save it again"
@@ -45,6 +46,7 @@ class ModelVersion(Record):
     id: ContentId
     created: Time
     provenance: Mapping[str, Any]
+    inputs: ContentId | None = None
 
     @property
     def path(self) -> str:
@@ -55,7 +57,7 @@ class ModelVersion(Record):
     def from_values(cls, path: str, values: Mapping[str, Any]) -> Self:
         """The version of a manifest."""
         model, id_, _ = path.split("/")
-        own = {name: values.get(name) for name in ("created", "provenance")}
+        own = {name: values.get(name) for name in ("created", "provenance", "inputs")}
         return super().from_values(path, {"model": model, "id": id_, **own})
 
     def brief(self) -> Self:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from lakes import digests
+from model_values import digest_of
 from pyspark.sql import SparkSession
 from workloads import SPEC
 
@@ -24,7 +25,7 @@ def main(lake: Path, folder: Path) -> None:
     results = {
         "session": type(session).__module__,
         "model": model.id,
-        "statistics": pc.summarize(lake, SPEC, engine=session).to_bundle().content_id,
+        "statistics": digest_of(pc.summarize(lake, SPEC, engine=session)),
         "log_loss": pc.evaluate(model, lake, engine=session).log_loss,
         "rows": report.rows,
         "digests": digests(folder / "scored"),

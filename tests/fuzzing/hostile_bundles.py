@@ -24,7 +24,14 @@ import pyarrow as pa
 from campaign import Result, Trial
 
 import probclass_core as pc
-from probclass_core.arrow.bundle import Bundle, _content_id, _File, from_ipc, to_ipc
+from probclass_core.arrow.bundle import (
+    TABLES,
+    Bundle,
+    _content_id,
+    _sha256,
+    pack_tables,
+    unpack_tables,
+)
 from probclass_core.errors import PluginError, StoreError
 from probclass_core.model.stored import model_from_bundle
 
@@ -260,13 +267,13 @@ class StoredModel:
     Attributes:
         tables: its tables by name.
         manifest: its manifest.
-        files: bytes of its files by name.
+        data: bytes of its file of tables.
         scored: the scored table.
     """
 
     tables: Mapping[str, pa.Table]
     manifest: dict[str, Any]
-    files: dict[str, bytes]
+    data: bytes
     scored: pa.Table
 
 
@@ -289,7 +296,7 @@ def fields_of(stored: StoredModel) -> Iterator[Field]:
     """All fields of a model."""
     yield from fields_of_tables(stored.tables)
     for path in json_paths(stored.manifest):
-        if path and path[-1] not in ("sha256", "bytes", "content_id"):  # they are recomputed
+        if path and path[-1] not in ("tables_sha256", "content_id"):  # they are recomputed
             yield "manifest", path
 
 
@@ -322,18 +329,12 @@ def changed_table(table: pa.Table, kind: str, path: Path_, draw: random.Random) 
     return table.replace_schema_metadata({b"probclass": changed.encode()})
 
 
-def with_right_checksums(manifest: Any, files: Mapping[str, bytes]) -> Any:
-    """A manifest with the checksums of these files and its own content id, if it can have one."""
+def with_right_checksums(manifest: Any, data: bytes) -> Any:
+    """A manifest with the checksum of these tables and its own content id, if it can have one."""
     try:
-        hashed = {name: _File.hash(files[name]) for name in manifest["files"]}
-        digests = {
-            name: {**manifest["files"][name], "sha256": file.sha256, "bytes": file.size}
-            for name, file in hashed.items()
-        }
-        manifest = {**manifest, "files": digests}
-        sums = {name: file.sha256 for name, file in hashed.items()}
-        identity = _content_id(manifest["kind"], manifest["content"], sums)
-        return {**manifest, "content_id": identity}
+        checksum = _sha256(data)
+        identity = _content_id(manifest["content"], checksum)
+        return {**manifest, "tables_sha256": checksum, "content_id": identity}
     except (TypeError, ValueError, KeyError, AttributeError):
         return manifest
 
@@ -349,12 +350,10 @@ def scored(model: pc.Model, data: pa.Table) -> tuple[str, pa.Table | None]:
     return ("scored" if right else "not distributions"), table
 
 
-def outcome(
-    manifest: Any, files: Mapping[str, bytes], data: pa.Table
-) -> tuple[str, pa.Table | None]:
+def outcome(manifest: Any, stored: bytes, data: pa.Table) -> tuple[str, pa.Table | None]:
     """The outcome of loading a model and scoring rows with it, and the scored table."""
     try:
-        bundle = Bundle.from_files(manifest, files.__getitem__)
+        bundle = Bundle.from_files(manifest, {TABLES: stored}.__getitem__)
         model = model_from_bundle(bundle)
     except (StoreError, PluginError):
         return "refused", None
@@ -376,10 +375,9 @@ def trials() -> Iterator[Trial]:
     stored = {}
     with pc.trying(*PLUGINS):
         for name, bundle in models().items():
-            files = {file: bytes(data) for file, data in bundle.files().items()}
             expected = model_from_bundle(bundle).predict_table(data)
-            tables = {table: from_ipc(to_ipc(rows)) for table, rows in bundle.tables.items()}
-            stored[name] = StoredModel(tables, bundle.manifest(), files, expected)
+            tables = unpack_tables(bundle.data)
+            stored[name] = StoredModel(tables, bundle.manifest(), bytes(bundle.data), expected)
         fields = by_kind({name: fields_of(model) for name, model in stored.items()})
 
         def trial(seed: int) -> Result:
@@ -387,23 +385,21 @@ def trials() -> Iterator[Trial]:
             (kind,) = draw.choices(list(SHARES), list(SHARES.values()))
             name, path = draw.choice(fields[kind])
             model, field = stored[name], shown(name, kind, path)
-            manifest, files = model.manifest, dict(model.files)
+            manifest, tables = model.manifest, model.data
             kept = draw.random() < 0.2
             try:
                 if kind == "manifest":
                     manifest = changed_json(manifest, path, draw)
+                elif kind == "bytes":
+                    tables = changed_bytes(tables, draw)
                 else:
-                    file = next(f for f in files if f.removesuffix(".arrow") == path[0])
-                    if kind == "bytes":
-                        files[file] = changed_bytes(files[file], draw)
-                    else:
-                        table = changed_table(model.tables[path[0]], kind, path[1:], draw)
-                        files[file] = to_ipc(table)
+                    table = changed_table(model.tables[path[0]], kind, path[1:], draw)
+                    tables = pack_tables({**model.tables, path[0]: table})
             except (pa.ArrowException, ValueError, TypeError, OverflowError, UnicodeError):
                 return Result("no change", field, "cannot be written")
             if not kept:
-                manifest = with_right_checksums(manifest, files)
-            what, scores = outcome(manifest, files, data)
+                manifest = with_right_checksums(manifest, tables)
+            what, scores = outcome(manifest, tables, data)
             if what == "scored" and scores.equals(model.scored):
                 what = "as before"
             change = f"{kind}, checksums {'kept' if kept else 'right'}"

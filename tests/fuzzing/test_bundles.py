@@ -11,15 +11,15 @@ import pytest
 from hostile_bundles import models, rows, unusual_rows, with_value
 
 import probclass_core as pc
-from probclass_core.arrow.bundle import Bundle, from_ipc, to_ipc
+from probclass_core.arrow.bundle import TABLES, Bundle, from_ipc, to_ipc
 from probclass_core.errors import StoreError
 from probclass_core.model.stored import model_from_bundle
 
 
 def stored(bundle: Bundle, **tables: pa.Table) -> pc.Model:
     """Store tables instead of those of a bundle, with right checksums, and load the model."""
-    changed = Bundle(bundle.kind, bundle.content, {**bundle.tables, **tables}, bundle.provenance)
-    read = Bundle.from_files(changed.manifest(), changed.files().__getitem__)
+    changed = Bundle(bundle.content, {**bundle.tables, **tables}, bundle.provenance)
+    read = Bundle.from_files(changed.manifest(), {TABLES: changed.data}.__getitem__)
     return model_from_bundle(read, where="air")
 
 

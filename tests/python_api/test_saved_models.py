@@ -44,7 +44,7 @@ def test_a_version_of_a_store_is_a_saved_model(model: pc.Model, tmp_path: Path) 
 
 
 BROKEN: list[tuple[Callable[[Path], object], str]] = [
-    (lambda m: (m / "priors.arrow").unlink(), "file 'priors.arrow' is missing"),
+    (lambda m: (m / "tables.arrow").unlink(), "file 'tables.arrow' is missing"),
     (lambda m: (m / "manifest.json").unlink(), "has no manifest.json, so it is not a saved"),
     (lambda m: m.rename(m.with_name("moved")), "there is no such folder; check the path"),
 ]

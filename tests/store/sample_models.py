@@ -29,7 +29,6 @@ def sample_bundle(seed: int = 0, **provenance: Any) -> Bundle:
         }
     ).replace_schema_metadata({"features": '["a","b"]'})
     return Bundle(
-        kind="model",
         content={
             "spec": {"label": "air", "blocks": [{"name": "gaussian", "estimator": "by_hand"}]},
             "blocks": {"gaussian": {"estimator": "by_hand", "parameters_version": 1}},

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import struct
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_models import sample_bundle
 
-from probclass_core.arrow.bundle import FORMAT_VERSION, Bundle, from_ipc, to_ipc
+from probclass_core.arrow.bundle import (
+    FORMAT_VERSION,
+    Bundle,
+    from_ipc,
+    pack_tables,
+    to_ipc,
+    unpack_tables,
+)
 from probclass_core.errors import StoreError
 
 CELLS = {
@@ -93,10 +100,9 @@ def test_chunks_with_different_dictionaries_become_one() -> None:
 def test_the_content_id_is_the_documented_digest() -> None:
     bundle = sample_bundle()
     named = {
-        "kind": "model",
         "format_version": FORMAT_VERSION,
         "content": bundle.content,
-        "files": {name: hashlib.sha256(data).hexdigest() for name, data in bundle.files().items()},
+        "tables_sha256": hashlib.sha256(bundle.data).hexdigest(),
     }
     text = json.dumps(named, sort_keys=True, separators=(",", ":"))
     assert bundle.content_id == hashlib.sha256(text.encode()).hexdigest()
@@ -108,10 +114,9 @@ def test_the_content_id_depends_on_everything_but_the_provenance() -> None:
     priors = bundle.tables["priors"]
     others = [
         sample_bundle(seed=1),
-        Bundle("statistics", bundle.content, bundle.tables),
-        Bundle("model", {**bundle.content, "more": 1}, bundle.tables),
-        Bundle("model", bundle.content, {"priors": priors}),
-        Bundle("model", bundle.content, {**bundle.tables, "priors": priors.slice(0, 1)}),
+        Bundle({**bundle.content, "more": 1}, bundle.tables),
+        Bundle(bundle.content, {"priors": priors}),
+        Bundle(bundle.content, {**bundle.tables, "priors": priors.slice(0, 1)}),
     ]
     ids = {other.content_id for other in others}
     assert len(ids) == len(others)
@@ -121,45 +126,48 @@ def test_the_content_id_depends_on_everything_but_the_provenance() -> None:
 @pytest.mark.parametrize("value", [float("nan"), datetime(2014, 1, 1, tzinfo=UTC), {1, 2}])
 def test_values_that_are_not_json_are_refused(value: object) -> None:
     with pytest.raises(StoreError, match="provenance must be plain values"):
-        Bundle("model", {}, {}, {"value": value})
+        Bundle({}, {}, {"value": value})
 
 
-@pytest.mark.parametrize("name", ["a/b", "../up", "wind direction", "风向", "a:b%2F", ".hidden"])
-def test_any_table_name_makes_a_file_in_its_folder(name: str) -> None:
-    bundle = Bundle("model", {}, {name: pa.table({"x": [1]})})
-    (file,) = bundle.files()
-    assert Path("folder", file).resolve().parent == Path("folder").resolve()
+@pytest.mark.parametrize("name", ["", "a/b", "../up", "wind direction", "风向", "a:b%2F"])
+def test_a_table_may_have_any_name(name: str) -> None:
+    bundle = Bundle({}, {name: pa.table({"x": [1]})})
     assert list(read_back(bundle).tables) == [name]
+
+
+@given(st.lists(tables(), min_size=1, max_size=4))
+def test_tables_are_read_back_unchanged_from_one_file(several: list[pa.Table]) -> None:
+    named = {str(number): table for number, table in enumerate(several)}
+    packed = pack_tables(named)
+    back = unpack_tables(packed)
+    assert list(back) == list(named)
+    assert all(equal(back[name], table) for name, table in named.items())
+    assert pack_tables(back) == packed
 
 
 def without(key: str) -> tuple[Callable[[dict[str, Any]], object], str]:
     return lambda manifest: manifest.pop(key), f"no valid '{key}'"
 
 
-def with_file(name: str) -> tuple[Callable[[dict[str, Any]], object], str]:
-    file = {name: {"sha256": "0" * 64, "bytes": 1}}
-    return lambda manifest: manifest.update(files=file), "entry for file .* is invalid"
-
-
 EDITED = "the manifest was edited"
-OUTSIDE = ["../priors.arrow", "/etc/passwd", "a/b.arrow", "priors", "%.arrow"]
 EDITS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     **{f"no {key}": without(key) for key in sample_bundle().manifest()},
-    **{f"a file {name}": with_file(name) for name in OUTSIDE},
-    "another format": (
-        lambda manifest: manifest.clear() or manifest.update(format_version=2),
-        "in format 2; .* reads format 1; upgrade probclass",
+    "a newer format": (
+        lambda manifest: manifest.clear() or manifest.update(format_version=3),
+        "in format 3; .* reads format 2; upgrade probclass",
     ),
-    "the kind": (lambda manifest: manifest.update(kind="statistics"), EDITED),
+    "a file for each table": (
+        lambda manifest: manifest.clear() or manifest.update(format_version=1),
+        "in format 1; .* reads format 2; train and save the model again",
+    ),
     "a value of the content": (
         lambda manifest: manifest["content"]["spec"].update(label="water"),
         EDITED,
     ),
     "a digest": (
-        lambda manifest: manifest["files"]["priors.arrow"].update(sha256="0" * 64),
+        lambda manifest: manifest.update(tables_sha256="0" * 64),
         EDITED,
     ),
-    "a missing file": (lambda manifest: manifest["files"].pop("priors.arrow"), EDITED),
     "the id": (lambda manifest: manifest.update(content_id="0" * 64), EDITED),
 }
 
@@ -173,59 +181,81 @@ def test_a_wrong_manifest_is_refused_before_a_file_is_read(case: str) -> None:
         Bundle.from_files(manifest, no_file)
 
 
-def test_all_files_are_verified_before_a_table_is_opened() -> None:
+def test_the_tables_are_verified_before_one_is_opened() -> None:
     bundle = sample_bundle()
-    files = {**bundle.files(), "gaussian.arrow": b"x" * len(bundle.files()["gaussian.arrow"])}
-    with pytest.raises(StoreError, match=r"'gaussian.arrow' is damaged \(SHA-256"):
-        Bundle.from_files(bundle.manifest(), lambda name: files[name])
+    damaged = b"x" * len(bundle.data)
+    with pytest.raises(StoreError, match=r"'tables.arrow' is damaged \(SHA-256"):
+        Bundle.from_files(bundle.manifest(), lambda _: damaged)
 
 
-def array_that_would_crash_a_reader() -> bytes:
-    """An Arrow file whose offsets of texts lie outside its values."""
-    offsets = pa.array([0, 2**30, 2], pa.int32()).buffers()[1]
-    text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab")])
+def ipc(column: pa.Array, rows: int = 1) -> bytes:
+    """An Arrow file with rows of one column, ``priors``."""
     sink = pa.BufferOutputStream()
-    batch = pa.RecordBatch.from_arrays([text], ["x"])
+    batch = pa.RecordBatch.from_arrays([column], ["priors"])
     with pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+        for _ in range(rows):
+            writer.write_batch(batch)
     return sink.getvalue().to_pybytes()
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (array_that_would_crash_a_reader(), "is not a valid table"),
-        (b"not arrow", "is not a readable Arrow IPC file"),
-    ],
-)
-def test_a_file_that_is_not_a_table_is_refused_under_a_right_digest(
-    data: bytes, message: str
-) -> None:
-    manifest, files = bundle_of({"priors.arrow": data})
-    with pytest.raises(StoreError, match=f"'priors.arrow' {message}"):
-        Bundle.from_files(manifest, files.__getitem__)
+def table_of(column: pa.Array) -> pa.Array:
+    """A table of one column, as a file has it: a list of structs."""
+    structs = pa.StructArray.from_arrays([column], ["x"])
+    return pa.ListArray.from_arrays([0, len(structs)], structs)
+
+
+def table_outside_its_rows() -> bytes:
+    offsets, beyond = struct.pack("<ii", 0, 4099), struct.pack("<ii", 0, 2**30)
+    return ipc(table_of(pa.array([True] * 4099))).replace(offsets, beyond)
+
+
+def text_outside_its_values() -> pa.Array:
+    offsets = pa.array([0, 2**30, 2], pa.int32()).buffers()[1]
+    return pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab")])
+
+
+CRAFTED: dict[str, tuple[bytes, str]] = {
+    "not Arrow": (b"not arrow", "is not a readable Arrow IPC file"),
+    "offsets of a text outside its values": (
+        ipc(table_of(text_outside_its_values())),
+        "is not valid: table 'priors'",
+    ),
+    "offsets of a table outside its rows": (
+        table_outside_its_rows(),
+        "is not valid: table 'priors'",
+    ),
+    "a column that is not a table": (ipc(pa.array([1.0])), "is not valid: table 'priors'"),
+    "a list that is not a table": (ipc(pa.array([[1.0]])), "is not valid: table 'priors'"),
+    "two rows": (ipc(table_of(pa.array([1.0])), rows=2), "is not one row of tables"),
+    "rows without memory": (
+        ipc(table_of(pa.nulls(2**30))),
+        "is of 1,073,741,824 rows, which its .* bytes cannot be",
+    ),
+}
+"""Files that a careless reader would crash on, or that are not tables."""
+
+
+@pytest.mark.parametrize("case", CRAFTED)
+def test_a_file_that_is_not_of_tables_is_refused_under_a_right_digest(case: str) -> None:
+    data, message = CRAFTED[case]
+    with pytest.raises(StoreError, match=f"'tables.arrow' {message}"):
+        Bundle.from_files(manifest_of(data), lambda _: data)
 
 
 def read_back(bundle: Bundle) -> Bundle:
-    """The bundle read from the text of its manifest and a buffer per file, as a store does."""
+    """The bundle read from the text of its manifest and a buffer, as a store does."""
     manifest = json.loads(json.dumps(bundle.manifest()))
-    files = bundle.files()
-    return Bundle.from_files(manifest, lambda name: pa.py_buffer(files[name]))
+    return Bundle.from_files(manifest, lambda _: pa.py_buffer(bundle.data))
 
 
 def no_file(name: str) -> bytes:
     raise AssertionError(f"{name} was read")
 
 
-def bundle_of(files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """A manifest with the right digests of any files, as an attacker would write it."""
-    digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    named = {"kind": "model", "format_version": 1, "content": {}, "files": digests}
+def manifest_of(data: bytes) -> dict[str, Any]:
+    """A manifest with the right digest of any bytes, as an attacker would write it."""
+    digest = hashlib.sha256(data).hexdigest()
+    named = {"format_version": FORMAT_VERSION, "content": {}, "tables_sha256": digest}
     text = json.dumps(named, sort_keys=True, separators=(",", ":"))
-    manifest = {
-        **named,
-        "content_id": hashlib.sha256(text.encode()).hexdigest(),
-        "files": {name: {"sha256": digests[name], "bytes": len(files[name])} for name in files},
-        "provenance": {},
-    }
-    return manifest, files
+    content_id = hashlib.sha256(text.encode()).hexdigest()
+    return {**named, "content_id": content_id, "provenance": {}}

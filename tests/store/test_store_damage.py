@@ -14,11 +14,11 @@ import pytest
 from permissions import as_nobody, make_readable
 from sample_models import SampleModel
 
+from probclass_core.arrow.bundle import TABLES
 from probclass_core.errors import StoreError
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.references import ModelVersion
 
-TABLES = ["gaussian.arrow", "priors.arrow"]
 MANIFEST = "manifest.json"
 
 
@@ -66,8 +66,7 @@ def replace_by_folder(path: Path) -> None:
 
 DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     **{
-        f"{name} cut to {size}": (name, partial(truncate, size=size), f"'{name}' has .* instead of")
-        for name in TABLES
+        f"tables cut to {size}": (TABLES, partial(truncate, size=size), f"'{TABLES}' is damaged")
         for size in (0, 100, -1)
     },
     **{
@@ -78,8 +77,8 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
         )
         for size in (0, 100, -3)
     },
-    **{f"no {name}": (name, Path.unlink, f"file '{name}' is missing") for name in TABLES},
-    "a folder in place of a table": (TABLES[0], replace_by_folder, f"cannot read .*{TABLES[0]}"),
+    "no tables": (TABLES, Path.unlink, f"file '{TABLES}' is missing"),
+    "a folder in place of the tables": (TABLES, replace_by_folder, f"cannot read .*{TABLES}"),
     "an alias outside its model": (
         "../aliases/champion.json",
         partial(edit, id="../../secret"),
@@ -96,21 +95,18 @@ def test_a_damaged_file_is_refused_in_one_line(store: ModelStore, folder: Path, 
     assert re.search(message, refusal(store))
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_flipped_bit_anywhere_in_a_table_is_detected(
-    store: ModelStore, folder: Path, name: str
-) -> None:
-    intact = (folder / name).read_bytes()
+def test_a_flipped_bit_anywhere_in_a_table_is_detected(store: ModelStore, folder: Path) -> None:
+    intact = (folder / TABLES).read_bytes()
     for position in range(0, len(intact), 7):
         damaged = bytearray(intact)
         damaged[position] ^= 1
-        (folder / name).write_bytes(damaged)
-        with pytest.raises(StoreError, match=f"'{name}' is damaged"):
+        (folder / TABLES).write_bytes(damaged)
+        with pytest.raises(StoreError, match=f"'{TABLES}' is damaged"):
             store.read_bundle("air@champion")
     message = refusal(store)
     assert str(folder) in message
     assert "restore it from a copy, or remove this version and save it again" in message
-    with pytest.raises(StoreError, match=f"'{name}' is damaged"):
+    with pytest.raises(StoreError, match=f"'{TABLES}' is damaged"):
         store.save(SampleModel(), "air")
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 import threading
 import uuid
+from collections import Counter
 from pathlib import Path
 from typing import ClassVar
 
 import fsspec
 import pyarrow as pa
 import pytest
+from daily_lake import rows_of
 from fsspec.implementations.memory import MemoryFileSystem
+from lakes import write_rows
 from sample_models import SampleModel
 
+import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import open_location
@@ -60,7 +64,7 @@ def test_a_relative_path_is_relative_to_the_folder_where_the_store_was_opened(
 class LargeModel:
     def to_bundle(self) -> Bundle:
         points = pa.table({"x": pa.array(range(1_000_000), pa.float64())})
-        return Bundle("model", {}, {"points": points})
+        return Bundle({}, {"points": points})
 
 
 def test_only_large_local_tables_are_memory_mapped(
@@ -68,11 +72,11 @@ def test_only_large_local_tables_are_memory_mapped(
 ) -> None:
     store = ModelStore(tmp_path)
     store.save(LargeModel(), "air")
-    assert isinstance(store.read_bundle("air").files()["points.arrow"], bytes)
+    assert isinstance(store.read_bundle("air").data, bytes)
     monkeypatch.setattr("probclass_core.io.filesystem._MOST_IN_MEMORY", 1_000_000)
     before = pa.total_allocated_bytes()
     bundle = store.read_bundle("air")
-    assert isinstance(bundle.files()["points.arrow"], pa.Buffer)
+    assert isinstance(bundle.data, pa.Buffer)
     assert pa.total_allocated_bytes() - before < 100_000
     assert bundle.tables["points"]["x"][-1].as_py() == 999_999
 
@@ -140,3 +144,25 @@ def test_other_files_in_a_store_are_ignored(tmp_path: Path) -> None:
         (folder / "notes").mkdir()
     assert store.models() == ["air"]
     assert len(store.versions("air")) == 1
+
+
+def test_a_training_that_is_judged_promoted_and_scored_leaves_eight_files(tmp_path: Path) -> None:
+    for day in ("1", "2", "3"):
+        write_rows(tmp_path / "lake" / f"day={day}", rows_of(int(day)))
+    store, lake = ModelStore(tmp_path / "models"), str(tmp_path / "lake")
+    model = pc.fit(lake, label="air", where="day < 3", cache=store)
+    version = store.save(model, "air")
+    judged = pc.evaluate(model, lake, partition={"day": "3"})
+    store.record_evaluation(version, judged, on={"source": lake})
+    store.promote("air", version, "champion")
+    pc.score(version, lake, tmp_path / "scored", partition={"day": "3"}, store=store)
+    files = [path for path in (tmp_path / "models").rglob("*") if path.is_file()]
+    assert Counter(path.relative_to(tmp_path / "models").parts[1] for path in files) == {
+        **{folder.name: 1 for folder in (tmp_path / "models" / "_statistics").iterdir()},
+        version.id: 2,
+        "aliases": 1,
+        "promotions": 1,
+        "evaluations": 1,
+        "scorings": 1,
+    }
+    assert len(files) <= 8

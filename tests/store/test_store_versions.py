@@ -10,12 +10,10 @@ import time
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from sample_models import SampleModel
 
-from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import StoreError
 from probclass_core.store.model_store import ModelStore
 
@@ -169,18 +167,12 @@ def test_an_alias_that_looks_like_an_id_is_refused(tmp_path: Path, alias: str) -
         store.promote("air", version, alias)
 
 
-def test_statistics_are_not_saved_as_a_model(store: ModelStore) -> None:
-    statistics = SimpleNamespace(to_bundle=lambda: Bundle("statistics", {}, {}))
-    with pytest.raises(StoreError, match="cannot save statistics as a model; finalize it first"):
-        store.save(statistics, "air")
-
-
 def test_the_layout_on_disk_is_the_documented_one(tmp_path: Path) -> None:
     store = ModelStore(str(tmp_path))
     version = store.save(SampleModel(), "air")
     store.promote("air", version, "champion")
     paths = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
-    files = ["gaussian.arrow", "manifest.json", "priors.arrow"]
+    files = ["manifest.json", "tables.arrow"]
     (promotion,) = store.history("air")
     moment = promotion.time.replace(":", "").replace("+0000", "Z")
     assert paths == [
@@ -197,9 +189,9 @@ def test_files_of_a_killed_writer_are_removed_once_they_are_old(tmp_path: Path) 
     old, young = tmp_path / "air" / ".staging-old", tmp_path / "air" / ".staging-young"
     for folder in (old, young):
         folder.mkdir(parents=True)
-        (folder / "priors.arrow").write_bytes(b"half")
+        (folder / "tables.arrow").write_bytes(b"half")
     two_days_ago = time.time() - 2 * 24 * 3600
-    for path in (old / "priors.arrow", old):
+    for path in (old / "tables.arrow", old):
         os.utime(path, (two_days_ago, two_days_ago))
     assert store.models() == []
     store.save(SampleModel(), "air")

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lakes import write_rows
+from model_values import digest_of
 from monthly_lake import SPEC, rows_of, write_lake
 from refusals import refused
 
@@ -141,10 +142,7 @@ def test_only_the_partition_is_read(tmp_path: Path) -> None:
     lake = write_lake(tmp_path, "2014-01", "2014-02", "2014-03")
     february = pc.summarize(lake, COUNT, partition={"month": "2014-02"})
     assert february.rows == 47
-    assert (
-        february.to_bundle().content_id
-        == pc.summarize(lake / "month=2014-02", COUNT).to_bundle().content_id
-    )
+    assert digest_of(february) == digest_of(pc.summarize(lake / "month=2014-02", COUNT))
     # The files of other months are not opened, so a damaged file there does not matter.
     (lake / "month=2014-03" / "0.parquet").write_bytes(b"PAR1 is not enough")
     assert rows_read(lake, partition={"month": "2014-02"}) == 47

@@ -664,14 +664,14 @@ ERROR_PAGES = [
     ("/stores/{key}/air/{version}/column.svg?column=y", 404, "no such column"),
     ("/stores/{key}/air/{version}/column.svg", 422, "This address is incomplete"),
     ("/run?dag_id=air&run_id=x&task_id=y&map_index=z", 422, "incomplete"),
-    ("/stores/{key}/damaged/{damaged}", 422, "gaussian_diagonal.arrow&#39;"),
+    ("/stores/{key}/damaged/{damaged}", 422, "tables.arrow&#39;"),
 ]
 
 
 def test_an_error_page_has_a_status_and_one_line(history: History) -> None:
     version, damaged = (history.store.save(history.models[0], name) for name in ("air", "damaged"))
-    parameters = Path(history.store.uri, "damaged", damaged.id, "gaussian_diagonal.arrow")
-    parameters.write_bytes(parameters.read_bytes()[:-8])
+    tables = Path(history.store.uri, "damaged", damaged.id, "tables.arrow")
+    tables.write_bytes(tables.read_bytes()[:-8])
     names = {"key": store_key(history.store.uri), "version": version.id, "damaged": damaged.id}
     for path, status, line in ERROR_PAGES:
         response = history.pages.get(path.format(**names))

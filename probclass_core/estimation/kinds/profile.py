@@ -9,7 +9,7 @@ how the rows are split.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -95,14 +95,6 @@ def profile_values(profile: pa.Table, features: pa.Schema) -> dict[str, dict[str
                 row[bound] = (int(row[bound]) if whole else row[bound]) if finite else None
         values[name] = row
     return values
-
-
-def profile_from_values(values: Mapping[str, Mapping[str, Any]]) -> pa.Table:
-    """The inverse of `profile_values`."""
-    names = _SCHEMA.names[1:]
-    return profile_table(
-        list(values), [tuple(row[name] for name in names) for row in values.values()]
-    )
 
 
 def _profiles_of_doubles(rows: Rows, names: Sequence[str]) -> list[_Profile]:
