@@ -116,7 +116,8 @@ def parse_conditions(text: str, option: str = "where") -> list[Condition]:
 
     A condition is ``COLUMN OP VALUE`` with OP one of ``==``, ``=``, ``!=``, ``<``, ``<=``, ``>``,
     ``>=``, ``in``, ``not in``; the last two take a list ``A, B, …``, with or without brackets. Text
-    in single or double quotes is taken literally. Values stay text: `expression` casts them.
+    in single or double quotes is taken literally, also the words ``and`` and ``or``. Values stay
+    text: `expression` casts them.
 
     Examples:
         >>> parse_conditions("month >= 2013-01 and wind in NW, 'calm, variable'")
@@ -134,26 +135,24 @@ def parse_conditions(text: str, option: str = "where") -> list[Condition]:
             f"{option} has {len(text):,} characters, at most {_LONGEST_TEXT:,} are read; give a "
             "long list of values as a condition (column, 'in', values)."
         )
-    # What follows "and" is a condition, or the rest of a value that contains the word.
-    parts, has_or = [""], False
-    for joint, segment in _segments(text):
-        word = joint.strip().lower()
-        is_condition = bool(word) and _parse_condition(segment) is not None
-        has_or |= is_condition and word == "or"
-        if is_condition and word == "and":
-            parts.append(segment)
-        else:
-            parts[-1] += joint + segment
-    conditions = [condition for part in parts if (condition := _parse_condition(part))]
-    if len(conditions) < len(parts):
-        raise SpecError(
-            f"{option} {_shortened(text)}: write COLUMN OP VALUE with OP one of ==, !=, <, <=, >, "
-            f'>=, in, not in, as in {option} "month >= 2013-01" or {option} "wind in NW,SE".'
-        )
-    if has_or:
+    parts, has_or, start = [], False, 0
+    for token in _TOKEN.finditer(text):
+        if token["word"]:
+            has_or |= token["word"].lower() == "or"
+            parts.append(text[start : token.start()])
+            start = token.end()
+    found = [_parse_condition(part) for part in (*parts, text[start:])]
+    conditions = [condition for condition in found if condition is not None]
+    if has_or and conditions:
         raise SpecError(
             f"{option} {_shortened(text)}: conditions are joined by and, not by or; list the "
             'values of one column, as in "wind in NW,SE", or quote a value that contains the word.'
+        )
+    if len(conditions) < len(found):
+        hint = "; quote a value that contains the word and" if conditions else ""
+        raise SpecError(
+            f"{option} {_shortened(text)}: write COLUMN OP VALUE with OP one of ==, !=, <, <=, >, "
+            f'>=, in, not in, as in {option} "month >= 2013-01" or {option} "wind in NW,SE"{hint}.'
         )
     return list(conditions)
 
@@ -170,16 +169,6 @@ def split_values(text: str) -> list[str]:
         if text[position - 1] != ",":
             break
     return values
-
-
-def _segments(text: str) -> list[tuple[str, str]]:
-    """The text between the words ``and`` and ``or``, each with the word before it, or none."""
-    segments, joint, start = [], "", 0
-    for token in _TOKEN.finditer(text):
-        if token["word"]:
-            segments.append((joint, text[start : token.start()]))
-            joint, start = token[0], token.end()
-    return [*segments, (joint, text[start:])]
 
 
 def _parse_condition(text: str) -> tuple[str, str, str | list[str]] | None:

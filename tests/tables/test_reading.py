@@ -293,9 +293,11 @@ def test_conditions_can_be_written_as_text(tmp_path: Path, where: Any) -> None:
     assert rows_read(lake, where=where) == rows_read(table, where=where) == 2
 
 
-def test_and_without_a_condition_is_part_of_a_value() -> None:
+def test_and_in_quotes_is_part_of_a_value() -> None:
     table = pa.table({"id": [1, 2], "air": ["salt and pepper", "o'clock and a = b"]})
-    assert rows_read(table, where="air = salt and pepper and id < 2") == 1
+    assert rows_read(table, where="air = 'salt and pepper' and id < 2") == 1
+    with refused(SpecError, "write COLUMN OP VALUE .*quote a value that contains the word and"):
+        rows_read(table, where="air = salt and pepper")
     assert rows_read(table, where='air = "o\'clock and a = b"') == 1
 
 
