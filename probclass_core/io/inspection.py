@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -47,64 +47,6 @@ class DataFile(ShortRepr):
 
 
 @dataclass(frozen=True, repr=False)
-class DataFiles(ShortRepr):
-    """Files of a table, or of one partition of it, and their totals.
-
-    Attributes:
-        files: the files, by path.
-    """
-
-    files: Sequence[DataFile]
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def __iter__(self) -> Iterator[DataFile]:
-        return iter(self.files)
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return sum(file.rows for file in self.files)
-
-    @property
-    def bytes(self) -> int | None:
-        """Size in bytes, or None if the size of a file is unknown."""
-        sizes = [file.bytes for file in self.files if file.bytes is not None]
-        return sum(sizes) if len(sizes) == len(self.files) else None
-
-    @property
-    def row_groups(self) -> int:
-        """Number of row groups."""
-        return sum(file.row_groups for file in self.files)
-
-    @property
-    def written(self) -> datetime | None:
-        """Time of the last change of the newest file, or None if unknown."""
-        return max((file.written for file in self.files if file.written), default=None)
-
-    @property
-    def models(self) -> list[str]:
-        """Ids of the models that scored the files, sorted; empty if none did."""
-        records = [file.commit for file in self.files if file.commit]
-        return sorted({str(record["model_id"]) for record in records if "model_id" in record})
-
-    @property
-    def totals(self) -> dict[str, Any]:
-        """The totals as plain values."""
-        names = ("rows", "row_groups", "bytes", "written", "models")
-        return {"files": len(self), **{name: getattr(self, name) for name in names}}
-
-    def by_partition(self) -> list[tuple[Mapping[str, Any], DataFiles]]:
-        """Group the files by partition, in order; empty if the table has no partitions."""
-        groups: dict[tuple[tuple[str, Any], ...], list[DataFile]] = {}
-        for file in self.files:
-            if file.partition:
-                groups.setdefault(tuple(file.partition.items()), []).append(file)
-        return [(dict(partition), DataFiles(files)) for partition, files in groups.items()]
-
-
-@dataclass(frozen=True, repr=False)
 class TableInspection(Report):
     """What a table contains.
 
@@ -116,7 +58,7 @@ class TableInspection(Report):
         partition_columns: names of the partition columns, outermost first.
         partitions: the partitions in order, as values of the partition columns.
         rows: number of rows, or None if it is unknown before they are read.
-        files: data files, or None if the table does not consist of Parquet files.
+        files: data files, by path, or None if the table does not consist of Parquet files.
     """
 
     uri: str
@@ -126,7 +68,13 @@ class TableInspection(Report):
     partition_columns: Sequence[str]
     partitions: Sequence[Mapping[str, Any]]
     rows: int | None
-    files: DataFiles | None
+    files: Sequence[DataFile] | None
+
+    @property
+    def models(self) -> list[str]:
+        """Ids of the models that scored the files, sorted; empty if none did."""
+        models: list[str] = _totals(self.files or ())["models"]
+        return models
 
     def to_dict(self) -> dict[str, Any]:
         """The inspection as plain values, for JSON."""
@@ -134,34 +82,35 @@ class TableInspection(Report):
             "uri": self.uri,
             "format": self.format,
             "version": self.version,
-            **({"rows": self.rows} if self.files is None else self.files.totals),
+            **({"rows": self.rows} if self.files is None else _totals(self.files)),
             "partition_columns": list(self.partition_columns),
             "schema": [{"name": one.name, "type": str(one.type)} for one in self.schema],
-            "partitions": [
-                {"partition": partition, **of.totals} for partition, of in self._by_partition
-            ]
-            or [{"partition": partition} for partition in self.partitions],
+            "partitions": self._partitions(),
         }
 
-    @property
-    def _by_partition(self) -> list[tuple[Mapping[str, Any], DataFiles]]:
-        return [] if self.files is None else self.files.by_partition()
+    def _partitions(self) -> list[dict[str, Any]]:
+        """Each partition, with the totals of its files."""
+        if self.files is None:
+            return [{"partition": partition} for partition in self.partitions]
+        groups = _by_partition(self.files)
+        return [{"partition": group[0].partition, **_totals(group)} for group in groups]
 
     def _report(self) -> list[Part]:
         """Sizes, columns and partitions of the table."""
         version = "" if self.version is None else f", version {self.version}"
         rows = "unknown" if self.rows is None else f"{self.rows:,}"
         title = f"Table {self.uri} ({self.format}{version}): rows {rows}"
-        facts, files = [], self.files
+        facts = []
         if self.partitions:
             first, last = (partition_text(self.partitions[i]) for i in (0, -1))
             facts.append(f"{len(self.partitions):,} partitions from {first} to {last}")
-        if files is not None:
-            size = "" if files.bytes is None else f" of {files.bytes:,} bytes"
-            title += f", files {len(files):,}{size}"
-            facts.append(f"{files.row_groups:,} row groups")
-            if files.models:
-                facts.append(f"scored by {', '.join(files.models)}")
+        if self.files is not None:
+            totals = _totals(self.files)
+            size = "" if totals["bytes"] is None else f" of {totals['bytes']:,} bytes"
+            title += f", files {totals['files']:,}{size}"
+            facts.append(f"{totals['row_groups']:,} row groups")
+            if self.models:
+                facts.append(f"scored by {', '.join(self.models)}")
         partitions = {*self.partition_columns}
         columns: dict[str, Sequence[Any]] = {
             "column": self.schema.names,
@@ -169,19 +118,31 @@ class TableInspection(Report):
             "": ["of the partitions" if name in partitions else "" for name in self.schema.names],
         }
         parts: list[Part] = [title, facts, TablePart(columns)]
-        if self._by_partition:
-            parts.append(_partitions_part(self._by_partition))
+        if self.files is not None and self.partitions:
+            parts.append(_partitions_part(self._partitions()))
         return parts
 
 
-def _partitions_part(partitions: Sequence[tuple[Mapping[str, Any], DataFiles]]) -> TablePart:
+def _totals(files: Sequence[DataFile]) -> dict[str, Any]:
+    """The totals of some files as plain values; None for what is unknown."""
+    sizes = [file.bytes for file in files]
+    records = [file.commit for file in files if file.commit]
+    return {
+        "files": len(files),
+        "rows": sum(file.rows for file in files),
+        "row_groups": sum(file.row_groups for file in files),
+        "bytes": None if None in sizes else sum(size or 0 for size in sizes),
+        "written": max((file.written for file in files if file.written), default=None),
+        "models": sorted({str(one["model_id"]) for one in records if "model_id" in one}),
+    }
+
+
+def _partitions_part(partitions: Sequence[Mapping[str, Any]]) -> TablePart:
     columns: dict[str, list[Any]] = {
-        "partition": [partition_text(one) for one, _ in partitions],
-        "files": [len(files) for _, files in partitions],
-        "rows": [files.rows for _, files in partitions],
-        "bytes": [files.bytes for _, files in partitions],
-        "written": [str(files.written or "")[:16] for _, files in partitions],
-        "scored by": [", ".join(one[:12] for one in files.models) for _, files in partitions],
+        "partition": [partition_text(one["partition"]) for one in partitions],
+        **{name: [one[name] for one in partitions] for name in ("files", "rows", "bytes")},
+        "written": [str(one["written"] or "")[:16] for one in partitions],
+        "scored by": [", ".join(model[:12] for model in one["models"]) for one in partitions],
     }
     return TablePart(columns, "Partitions")
 
@@ -208,14 +169,11 @@ def inspect_table(
     opened = open_ref(ref)
     plan = opened.plan([], partition=partition, where=where)
     columns = opened.partition_columns
-    files: DataFiles | None
-    partitions: Sequence[Mapping[str, Any]]
     found = opened.parquet_files(partition=partition, where=where)
+    files, partitions = None, opened.partitions(where) if found is None else ()
     if found is not None:
-        files = DataFiles([_data_file(location, one, columns) for location, one in found])
-        partitions = [values for values, _ in files.by_partition()]
-    else:
-        files, partitions = None, opened.partitions(where)
+        files = [_data_file(location, one, columns) for location, one in found]
+        partitions = [group[0].partition for group in _by_partition(files)]
     return TableInspection(
         uri=ref.uri,
         format=format_of(ref).name,
@@ -228,6 +186,14 @@ def inspect_table(
     )
 
 
+def _by_partition(files: Sequence[DataFile]) -> list[list[DataFile]]:
+    """The files of each partition, in order; none if the table has no partitions."""
+    groups: dict[str, list[DataFile]] = {}
+    for file in files:
+        groups.setdefault(partition_text(file.partition), []).append(file)
+    return [group for text, group in groups.items() if text]
+
+
 def scored_by(table: str | Path | TableRef) -> list[str]:
     """The ids of the models that scored the rows of a table, sorted.
 
@@ -235,12 +201,12 @@ def scored_by(table: str | Path | TableRef) -> list[str]:
         TableMismatchError: if the table does not consist of Parquet files, which record it.
         TableError: if the table does not exist, or a footer cannot be read.
     """
-    files = inspect_table(table).files
-    if files is None:
+    inspection = inspect_table(table)
+    if inspection.files is None:
         raise TableMismatchError(
-            f"{TableRef.parse(table).uri} does not record which models scored it; leave it out."
+            f"{inspection.uri} does not record which models scored it; leave it out."
         )
-    return files.models
+    return inspection.models
 
 
 def _data_file(location: str, fragment: ds.Fragment, partition_columns: Sequence[str]) -> DataFile:

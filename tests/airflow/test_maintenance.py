@@ -54,7 +54,7 @@ def test_upkeep_removes_what_nobody_uses_and_counts_it(run: Any, fields: dict[st
     assert (task.state, task.result | expected) == ("success", task.result)
     assert task.result["bytes"] > 4
     assert tried.result == task.result | {"dry_run": True}
-    in_use = {store.resolve("air@champion").id, *pc.inspect_table(fields["tables"][0]).files.models}
+    in_use = {store.resolve("air@champion").id, *pc.inspect_table(fields["tables"][0]).models}
     assert {version.id for version in store.versions("air")} == in_use
     assert len(in_use) == len(versions) - 2
     assert not [path for path in state(fields) if path.name.startswith("_staging")]

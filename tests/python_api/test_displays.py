@@ -71,7 +71,6 @@ def results(
         "odds": comparison.odds("gaussian_diagonal", "gaussian_full"),
         "cross-validation": pc.cross_validate(rows, fast, folds=10),
         "inspection": pc.inspect_table(lake),
-        "files": pc.inspect_table(lake).files,
         "Bayes' rule": pc.bayes_rule(equal, dict.fromkeys(equal, 0.5)),
         "version": version,
         "alias": alias,

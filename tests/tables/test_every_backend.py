@@ -69,7 +69,7 @@ def test_the_files_of_a_scored_table_are_inspected(
     assert (inspection.rows, inspection.partitions) == (80, [JANUARY, FEBRUARY])
     assert inspection.files is not None
     assert [file.rows for file in inspection.files] == [40, 40]
-    assert inspection.files.models == [model.id]
+    assert inspection.models == [model.id]
 
 
 def test_partitions_by_dates_numbers_texts_and_nulls(

@@ -74,9 +74,7 @@ def test_rows_types_nulls_and_partition_values_are_read(lake: Path) -> None:
     one_partition = table.plan(["id"], partition={"month": "2014 02/ä", "hour": 2})
     ids = pa.Table.from_batches(one_partition.batches())["id"].to_pylist()
     assert sorted(ids) == list(range(1, ROWS, 3))
-    files = pc.inspect_table(lake).files
-    assert files is not None
-    assert files.models == []
+    assert pc.inspect_table(lake).models == []
 
 
 def test_the_same_model_is_trained_and_rows_are_scored(lake: Path) -> None:
