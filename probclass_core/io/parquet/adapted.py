@@ -15,9 +15,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from probclass_core.io.parquet.dataset import DatasetTable
-from probclass_core.io.parquet.files import PlannedFile, RowGroups, StoredColumn, path_of
+from probclass_core.io.parquet.files import (
+    PlannedFile,
+    Reading,
+    RowGroups,
+    StoredColumn,
+    path_of,
+)
+from probclass_core.io.table import Footer
 
 FIELD_ID = b"PARQUET:field_id"
 """Key of a column id in the metadata of an Arrow field."""
@@ -107,13 +115,22 @@ class AdaptedFiles(DatasetTable, ABC):
             if column.stored is not None or column.default is not None
         ]
 
-    def _adapt(self, row_groups: RowGroups, file: PlannedFile) -> RowGroups:
+    def _planned_file(
+        self, fragment: ds.Fragment, state: str, footer: Footer | None, *, reopen: bool
+    ) -> PlannedFile:
+        file = super()._planned_file(fragment, state, footer, reopen=reopen)
         changed = {column.name: column for column in self._changed_columns(file)}
-        return replace(row_groups, changed=changed, deleted=self._deleted_rows(row_groups, file))
+        return replace(file, changed=changed)
+
+    def _row_groups(
+        self, file: PlannedFile, numbers: tuple[int, ...], reading: Reading, digest: str | None
+    ) -> RowGroups:
+        rows = super()._row_groups(file, numbers, reading, digest)
+        return replace(rows, deleted=self._deleted_rows(rows))
 
     def _row_state(self, file: PlannedFile) -> str:
         """Identify a file's rows: files never change, but rows are deleted and columns changed."""
-        changed = map(str, self._changed_columns(file))
+        changed = map(str, file.changed.values())
         return "\0".join([file.state, *self._deletions(path_of(file.fragment)), *changed])
 
     def _stored(self, file: PlannedFile) -> tuple[StoredColumn, ...]:
@@ -132,10 +149,10 @@ class AdaptedFiles(DatasetTable, ABC):
             and (column.stored is not None or column.default is not None or column.name in names)
         ]
 
-    def _deleted_rows(self, rows: RowGroups, file: PlannedFile) -> pa.Int64Array | None:
+    def _deleted_rows(self, rows: RowGroups) -> pa.Int64Array | None:
         """Return the positions in the file of the deleted rows of these row groups, if any."""
-        positions = self._deleted_positions(path_of(rows.fragment))
-        first = sum(count for number, count in file.row_groups if number < min(rows.numbers))
+        positions = self._deleted_positions(path_of(rows.file.fragment))
+        first = sum(rows.file.rows[: rows.numbers[0]])
         in_groups = pc.and_(
             pc.greater_equal(positions, first), pc.less(positions, first + rows.rows)
         )

@@ -10,6 +10,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any, Self, Unpack
@@ -25,10 +26,11 @@ from probclass_core.io.filesystem import FileVersion, Location
 from probclass_core.io.filters import Where, expression, parse_where, partition_text
 from probclass_core.io.parquet.files import (
     PlannedFile,
+    Reading,
     RowGroups,
     path_of,
     reopened,
-    with_dictionaries,
+    with_utf8_names,
 )
 from probclass_core.io.parquet.partitions import (
     fragments_by_partition,
@@ -36,7 +38,6 @@ from probclass_core.io.parquet.partitions import (
     partition_values,
 )
 from probclass_core.io.parquet.units import (
-    FilePart,
     FragmentDigests,
     absolute_location,
     divide_into_units,
@@ -120,71 +121,63 @@ class DatasetTable(Source):
     def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
         columns, row_filter = columns_and_filter(self.schema, columns, query)
         partition, where = query.get("partition"), parse_where(query.get("where"))
-        text_columns: list[str] = []
+        files = self._planned_files(partition, where)
+        schema, text_columns = self._read_schema(files), []
         if query.get("allow_dictionaries") and not isinstance(where, pc.Expression):
+            # Parquet stores text as dictionaries; read as such, it is four times faster.
             plain = {*self.partition_columns, *(condition[0] for condition in where or ())}
             text_columns = [
                 name
                 for name in columns
-                if name not in plain and _is_plain_text(self.schema.field(name).type)
+                if name not in plain and _is_plain_text(schema.field(name).type)
             ]
-        files = self._planned_files(partition, where, text_columns)
-        schema = self._read_schema(files)
         for name in text_columns:
-            number = schema.get_field_index(name)
-            if _is_plain_text(schema.field(number).type):
-                schema = schema.set(number, pa.field(name, _DICTIONARY))
+            schema = schema.set(schema.get_field_index(name), pa.field(name, _DICTIONARY))
         plan_schema = pa.schema([schema.field(name) for name in columns])
         digests = FragmentDigests(self.uri, plan_schema, partition, where)
-        parts: list[FilePart] = []
+        reading = Reading(schema, columns, row_filter, text_columns, self._remote)
+        of_whole_files = replace(reading, row_filter=None)
+        parts: list[RowGroups] = []
         for file in files:
-            location = self.location_of(file.fragment)
-            with translate_read_errors(location):
+            with translate_read_errors(file.location):
                 row_state, file_partition = self._row_state(file), partition_of(file.fragment)
                 # All rows of a file in a directory of the partition are of the partition.
                 is_whole = where is None and set(partition or ()) <= file_partition.keys()
-                for number, (fragment, numbers, rows) in enumerate(file.chunks()):
+                for numbers in file.chunks():
                     digest = digests.digest(row_state, file_partition, numbers)
-                    row_groups = RowGroups(
-                        fragment=fragment,
-                        numbers=numbers,
-                        rows=rows,
-                        schema=schema,
-                        columns=columns,
-                        row_filter=None if is_whole else row_filter,
-                        location=location,
-                        remote=self._remote,
-                        reopen=file.reopen,
-                        digest=digest,
-                        version=self._version(file),
-                    )
-                    rows_read = self._adapt(row_groups, file)
-                    parts.append(FilePart(file, self._name(file), number, rows_read))
+                    used = of_whole_files if is_whole else reading
+                    parts.append(self._row_groups(file, numbers, used, digest))
         names = self.partition_columns
         units = divide_into_units(parts, names)
         footers: list[list[Footer]] = []
         from_cache: list[list[str]] = []
         for unit in units if self._footer_cache is not None else ():
-            files_of_unit = [part.file for part in unit if not part.number]
-            footers.append([file.footer(self._digest(file.state)) for file in files_of_unit])
+            begun = [part.file for part in unit if part.begins_file]
+            footers.append([file.footer(self._digest(file.state)) for file in begun])
             found = [part.file.from_cache for part in unit]
             from_cache.append([file for file in found if file is not None])
         return Plan(
             plan_schema,
-            [unit_of([part.row_groups for part in of]) for of in units],
-            sum(part.row_groups.remaining_rows for part in parts),
+            [unit_of(unit) for unit in units],
+            sum(part.remaining_rows for part in parts),
             self._snapshot(files),
             self.version,
-            [sum(part.row_groups.rows for part in of) for of in units],
-            [partition_values(of[0].file.fragment, names) for of in units] if names else (),
+            [sum(part.rows for part in unit) for unit in units],
+            [partition_values(unit[0].file.fragment, names) for unit in units] if names else (),
             footers,
             self._missing(files, columns),
             from_cache,
         )
 
-    def _name(self, file: PlannedFile) -> str:
+    def _row_groups(
+        self, file: PlannedFile, numbers: tuple[int, ...], reading: Reading, digest: str | None
+    ) -> RowGroups:
+        """Return the part of a unit that reads some row groups; a format may leave out rows."""
+        return RowGroups(file, numbers, reading, digest)
+
+    def _name(self, fragment: ds.Fragment) -> str:
         """Return the name of a file, which remains the same if the table is copied."""
-        path = path_of(file.fragment)
+        path = path_of(fragment)
         return path.rsplit("/", 1)[-1] if self._location is None else self._location.relative(path)
 
     def _missing(self, files: Sequence[PlannedFile], columns: Sequence[str]) -> dict[str, int]:
@@ -194,7 +187,7 @@ class DatasetTable(Source):
             present = {*self._stored_columns(file), *partition_of(file.fragment)}
             for name in columns:
                 if name not in present:
-                    rows[name] = rows.get(name, 0) + sum(count for _, count in file.row_groups)
+                    rows[name] = rows.get(name, 0) + sum(file.rows)
         return rows
 
     def _stored_columns(self, file: PlannedFile) -> Collection[str]:
@@ -225,18 +218,13 @@ class DatasetTable(Source):
         return fragments
 
     def _planned_files(
-        self, partition: Mapping[str, Any] | None, where: Where, text_columns: Sequence[str]
+        self, partition: Mapping[str, Any] | None, where: Where
     ) -> list[PlannedFile]:
-        """Return the files, with these columns as dictionaries where they are text.
-
-        Parquet stores text as dictionaries; read as such, it is four times faster.
-        """
+        """Return the files that may contain such rows, by path."""
         fragments = self._matching_fragments(partition, where)
         states = [self._state(fragment) for fragment in fragments]
-        cache = self._footer_cache
-        footers = [None if cache is None else cache.get(self._digest(s)) for s in states]
-        if text_columns:
-            fragments = with_dictionaries(fragments, text_columns)
+        cache = self._footer_cache or {}
+        footers = [cache.get(self._digest(state)) if cache else None for state in states]
         files = list(zip(fragments, states, footers, strict=True))
         self._read_footers([fragment for fragment, _, footer in files if footer is None])
         # A footer takes about 3 kB for each column; from a local disk it is soon read again.
@@ -246,10 +234,33 @@ class DatasetTable(Source):
     def _planned_file(
         self, fragment: ds.Fragment, state: str, footer: Footer | None, *, reopen: bool
     ) -> PlannedFile:
-        if footer is not None:
-            return PlannedFile.from_footer(fragment, state, footer)
-        with translate_read_errors(self.location_of(fragment)):
-            return PlannedFile.open(fragment, state, reopen=reopen)
+        """Return a file with what its footer says, which may be from a cache.
+
+        Args:
+            fragment: the file.
+            state: its state.
+            footer: its footer from the cache, or None to open the file.
+            reopen: whether to drop the footer from memory, and read it again with the rows.
+        """
+        location = self.location_of(fragment)
+        if footer is None:
+            with translate_read_errors(location):
+                opened = reopened(fragment) if reopen else fragment
+                schema = with_utf8_names(opened.physical_schema)
+                rows = tuple(group.num_rows for group in opened.row_groups)
+        else:
+            schema, rows, reopen = footer.schema, footer.rows, True
+        return PlannedFile(
+            fragment,
+            state,
+            self._name(fragment),
+            location,
+            schema,
+            rows,
+            reopen,
+            None if footer is None else footer.file,
+            self._version(fragment, state),
+        )
 
     def _fragments(self, partition: Mapping[str, Any] | None, where: Where) -> list[ds.Fragment]:
         """Return the files that may contain such rows, by path."""
@@ -276,12 +287,11 @@ class DatasetTable(Source):
         """Return the schema of the table in types that all these files can be read as."""
         return _common_schema(self.schema, files)
 
-    def _version(self, file: PlannedFile) -> FileVersion | None:
-        """Return the file in its planned state, or None if files never change."""
+    def _version(self, fragment: ds.Fragment, state: str) -> FileVersion | None:
+        """Return a file in its planned state, or None if files never change."""
         if self._location is None or not self._files_change:
             return None
-        path = self._location.relative(path_of(file.fragment))
-        return FileVersion(self._location, path, file.state)
+        return FileVersion(self._location, self._location.relative(path_of(fragment)), state)
 
     def _row_state(self, file: PlannedFile) -> str:
         """Return a text that differs between two states of the rows of a file.
@@ -289,10 +299,6 @@ class DatasetTable(Source):
         A format that deletes rows without changing their file must cover the deletions.
         """
         return file.state
-
-    def _adapt(self, row_groups: RowGroups, file: PlannedFile) -> RowGroups:
-        """Return what to read for some row groups; a format may rename columns or filter rows."""
-        return row_groups
 
     @property
     def _remote(self) -> bool:

@@ -56,35 +56,11 @@ def path_of(fragment: ds.Fragment) -> str:
     return str(fragment.path)
 
 
-def reopened(fragment: ds.Fragment, row_groups: Sequence[int] | None = None) -> ds.Fragment:
-    """Return the same file, or some row groups of it, without the footer in memory."""
-    if not isinstance(fragment, ds.ParquetFileFragment):
-        return fragment
+def reopened(fragment: ds.Fragment) -> ds.Fragment:
+    """Return the same file without the footer in memory."""
     return fragment.format.make_fragment(
-        fragment.path, fragment.filesystem, fragment.partition_expression, row_groups=row_groups
+        fragment.path, fragment.filesystem, fragment.partition_expression
     )
-
-
-def with_dictionaries(
-    fragments: Sequence[ds.Fragment], columns: Sequence[str]
-) -> list[ds.Fragment]:
-    """Return the same files, with these text columns read as dictionaries."""
-    if not fragments:
-        return []
-    options = ds.ParquetReadOptions(
-        dictionary_columns=list(columns),
-        coerce_int96_timestamp_unit=_unit_of_int96(fragments[0]),
-    )
-    parquet = ds.ParquetFileFormat(read_options=options)
-    return [
-        parquet.make_fragment(fragment.path, fragment.filesystem, fragment.partition_expression)
-        for fragment in fragments
-    ]
-
-
-def _unit_of_int96(fragment: ds.ParquetFileFragment) -> str:
-    """Return the unit of times that a file stores as INT96, which goes beyond nanoseconds."""
-    return str(fragment.format.read_options.coerce_int96_timestamp_unit)
 
 
 @dataclass(frozen=True)
@@ -145,42 +121,26 @@ class PlannedFile:
     Attributes:
         fragment: the file.
         state: text that differs between two states of the file.
+        name: name in the table, which remains the same if the table is copied.
+        location: path or URI, for messages.
         schema: schema of its columns as stored.
-        row_groups: number and rows of each row group; empty if it is not a Parquet file.
+        rows: number of rows of each row group; empty if it is not a Parquet file.
         reopen: whether the footer is not in memory, but read again with the rows.
         from_cache: digest of the file if its footer is from a cache, or None.
+        version: the file in this state, or None if its format never changes a file.
+        changed: where it has the columns that it does not have as the table does, by name.
     """
 
     fragment: ds.Fragment
     state: str
+    name: str
+    location: str
     schema: pa.Schema
-    row_groups: tuple[tuple[int, int], ...]
-    reopen: bool = False
+    rows: tuple[int, ...]
+    reopen: bool
     from_cache: str | None = None
-
-    @classmethod
-    def open(cls, fragment: ds.Fragment, state: str, *, reopen: bool) -> PlannedFile:
-        """Read the footer of a file.
-
-        Args:
-            fragment: the file.
-            state: its state.
-            reopen: whether to drop the footer from memory, and read it again with the rows.
-        """
-        opened = with_dictionaries([fragment], ())[0] if reopen else fragment
-        schema = opened.physical_schema
-        if opened.format.read_options.dictionary_columns:
-            # This is the stored schema, without those dictionaries. It is not the default, for it
-            # and the footer refer to each other until garbage is collected, which adds up.
-            schema = opened.metadata.schema.to_arrow_schema()
-        row_groups = tuple((group.id, group.num_rows) for group in opened.row_groups)
-        return cls(fragment, state, with_utf8_names(schema), row_groups, reopen)
-
-    @classmethod
-    def from_footer(cls, fragment: ds.Fragment, state: str, footer: Footer) -> PlannedFile:
-        """Describe a file by its cached footer, without opening it."""
-        row_groups = tuple(enumerate(footer.rows))
-        return cls(fragment, state, footer.schema, row_groups, True, footer.file)
+    version: FileVersion | None = None
+    changed: Mapping[str, StoredColumn] = field(default_factory=dict)
 
     def footer(self, digest: str) -> Footer:
         """Return the footer to cache.
@@ -188,201 +148,47 @@ class PlannedFile:
         Args:
             digest: digest of the file; see `Footer`.
         """
-        rows = tuple(rows for _, rows in self.row_groups)
-        return Footer(digest, self.schema.remove_metadata(), rows)
+        return Footer(digest, self.schema.remove_metadata(), self.rows)
 
-    def chunks(self) -> Iterator[tuple[ds.Fragment, tuple[int, ...], int]]:
-        """Split into consecutive row groups, up to `_CHUNK_ROWS` rows together.
-
-        Yields:
-            ``(fragment, numbers, rows)``: the file with some row groups, their numbers, and their
-            number of rows.
-        """
+    def chunks(self) -> Iterator[tuple[int, ...]]:
+        """Yield the numbers of consecutive row groups, up to `_CHUNK_ROWS` rows together."""
         numbers: list[int] = []
         chunk_rows = 0
-        for number, rows in self.row_groups:
+        for number, rows in enumerate(self.rows):
             if numbers and chunk_rows + rows > _CHUNK_ROWS:
-                yield self._chunk(numbers), tuple(numbers), chunk_rows
+                yield tuple(numbers)
                 numbers, chunk_rows = [], 0
             numbers.append(number)
             chunk_rows += rows
         if numbers:
-            yield self._chunk(numbers), tuple(numbers), chunk_rows
-
-    def _chunk(self, numbers: list[int]) -> ds.Fragment:
-        # To take a subset, Arrow would read the footer.
-        if self.reopen:
-            return reopened(self.fragment, numbers)
-        return self.fragment.subset(row_group_ids=numbers)
+            yield tuple(numbers)
 
 
 @dataclass(frozen=True)
-class RowGroups(Unit):
-    """Some row groups of one file.
+class Reading:
+    """What a plan reads of its files.
 
     Attributes:
-        fragment: the file with these row groups alone.
-        numbers: numbers of the row groups in the file.
-        rows: number of rows.
-        schema: schema of the table, in the types that this file is read as.
+        schema: schema of the table, in the types that the files are read as.
         columns: names of the columns to read.
         row_filter: rows to read, or None for all.
-        location: path or URI of the file, for messages.
-        remote: whether the file is read over a network.
-        reopen: see `PlannedFile`.
-        digest: see `io.table.Unit`.
-        version: the file in the state in which it was planned, or None if its format never changes
-            a file.
-        changed: where the file has the columns that it does not have as the table does, by name.
-        deleted: positions in the file of the deleted rows; None if there are none.
+        dictionaries: text columns that are read as dictionaries.
+        remote: whether the files are read over a network.
     """
 
-    fragment: ds.Fragment
-    numbers: tuple[int, ...]
-    rows: int
     schema: pa.Schema
     columns: Sequence[str]
     row_filter: pc.Expression | None
-    location: str
+    dictionaries: Collection[str]
     remote: bool
-    reopen: bool
-    digest: str | None
-    version: FileVersion | None
-    changed: Mapping[str, StoredColumn] = field(default_factory=dict)
-    deleted: pa.Int64Array | None = None
-
-    def __str__(self) -> str:
-        return f"{self.location} (row groups {self.numbers[0]} to {self.numbers[-1]})"
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """Read the rows; after a transient error, continue behind the last batch."""
-        unchanged = nullcontext() if self.version is None else self.version.unchanged()
-        with unchanged, translate_read_errors(self.location), self._named_column():
-            # Joining batches with values that are not valid might end the process.
-            read = read_again(self._batches, remote=self.remote)
-            whole = joined(map(self._checked, read), self.batch_rows)
-            yield from prefetch(whole) if self.rows > self.batch_rows else whole
-
-    @property
-    def remaining_rows(self) -> int:
-        """Number of rows that are not deleted."""
-        return self.rows if self.deleted is None else self.rows - len(self.deleted)
-
-    @contextmanager
-    def _named_column(self) -> Iterator[None]:
-        """Name the column that Arrow cannot read, if the footer says why."""
-        try:
-            yield
-        except (pa.ArrowException, OSError):
-            self._check_columns(self._opened)
-            raise
-
-    @property
-    def _opened(self) -> ds.Fragment:
-        """The row groups; what Arrow keeps of the footer goes with it, unless the plan has it."""
-        return reopened(self.fragment, self.numbers) if self.reopen else self.fragment
-
-    def _check_columns(self, fragment: ds.Fragment) -> None:
-        """Check what the footer says about the columns that are read and filtered."""
-        check_columns(fragment, self.location, self._needed)
-
-    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Refuse text that is not UTF-8, and lists and dictionaries that point outside themselves.
-
-        Arrow accepts them in a file without checksums, or from a writer that does not check.
-        """
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if not (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)):
-                try:
-                    if pa.types.is_dictionary(column.type):
-                        _check_indices(column)
-                        column = column.dictionary
-                    column.validate(full=True)
-                except pa.ArrowInvalid as error:
-                    reason = one_line(error).rstrip(".")
-                    raise TableError(
-                        f"cannot read column {name!r} of {self.location}: {reason}; write the file "
-                        "again with valid values, text in UTF-8."
-                    ) from error
-        return batch
-
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        """Read the rows in the columns of the table."""
-        rows = 0
-        try:
-            for batch in self._scan(self.fragment.format.read_options.dictionary_columns):
-                rows += batch.num_rows
-                yield batch
-        except OSError as error:
-            if _NO_DICTIONARIES not in str(error):
-                raise
-            yield from skip_rows(rows, self._scan(()))
 
     @cached_property
     def batch_rows(self) -> int:
         """Largest number of rows of a batch."""
         return read_rows(pa.schema([self.schema.field(name) for name in self.columns]))
 
-    def _scan(self, dictionaries: Collection[str]) -> Iterator[pa.RecordBatch]:
-        """Read the rows in the columns of the table, with some as dictionaries."""
-        with pq.ParquetFile(
-            self.fragment.open(),
-            metadata=None if self.reopen else self.fragment.metadata,
-            read_dictionary=dictionaries,
-            coerce_int96_timestamp_unit=_unit_of_int96(self.fragment),
-            # Reading ahead pays on a network; from a local disk it doubles the time.
-            pre_buffer=self.remote,
-            buffer_size=0 if self.remote else _BUFFER_BYTES,
-            page_checksum_verification=True,  # a flipped bit may be read as another number
-        ) as file:
-            columns = self._stored_columns(file.schema_arrow.names)
-            schema = pa.schema([self.schema.field(column.name) for column in columns])
-            in_file = [column.stored for column in columns if column.stored is not None]
-            rows_of = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
-            if self.numbers[-1] >= len(rows_of) or self.rows != sum(
-                rows_of[number] for number in self.numbers
-            ):
-                raise TableError(
-                    f"{self.location} has changed while it was being read; run it again."
-                )
-            groups = self._matching_groups()
-            is_kept, rows_read = None, 0
-            if self.deleted is not None:
-                is_kept = pc.invert(pc.is_in(_positions(groups, rows_of), self.deleted))
-            size = sum(rows_of[number] for number in groups)
-            for batch in _read_groups(file, groups, in_file, size, read_rows(schema)):
-                arrays = [
-                    self._column(batch, *one) for one in zip(columns, schema.types, strict=True)
-                ]
-                rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
-                if is_kept is not None:
-                    rows = rows.filter(is_kept.slice(rows_read, batch.num_rows))
-                rows_read += batch.num_rows
-                if self.row_filter is not None:
-                    rows = rows.filter(self.row_filter)
-                yield rows.select(list(self.columns))
-
-    def _stored_columns(self, in_file: Collection[str]) -> list[StoredColumn]:
-        """Return where the file has the requested columns, and those of the filter."""
-        partition, columns = partition_of(self.fragment), []
-        for name in self._needed:
-            stored = StoredColumn(name, name if name in in_file else None)
-            column = self.changed.get(name, stored)
-            columns.append(replace(column, default=partition.get(name, column.default)))
-        return columns
-
-    def _matching_groups(self) -> Sequence[int]:
-        """Return the row groups that may contain rows of the filter, by their statistics."""
-        if self.row_filter is None:
-            return self.numbers
-        fragment = self._opened
-        self._check_columns(fragment)  # the filter uses what the footer says about them
-        if self.changed:
-            return self.numbers
-        return [group.id for group in fragment.subset(self.row_filter, self.schema).row_groups]
-
     @cached_property
-    def _needed(self) -> list[str]:
+    def needed(self) -> list[str]:
         """The requested columns and those of the filter, in the order of the table."""
         needed, text = {*self.columns}, str(self.row_filter)
         if self.row_filter is not None:
@@ -399,12 +205,172 @@ class RowGroups(Unit):
             return True
         return False
 
+
+@dataclass(frozen=True)
+class RowGroups(Unit):
+    """Some row groups of one file.
+
+    Attributes:
+        file: the file.
+        numbers: numbers of the row groups in the file.
+        reading: what is read of them.
+        digest: see `io.table.Unit`.
+        deleted: positions in the file of the deleted rows; None if there are none.
+    """
+
+    file: PlannedFile
+    numbers: tuple[int, ...]
+    reading: Reading
+    digest: str | None
+    deleted: pa.Int64Array | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file.location} (row groups {self.numbers[0]} to {self.numbers[-1]})"
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, deleted ones included."""
+        return sum(self.file.rows[number] for number in self.numbers)
+
+    @property
+    def begins_file(self) -> bool:
+        """Whether the first row group of the file is among them."""
+        return 0 in self.numbers
+
+    @property
+    def is_whole_file(self) -> bool:
+        """Whether they are all of a Parquet file."""
+        return len(self.numbers) == len(self.file.rows) > 0
+
+    @property
+    def remaining_rows(self) -> int:
+        """Number of rows that are not deleted."""
+        return self.rows if self.deleted is None else self.rows - len(self.deleted)
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows; after a transient error, continue behind the last batch."""
+        file, batch_rows = self.file, self.reading.batch_rows
+        unchanged = nullcontext() if file.version is None else file.version.unchanged()
+        with unchanged, translate_read_errors(file.location), self._named_column():
+            # Joining batches with values that are not valid might end the process.
+            read = read_again(self._batches, remote=self.reading.remote)
+            whole = joined(map(self._checked, read), batch_rows)
+            yield from prefetch(whole) if self.rows > batch_rows else whole
+
+    @contextmanager
+    def _named_column(self) -> Iterator[None]:
+        """Name the column that Arrow cannot read, if the footer says why."""
+        try:
+            yield
+        except (pa.ArrowException, OSError):
+            self._check_columns(self._opened)
+            raise
+
+    @property
+    def _opened(self) -> ds.Fragment:
+        """The file; what Arrow keeps of the footer goes with it, unless the plan has it."""
+        return reopened(self.file.fragment) if self.file.reopen else self.file.fragment
+
+    def _check_columns(self, fragment: ds.Fragment) -> None:
+        """Check what the footer says about the columns that are read and filtered."""
+        check_columns(fragment, self.file.location, self.reading.needed)
+
+    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Refuse text that is not UTF-8, and lists and dictionaries that point outside themselves.
+
+        Arrow accepts them in a file without checksums, or from a writer that does not check.
+        """
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if not (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)):
+                try:
+                    if pa.types.is_dictionary(column.type):
+                        _check_indices(column)
+                        column = column.dictionary
+                    column.validate(full=True)
+                except pa.ArrowInvalid as error:
+                    reason = one_line(error).rstrip(".")
+                    raise TableError(
+                        f"cannot read column {name!r} of {self.file.location}: {reason}; write the "
+                        "file again with valid values, text in UTF-8."
+                    ) from error
+        return batch
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        """Read the rows in the columns of the table."""
+        rows = 0
+        try:
+            for batch in self._scan(self.reading.dictionaries):
+                rows += batch.num_rows
+                yield batch
+        except OSError as error:
+            if _NO_DICTIONARIES not in str(error):
+                raise
+            yield from skip_rows(rows, self._scan(()))
+
+    def _scan(self, dictionaries: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """Read the rows in the columns of the table, with some as dictionaries."""
+        reading, fragment = self.reading, self.file.fragment
+        with pq.ParquetFile(
+            fragment.open(),
+            metadata=None if self.file.reopen else fragment.metadata,
+            read_dictionary=dictionaries,
+            coerce_int96_timestamp_unit=fragment.format.read_options.coerce_int96_timestamp_unit,
+            # Reading ahead pays on a network; from a local disk it doubles the time.
+            pre_buffer=reading.remote,
+            buffer_size=0 if reading.remote else _BUFFER_BYTES,
+            page_checksum_verification=True,  # a flipped bit may be read as another number
+        ) as file:
+            found = (file.metadata.row_group(n).num_rows for n in range(file.num_row_groups))
+            if tuple(found) != self.file.rows:
+                raise TableError(
+                    f"{self.file.location} has changed while it was being read; run it again."
+                )
+            columns = self._stored_columns(file.schema_arrow.names)
+            schema = pa.schema([reading.schema.field(column.name) for column in columns])
+            in_file = [column.stored for column in columns if column.stored is not None]
+            groups = self._matching_groups()
+            is_kept, rows_read = None, 0
+            if self.deleted is not None:
+                is_kept = pc.invert(pc.is_in(_positions(groups, self.file.rows), self.deleted))
+            size = sum(self.file.rows[number] for number in groups)
+            for batch in _read_groups(file, groups, in_file, size, read_rows(schema)):
+                arrays = [
+                    self._column(batch, *one) for one in zip(columns, schema.types, strict=True)
+                ]
+                rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
+                if is_kept is not None:
+                    rows = rows.filter(is_kept.slice(rows_read, batch.num_rows))
+                rows_read += batch.num_rows
+                if reading.row_filter is not None:
+                    rows = rows.filter(reading.row_filter)
+                yield rows.select(list(reading.columns))
+
+    def _stored_columns(self, in_file: Collection[str]) -> list[StoredColumn]:
+        """Return where the file has the requested columns, and those of the filter."""
+        partition, columns = partition_of(self.file.fragment), []
+        for name in self.reading.needed:
+            stored = StoredColumn(name, name if name in in_file else None)
+            column = self.file.changed.get(name, stored)
+            columns.append(replace(column, default=partition.get(name, column.default)))
+        return columns
+
+    def _matching_groups(self) -> Sequence[int]:
+        """Return the row groups that may contain rows of the filter, by their statistics."""
+        if self.reading.row_filter is None:
+            return self.numbers
+        fragment = self._opened
+        self._check_columns(fragment)  # the filter uses what the footer says about them
+        if self.file.changed:
+            return self.numbers
+        found = fragment.subset(self.reading.row_filter, self.reading.schema).row_groups
+        return [group.id for group in found if group.id in self.numbers]
+
     def _column(self, batch: pa.RecordBatch, column: StoredColumn, kind: pa.DataType) -> pa.Array:
         """Return a column of the table for a batch of the file."""
         if not column.same_parts:
             raise TableMismatchError(
-                f"column {column.name!r} has other parts in {self.location} than in the table; "
-                "rewrite the data files, or leave the column out."
+                f"column {column.name!r} has other parts in {self.file.location} than in the "
+                "table; rewrite the data files, or leave the column out."
             )
         if column.stored is not None:
             return _cast(batch.column(column.stored), kind)

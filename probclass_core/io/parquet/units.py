@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import joined
 from probclass_core.io.filters import Condition
-from probclass_core.io.parquet.files import PlannedFile, RowGroups
+from probclass_core.io.parquet.files import RowGroups
 from probclass_core.io.parquet.partitions import partition_values
 from probclass_core.io.table import Unit
 
@@ -40,61 +40,39 @@ _TEXT_IS_UNIQUE = (str, int, float, bool, date, datetime, Decimal, type(None))
 """Types whose values are equal if their texts are."""
 
 
-@dataclass(frozen=True)
-class FilePart:
-    """Row groups of a planned file.
-
-    Attributes:
-        file: the file.
-        name: its name in the table.
-        number: position of the part in the file.
-        row_groups: the row groups.
-    """
-
-    file: PlannedFile
-    name: str
-    number: int
-    row_groups: RowGroups
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it is all of a Parquet file, with fewer rows than a unit."""
-        numbers = self.row_groups.numbers
-        return len(numbers) == len(self.file.row_groups) > 0 and self.row_groups.rows < _UNIT_ROWS
-
-    @property
-    def ends_unit(self) -> bool:
-        """Whether a unit of small files ends here: by a hash of the name, and more often after many
-        rows.
-        """
-        hashed = int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:8], "big") / 2**64
-        return hashed < max(1 / _UNIT_FILES, self.row_groups.rows / _UNIT_ROWS)
-
-
 def divide_into_units(
-    parts: Iterable[FilePart], partition_columns: Sequence[str]
-) -> list[list[FilePart]]:
+    parts: Iterable[RowGroups], partition_columns: Sequence[str]
+) -> list[list[RowGroups]]:
     """Divide the parts of a plan, in order, into units.
 
     Args:
         parts: parts of the files, in the order of the plan.
         partition_columns: names of the partition columns of the table.
     """
-    units: list[list[FilePart]] = []
+    units: list[list[RowGroups]] = []
     for partition, group in groupby(
         parts, lambda part: partition_values(part.file.fragment, partition_columns)
     ):
         of_partition = list(group)
-        rows = sum(part.row_groups.rows for part in of_partition)
+        rows = sum(part.rows for part in of_partition)
         is_one_unit = bool(partition) and rows <= _UNIT_ROWS
         is_open = False
         for part in of_partition:
-            if is_open and part.is_small:
+            is_small = part.is_whole_file and part.rows < _UNIT_ROWS
+            if is_open and is_small:
                 units[-1].append(part)
             else:
                 units.append([part])
-            is_open = part.is_small and (is_one_unit or not part.ends_unit)
+            is_open = is_small and (is_one_unit or not _ends_unit(part))
     return units
+
+
+def _ends_unit(part: RowGroups) -> bool:
+    """Whether a unit of small files ends here: by a hash of the name, and more often after many
+    rows.
+    """
+    hashed = int.from_bytes(hashlib.sha256(part.file.name.encode()).digest()[:8], "big") / 2**64
+    return hashed < max(1 / _UNIT_FILES, part.rows / _UNIT_ROWS)
 
 
 def unit_of(parts: Sequence[RowGroups]) -> RowGroups | SmallFiles:
@@ -123,7 +101,7 @@ class SmallFiles(Unit):
     def read(self) -> Iterator[pa.RecordBatch]:
         """Read the rows; small files may be in one batch."""
         batches = chain.from_iterable(part.read() for part in self.parts)
-        return joined(batches, self.parts[0].batch_rows)
+        return joined(batches, self.parts[0].reading.batch_rows)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filters import Where
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.discovery import FoundFiles, find_files
-from probclass_core.io.parquet.files import PlannedFile, RowGroups
+from probclass_core.io.parquet.files import PlannedFile, Reading, RowGroups
 from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.references import TableRef
 from probclass_core.io.retry import retry
@@ -112,20 +112,26 @@ class TextTable(DatasetTable):
     def _planned_file(
         self, fragment: ds.Fragment, state: str, footer: Footer | None, *, reopen: bool
     ) -> PlannedFile:
-        return TextFile(fragment, state, self.schema, ())
+        version = self._version(fragment, state)
+        location, name = self.location_of(fragment), self._name(fragment)
+        return TextFile(
+            fragment, state, name, location, self.schema, (), reopen=False, version=version
+        )
 
     def _row_state(self, file: PlannedFile) -> str:
         return f"{file.state}\0{self._format}"
 
-    def _adapt(self, row_groups: RowGroups, file: PlannedFile) -> RowGroups:
-        return TextRows(**vars(row_groups), text_format=self._format)
+    def _row_groups(
+        self, file: PlannedFile, numbers: tuple[int, ...], reading: Reading, digest: str | None
+    ) -> RowGroups:
+        return TextRows(file, numbers, reading, digest, text_format=self._format)
 
 
 class TextFile(PlannedFile):
     """A text file, which is one unit; how many rows it has is unknown before they are read."""
 
-    def chunks(self) -> Iterator[tuple[ds.Fragment, tuple[int, ...], int]]:
-        yield self.fragment, (), 0
+    def chunks(self) -> Iterator[tuple[int, ...]]:
+        yield ()
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,7 @@ class TextRows(RowGroups):
     text_format: TextFormat = field(kw_only=True)
 
     def __str__(self) -> str:
-        return self.location
+        return self.file.location
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         """Read the rows.
@@ -148,24 +154,25 @@ class TextRows(RowGroups):
             TableError: if the file cannot be read, or is malformed.
             DataError: if a value does not have the type of its column.
         """
-        partition = partition_of(self.fragment)
-        in_file = [name for name in self.schema.names if name not in partition]
-        stored = [name for name in self._needed if name in in_file] or in_file[:1]
-        file_schema = pa.schema([self.schema.field(name) for name in stored])
+        reading, fragment, location = self.reading, self.file.fragment, self.file.location
+        partition = partition_of(fragment)
+        in_file = [name for name in reading.schema.names if name not in partition]
+        stored = [name for name in reading.needed if name in in_file] or in_file[:1]
+        file_schema = pa.schema([reading.schema.field(name) for name in stored])
         constants = {
-            name: pa.scalar(partition[name], self.schema.field(name).type)
-            for name in self._needed
+            name: pa.scalar(partition[name], reading.schema.field(name).type)
+            for name in reading.needed
             if name in partition
         }
-        open_stream = partial(_open_stream, self.fragment.filesystem, self.fragment.path)
-        with _translate_errors(self.location):
-            batches = self.text_format.read(open_stream, self.location, file_schema)
-            for batch in in_slices(batches, self.batch_rows):
+        open_stream = partial(_open_stream, fragment.filesystem, fragment.path)
+        with _translate_errors(location):
+            batches = self.text_format.read(open_stream, location, file_schema)
+            for batch in in_slices(batches, reading.batch_rows):
                 for name, value in constants.items():
                     batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
-                if self.row_filter is not None:
-                    batch = batch.filter(self.row_filter)
-                yield batch.select(list(self.columns))
+                if reading.row_filter is not None:
+                    batch = batch.filter(reading.row_filter)
+                yield batch.select(list(reading.columns))
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch, whose text the readers have checked."""
