@@ -66,12 +66,12 @@ class _Shared(Generic[LogTable]):
     Attributes:
         table: one version of the table; None if it does not exist.
         files: names of the data and delete files of each partition, by its `partition_key`.
-        log: records of the log, or None if it was not read.
+        log: records of the log by their commit, or None if it was not read.
     """
 
     table: LogTable | None
     files: Mapping[frozenset[Any], Sequence[str]]
-    log: Sequence[Mapping[str, Any] | None] | None = None
+    log: Mapping[str, Mapping[str, Any]] | None = None
 
 
 def partition_key(values: Mapping[str, Any]) -> frozenset[Any]:
@@ -133,19 +133,24 @@ class LogSink(EvolvingSink, Generic[LogTable]):
         return bool(self.current_files(self._planned_table()))
 
     def commits(self) -> Sequence[CommitRecord | None]:
-        return self._complete_commits(self._planned_table())
+        return self._commits_in(self._planned_table())
 
     def commit_records(self) -> list[Mapping[str, Any]]:
         """See `Sink`; verdicts follow from other partitions and are only in the log."""
         table = self._planned_table()
         records = self.commit_records_in(table)
-        if table is None or not records:
-            return records
-        shared = self._shared or _Shared(table, {})
+        logged = self._logged(table) if records else {}
+        return [_with_summary(record, logged) for record in records]
+
+    def _logged(self, table: LogTable | None) -> Mapping[str, Mapping[str, Any]]:
+        """The records of the log by their commit; siblings share those of their version."""
+        shared = self._shared
+        if shared is None or shared.table is not table:
+            shared = _Shared(table, {})
         if shared.log is None:
-            shared.log = list(self.log_records(table))
-        by_commit = {record["commit_id"]: record for record in shared.log if record}
-        return [one for one in _with_summaries(records, by_commit) if one is not None]
+            records = () if table is None else self.log_records(table)
+            shared.log = {record["commit_id"]: record for record in records if record}
+        return shared.log
 
     def _planned_table(self) -> LogTable | None:
         """The version that siblings share, else the newest."""
@@ -157,7 +162,7 @@ class LogSink(EvolvingSink, Generic[LogTable]):
         They are read from the footers of its files. If another engine has compacted files, the log
         still has the records of the commits since the partition was last replaced.
         """
-        from_files = self._complete_commits(table)
+        from_files = self._commits_in(table)
         records: dict[str, Mapping[str, Any]] = {
             record["commit_id"]: record for record in from_files if record is not None
         }
@@ -166,23 +171,17 @@ class LogSink(EvolvingSink, Generic[LogTable]):
                 records.setdefault(record["commit_id"], record)
         return list(records.values())
 
-    def _complete_commits(self, table: LogTable | None) -> list[dict[str, Any] | None]:
+    def _commits_in(self, table: LogTable | None) -> list[Mapping[str, Any] | None]:
         """See `complete_commits`; parts without rows have no file, only an entry in the log."""
-        file_records = [self._file_record(table, name) for name in self.current_files(table)]
-        in_parts = {
-            record["commit_id"]: record
-            for record in file_records
-            if record is not None and "parts" in record
-        }
-        logged: dict[str, Mapping[str, Any]] = {}
-        if table is not None and in_parts:
-            logged = {record["commit_id"]: record for record in self.log_records(table) if record}
-        empty_parts = [
+        found = [self._file_record(table, name) for name in self.current_files(table)]
+        in_parts = {one["commit_id"]: one for one in found if one is not None and "parts" in one}
+        logged = self._logged(table) if in_parts else {}
+        found += [
             {**record, "part": number, "rows": 0}
             for commit_id, record in in_parts.items()
             for number in logged.get(commit_id, {}).get("without_rows", ())
         ]
-        return _with_summaries(complete_commits([*file_records, *empty_parts]), logged)
+        return [one and _with_summary(one, logged) for one in complete_commits(found)]
 
     def _since_replacement(
         self, logged: Iterable[Mapping[str, Any] | None]
@@ -366,28 +365,20 @@ class LogSink(EvolvingSink, Generic[LogTable]):
         """
 
 
+def _with_summary(
+    record: Mapping[str, Any], logged: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """The record of a commit, with the summary of several parts, which only the log has."""
+    of_log = {**logged.get(record["commit_id"], {}), **record}
+    return {key: of_log[key] for key in of_log if key not in ("appended", "without_rows")}
+
+
 def _sync(paths: Iterable[Path]) -> None:
     """Make files survive a power cut, with their names."""
     existing = [path for path in paths if path.exists()]
     for path in existing:
         sync(path)
     sync_names(*existing)
-
-
-def _with_summaries(
-    commits: Sequence[Mapping[str, Any] | None], logged: Mapping[str, Mapping[str, Any]]
-) -> list[dict[str, Any] | None]:
-    """The records of commits, with the summaries of several parts, which only the log has."""
-    of_log = ("appended", "without_rows")
-    return [
-        None
-        if record is None
-        else {
-            **{k: v for k, v in logged.get(record["commit_id"], {}).items() if k not in of_log},
-            **record,
-        }
-        for record in commits
-    ]
 
 
 class PartitionFile(ParquetPart):
@@ -431,10 +422,13 @@ class PartitionFile(ParquetPart):
             columns.append(pa.repeat(value, batch.num_rows))
         super().write(pa.record_batch(columns, schema=schema))
 
-    @property
-    def footer(self) -> pq.FileMetaData:
-        """Parquet metadata of the file, which is finished."""
-        return self.finish_file()
+    def finish(self, summary: Mapping[str, Any] | None = None) -> pq.FileMetaData | None:
+        """Finish the file; without rows there is none, for Iceberg shows no empty file."""
+        return super().finish(summary) if self.rows else None
+
+    def adopt(self, finished: pq.FileMetaData | None) -> None:
+        if finished is not None:
+            super().adopt(finished)
 
     @property
     def bytes(self) -> int:
@@ -482,13 +476,13 @@ class StagedFiles(StagedPartition, Generic[LogTable]):
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
         sink = self._sink
         files = [part for part in self._parts if part.rows]
-        for file in files:
-            file.finish_file()
         record = {**self._commit, **(summary or {}), "rows": self.rows, "appended": self._append}
         if len(files) < len(self._parts):
             record["without_rows"] = [part.number for part in self._parts if not part.rows]
         properties = {COMMIT_KEY: json.dumps(record, sort_keys=True)}
         with translate_write_errors(sink.location):
+            for file in files:
+                file.finish()
             _sync(path for file in files if (path := sink.local_path(file.file)) is not None)
         for _ in contended_attempts():
             table = sink.newest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
@@ -82,7 +82,6 @@ class ParquetPart(StagedPart):
         plain = pa.ipc.read_schema(schema.serialize())
         self._schema = plain.with_metadata({**(schema.metadata or {}), COMMIT_KEY.encode(): record})
         self._pending: list[pa.RecordBatch] = []
-        self._summary: Mapping[str, Any] | None = None
         self._footer: pq.FileMetaData | None = None
         self._writer: pq.ParquetWriter | None = None
         self._thread: ThreadPoolExecutor | None = None
@@ -97,14 +96,11 @@ class ParquetPart(StagedPart):
         if sum(pending.num_rows for pending in self._pending) >= _ROW_GROUP:
             self._flush()
 
-    def finish_file(self) -> pq.FileMetaData:
+    def finish(self, summary: Mapping[str, Any] | None = None) -> pq.FileMetaData | None:
         """Write the pending rows, close the file and read its footer back.
 
         Returns:
             The footer. A part without rows creates its file here.
-
-        Raises:
-            TableError: if the file cannot be written, or does not contain the rows written.
         """
         if self._footer is not None:
             return self._footer
@@ -112,8 +108,8 @@ class ParquetPart(StagedPart):
         self._wait()
         with translate_write_errors(self._location):
             writer = self._open()
-            if self._summary:
-                text = json.dumps(self._summary, sort_keys=True)
+            if summary:
+                text = json.dumps(summary, sort_keys=True)
                 writer.add_key_value_metadata({SUMMARY_KEY: text})
             writer.close()
             footer = retry(lambda: pq.read_metadata(self._file(), filesystem=self._filesystem))
@@ -136,14 +132,8 @@ class ParquetPart(StagedPart):
                 self.write(pa.record_batch(batch.columns, schema=self._schema))
             self.finish(summary)
 
-    def finish(self, summary: Mapping[str, Any] | None = None) -> Any:
-        """Finish the file; return its footer, or None if there are no rows and so no file."""
-        self._summary = summary
-        return self.finish_file() if self.rows else None
-
     def adopt(self, finished: Any) -> None:
-        if finished is not None:
-            self.rows, self._footer = finished.num_rows, finished
+        self.rows, self._footer = finished.num_rows, finished
 
     def close(self) -> None:
         self._pending.clear()
@@ -160,8 +150,8 @@ class ParquetPart(StagedPart):
     def _open(self) -> pq.ParquetWriter:
         if self._writer is None:
             columns = self._pending[0].columns if self._pending else []
-            leaves = _leaves(self._schema.names, columns)
-            encoded = [path for path, column in leaves if _values_repeat(column)]
+            named = zip(self._schema.names, columns, strict=False)
+            encoded = [name for name, column in named if _values_repeat(column)]
             with translate_write_errors(self._location):
                 if isinstance(self._filesystem, LocalFileSystem):
                     # pyiceberg's own class creates folders, but pickles as a plain one.
@@ -196,16 +186,6 @@ class ParquetPart(StagedPart):
         if being_written is not None:
             with translate_write_errors(self._location):
                 being_written.result()
-
-
-def _leaves(paths: Iterable[str], columns: Iterable[pa.Array]) -> Iterator[tuple[str, pa.Array]]:
-    """The columns with their paths in a file; of structs, those of their fields."""
-    for path, column in zip(paths, columns, strict=False):
-        if pa.types.is_struct(column.type):
-            inner = [f"{path}.{field.name}" for field in column.type]
-            yield from _leaves(inner, column.flatten())
-        else:
-            yield path, column
 
 
 def _values_repeat(column: pa.Array) -> bool:

@@ -251,7 +251,7 @@ class IcebergSink(LogSink[Table]):
                 "changed nothing; run it again."
             )
         statistics = data_file_statistics_from_parquet_metadata(
-            file.footer,
+            file.finish(),
             compute_statistics_plan(schema, metadata.properties),
             parquet_path_to_id_mapping(schema),
         )
