@@ -92,10 +92,10 @@ def _is_list(kind: pa.DataType) -> bool:
     )
 
 
-def common_columns(first: pa.Schema | None, last: pa.Schema | None) -> pa.Schema | None:
+def common_columns(first: pa.Schema, last: pa.Schema) -> pa.Schema:
     """Columns of two files, in types common to both; if there is none, in that of the first."""
-    if first is None or last is None or first.equals(last):
-        return first or last
+    if first.equals(last):
+        return first
     columns = {field.name: field for field in (*first, *last)}
     for field in first:
         kind = common_type([field.type, columns[field.name].type])

@@ -326,6 +326,18 @@ class PlannedPartition:
         record = self.sink.commit_record
         return [] if record is None else [record]
 
+    def check_absent(self) -> None:
+        """Check that the partition does not exist yet, with ``overwrite="never"``.
+
+        Raises:
+            TableError: if it exists, made from other inputs.
+        """
+        if self.planner.options.overwrite == "never" and self.sink.exists:
+            raise TableMismatchError(
+                f"{self.sink.location} already exists and was made from other inputs; remove it, "
+                "or score with overwrite='partition'."
+            )
+
     def check_sink(self, partitions: Sequence[PlannedPartition]) -> ColumnChanges:
         """Check that the sink accepts the rows.
 
@@ -336,14 +348,8 @@ class PlannedPartition:
             How the columns differ from those of the sink.
 
         Raises:
-            TableError: if the table has other columns; or, with ``overwrite="never"``, if the
-                partition exists and came from other inputs.
+            TableError: if the table has other columns.
         """
-        if self.planner.options.overwrite == "never" and self.sink.exists:
-            raise TableMismatchError(
-                f"{self.sink.location} already exists and was made from other inputs; remove it, "
-                "or score with overwrite='partition'."
-            )
         replaced = () if self._appends else [one.sink.partition for one in partitions]
         changes = self.sink.check_columns(self.scorer.schema, replaced)
         if changes.added:

@@ -112,10 +112,9 @@ class ScoringRun:
         pending = dict([*self._pending.items()][:limit])
         everything = [*self._pending.values()]
         for number, planned in enumerate(pending.values()):
+            planned.check_absent()
             if number == 0:
                 self.changes = planned.check_sink(everything)
-            elif self._planner.options.overwrite == "never":
-                planned.check_sink(everything)
         counter = self._planner.row_counter(progress, pending.values(), self._rows_unchanged)
         results = score_partitions(self._planner, [*pending.values()], engine, counter)
         for (key, planned), result in zip(pending.items(), results, strict=True):

@@ -15,17 +15,16 @@ import copy
 import errno
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.fs import FileInfo, FileType
+from pyarrow.fs import FileInfo
 
-from probclass_core.arrow.types import common_columns
-from probclass_core.errors import TableMismatchError
+from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.file_sink import FileSink
 from probclass_core.io.commit.parquet_writer import (
     COMMIT_KEY,
@@ -39,6 +38,7 @@ from probclass_core.io.commit.staging import CONTENT, put_in_place, staging_fold
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.filesystem import Location, is_file, open_location
 from probclass_core.io.local_files import sync, sync_names
+from probclass_core.io.parquet.discovery import list_files, stored_columns
 from probclass_core.io.parquet.partitions import hive_folder, hive_segment
 from probclass_core.io.references import TableRef
 from probclass_core.io.sink import ColumnChanges, CommitRecord, StagedPartition
@@ -111,32 +111,14 @@ class FolderSink(EvolvingSink):
     def check_columns(
         self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
     ) -> ColumnChanges:
-        folders = {hive_folder(partition) for partition in replaced}
-        first, last = (
-            self._first_schema(self._files("", folders, backwards=backwards))
-            for backwards in (False, True)
-        )
-        existing = common_columns(first, last)
+        folders = {self.table.absolute(hive_folder(partition)) for partition in replaced}
+        files = filter(_is_parquet, list_files(self.table)[0])
+        kept = [info.path for info in files if info.path.rpartition("/")[0] not in folders]
+        existing = None
+        if kept:
+            with suppress(TableError):  # readers of the table will report it
+                existing = stored_columns(self.table, kept)
         return self.compare_columns(self.table.uri, schema, existing, exact_types=False)
-
-    def _files(
-        self, folder: str, replaced: Collection[str], *, backwards: bool
-    ) -> Iterator[FileInfo]:
-        """Yield the files below a folder by path, except those in folders that are replaced."""
-        entries = [] if folder in replaced else self.visible_entries(folder)
-        for info in reversed(entries) if backwards else entries:
-            if info.type == FileType.Directory:
-                yield from self._files(
-                    self.table.relative(info.path), replaced, backwards=backwards
-                )
-            elif _is_parquet(info):
-                yield info
-
-    def _first_schema(self, files: Iterable[FileInfo]) -> pa.Schema | None:
-        for info in files:
-            with suppress(OSError, pa.ArrowException):  # readers of the table will report it
-                return pq.read_schema(info.path, filesystem=self.table.filesystem)
-        return None
 
 
 def _is_parquet(info: FileInfo) -> bool:
@@ -260,7 +242,7 @@ class StagedDirectory(StagedPartition):
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
         paths = [Path(part.path) for part in self._parts]
         for part in self._parts:
-            part.finish_file()  # also without rows: all files of a commit must exist
+            part.finish()  # also without rows: all files of a commit must exist
         with translate_write_errors(self._sink.location):
             for path in paths:
                 sync(path)
@@ -319,7 +301,7 @@ class ParquetFileSink(FileSink):
         return [read_commit_record(self.path)] if self.exists else []
 
     def new_part(self, path: Path, schema: pa.Schema, commit: Mapping[str, Any]) -> ParquetPart:
-        return _FilePart(path, schema, commit, location=self.location)
+        return ParquetPart(path, schema, commit, location=self.location)
 
     def add_summary(self, path: Path, summary: Mapping[str, Any]) -> None:
         """Write the rows again if there are verdicts, because a footer cannot be changed."""
@@ -330,11 +312,3 @@ class ParquetFileSink(FileSink):
         part = self.new_part(path.with_name(f"{path.name}.again"), schema, commit)
         part.write_again(path, summary)
         Path(part.path).replace(path)
-
-
-class _FilePart(ParquetPart):
-    """A file that exists also without rows."""
-
-    def finish(self, summary: Mapping[str, Any] | None = None) -> Any:
-        self._summary = summary
-        return self.finish_file()

@@ -153,15 +153,26 @@ def find_files(ref: TableRef, kind: str, partition: Mapping[str, Any] | None = N
 
 
 def _dataset(found: FoundFiles) -> ds.Dataset:
-    paths = [str(info.path) for info in found.files]
     with translate_read_errors(found.location.uri):
-        stored = _first_schema(found.location, paths)
-        if len(paths) > 1:
-            stored = common_columns(stored, _first_schema(found.location, paths[::-1]))
+        stored = stored_columns(found.location, [info.path for info in found.files])
         # If the files contain the partition columns as well, they know their types.
         partition = [field for field in found.partition_schema if field.name not in stored.names]
         schema = safe_types(pa.schema([*stored, *partition], metadata=stored.metadata))
         return retry(lambda: found.dataset(schema, ds.ParquetFileFormat()))
+
+
+def stored_columns(location: Location, paths: Sequence[str]) -> pa.Schema:
+    """Return the columns of the first and the last file of a table.
+
+    Args:
+        location: location of the table.
+        paths: paths of its files in the file system; there is at least one.
+
+    Raises:
+        TableError: if none of the first or of the last files can be read.
+    """
+    first = _first_schema(location, paths)
+    return first if len(paths) == 1 else common_columns(first, _first_schema(location, paths[::-1]))
 
 
 def _first_schema(location: Location, paths: Sequence[str]) -> pa.Schema:
