@@ -49,10 +49,12 @@ class Revision:
     Attributes:
         data: content of the file; None if it did not exist.
         version: what the object store calls this state: an ETag or a generation, or both.
+        compared: whether a file is only replaced in this state, if the store has no versions.
     """
 
     data: Buffer | None
     version: Mapping[str, str] = field(default_factory=dict)
+    compared: bool = True
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ looks for them on its own; messages and records only contain `Location.uri`, whi
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import shutil
 import uuid
@@ -41,11 +40,16 @@ from probclass_core.errors import (
     one_line,
     shown_cause,
 )
-from probclass_core.io.conditional_writes import SCRATCH_SUFFIX, ConditionalWrites, Revision
+from probclass_core.io.conditional_writes import (
+    SCRATCH_SUFFIX,
+    ConditionalWrites,
+    Content,
+    Revision,
+)
 from probclass_core.io.errors import translate_read_errors, translate_write_errors
 from probclass_core.io.local_files import (
     exclusive_lock,
-    remove_abandoned,
+    new_folder,
     sync,
     sync_names,
     write_synced,
@@ -160,13 +164,12 @@ class Location:
         with translate_read_errors(self.uri_of(path), pass_missing=True, error=self.error):
             return retry(partial(self._read, self.absolute(path), at_most))
 
-    def write(self, path: str, data: Buffer, *, durable: bool = True) -> None:
+    def write(self, path: str, data: Content) -> None:
         """Make or replace a file in one step: a reader sees the old file or the new one.
 
         Args:
             path: path of the file; its folders are made.
             data: content of the file.
-            durable: whether a local file must survive a power cut.
         """
         with translate_write_errors(self.uri_of(path), error=self.error):
             self._replace(self.absolute(path), data)
@@ -176,8 +179,8 @@ class Location:
 
         Args:
             path: path of the file.
-            content: whether to read the content; the version is enough for `put`, and is nothing
-                without conditional writes.
+            content: whether to read the content, without which only conditional writes can
+                compare; others then replace what is there.
 
         Raises:
             NotSupportedError: if obstore, which writes conditionally, is not installed.
@@ -192,13 +195,15 @@ class Location:
             try:
                 if conditional is not None:
                     return retry(lambda: conditional.read(absolute, content=content))
-                return Revision(retry(partial(self._read, absolute, None)) if content else None)
+                if not content:
+                    return Revision(None, compared=False)
+                return Revision(retry(partial(self._read, absolute, None)))
             except FileNotFoundError:
                 return Revision(None)
             except (ImportError, ValueError) as cause:  # of options that obstore does not have
                 raise NotSupportedError(f"{self.uri}: {one_line(cause)}.") from cause
 
-    def replace(self, path: str, data: Buffer, seen: Revision) -> bool:
+    def replace(self, path: str, data: Content, seen: Revision) -> bool:
         """Make or replace a file if it is still as it was seen.
 
         On a local disk the path must be locked. Without conditional writes, as with fsspec,
@@ -216,46 +221,10 @@ class Location:
             if self.conditional is not None:
                 conditional = self.conditional
                 return retry(lambda: conditional.write(self.absolute(path), data, seen))
-        if self.revision(path).data != seen.data:
+        if seen.compared and self.revision(path).data != seen.data:
             return False
         self.write(path, data)
         return True
-
-    def put(self, path: str, file: IO[bytes], seen: Revision) -> bool:
-        """Make or replace a large file in one step.
-
-        Args:
-            path: path of the file; its folders are made.
-            file: an open local file, whose content it gets.
-            seen: what `revision` returned.
-
-        Returns:
-            False if another process replaced, made or removed the file first.
-        """
-        absolute, conditional = self.absolute(path), self.conditional
-        with translate_write_errors(self.uri_of(path), error=self.error):
-            if conditional is not None:
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                return retry(lambda: conditional.write(absolute, data, seen))
-            scratch = f"{path.rpartition('/')[0]}/{scratch_name()}".lstrip("/")
-            try:
-                self.send(file, scratch)
-                self.filesystem.move(self.absolute(scratch), absolute)
-            except BaseException:
-                self.remove(scratch)
-                raise
-        return True
-
-    def send(self, file: IO[bytes], path: str) -> None:
-        """Make a file of an open local one, not in one step."""
-
-        def copy() -> None:
-            self.make_folder(path.rpartition("/")[0])
-            file.seek(0)
-            with self.filesystem.open_output_stream(self.absolute(path)) as stream:
-                shutil.copyfileobj(file, stream, _PIECE)
-
-        retry(copy)
 
     def fetch(self, path: str, file: IO[bytes]) -> None:
         """Read a file into an open local one."""
@@ -335,7 +304,7 @@ class Location:
 
     # The methods below take paths in the file system.
 
-    def _replace(self, path: str, data: Buffer) -> None:
+    def _replace(self, path: str, data: Content) -> None:
         if self.filesystem.type_name != "abfs":
             retry(partial(self._put, path, data))
             return
@@ -359,7 +328,7 @@ class Location:
             _check_size(path, file.size(), at_most)
             return bytes(file.read())
 
-    def _put(self, path: str, data: Buffer) -> None:
+    def _put(self, path: str, data: Content) -> None:
         self.make_folder(self.relative(path).rpartition("/")[0])
         if self._fsspec is not None:
             self._fsspec.pipe_file(path, bytes(data))
@@ -389,15 +358,11 @@ class LocalLocation(Location):
         with pa.memory_map(path) as mapped:
             return mapped.read_buffer()
 
-    def write(self, path: str, data: Buffer, *, durable: bool = True) -> None:
+    def write(self, path: str, data: Content) -> None:
         with self._staging(path) as (target, staging):
-            if durable:
-                write_synced(staging / target.name, data)
-            else:
-                (staging / target.name).write_bytes(data)
+            write_synced(staging / target.name, data)
             (staging / target.name).replace(target)
-            if durable:
-                sync_names(target)
+            sync_names(target)
 
     def publish(self, folder: str, files: Mapping[str, Buffer]) -> None:
         with self._staging(folder) as (target, staging):
@@ -421,14 +386,9 @@ class LocalLocation(Location):
         """Yield the target and a hidden folder next to it, removed at the end unless renamed."""
         target = Path(self.absolute(path))
         with translate_write_errors(str(target), error=self.error):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            remove_abandoned(target.parent.glob(f"{_STAGING_PREFIX}*"))
             staging = target.with_name(f"{_STAGING_PREFIX}{uuid.uuid4().hex}")
-            staging.mkdir()
-            try:
+            with new_folder(staging, target.parent.glob(f"{_STAGING_PREFIX}*")):
                 yield target, staging
-            finally:
-                shutil.rmtree(staging, ignore_errors=True)
 
     @contextmanager
     def lock(self, path: str) -> Iterator[None]:

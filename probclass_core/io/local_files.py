@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
+from mmap import mmap
 from pathlib import Path
 from stat import S_ISREG
 
@@ -27,7 +28,7 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_synced(path: Path, data: Buffer) -> None:
+def write_synced(path: Path, data: Buffer | mmap) -> None:
     """Make a new file that survives a power cut once its folder is synced."""
     with path.open("xb") as file:
         file.write(data)
@@ -101,7 +102,24 @@ def folder_leftover(folder: Path) -> Leftover:
     )
 
 
-def remove_abandoned(folders: Iterable[Path]) -> None:
+@contextmanager
+def new_folder(folder: Path, earlier: Iterable[Path]) -> Iterator[None]:
+    """Make a folder with those above it, and remove it in the end with what is in it.
+
+    Args:
+        folder: path of the folder.
+        earlier: folders of other writers; those of killed ones are removed.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(earlier)
+    folder.mkdir()
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(folders: Iterable[Path]) -> None:
     """Remove staging folders that are too old to belong to a live writer."""
     for folder in folders:
         # It may be removed at the same time, or belong to another user.

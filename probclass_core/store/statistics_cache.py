@@ -364,8 +364,7 @@ def _write_pack(files: Location, summary: str, entries: Mapping[str, Entry]) -> 
     """
     data = encode_pack(summary, entries)
     path = f"{_FOLDER}/{summary}/{pack_name(data)}{_SUFFIX}"
-    # Do not wait for the disk: a pack that a power cut truncates is found to be damaged.
-    files.write(path, data, durable=False)
+    files.write(path, data)
     return path
 
 

@@ -6,15 +6,14 @@ import ctypes
 import errno
 import os
 import re
-import shutil
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from probclass_core.errors import TableError
-from probclass_core.io.local_files import folder_leftover, remove_abandoned
+from probclass_core.io.local_files import folder_leftover, new_folder
 from probclass_core.io.references import Leftover, TableRef
 
 STAGING_PREFIX = "_staging-"
@@ -43,16 +42,12 @@ def staging_folder(root: Path, parent: Path | None = None) -> Iterator[Path]:
     """
     parent = parent or root.parent
     folder = parent / f"{STAGING_PREFIX}{root.name}-{uuid.uuid4().hex}"
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        remove_abandoned(_staging_folders(root))
-        folder.mkdir()
-    except OSError as error:
-        raise TableError(f"cannot write to {parent}: {error.strerror}.") from error
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(new_folder(folder, _staging_folders(root)))
+        except OSError as error:
+            raise TableError(f"cannot write to {parent}: {error.strerror}.") from error
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def table_leftovers(ref: TableRef) -> list[Leftover]:

@@ -16,11 +16,11 @@ replaced by one that says which ones it replaces (`discovery`); those are delete
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
+from mmap import ACCESS_READ, mmap
 from typing import IO, Any
 
 import pyarrow as pa
@@ -159,7 +159,7 @@ class StagedObject(StagedPartition):
 
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
         sink, (part,) = self._sink, self._parts
-        part.finish_file()
+        part.finish()
         if summary and "verdicts" in summary:  # the footer has all else
             with translate_write_errors(sink.location):
                 judged = self._part()
@@ -207,36 +207,39 @@ class ObjectPart(ParquetPart):
             self._temporary = tempfile.TemporaryFile(prefix="probclass-")  # noqa: SIM115
         return self._temporary
 
-    def finish(self, summary: Mapping[str, Any] | None = None) -> Any:
+    def finish(self, summary: Mapping[str, Any] | None = None) -> pq.FileMetaData | None:
         footer = super().finish(summary)
-        if footer is not None and self._is_copy:
-            with translate_write_errors(self._location), self._file() as file:
-                self._table.send(file, self._scratch)
+        if self._is_copy:
+            self._table.write(self._scratch, self._content())
+            self.close_file()
         return footer
 
     def adopt(self, finished: Any) -> None:
         super().adopt(finished)
-        if finished is not None and self._temporary is None:
+        if self._temporary is None:
             with translate_read_errors(self._location):
                 self._table.fetch(self._scratch, self._file())
             self._table.remove(self._scratch)
 
     def put(self, path: str, seen: Revision) -> bool:
-        """Put the file in place; arguments and result as for `Location.put`.
+        """Put the file in place; arguments and result as for `Location.replace`.
 
         Raises:
             TableError: if the store refuses, or the file is larger than one request may be.
         """
-        file = self._file()
-        size = file.seek(0, io.SEEK_END)
-        if size > _MOST_BYTES:
+        content = self._content()
+        if (size := len(content)) > _MOST_BYTES:
             raise TableError(
                 f"{self._location} would be an object of {size:,} bytes, but one request can put "
                 f"{_MOST_BYTES:,}; divide the rows into more partitions, or write a Delta table: "
                 "its address begins with 'delta+'."
             )
+        return self._table.replace(path, content, seen)
+
+    def _content(self) -> mmap:
+        file = self._file()
         file.flush()
-        return self._table.put(path, file, seen)
+        return mmap(file.fileno(), 0, access=ACCESS_READ)
 
     def close_file(self) -> None:
         """Remove the file."""
