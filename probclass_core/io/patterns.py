@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -30,44 +30,40 @@ def split_pattern(uri: str) -> tuple[str, str | None]:
     return f"{scheme}{separator}{folder}", "/".join(names[first:])
 
 
-def matching_files(location: Location, pattern: str) -> Sequence[FileInfo]:
+def matching_files(location: Location, pattern: str, folder: str = "") -> Sequence[FileInfo]:
     """List the files that match, by path; names that begin with ``_`` or ``.`` do not.
 
     Args:
         location: folder to look in.
         pattern: names separated by ``/``, in which ``*``, ``?`` and ``[…]`` match characters; the
             name ``**`` matches any number of folders.
+        folder: folder below it to list.
     """
-    matches = {str(info.path): info for info in _matches(location, "", pattern.split("/"))}
-    return [matches[path] for path in sorted(matches)]
+    files: list[FileInfo] = []
+    for info in location.entries(folder):
+        path = location.relative(info.path)
+        if info.type == FileType.Directory and may_match(path, pattern):
+            files += matching_files(location, pattern, path)
+        elif is_file(info) and _matches(path.split("/"), pattern.split("/"), whole=True):
+            files.append(info)
+    return sorted(files, key=lambda info: str(info.path))
 
 
 def may_match(path: str, pattern: str) -> bool:
     """Whether a file at a relative path, or below it, may match; see `matching_files`."""
-    return _may_match(path.split("/"), pattern.split("/"))
+    return _matches(path.split("/"), pattern.split("/"), whole=False)
 
 
-def _may_match(names: Sequence[str], patterns: Sequence[str]) -> bool:
+def _matches(names: Sequence[str], patterns: Sequence[str], *, whole: bool) -> bool:
+    """Whether names match patterns: all of them, or else the first of them at least."""
     if not patterns or not names:
-        return not names
-    if patterns[0] == "**":
-        return _may_match(names, patterns[1:]) or _may_match(names[1:], patterns)
-    return _matches_name(names[0], patterns[0]) and _may_match(names[1:], patterns[1:])
-
-
-def _matches(location: Location, folder: str, patterns: Sequence[str]) -> Iterator[FileInfo]:
+        return not names and not (whole and patterns)
     first, rest = patterns[0], patterns[1:]
-    if first == "**" and rest:
-        yield from _matches(location, folder, rest)
-    for info in location.entries(folder):
-        if not _matches_name(info.base_name, first):
-            continue
-        if info.type == FileType.Directory:
-            below = patterns if first == "**" else rest
-            if below:
-                yield from _matches(location, location.relative(info.path), below)
-        elif is_file(info) and not rest:
-            yield info
+    if first == "**":
+        if _matches(names, rest or ["*"], whole=whole):
+            return True
+        rest = patterns
+    return _matches_name(names[0], first) and _matches(names[1:], rest, whole=whole)
 
 
 def _matches_name(name: str, pattern: str) -> bool:

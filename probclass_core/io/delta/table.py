@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -227,10 +226,13 @@ def open_delta(ref: TableRef) -> DeltaTable:
     Raises:
         TableError: if it uses a feature that cannot be read.
     """
-    options = deltalake_options(ref.uri, ref.options)
-    table = DeltaTable(ref.uri, version=ref.version, storage_options=options)
-    if ref.timestamp is not None:
-        table.load_as_version(ref.timestamp)
+    table = DeltaTable(ref.uri, storage_options=deltalake_options(ref.uri, ref.options))
+    if ref.version is not None and ref.version > table.version():
+        raise TableError(
+            f"{ref.uri} has no version {ref.version}; the newest is {table.version()}."
+        )
+    if (asked := ref.timestamp if ref.version is None else ref.version) is not None:
+        table.load_as_version(asked)
     _check_features(ref, table, READ_FEATURES, "read or write")
     return table
 
@@ -269,25 +271,11 @@ def translate_delta_errors(ref: TableRef) -> Iterator[None]:
     except (DeltaError, OSError, ValueError) as error:
         if isinstance(error, TableError):
             raise
-        if ref.version is not None and (newest := _newest_version(ref)) < ref.version:
-            raise TableError(
-                f"{ref.uri} has no version {ref.version}; the newest is {newest}."
-            ) from error
         version = ref.version if ref.timestamp is None else ref.timestamp
         raise TableError(
             f"cannot read the Delta table {ref.uri}{'' if ref.newest else f' at {version}'}: "
             f"{one_line(error)}."
         ) from error
-
-
-def _newest_version(ref: TableRef) -> float:
-    """Return the newest version of the table; infinity if it cannot be read."""
-    try:
-        return DeltaTable(
-            ref.uri, storage_options=deltalake_options(ref.uri, ref.options)
-        ).version()
-    except (DeltaError, OSError, ValueError):
-        return math.inf
 
 
 def delta_leftovers(ref: TableRef) -> list[Leftover]:

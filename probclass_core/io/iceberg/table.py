@@ -224,10 +224,7 @@ def predicate(name: str, operator: str, value: Any) -> ice.BooleanExpression:
 
 def all_of(terms: Iterable[ice.BooleanExpression]) -> ice.BooleanExpression:
     """Return the conjunction of the terms; always true if there are none."""
-    conjunction: ice.BooleanExpression = ice.AlwaysTrue()
-    for term in terms:
-        conjunction = ice.And(conjunction, term)
-    return conjunction
+    return ice.And(ice.AlwaysTrue(), ice.AlwaysTrue(), *terms)
 
 
 def catalog_and_name(ref: TableRef) -> tuple[Catalog, str]:
