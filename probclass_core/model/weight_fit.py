@@ -7,7 +7,13 @@ minus a penalty in nats per unit of weight and ½ Σ b², over a sample of the t
 What a block says of a row is said by parameters that saw neither the row nor its group, see
 `left_out`: likelihoods of rows that a block was trained on would reward the block that remembers
 most. Rows of one group are alike, so how much weights should be held back is found by leaving
-groups out as well: each penalty of `_PENALTIES` is tried on four folds of the groups.
+groups out as well: each penalty λ of `_PENALTIES` is tried on four folds of G groups. A dozen
+groups hardly tell which is the best, so the weights are the mean of those under each penalty, a
+group counting as one observation for it::
+
+    w = Σ_λ a_λ w_λ        a_λ ∝ exp(−G · log loss of left-out groups under λ)
+
+The mean of the log posteriors of pools of the same blocks is such a pool again.
 """
 
 from __future__ import annotations
@@ -18,15 +24,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import IntArray
+from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.errors import DataError
 from probclass_core.model.block_weights import base_blocks, weights_table
 from probclass_core.model.left_out import LeftOutRows
 from probclass_core.model.model import Model
-from probclass_core.model.weight_problem import WeightProblem
+from probclass_core.model.weight_problem import Fit, WeightProblem
 
 _PENALTIES = (2.0, 6.0, 20.0, 60.0)
-"""Nats of log-likelihood that a unit of weight must gain: the first, or the best among groups."""
+"""Nats of log-likelihood that a unit of weight must gain: the first, or each by groups."""
 
 _MOST_WEIGHT = 1.0
 """Largest weight by groups, that of Bayes' rule. What is the same for all rows of a group, such as
@@ -51,9 +57,11 @@ def fit_block_weights(rows: LeftOutRows) -> tuple[pa.Table, dict[str, Any]]:
     Returns:
         The table of weights, and plain values about the fit: number of different rows; mean log
         loss of their labels under the prior, the product of the blocks and the weighted blocks; the
-        number of groups, and the penalty that was chosen among them; the blocks that the rows
-        without a group are too few for, with the reason.
+        number of groups, and the penalty that predicts left-out groups best; the blocks that the
+        rows without a group are too few for, with the reason.
     """
+    from scipy.special import softmax
+
     pool, classes = rows.statistics.spec.pool, rows.model.classes
     names = [str(block.name) for block in pool]
     problem, left_out = weight_problem(rows)
@@ -61,15 +69,16 @@ def fit_block_weights(rows: LeftOutRows) -> tuple[pa.Table, dict[str, Any]]:
     for base in base_blocks(pool).values():
         product[names.index(base)] += 1.0
     groups = len(np.unique(rows.group)) if rows.groups else 0
-    if groups > 1:
-        problem = replace(problem, penalty=_best_penalty(problem, rows.group))
-    weights, bias = problem.solve()
+    losses = _losses_of_penalties(problem, rows.group) if groups > 1 else np.zeros(1)
+    shares = softmax(-groups * losses)
+    fits = _solve_each(problem, len(shares))
+    weights, bias = (np.tensordot(shares, terms, 1) for terms in zip(*fits, strict=True))
     return weights_table(names, weights, problem.importance(weights, bias), classes, bias), {
         "rows": len(problem.truth),
         "prior_log_loss": problem.log_loss(np.zeros(len(names)), np.zeros(len(classes))),
         "product_log_loss": problem.log_loss(product, np.zeros(len(classes))),
         "log_loss": problem.log_loss(weights, bias),
-        **({"groups": groups, "penalty": problem.penalty} if groups else {}),
+        **({"groups": groups, "penalty": _PENALTIES[int(np.argmin(losses))]} if groups else {}),
         **({"left_out": left_out} if left_out else {}),
     }
 
@@ -114,8 +123,8 @@ def weight_problem(rows: LeftOutRows) -> tuple[WeightProblem, dict[str, str]]:
     ), left_out
 
 
-def _best_penalty(problem: WeightProblem, group: IntArray) -> float:
-    """The penalty whose weights predict groups best that they did not see.
+def _losses_of_penalties(problem: WeightProblem, group: IntArray) -> FloatArray:
+    """Mean log loss of left-out groups under each penalty.
 
     Args:
         problem: the problem of all rows.
@@ -125,8 +134,14 @@ def _best_penalty(problem: WeightProblem, group: IntArray) -> float:
     losses = np.zeros(len(_PENALTIES))
     for number in np.unique(fold):
         seen, unseen = problem.of_rows(fold != number), problem.of_rows(fold == number)
-        fit = None
-        for place, penalty in reversed([*enumerate(_PENALTIES)]):
-            fit = replace(seen, penalty=penalty).solve(fit)
-            losses[place] += unseen.log_loss(*fit) * unseen.counts.sum()
-    return _PENALTIES[int(np.argmin(losses))]
+        of_fold = [unseen.log_loss(*fit) for fit in _solve_each(seen, len(losses))]
+        losses += unseen.counts.sum() * np.array(of_fold)
+    return losses / problem.counts.sum()
+
+
+def _solve_each(problem: WeightProblem, number: int) -> list[Fit]:
+    """Weights under each of the first penalties; those under the largest are found first."""
+    fits: list[Fit] = []
+    for penalty in reversed(_PENALTIES[:number]):
+        fits.append(replace(problem, penalty=penalty).solve(fits[-1] if fits else None))
+    return fits[::-1]
