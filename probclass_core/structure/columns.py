@@ -21,11 +21,13 @@ from probclass_core.arrow.arrays import (
 )
 from probclass_core.arrow.parts import Part, parts_of_type
 from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
+from probclass_core.errors import SpecError
 from probclass_core.estimation.families.counted.options import LEAVE_ONE_OUT
 from probclass_core.estimation.kinds.grids import tidy_cells
-from probclass_core.estimation.kinds.sample import COUNT
 from probclass_core.estimation.statistics import Statistics, bind
 from probclass_core.spec.model_spec import Block, category_text
+from probclass_core.structure.levels import left_out_log_loss
+from probclass_core.structure.names import Names
 
 Kind = Literal["number", "category", "terms"]
 
@@ -47,9 +49,6 @@ _DIFFERENT_AT_A_GLANCE = 0.9
 
 _FEWEST_NULLS = 5
 """Nulls from which on their frequencies by class are worth a level of their own."""
-
-_GIVEAWAY = 0.02
-"""Share of the class prior's log loss below which a column alone is suspicious."""
 
 _MOST_INTEGERS = 50
 """Largest number of different integers that may be categories."""
@@ -116,6 +115,32 @@ class Column:
             options["shared_strength"] = LEAVE_ONE_OUT
         return Block(ESTIMATORS[self.kind], self.name, name, **options)
 
+    def given(
+        self, parents: Sequence[Column], names: Names, how: str = "", **options: Any
+    ) -> Block:
+        """The block of this column in its bins, given others if any.
+
+        Args:
+            parents: the columns that it is given.
+            names: names of blocks so far.
+            how: the end of the name of the block.
+            options: further options of the block.
+        """
+        cuts = {one.name: list(one.cuts) for one in parents if one.is_number}
+        if self.kind == "number":
+            cuts[self.name] = list(self.cuts)
+        alone = self.block()
+        options = {**alone.options, **options}
+        if self.kind == "category" and parents:
+            options["strength"] = LEAVE_ONE_OUT
+        if cuts:
+            options["cuts"] = cuts
+        if any(one.null_level for one in (self, *parents)):
+            options["missing"] = "level"
+        given = [parent.name for parent in parents]
+        name = f"{self.name} given {', '.join(given)}" if given else self.name
+        return Block(alone.estimator, self.name, names.of(name + how), given=given, **options)
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -134,6 +159,27 @@ class Columns:
     dates: Mapping[str, pa.DataType] = field(default_factory=dict)
     excluded: frozenset[str] = frozenset()
     notes: Sequence[str] = ()
+
+    @property
+    def counted(self) -> list[Column]:
+        """The numbers and categories among the columns to model."""
+        return [column for column in self.used if column.kind != "terms"]
+
+    @property
+    def decisions(self) -> list[str]:
+        """The columns that are left out, and other decisions, as sentences."""
+        left_out = [
+            f"Columns left out because {reason}: {listed(names)}."
+            for reason, names in self.left_out.items()
+        ]
+        return [*left_out, *self.notes]
+
+    def require_some(self, label: str | None) -> None:
+        """Refuse a table without a column to model."""
+        if not self.used:
+            besides = "" if label is None else f" besides the label {label!r}"
+            reasons = "".join(f" {note}" for note in self.decisions)
+            raise SpecError(f"no column is left to model{besides}.{reasons}")
 
     def without(self, reasons: Mapping[str, str]) -> Columns:
         """The same without some columns: name to the reason."""
@@ -408,67 +454,7 @@ def _are_categories(cells: _Cells, cuts: FloatArray) -> bool:
     np.add.at(bins, np.searchsorted(cuts, cells.values.to_numpy(), side="right"), cells.counts)
     # The gain that levels without meaning reach by chance grows with their number.
     chance = 0.5 * (len(cells.counts) - len(bins)) * (bins.shape[1] - 1)
-    return _log_loss_left_out(cells.counts) + chance < _log_loss_left_out(bins)
-
-
-def _log_loss_left_out(counts: FloatArray) -> float:
-    """Log loss of the class given one column, Σ over the rows in nats, each row left out.
-
-    Args:
-        counts: rows by level and class, ``(m, k)``.
-    """
-    levels, total = len(counts), counts.sum(axis=0)
-    with np.errstate(divide="ignore"):
-        log_prior = np.log(total / total.sum())
-    log_likelihood = np.log(counts + 1.0) - np.log(total + levels)
-    without = np.log(np.maximum(counts - 1.0, 0.0) + 1.0)
-    without -= np.log(np.maximum(total - 1.0, 0.0) + levels)
-    loss = 0.0
-    for place in np.flatnonzero(total):
-        scores = log_likelihood + log_prior
-        scores[:, place] = without[:, place] + log_prior[place]
-        peak = scores.max(axis=1)
-        log_sum = peak + np.log(np.exp(scores - peak[:, None]).sum(axis=1))
-        loss += float(counts[:, place] @ (log_sum - scores[:, place]))
-    return loss
-
-
-def giveaways(columns: Sequence[Column], sample: pa.Table, truth: IntArray) -> list[str]:
-    """Columns that give the class nearly without error, each alone, as what it is made from does.
-
-    Args:
-        columns: columns of numbers and categories.
-        sample: sample of the rows.
-        truth: position of the class of each row, ``(n,)``.
-    """
-    prior_loss = class_loss(sample, truth)
-    losses = class_losses(columns, sample, truth)
-    return [
-        column.name
-        for column, loss in zip(columns, losses, strict=True)
-        if loss < _GIVEAWAY * prior_loss
-    ]
-
-
-def class_loss(sample: pa.Table, truth: IntArray) -> float:
-    """Log loss of the class without columns, Σ over the rows in nats; arguments as `giveaways`."""
-    return _log_loss_left_out(_counts(np.zeros_like(truth), 1, sample, truth))
-
-
-def class_losses(columns: Iterable[Column], sample: pa.Table, truth: IntArray) -> list[float]:
-    """The same given each column alone, a number or category."""
-    return [
-        _log_loss_left_out(_counts(*level_codes(column, sample), sample, truth))
-        for column in columns
-    ]
-
-
-def _counts(codes: IntArray, levels: int, sample: pa.Table, truth: IntArray) -> FloatArray:
-    """Rows by level and class, without levels that no row has."""
-    classes = int(truth.max()) + 1
-    cells = np.bincount(codes * classes + truth, sample[COUNT].to_numpy(), levels * classes)
-    counts: FloatArray = cells.astype(np.float64, copy=False).reshape(levels, classes)
-    return counts[counts.any(axis=1)]
+    return left_out_log_loss(cells.counts) + chance < left_out_log_loss(bins)
 
 
 def _is_missing(values: pa.Array | pa.ChunkedArray) -> BoolArray:

@@ -97,14 +97,11 @@ class GroupSearch:
 
     def _fits(self, group: Group) -> bool:
         bins = sum(self.binned[place] for place in group)
-        return bins <= 1 and math.prod(self._shape(group)) <= _MOST_CELLS
-
-    def _shape(self, group: Group) -> list[int]:
-        return [*(self.levels.sizes[place] for place in group), self.levels.classes]
+        return bins <= 1 and math.prod(self.levels.shape(group)) <= _MOST_CELLS
 
     def _gain(self, group: Group) -> float:
         """Nats that the cells of a group gain; any number below the least gain if it is small."""
-        counts = self._table(group)
+        counts = self.levels.table(group)
         present = counts > 0.0
         own = counts[present]
         rows = np.broadcast_to(counts.sum(axis=-1, keepdims=True), counts.shape)[present]
@@ -118,22 +115,10 @@ class GroupSearch:
                 break
         return gain
 
-    def _table(self, group: Group) -> FloatArray:
-        """Weights of the rows by the value of each column, then by class."""
-        levels, shape = self.levels, self._shape(group)
-        cells = np.zeros_like(levels.truth)
-        for place in group:
-            cells *= levels.sizes[place]
-            cells += levels.codes[place]
-        cells *= levels.classes
-        cells += levels.truth
-        table = np.bincount(cells, levels.counts, math.prod(shape))
-        return table.astype(np.float64, copy=False).reshape(shape)
-
     def _combined(self, group: Group) -> Iterator[FloatArray]:
         """P(c | values) as fewer columns give it, of the shape of the group's table."""
         if len(group) == 1:
-            yield np.broadcast_to(self._posterior(()), self._shape(group))
+            yield np.broadcast_to(self._posterior(()), self.levels.shape(group))
             return
         for axis, place in enumerate(group):
             others = tuple(other for other in group if other != place)
@@ -143,13 +128,13 @@ class GroupSearch:
             )
             both: FloatArray = rest * alone / self._posterior(())
             yield both / both.sum(axis=-1, keepdims=True)
-            yield np.broadcast_to(rest, self._shape(group))
+            yield np.broadcast_to(rest, self.levels.shape(group))
 
     def _posterior(self, group: Group) -> FloatArray:
         """P(c | values) by all rows, smoothed towards the most probable combination of fewer."""
         if group in self._posteriors:
             return self._posteriors[group]
-        counts = self._table(group)
+        counts = self.levels.table(group)
         if not group:
             counts += 0.5
             self._posteriors[group] = counts / counts.sum()

@@ -11,10 +11,36 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from probclass_core.structure.pairs import Pair
+from probclass_core.spec.model_spec import Block
+from probclass_core.structure.columns import Column
+from probclass_core.structure.names import Names
+from probclass_core.structure.pairs import Pair, dependent_pairs
+from probclass_core.structure.profile import Profile
+
+_BINS = 8
+"""Bins of a number, where they say how columns depend on each other."""
 
 
-def tree(pairs: Sequence[Pair], columns: int) -> list[int | None]:
+def network(profile: Profile, used: Sequence[Column], names: Names, how: str = "") -> list[Block]:
+    """The blocks of each column given one other; with `effort="fast"` of each column alone.
+
+    Args:
+        profile: what is known of the table.
+        used: its columns that the network is of.
+        names: names of blocks so far.
+        how: the end of the names of these blocks.
+    """
+    columns = [profile.in_equal_bins(column, _BINS) for column in used if column.kind != "terms"]
+    most = 0 if profile.effort == "fast" else len(columns) ** 2
+    pairs = dependent_pairs(profile.levels(columns), most)
+    blocks = []
+    for column, parent in zip(columns, _tree(pairs, len(columns)), strict=True):
+        blocks.append(column.given([] if parent is None else [columns[parent]], names, how))
+    terms = [column for column in used if column.kind == "terms"]
+    return [*blocks, *(column.block(names.of(f"{column.name}{how}")) for column in terms)]
+
+
+def _tree(pairs: Sequence[Pair], columns: int) -> list[int | None]:
     """The parent of each column, None for a root; every tree has one.
 
     Args:

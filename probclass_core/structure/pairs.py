@@ -45,10 +45,7 @@ def dependent_pairs(levels: Levels, most: int) -> list[Pair]:
     """
     truth, counts, classes = levels.truth, levels.counts, levels.classes
     total = counts.sum()
-    singles: list[FloatArray] = [
-        _totals(code * classes + truth, counts, size * classes).reshape(size, classes)
-        for code, size in zip(levels.codes, levels.sizes, strict=True)
-    ]
+    singles = [levels.table((place,)) for place in range(len(levels.sizes))]
     of_class = _entropy(levels.of_class, total)
     joint = [_entropy(single, total) for single in singles]
     own = [
@@ -87,10 +84,6 @@ def _count(cells: IntArray, counts: FloatArray, size: int) -> FloatArray:
     if size > 4 * len(cells):
         _, cells = np.unique(cells, return_inverse=True)
         size = 0
-    return _totals(cells, counts, size)
-
-
-def _totals(cells: IntArray, counts: FloatArray, size: int) -> FloatArray:
     return np.bincount(cells, counts, size).astype(np.float64, copy=False)
 
 

@@ -1,0 +1,164 @@
+"""The blocks of a spec: the fewest candidates that predict as well as all, or an earlier spec's.
+
+Blocks are weighed against each other on the sample, each row by blocks that did not see it
+(`model.weight_fit`, `model.fewest_blocks`); training fits their weights on all that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.errors import DataError, SpecError
+from probclass_core.estimation.kinds.class_counts import MAX_CLASSES
+from probclass_core.estimation.kinds.sample import COUNT, HASH
+from probclass_core.estimation.statistics import Statistics, bind, summarize_batches
+from probclass_core.model.fewest_blocks import fewest_blocks
+from probclass_core.model.finalize import finalize
+from probclass_core.model.product import product
+from probclass_core.spec.model_spec import Block, ModelSpec
+from probclass_core.structure.candidates import Candidates
+from probclass_core.structure.columns import Columns, listed
+from probclass_core.structure.dates import possible_parts
+from probclass_core.structure.names import Names
+from probclass_core.structure.network import network
+from probclass_core.structure.notes import COMPARED_ROWS, notes_on_blocks, notes_on_table
+from probclass_core.structure.numbers import possible_numbers
+from probclass_core.structure.profile import Profile
+from probclass_core.structure.unlabeled import unlabeled_blocks
+
+SpecOf = Callable[..., ModelSpec]
+"""The spec of blocks and notes, with the label, prior and other arguments of the caller."""
+
+_AS_GOOD = 1.01
+"""Largest ratio of the log losses of an earlier spec and a new one at which the former is kept."""
+
+
+def chosen_spec(profile: Profile, spec_of: SpecOf, like: ModelSpec | None) -> ModelSpec:
+    """The spec of the blocks that help, or of those of an earlier spec if they are as good."""
+    if profile.statistics.spec.label is None:
+        notes = profile.columns.decisions
+        if earlier := as_before(spec_of, like, profile.columns, notes):
+            return earlier
+        blocks, more = unlabeled_blocks(profile)
+        return spec_of(blocks=blocks, notes=(*notes, *more))
+    if like is None:
+        return _best(profile, spec_of)[0]
+    compared = replace(profile, sample=profile.sample.slice(0, COMPARED_ROWS))
+    found, log_loss = _best(compared, spec_of)
+    as_good, note = _compare(compared, like, log_loss)
+    if as_good:
+        notes = [*notes_on_table(profile), note]
+        return spec_of(blocks=like.blocks, density=like.density, notes=tuple(notes))
+    return replace(found, notes=(*found.notes, note))
+
+
+def as_before(
+    spec_of: SpecOf, like: ModelSpec | None, columns: Columns, notes: list[str]
+) -> ModelSpec | None:
+    """The spec of the blocks of an earlier one.
+
+    None if there is none, or columns of it are not used, which is added to the notes.
+    """
+    if like is None:
+        return None
+    if lost := _not_used(like, columns):
+        notes.append(f"The blocks are not those of like, which reads {listed(lost)}.")
+        return None
+    notes = [*notes, "The blocks are those of like."]
+    return spec_of(blocks=like.blocks, density=like.density, notes=tuple(notes))
+
+
+def _not_used(spec: ModelSpec, columns: Columns) -> list[str]:
+    """The features of a spec that are not among the columns to model."""
+    used = {column.name for column in columns.used}
+    used |= possible_parts(columns) | possible_numbers(columns)
+    return [name for name in spec.features if name not in used]
+
+
+def _best(profile: Profile, spec_of: SpecOf) -> tuple[ModelSpec, float]:
+    """The spec of the fewest candidates that predict as well as all, and their log loss."""
+    names = Names()
+    candidates = Candidates(profile, names).blocks()
+    statistics = _summarize(profile, [block for kind in candidates.values() for block in kind])
+    joint = [*candidates["normals"], *candidates["neighbors"]]
+    statistics, failures = _without_failures(spec_of, statistics, joint)
+    costly = candidates["neighbors"] if profile.effort != "best" else []
+    kept, log_loss = fewest_blocks(
+        product(statistics), statistics, [str(block.name) for block in costly]
+    )
+    chosen = [block for block in statistics.spec.blocks if block.name in kept]
+    notes = notes_on_table(profile)
+    notes += notes_on_blocks(profile, candidates, statistics.spec.blocks, chosen)
+    notes += failures
+    if not chosen:
+        chosen = candidates["columns"][:1]
+        notes.append("No column tells the classes apart on rows that a model did not see.")
+    read = {column for block in chosen for column in block.inputs}
+    used = [column for column in profile.columns.used if column.name in read]
+    density = network(profile, used, names, ", density")
+    of_density = [block.name for block in density]
+    return spec_of(blocks=[*chosen, *density], density=of_density, notes=tuple(notes)), log_loss
+
+
+def _without_failures(
+    spec_of: SpecOf, statistics: Statistics, joint: Sequence[Block]
+) -> tuple[Statistics, list[str]]:
+    """Statistics without joint densities that rows do not suffice for, and notes on these."""
+    classes = statistics.classes["class"].combine_chunks()
+    estimators = bind(spec_of(blocks=joint), statistics.features) if joint else {}
+    failures = {}
+    for name, estimator in estimators.items():
+        try:
+            estimator.finalize(statistics.blocks[name], classes)
+        except DataError as error:
+            failures[name] = f"The block {name!r} is left out: {error}"
+    blocks = tuple(block for block in statistics.spec.blocks if block.name not in failures)
+    return statistics.of_spec(replace(statistics.spec, blocks=blocks)), [*failures.values()]
+
+
+def _compare(profile: Profile, like: ModelSpec, log_loss: float) -> tuple[bool, str]:
+    """Whether the blocks of an earlier spec are as good as those found now, and a note on it.
+
+    Args:
+        profile: what is known of the table.
+        like: the earlier spec.
+        log_loss: log loss of the blocks found now, on rows that they did not see.
+    """
+    lost = _not_used(like, profile.columns)
+    if lost:
+        return False, f"The blocks are not those of like, which reads {listed(lost)}."
+    try:
+        statistics = _summarize(profile, like.pool)
+        fitted = finalize(statistics, early=True).training["block_weights"]
+    except (DataError, SpecError) as error:
+        return False, f"The blocks are not those of like: {error}"
+    before = float(fitted["log_loss"])
+    losses = f"{before:.4g} in place of {log_loss:.4g} for blocks chosen anew"
+    if before <= _AS_GOOD * log_loss:
+        return True, f"The blocks are those of like; their log loss is {losses}."
+    return False, f"The blocks are not those of like, whose log loss would be {losses}."
+
+
+def _summarize(profile: Profile, blocks: Sequence[Block]) -> Statistics:
+    """Statistics of the sample under other blocks; a row counts as often as it occurs."""
+    spec, rows = profile.statistics.spec, profile.sample.drop_columns(HASH)
+    candidate = ModelSpec(
+        spec.label,
+        blocks,
+        spec.prior,
+        COUNT,
+        block_weights="fit",
+        groups=spec.groups,
+        max_classes=spec.max_classes or MAX_CLASSES,  # a sample has fewer rows of each
+    )
+    statistics = summarize_batches(candidate, rows.schema, rows.to_batches())
+    # Rules that count rows, such as those of cuts, count all that a row of the sample is for.
+    classes = statistics.classes
+    counts = np.rint(classes["count"].to_numpy() / profile.statistics.row_weight).astype(np.int64)
+    place = classes.schema.get_field_index("rows")
+    classes = classes.set_column(place, "rows", pa.array(counts))
+    return replace(statistics, tables={**statistics.tables, "classes": classes})
