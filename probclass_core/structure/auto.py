@@ -1,15 +1,8 @@
 """The model spec of a table: roles of columns, then blocks, then those that help.
 
-`auto` reads the rows once: it summarizes one block per column, over all rows and with the engine
-and cache of a training. These statistics and their sample of the rows are the `profile` of the
-table. In reading order::
-
-    columns     what each column is, by its type and its values (`dates`, `numbers` in text)
-    profile     what one reading of a table tells
-    candidates  the blocks to choose from: columns, `pairs`, `fine_pairs`, `groups`, all numbers
-    network     the blocks of the density; `unlabeled`: those of a table without a label
-    choice      the fewest candidates that predict as well as all, or the blocks of an earlier spec
-    notes       each decision as a sentence
+`auto` summarizes one block per column, over all rows and with the engine and cache of a training.
+These statistics and their sample of the rows are the `profile` of the table. `candidates` makes
+blocks from it, and `choice` weighs them against each other.
 """
 
 from __future__ import annotations
@@ -42,7 +35,7 @@ from probclass_core.spec.model_spec import (
     Prior,
     check_groups,
 )
-from probclass_core.structure.choice import SpecOf, as_before, chosen_spec
+from probclass_core.structure.choice import SpecOf, as_before, chosen_spec, readable
 from probclass_core.structure.columns import Columns, columns_of, keys_at_a_glance
 from probclass_core.structure.dates import candidate_parts, parts_by_types
 from probclass_core.structure.names import Names
@@ -263,9 +256,10 @@ def _spec_by_types(
     """The blocks of an earlier spec, or one for each column, without a look at the values."""
     columns = parts_by_types(columns)
     columns.require_some(label)
-    notes = [*columns.decisions, "The values of the columns were not looked at."]
-    if earlier := as_before(spec_of, like, columns, notes):
-        return earlier
+    like, lost = readable(like, columns)
+    notes = [*columns.decisions, "The values of the columns were not looked at.", *lost]
+    if like is not None:
+        return as_before(spec_of, like, notes)
     names = Names()
     blocks = [column.block(names.of(column.name)) for column in columns.used]
     return spec_of(blocks=blocks, notes=tuple(notes))

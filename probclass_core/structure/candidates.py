@@ -74,7 +74,7 @@ class Candidates:
             "fine pairs": [*self._fine_pairs()] if in_finer_bins else [],
             "groups": groups,
             "normals": [*self._normals()] if several else [],
-            "neighbors": [*self._neighbors()] if self._takes_neighbors else [],
+            "neighbors": [*self._neighbors()],
         }
 
     def _conditionals(self) -> tuple[list[Block], list[Block]]:
@@ -85,7 +85,7 @@ class Candidates:
         No column is given a part of a date, and no group has one: the sample has rows of each
         weekday of a month, which are a few days, and later rows are of other days.
         """
-        columns = self._counted
+        columns = [column for column in self._telling if column.kind != "terms"]
         levels = self.profile.levels(columns)
         most = min(_MOST_PAIRS, _MOST_PAIR_CLASSES // levels.classes)
         factors: dict[frozenset[int], tuple[int, ...]] = {
@@ -126,19 +126,15 @@ class Candidates:
             for estimator in ("gaussian_full", "gaussian_shared"):
                 yield Block(estimator, self._numbers, self.names.of(estimator), ridge=_RIDGE)
 
-    @property
-    def _takes_neighbors(self) -> bool:
-        """Whether densities of neighbors are tried: if asked for, or if they cost nothing."""
-        profile = self.profile
-        if profile.closed_forms_only:
-            return False
-        alike = profile.statistics.spec.group_columns or profile.has_times_without_groups
-        return profile.effort == "best" or (profile.statistics.rows <= _FEW_ROWS and not alike)
-
     def _neighbors(self) -> Iterator[Block]:
-        """KNN densities of all numbers, with few neighbors and with more."""
-        numbers, rows = self._numbers, self.profile.sample.num_rows
-        slow = self.profile.effort != "best" or (len(numbers) > _FEW_NUMBERS and rows > _MANY_ROWS)
+        """KNN densities of all numbers, with few neighbors and more: if asked for, or if free."""
+        profile, asked_for = self.profile, self.profile.effort == "best"
+        alike = profile.statistics.spec.group_columns or profile.has_times_without_groups
+        free = profile.statistics.rows <= _FEW_ROWS and not alike
+        if profile.closed_forms_only or not (asked_for or free):
+            return
+        numbers, rows = self._numbers, profile.sample.num_rows
+        slow = not asked_for or (len(numbers) > _FEW_NUMBERS and rows > _MANY_ROWS)
         for k in _NEIGHBORS[: -1 if slow else None]:
             if numbers and 2 * k <= rows:
                 yield Block(
@@ -164,11 +160,6 @@ class Candidates:
             order = sorted(range(len(numbers)), key=lambda place: (round(losses[place], 6), place))
             numbers = [numbers[place] for place in sorted(order[:_MOST_NUMBERS])]
         return [column.name for column in numbers]
-
-    @property
-    def _counted(self) -> list[Column]:
-        """Numbers and categories that have blocks of their own."""
-        return [column for column in self._telling if column.kind != "terms"]
 
     @cached_property
     def _telling(self) -> Sequence[Column]:

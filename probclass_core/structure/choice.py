@@ -39,44 +39,42 @@ _AS_GOOD = 1.01
 
 def chosen_spec(profile: Profile, spec_of: SpecOf, like: ModelSpec | None) -> ModelSpec:
     """The spec of the blocks that help, or of those of an earlier spec if they are as good."""
+    like, lost = readable(like, profile.columns)
     if profile.statistics.spec.label is None:
-        notes = profile.columns.decisions
-        if earlier := as_before(spec_of, like, profile.columns, notes):
-            return earlier
+        notes = [*profile.columns.decisions, *lost]
+        if like is not None:
+            return as_before(spec_of, like, notes)
         blocks, more = unlabeled_blocks(profile)
         return spec_of(blocks=blocks, notes=(*notes, *more))
     if like is None:
-        return _best(profile, spec_of)[0]
+        found, _ = _best(profile, spec_of)
+        return replace(found, notes=(*found.notes, *lost))
     compared = replace(profile, sample=profile.sample.slice(0, COMPARED_ROWS))
     found, log_loss = _best(compared, spec_of)
-    as_good, note = _compare(compared, like, log_loss)
-    if as_good:
-        notes = [*notes_on_table(profile), note]
-        return spec_of(blocks=like.blocks, density=like.density, notes=tuple(notes))
+    is_as_good, note = _compare(compared, like, log_loss)
+    if is_as_good:
+        return as_before(spec_of, like, notes_on_table(profile), note)
     return replace(found, notes=(*found.notes, note))
 
 
 def as_before(
-    spec_of: SpecOf, like: ModelSpec | None, columns: Columns, notes: list[str]
-) -> ModelSpec | None:
-    """The spec of the blocks of an earlier one.
-
-    None if there is none, or columns of it are not used, which is added to the notes.
-    """
-    if like is None:
-        return None
-    if lost := _not_used(like, columns):
-        notes.append(f"The blocks are not those of like, which reads {listed(lost)}.")
-        return None
-    notes = [*notes, "The blocks are those of like."]
-    return spec_of(blocks=like.blocks, density=like.density, notes=tuple(notes))
+    spec_of: SpecOf,
+    like: ModelSpec,
+    notes: Sequence[str],
+    note: str = "The blocks are those of like.",
+) -> ModelSpec:
+    """The spec of the blocks of an earlier one."""
+    return spec_of(blocks=like.blocks, density=like.density, notes=(*notes, note))
 
 
-def _not_used(spec: ModelSpec, columns: Columns) -> list[str]:
-    """The features of a spec that are not among the columns to model."""
+def readable(like: ModelSpec | None, columns: Columns) -> tuple[ModelSpec | None, list[str]]:
+    """An earlier spec; None, with a note, if it reads what is not among the columns to model."""
     used = {column.name for column in columns.used}
     used |= possible_parts(columns) | possible_numbers(columns)
-    return [name for name in spec.features if name not in used]
+    lost = [] if like is None else [name for name in like.features if name not in used]
+    if lost:
+        return None, [f"The blocks are not those of like, which reads {listed(lost)}."]
+    return like, []
 
 
 def _best(profile: Profile, spec_of: SpecOf) -> tuple[ModelSpec, float]:
@@ -128,9 +126,6 @@ def _compare(profile: Profile, like: ModelSpec, log_loss: float) -> tuple[bool, 
         like: the earlier spec.
         log_loss: log loss of the blocks found now, on rows that they did not see.
     """
-    lost = _not_used(like, profile.columns)
-    if lost:
-        return False, f"The blocks are not those of like, which reads {listed(lost)}."
     try:
         statistics = _summarize(profile, like.pool)
         fitted = finalize(statistics, early=True).training["block_weights"]

@@ -22,6 +22,7 @@ from probclass_core.arrow.arrays import (
 from probclass_core.arrow.parts import Part, parts_of_type
 from probclass_core.arrow.types import is_category_type, is_number_type, is_terms_type, value_type
 from probclass_core.errors import SpecError
+from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.counted.options import LEAVE_ONE_OUT
 from probclass_core.estimation.kinds.grids import tidy_cells
 from probclass_core.estimation.statistics import Statistics, bind
@@ -190,11 +191,6 @@ class Columns:
         dates = {name: kind for name, kind in self.dates.items() if name not in reasons}
         return replace(self, used=used, left_out=left_out, dates=dates)
 
-    def replaced(self, columns: Iterable[Column]) -> Columns:
-        """The same with other roles of some columns."""
-        by_name = {column.name: column for column in columns}
-        return replace(self, used=[by_name.get(column.name, column) for column in self.used])
-
 
 def columns_of(schema: pa.Schema, excluded: Iterable[str]) -> Columns:
     """The columns of a table by their types.
@@ -288,57 +284,67 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
         statistics: of one block for each column, and perhaps for others.
         sample: sample of the rows.
     """
-    classes = statistics.classes["class"].combine_chunks()
     estimators = bind(statistics.spec, statistics.features)
-    reasons: dict[str, str] = {}
-    roles = []
-    blocks = {block.columns[0]: block for block in statistics.spec.blocks}
-    for column in columns.used:
-        block = blocks[column.name]
-        table = statistics.blocks.get(str(block.name))
-        values = sample[column.name]
-        nulls = int(_is_missing(values).sum())
-        counted = table
-        if table is not None and block.estimator == "discretized":
-            counted = tidy_cells(table)
-        if counted is None or not counted["count"].to_numpy().any():
-            reasons[column.name] = _NO_VALUES
-            continue
-        if column.kind == "terms":
-            continue
-        cells = _Cells.of(counted, classes)
-        reason = _reason_to_leave_out(column, cells, statistics, sample, nulls)
-        if reason is not None:
-            reasons[column.name] = reason
-            continue
-        has_squares = column.is_number and not column.is_part and _squares_fit(values)
-        column = replace(column, null_level=nulls >= _FEWEST_NULLS, has_squares=has_squares)
-        is_integer = pa.types.is_integer(statistics.features.field(column.name).type)
-        if is_integer and not cells.exact and _different(values) <= _MOST_INTEGERS:
-            # Beyond 2⁵³ float64 rounds integers; as categories they are exact.
-            roles.append(replace(column, kind="category", cuts=_cuts_between(cells)))
-            continue
-        if column.kind == "number":
-            if len(cells.values) == 1 and not cells.exact:
-                reasons[column.name] = _TOO_LARGE
-                continue
-            parameters = estimators[str(block.name)].finalize(table, classes)
-            lower = np.unique(parameters["lower"].to_numpy())
-            column = replace(column, cuts=tuple(lower[np.isfinite(lower)].tolist()))
-            is_whole = _are_whole(cells)
-            may_be_category = is_whole and (is_integer or nulls > 0 or column.is_text)
-            if may_be_category and _are_categories(cells, np.array(column.cuts)):
-                column = replace(column, kind="category", cuts=_cuts_between(cells))
-            elif is_whole and len(cells.values) <= _FEW_VALUES:
-                column = replace(column, cuts=_cuts_between(cells, _ROWS_OF_VALUE), few_values=True)
-        shares = column.kind == "category" and cells.counts.shape[1] > 1
-        shares = shares and cells.counts.size <= _MOST_CELLS
-        roles.append(replace(column, shares_prior=shares))
-    with_roles = columns.replaced(roles)
+    blocks = {block.columns[0]: str(block.name) for block in statistics.spec.blocks}
+    roles = {
+        column.name: _role(column, blocks[column.name], estimators, statistics, sample)
+        for column in columns.used
+    }
+    reasons = {name: role for name, role in roles.items() if isinstance(role, str)}
     if len(reasons) == len(columns.used):
         # A model needs a column; one without values would not make any.
         reasons = {name: reason for name, reason in reasons.items() if reason == _NO_VALUES}
-    return with_roles.without(reasons)
+    used = [
+        column if isinstance(role := roles[column.name], str) else role for column in columns.used
+    ]
+    return replace(columns, used=used).without(reasons)
+
+
+def _role(
+    column: Column,
+    name: str,
+    estimators: Mapping[str, Estimator],
+    statistics: Statistics,
+    sample: pa.Table,
+) -> Column | str:
+    """A column by its values, or the reason to leave it out.
+
+    Args:
+        column: the column by its type.
+        name: name of its block.
+        estimators: those of the blocks, by name.
+        statistics: of the blocks.
+        sample: sample of the rows.
+    """
+    classes = statistics.classes["class"].combine_chunks()
+    table, values = statistics.blocks.get(name), sample[column.name]
+    counted = tidy_cells(table) if table is not None and column.kind == "number" else table
+    if counted is None or not counted["count"].to_numpy().any():
+        return _NO_VALUES
+    if column.kind == "terms":
+        return column
+    cells, nulls = _Cells.of(counted, classes), int(_is_missing(values).sum())
+    if reason := _reason_to_leave_out(column, cells, statistics, sample, nulls):
+        return reason
+    has_squares = column.is_number and not column.is_part and _squares_fit(values)
+    column = replace(column, null_level=nulls >= _FEWEST_NULLS, has_squares=has_squares)
+    is_integer = pa.types.is_integer(statistics.features.field(column.name).type)
+    if is_integer and not cells.exact and _different(values) <= _MOST_INTEGERS:
+        # Beyond 2⁵³ float64 rounds integers; as categories they are exact.
+        return replace(column, kind="category", cuts=_cuts_between(cells))
+    if column.kind == "number":
+        if len(cells.values) == 1 and not cells.exact:
+            return _TOO_LARGE
+        lower = np.unique(estimators[name].finalize(table, classes)["lower"].to_numpy())
+        column = replace(column, cuts=tuple(lower[np.isfinite(lower)].tolist()))
+        is_whole = _are_whole(cells)
+        may_be_category = is_whole and (is_integer or nulls > 0 or column.is_text)
+        if may_be_category and _are_categories(cells, np.array(column.cuts)):
+            column = replace(column, kind="category", cuts=_cuts_between(cells))
+        elif is_whole and len(cells.values) <= _FEW_VALUES:
+            column = replace(column, cuts=_cuts_between(cells, _ROWS_OF_VALUE), few_values=True)
+    shares = column.kind == "category" and cells.counts.shape[1] > 1
+    return replace(column, shares_prior=shares and cells.counts.size <= _MOST_CELLS)
 
 
 def without_copies(columns: Columns, sample: pa.Table) -> Columns:

@@ -13,7 +13,7 @@ the two, as if they were independent::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -61,90 +61,67 @@ def fine_pairs(
         most: largest number of pairs.
         own: weight that is left out of the cells of each row, ``(n,)``; by default that of one row.
     """
-    codes, classes, of_class = levels.codes, levels.classes, levels.of_class
+    of_class = levels.of_class
     contrasted = np.minimum(of_class, of_class.sum() - of_class).sum()
     tried = [bins for bins in BINS if contrasted >= _ROWS_OF_CELL * bins**2]
     if not tried:
         return []
-    labels = _Labels(levels, np.minimum(levels.counts, 1.0) if own is None else own)
-    alone = [labels.loss(code) for code in codes]
+    own = np.minimum(levels.counts, 1.0) if own is None else own
+    alone = [_loss(levels, own, place) for place in range(len(values))]
     columns = sorted(range(len(values)), key=lambda place: (round(alone[place], 9), place))
     columns = sorted(columns[:_MOST_COLUMNS])
-    cuts = {
-        (place, bins): of_bins
-        for place in columns
-        for bins, of_bins in zip(
-            tried, equal_cuts(values[place], levels.counts, tried), strict=True
-        )
-    }
-    binned = {key: _bins(values[key[0]], of_key) for key, of_key in cuts.items()}
+    coarse = levels.of(columns)
+    cuts = [equal_cuts(values[place], levels.counts, tried) for place in columns]
+    finer = []
+    for of_bins in zip(*cuts, strict=True):
+        codes = [
+            _bins(values[place], own_cuts) for place, own_cuts in zip(columns, of_bins, strict=True)
+        ]
+        finer.append(replace(coarse, codes=codes, sizes=[int(each.max()) + 1 for each in codes]))
     # Independent numbers lose (bins² − 1)(classes − 1) / 2n by being counted together; half of that
     # is too little for numbers that do not depend on each other.
-    chance = [(bins**2 - 1) * (classes - 1) / (4.0 * of_class.sum()) for bins in tried]
+    chance = [(bins**2 - 1) * (levels.classes - 1) / (4.0 * of_class.sum()) for bins in tried]
     found = []
-    for first, second in combinations(columns, 2):
-        coarse = labels.loss(_cells(codes[first], codes[second]))
-        both = [(binned[first, bins], binned[second, bins]) for bins in tried]
-        losses = [labels.loss(_cells(*pair)) for pair in both]
-        gain = round(coarse - min(losses), 9)  # so that ties are ties
+    for pair in combinations(range(len(columns)), 2):
+        losses = [_loss(fine, own, *pair) for fine in finer]
+        gain = round(_loss(coarse, own, *pair) - min(losses), 9)  # so that ties are ties
         if gain > 0.0 and any(
-            loss - labels.loss_if_independent(*pair) <= allowed
-            for loss, pair, allowed in zip(losses, both, chance, strict=True)
+            loss - _loss_if_independent(fine, *pair) <= allowed
+            for loss, fine, allowed in zip(losses, finer, chance, strict=True)
         ):
-            found.append((-gain, first, second))
+            found.append((-gain, *pair))
     return [
-        FinePair(first, second, [(cuts[first, n], cuts[second, n]) for n in tried])
+        FinePair(columns[first], columns[second], [*zip(cuts[first], cuts[second], strict=True)])
         for _, first, second in sorted(found)[:most]
     ]
 
 
-@dataclass(frozen=True)
-class _Labels:
-    """Classes of rows.
+def _loss(levels: Levels, own: FloatArray, *columns: int) -> float:
+    """Mean log loss of the class of each row by the other rows of its cell, in nats.
 
-    Attributes:
+    Args:
         levels: the rows.
-        own: weight of each row that is left out of its cells, ``(n,)``.
+        own: weight of each row that is left out of its cell, ``(n,)``.
+        columns: places of the columns whose levels are the cells.
     """
-
-    levels: Levels
-    own: FloatArray
-
-    def loss(self, cells: IntArray) -> float:
-        """Mean log loss of the class of each row by the other rows of its cell, in nats."""
-        truth, counts, of_class = self.levels.truth, self.levels.counts, self.levels.of_class
-        total = of_class.sum()
-        both = cells * len(of_class) + truth
-        with_class = np.bincount(both, counts)[both] - self.own
-        in_cell = np.bincount(cells, counts)[cells] - self.own
-        prior = of_class[truth] / total
-        losses = np.log(in_cell + 1.0) - np.log(np.maximum(with_class, 0.0) + prior)
-        return float(losses @ counts / total)
-
-    def loss_if_independent(self, first: IntArray, second: IntArray) -> float:
-        """Mean log loss if the numbers are independent within the classes, in nats.
-
-        Args:
-            first: bin of each row along the first number, ``(n,)``.
-            second: the same along the second.
-        """
-        from scipy.special import logsumexp
-
-        truth, counts, of_class = self.levels.truth, self.levels.counts, self.levels.of_class
-        classes, sizes = len(of_class), (int(first.max()) + 1, int(second.max()) + 1)
-        scores = np.log(np.maximum(of_class, np.finfo(np.float64).tiny))
-        for bins, axis in ((first, 1), (second, 0)):
-            cells = np.bincount(bins * classes + truth, counts, sizes[1 - axis] * classes)
-            smooth = cells.reshape(-1, classes) + 0.5
-            scores = scores + np.expand_dims(np.log(smooth / smooth.sum(axis=0)), axis)
-        both = _cells(first, second) * classes + truth
-        cells = np.bincount(both, counts, sizes[0] * sizes[1] * classes)
-        losses = logsumexp(scores, axis=2, keepdims=True) - scores
-        return float(cells @ losses.ravel() / of_class.sum())
+    cells, table = levels.cells(columns), levels.table(columns).reshape(-1, levels.classes)
+    with_class = table[cells, levels.truth] - own
+    in_cell = table.sum(axis=1)[cells] - own
+    prior = levels.of_class[levels.truth] / levels.of_class.sum()
+    losses = np.log(in_cell + 1.0) - np.log(np.maximum(with_class, 0.0) + prior)
+    return float(losses @ levels.counts / levels.of_class.sum())
 
 
-def _cells(first: IntArray, second: IntArray) -> IntArray:
-    return first * (int(second.max(initial=0)) + 1) + second
+def _loss_if_independent(levels: Levels, first: int, second: int) -> float:
+    """Mean log loss if two columns, by place, are independent within the classes, in nats."""
+    from scipy.special import logsumexp
+
+    scores = np.log(np.maximum(levels.of_class, np.finfo(np.float64).tiny))
+    for place, axis in ((first, 1), (second, 0)):
+        smooth = levels.table((place,)) + 0.5
+        scores = scores + np.expand_dims(np.log(smooth / smooth.sum(axis=0)), axis)
+    losses = logsumexp(scores, axis=2, keepdims=True) - scores
+    return float((levels.table((first, second)) * losses).sum() / levels.of_class.sum())
 
 
 def equal_cuts(values: FloatArray, counts: FloatArray, tried: Sequence[int]) -> list[Cuts]:

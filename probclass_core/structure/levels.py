@@ -39,15 +39,19 @@ class Levels:
         """Number of levels of each of some columns, then of classes."""
         return [*(self.sizes[place] for place in columns), self.classes]
 
-    def table(self, columns: Sequence[int]) -> FloatArray:
-        """Σ w of the rows by the level of each of some columns, then by class."""
+    def cells(self, columns: Sequence[int]) -> IntArray:
+        """A number for the levels that each row has in some columns, ``(n,)``."""
         cells = np.zeros_like(self.truth)
         for place in columns:
             cells *= self.sizes[place]
             cells += self.codes[place]
+        return cells
+
+    def table(self, columns: Sequence[int]) -> FloatArray:
+        """Σ w of the rows by the level of each of some columns, then by class."""
+        shape, cells = self.shape(columns), self.cells(columns)
         cells *= self.classes
         cells += self.truth
-        shape = self.shape(columns)
         table = np.bincount(cells, self.counts, math.prod(shape))
         return table.astype(np.float64, copy=False).reshape(shape)
 

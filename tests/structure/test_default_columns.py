@@ -11,7 +11,7 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.model.weight_problem import WeightProblem
-from probclass_core.structure import auto
+from probclass_core.structure import candidates
 
 TITANIC = Path(__file__).parents[2] / "benchmarks" / "data" / "titanic.parquet"
 
@@ -69,7 +69,7 @@ def test_numbers_without_repetition_are_no_copies() -> None:
 
 
 def test_a_joint_normal_takes_the_numbers_that_say_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "_MOST_NUMBERS", 2)
+    monkeypatch.setattr(candidates, "_MOST_NUMBERS", 2)
     random = np.random.default_rng(0)
     label = random.integers(0, 2, 1000)
     both = random.normal(size=1000)
