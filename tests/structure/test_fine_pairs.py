@@ -43,7 +43,7 @@ def test_the_pair_that_gains_most_is_first() -> None:
     x, y, noise = random.uniform(size=(3, 400))
     truth = ((x > 0.5) ^ (y > 0.5)).astype(np.intp)  # each number alone tells nothing
     values, codes = [noise, x, y], [np.zeros(400, np.intp)] * 3
-    (best, *others) = fine_pairs(values, Levels(codes, [], truth, np.ones(400), 2), 3)
+    (best, *others) = fine_pairs(values, Levels(codes, [1] * 3, truth, np.ones(400), 2), 3)
     assert (best.first, best.second) == (1, 2)
     assert [len(first) for first, _ in best.cuts] == [7]  # 16 bins need 512 contrasted rows
     bins = [
@@ -65,7 +65,7 @@ def test_few_rows_of_the_rarer_class_have_no_finer_bins() -> None:
     values = list(random.normal(size=(2, 5000)))
     truth = (np.arange(5000) < 40).astype(np.intp)
     codes = [np.zeros(5000, np.intp)] * 2
-    assert not fine_pairs(values, Levels(codes, [], truth, np.ones(5000), 2), 5)
+    assert not fine_pairs(values, Levels(codes, [1] * 2, truth, np.ones(5000), 2), 5)
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
@@ -85,10 +85,10 @@ def test_a_weight_counts_as_rows() -> None:
     truth = ((values[0] > 0.5) ^ (values[1] > 0.5)).astype(np.intp)
     weights = random.integers(1, 4, 300)
     codes = [np.zeros(300, np.intp)] * 2
-    weighted = fine_pairs(values, Levels(codes, [], truth, weights.astype(float), 2), 3)
+    weighted = fine_pairs(values, Levels(codes, [1] * 2, truth, weights.astype(float), 2), 3)
     rows = Levels(
         [np.repeat(one, weights) for one in codes],
-        [],
+        [1] * 2,
         np.repeat(truth, weights),
         np.ones(weights.sum()),
         2,
