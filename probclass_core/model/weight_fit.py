@@ -18,6 +18,7 @@ The mean of the log posteriors of pools of the same blocks is such a pool again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -69,16 +70,16 @@ def fit_block_weights(rows: LeftOutRows) -> tuple[pa.Table, dict[str, Any]]:
     for base in base_blocks(pool).values():
         product[names.index(base)] += 1.0
     groups = len(np.unique(rows.group)) if rows.groups else 0
-    losses = _losses_of_penalties(problem, rows.group) if groups > 1 else np.zeros(1)
-    shares = softmax(-groups * losses)
-    fits = _solve_each(problem, len(shares))
+    penalties = _PENALTIES if groups > 1 else _PENALTIES[:1]
+    losses = _left_out_losses(problem, rows.group) if groups > 1 else np.zeros(1)
+    shares, fits = softmax(-groups * losses), _solve_each(problem, penalties)
     weights, bias = (np.tensordot(shares, terms, 1) for terms in zip(*fits, strict=True))
     return weights_table(names, weights, problem.importance(weights, bias), classes, bias), {
         "rows": len(problem.truth),
         "prior_log_loss": problem.log_loss(np.zeros(len(names)), np.zeros(len(classes))),
         "product_log_loss": problem.log_loss(product, np.zeros(len(classes))),
         "log_loss": problem.log_loss(weights, bias),
-        **({"groups": groups, "penalty": _PENALTIES[int(np.argmin(losses))]} if groups else {}),
+        **({"groups": groups, "penalty": penalties[int(np.argmin(losses))]} if groups else {}),
         **({"left_out": left_out} if left_out else {}),
     }
 
@@ -123,25 +124,25 @@ def weight_problem(rows: LeftOutRows) -> tuple[WeightProblem, dict[str, str]]:
     ), left_out
 
 
-def _losses_of_penalties(problem: WeightProblem, group: IntArray) -> FloatArray:
-    """Mean log loss of left-out groups under each penalty.
+def _left_out_losses(problem: WeightProblem, group: IntArray) -> FloatArray:
+    """Mean log loss under each penalty of groups that the weights were not fitted on.
 
     Args:
         problem: the problem of all rows.
         group: number of the group of each row, ``(n,)``.
     """
     fold = np.unique(group, return_inverse=True)[1] % _FOLDS
-    losses = np.zeros(len(_PENALTIES))
+    losses: FloatArray = np.zeros(len(_PENALTIES))
     for number in np.unique(fold):
         seen, unseen = problem.of_rows(fold != number), problem.of_rows(fold == number)
-        of_fold = [unseen.log_loss(*fit) for fit in _solve_each(seen, len(losses))]
-        losses += unseen.counts.sum() * np.array(of_fold)
-    return losses / problem.counts.sum()
+        of_fold = [unseen.log_loss(*fit) for fit in _solve_each(seen, _PENALTIES)]
+        losses += unseen.counts.sum() / problem.counts.sum() * np.array(of_fold)
+    return losses
 
 
-def _solve_each(problem: WeightProblem, number: int) -> list[Fit]:
-    """Weights under each of the first penalties; those under the largest are found first."""
+def _solve_each(problem: WeightProblem, penalties: Sequence[float]) -> list[Fit]:
+    """Weights under each penalty, each found from those under the next larger one."""
     fits: list[Fit] = []
-    for penalty in reversed(_PENALTIES[:number]):
+    for penalty in reversed(penalties):
         fits.append(replace(problem, penalty=penalty).solve(fits[-1] if fits else None))
     return fits[::-1]
