@@ -15,9 +15,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import date
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import httpx
@@ -40,7 +40,7 @@ class DemoError(Exception):
     """The demo cannot continue; the message has the reason and the log to read."""
 
 
-class LocalAirflow:
+class LocalAirflow(AbstractContextManager["LocalAirflow"]):
     """A context manager that stops all processes at its end.
 
     Args:
@@ -193,9 +193,7 @@ class LocalAirflow:
 
     def cpu_seconds(self) -> float:
         """CPU time of all processes until now, ended tasks included."""
-        parents = [psutil.Process(process.pid) for process in self._processes.values()]
-        family = [one for parent in parents for one in (parent, *parent.children(recursive=True))]
-        return sum(sum(one.cpu_times()[:4]) for one in family if one.is_running())
+        return sum(sum(one.cpu_times()[:4]) for one in self._family() if one.is_running())
 
     def stay(self) -> None:
         """Keep running until Ctrl-C.
@@ -210,15 +208,7 @@ class LocalAirflow:
     def stop(self) -> None:
         """Stop all processes: the scheduler first, while it can still reach the others."""
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        family = [
-            process
-            for parent in self._processes.values()
-            if psutil.pid_exists(parent.pid)
-            for process in (
-                psutil.Process(parent.pid),
-                *psutil.Process(parent.pid).children(recursive=True),
-            )
-        ]
+        family = self._family()
         for parent in reversed(self._processes.values()):
             parent.terminate()
             try:
@@ -233,16 +223,14 @@ class LocalAirflow:
         self._client.close()
         signal.signal(signal.SIGINT, before)
 
-    def __enter__(self) -> LocalAirflow:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
+
+    def _family(self) -> list[psutil.Process]:
+        """All processes that run, with those that they started."""
+        pids = [process.pid for process in self._processes.values()]
+        parents = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+        return [one for parent in parents for one in (parent, *parent.children(recursive=True))]
 
     def _start(
         self, name: str, command: Sequence[str], program: Sequence[str] = ("-m", "airflow")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import probclass_core as pc
 from probclass_airflow.demo.local_airflow import LocalAirflow
 from probclass_airflow.links import ROUTE, store_key
+from probclass_core.arrow.display import TablePart, as_text
 
 if TYPE_CHECKING:
     from probclass_core.store.model_records import ModelRecords
@@ -34,38 +35,28 @@ def done_by(records: ModelRecords, run: str) -> list[str]:
     return done
 
 
-def months_table(records: ModelRecords) -> list[str]:
-    """The scored months and the means of those with labels, as a table of 80 columns."""
+def months_table(records: ModelRecords) -> str:
+    """The scored months, and the means of those with labels."""
     evaluated = {
         (one.version, one.on["partition"]["month"]): one.result
         for one in records.evaluations
         if "partition" in one.on
     }
-    rows, results = [], []
+    rows: list[tuple[Any, ...]] = []
     for record in records.scorings:
         run = record.provenance["airflow"]["run_id"]
         for one in record.partitions:
             month = one["partition"]["month"]
             warnings = [verdict["check"] for verdict in one.get("verdicts") or ()]
-            health = ", ".join(warnings) or "no warning"
-            if run != month:
-                health = f"held back, scored by run {run}"
-            losses = ("no labels", "")
-            if (result := evaluated.get((record.version, month))) is not None:
-                results.append(result)
-                losses = (f"{result['log_loss']:.3f}", f"{result['baseline_log_loss']:.3f}")
-            rows.append(_row(month, f"{one['rows']}", record.version[:8], *losses, health))
-    loss, prior = (
-        f"{fmean(result[name] for result in results):.3f}"
-        for name in ("log_loss", "baseline_log_loss")
-    )
-    head = _row("month", "rows", "version", "log loss", "its prior", "health")
-    rule = "-" * 79
-    return [head, rule, *sorted(rows), rule, _row("mean", "", "", loss, prior, "")]
-
-
-def _row(month: str, rows: str, version: str, log_loss: str, prior: str, health: str) -> str:
-    return f"{month:8}{rows:>5}  {version:9}{log_loss:>10}{prior:>10}  {health}".rstrip()
+            held_back = f"held back, scored by run {run}" if run != month else ""
+            result = evaluated.get((record.version, month), {})
+            losses = result.get("log_loss"), result.get("baseline_log_loss")
+            health = held_back or ", ".join(warnings) or "no warning"
+            rows.append((month, one["rows"], record.version[:8], *losses, health))
+    means = [fmean(row[at] for row in rows if row[at] is not None) for at in (3, 4)]
+    rows = [*sorted(rows), ("mean", None, None, *means, None)]
+    names = ("month", "rows", "version", "log loss", "its prior", "health")
+    return as_text([TablePart(dict(zip(names, zip(*rows, strict=True), strict=True)))])
 
 
 def save_timeline(airflow: LocalAirflow, store: pc.ModelStore, model: str, to: Path) -> Path:
