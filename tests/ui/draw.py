@@ -5,6 +5,7 @@ python tests/ui/draw.py
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -39,7 +40,8 @@ def fill_years(home: Path) -> ModelVersion:
 
     Two partitions have faults that the watch warns of.
     """
-    store, lake = pc.ModelStore(home / "models"), lay_out(home / "lake")
+    os.chdir(home)  # the pages show paths as they were given
+    store, lake = pc.ModelStore("models"), lay_out("lake")
     months = [f"{year}-{month:02}" for year in (2012, 2013, 2014) for month in range(1, 13)]
     for at in range(12, len(months)):
         run = {"dag_id": "air", "run_id": f"scheduled__{months[at]}-01", "task_id": "operate"}
@@ -56,7 +58,7 @@ def fill_years(home: Path) -> ModelVersion:
         champion = store.resolve("air_full@champion")
         model = store.load(champion.ref)
         _break(lake, month)
-        report = pc.score(model, lake, home / "scored_full", partition={"month": month})
+        report = pc.score(model, lake, "scored_full", partition={"month": month})
         store.record_scoring(champion, report, provenance=provenance)
         evaluation = pc.evaluate(model, lake, partition={"month": month})
         on = {"source": "lake", "partition": {"month": month}}
@@ -94,7 +96,7 @@ def take(page: Page, name: str) -> None:
 
 
 def main() -> None:
-    """Take the pages of a model in light colors, its drift and a report in dark ones."""
+    """Take the pages of a model in light colors, and a report in dark ones."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         home = Path(folder)
         with running(home) as site:
@@ -113,7 +115,6 @@ def main() -> None:
                 (light, "partitions", f"{model}/-/partitions?sort=-warnings"),
                 (light, "promotions", f"{model}/-/promotions"),
                 (light, "card", f"{model}/{version.id}"),
-                (dark, "drift", f"{model}/-/drift"),
                 (dark, "run", f"{framed}/run?{urlencode(run)}"),
             ):
                 page.set_viewport_size(
