@@ -129,6 +129,7 @@ class PlannedFile:
         from_cache: digest of the file if its footer is from a cache, or None.
         version: the file in this state, or None if its format never changes a file.
         changed: where it has the columns that it does not have as the table does, by name.
+        checked: columns whose description in the footer was found right, as its units need them.
     """
 
     fragment: ds.Fragment
@@ -141,6 +142,7 @@ class PlannedFile:
     from_cache: str | None = None
     version: FileVersion | None = None
     changed: Mapping[str, StoredColumn] = field(default_factory=dict)
+    checked: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def footer(self, digest: str) -> Footer:
         """Return the footer to cache.
@@ -273,7 +275,9 @@ class RowGroups(Unit):
 
     def _check_columns(self, fragment: ds.Fragment) -> None:
         """Check what the footer says about the columns that are read and filtered."""
-        check_columns(fragment, self.file.location, self.reading.needed)
+        if not self.file.checked.issuperset(self.reading.needed):
+            check_columns(fragment, self.file.location, self.reading.needed)
+            self.file.checked.update(self.reading.needed)
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Refuse text that is not UTF-8, and lists and dictionaries that point outside themselves.
