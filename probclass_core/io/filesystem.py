@@ -11,12 +11,13 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from re import Pattern
 from stat import S_ISREG
 from typing import IO, Any
 
@@ -256,6 +257,24 @@ class Location:
             for info in files
             for path in [self.relative(info.path)]
         ]
+
+    def unnamed_files(
+        self, ours: Pattern[str], named: Callable[[], Collection[str]]
+    ) -> list[Leftover]:
+        """Describe files of writers of ours that a log does not name, in any folder.
+
+        Args:
+            ours: pattern of their paths in the file system.
+            named: returns the paths that the log names.
+        """
+        # Files first and the log after them, or a commit in between would look like a leftover.
+        files = self.entries("", recursive=True)
+        left = {info.path for info in files} - {*named()}
+        return self.leftovers(
+            info
+            for info in files
+            if is_file(info) and info.path in left and ours.fullmatch(info.path)
+        )
 
     def remove_folder(self, folder: str) -> None:
         """Remove a folder with its files, if it exists."""

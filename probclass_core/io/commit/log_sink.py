@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,7 +30,7 @@ from probclass_core.io.commit.parquet_writer import (
     read_commit_record,
     unique_names,
 )
-from probclass_core.io.commit.schemas import EvolvingSink, cast_exactly
+from probclass_core.io.commit.schemas import EvolvingSink, cast_exactly, portable_schema
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.local_files import sync, sync_names
 from probclass_core.io.references import TableRef
@@ -88,7 +88,12 @@ class LogSink(EvolvingSink, Generic[LogTable]):
 
     Raises:
         TableError: if the table has other partition columns, or cannot be read.
+
+    Attributes:
+        narrowest_int: bits of the narrowest integer type of the format.
     """
+
+    narrowest_int: ClassVar[int] = 8
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
         super().__init__(ref, partition)
@@ -315,9 +320,9 @@ class LogSink(EvolvingSink, Generic[LogTable]):
             FileNotFoundError: if the table does not exist.
         """
 
-    @abstractmethod
     def portable(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema in the types that the format can store; see `portable_schema`."""
+        return portable_schema(schema, narrowest_int=self.narrowest_int)
 
     @abstractmethod
     def columns(self, table: LogTable) -> pa.Schema:

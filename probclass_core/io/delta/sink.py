@@ -21,7 +21,6 @@ from pyarrow.fs import FileSystem, PyFileSystem
 from probclass_core.errors import TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.commit.log_sink import LogSink, NewFile, PartitionFile, partition_key
 from probclass_core.io.commit.parquet_writer import COMMIT_KEY
-from probclass_core.io.commit.schemas import portable_schema
 from probclass_core.io.delta.table import (
     check_writable,
     delta_filesystem,
@@ -128,11 +127,8 @@ class DeltaSink(LogSink[DeltaTable]):
     def locate(self, table: DeltaTable | None, name: str) -> tuple[str, FileSystem]:
         return name, self.filesystem
 
-    def portable(self, schema: pa.Schema) -> pa.Schema:
-        return portable_schema(schema)
-
     def columns(self, table: DeltaTable) -> pa.Schema:
-        return portable_schema(pa.schema(table.schema().to_arrow()))
+        return self.portable(pa.schema(table.schema().to_arrow()))
 
     def new_file(self, table: DeltaTable | None, schema: pa.Schema, name: str) -> NewFile:
         # The log has the partition values of a file, but some readers take them from its path.

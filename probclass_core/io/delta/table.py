@@ -26,7 +26,6 @@ from probclass_core.io.commit.parquet_writer import DATA_FILE
 from probclass_core.io.filesystem import Location, is_file
 from probclass_core.io.parquet.adapted import AdaptedFiles, ColumnMatch, field_id
 from probclass_core.io.parquet.files import StoredColumn
-from probclass_core.io.parquet.partitions import partition_of
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import deltalake_options
 
@@ -163,37 +162,27 @@ def _dataset(table: DeltaTable, ref: TableRef) -> ds.Dataset:
     is pruned by its partition alone. So are all files of a table with features for which deltalake
     has no dataset, and of one partitioned by decimals, whose dataset cannot be negative.
     """
-    schema, partition_columns = _schema(table), table.metadata().partition_columns
-    has_decimals = any(pa.types.is_decimal(schema.field(name).type) for name in partition_columns)
-    if has_decimals or _reader_features(table) - SUPPORTED_READER_FEATURES:
-        return _dataset_by_partition(table, ref)
-    dataset = table.to_pyarrow_dataset(parquet_read_options=_READ_OPTIONS)
-    without_minima = _without_minima(pa.table(table.get_add_actions(flatten=True)), dataset.schema)
-    if not without_minima:
-        return dataset
-    fragments = []
-    for fragment in dataset.get_fragments():
-        if {fragment.path, unquote(fragment.path)} & without_minima:
-            keys = partition_of(fragment)
-            partition = {name: keys[name] for name in partition_columns}
-            condition = _condition(partition, dataset.schema)
-            fragment = dataset.format.make_fragment(fragment.path, fragment.filesystem, condition)
-        fragments.append(fragment)
-    return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
-
-
-def _dataset_by_partition(table: DeltaTable, ref: TableRef) -> ds.Dataset:
-    """Return the files of a table as a dataset, each with the condition of its partition."""
-    actions = pa.table(table.get_add_actions())
     schema = pa.schema([field.remove_metadata() for field in _schema(table)])
-    parquet, filesystem = ds.ParquetFileFormat(_READ_OPTIONS), delta_filesystem(ref)
-    partitions = (
-        actions["partition"].to_pylist() if "partition" in actions.column_names else repeat({})
-    )
-    fragments = [
-        parquet.make_fragment(path, filesystem, _condition(partition, schema))
-        for path, partition in zip(_paths(table), partitions, strict=False)
-    ]
+    kinds = [schema.field(name).type for name in table.metadata().partition_columns]
+    filesystem, conditions = delta_filesystem(ref), {}
+    unsupported = _reader_features(table) - SUPPORTED_READER_FEATURES
+    if not unsupported and not any(map(pa.types.is_decimal, kinds)):
+        dataset = table.to_pyarrow_dataset()
+        filesystem = dataset.filesystem  # it knows the sizes of the files
+        without_minima = _without_minima(pa.table(table.get_add_actions(flatten=True)), schema)
+        conditions = {
+            fragment.path: fragment.partition_expression
+            for fragment in dataset.get_fragments()
+            if fragment.path not in without_minima
+        }
+    actions, parquet = pa.table(table.get_add_actions()), ds.ParquetFileFormat(_READ_OPTIONS)
+    partitions = actions["partition"].to_pylist() if kinds else repeat({})
+    fragments = []
+    for encoded, partition in zip(actions["path"].to_pylist(), partitions, strict=False):
+        path = unquote(encoded)
+        known = path in conditions
+        condition = conditions[path] if known else _condition(partition, schema)
+        fragments.append(parquet.make_fragment(path, filesystem, condition))
     return ds.FileSystemDataset(fragments, schema, parquet, filesystem)
 
 
@@ -292,13 +281,13 @@ def delta_leftovers(ref: TableRef) -> list[Leftover]:
         table = open_delta(ref)
         check_writable(ref, table)
         location = Location(_filesystem(ref), "", ref.uri.rstrip("/"), remote="://" in ref.uri)
-        # Files first and the log after them, or a commit in between would look like a leftover.
-        files = location.entries("", recursive=True)
-        table.update_incremental()
-        # The newest version may be older than any entry still in the log.
-        named = {*_paths(table), *_files_in_log(location)}
-    ours = (info for info in files if is_file(info) and _OURS.fullmatch(info.path))
-    return location.leftovers(info for info in ours if info.path not in named)
+
+        def named() -> set[str]:
+            table.update_incremental()
+            # The newest version may be older than any entry still in the log.
+            return {*_paths(table), *_files_in_log(location)}
+
+        return location.unnamed_files(_OURS, named)
 
 
 def _files_in_log(location: Location) -> Iterator[str]:

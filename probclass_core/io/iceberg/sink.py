@@ -40,7 +40,6 @@ from pyiceberg.types import ListType, NestedField, StructType
 from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line
 from probclass_core.io.commit.log_sink import LogSink, NewFile, PartitionFile, partition_key
 from probclass_core.io.commit.parquet_writer import COMMIT_KEY
-from probclass_core.io.commit.schemas import portable_schema
 from probclass_core.io.iceberg.table import (
     all_of,
     arrow_schema,
@@ -57,6 +56,8 @@ _NO_RETRIES = {"commit.retry.num-retries": "0"}
 
 class IcebergSink(LogSink[Table]):
     """A sink for one partition, or a whole unpartitioned Iceberg table."""
+
+    narrowest_int = 32
 
     def load(self) -> Table | None:
         with translate_iceberg_errors(self.ref):
@@ -101,9 +102,6 @@ class IcebergSink(LogSink[Table]):
             raise FileNotFoundError(name)
         filesystem, path = locate(table.io, name)
         return path, filesystem
-
-    def portable(self, schema: pa.Schema) -> pa.Schema:
-        return portable_schema(schema, narrowest_int=32)
 
     def columns(self, table: Table) -> pa.Schema:
         return self.portable(arrow_schema(table.schema()))

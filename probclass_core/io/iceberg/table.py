@@ -28,7 +28,7 @@ from probclass_core.arrow.types import map_type
 from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.commit.parquet_writer import DATA_FILE
 from probclass_core.io.errors import translate_read_errors
-from probclass_core.io.filesystem import Location, is_file
+from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where, typed_conditions
 from probclass_core.io.parquet.adapted import AdaptedFiles, ColumnMatch, field_id
 from probclass_core.io.parquet.files import StoredColumn, typed_scalar
@@ -305,11 +305,9 @@ def iceberg_leftovers(ref: TableRef) -> list[Leftover]:
         uri = load_location_provider(table.location(), table.properties).data_path
         filesystem, folder = locate(table.io, uri)
         location = Location(filesystem, folder, uri.removeprefix("file://"), remote=True)
-        # Files first and the log after them, or a commit in between would look like a leftover.
-        files = location.entries("", recursive=True)
-        named = {locate(table.io, name)[1] for name in _data_files(table.refresh())}
-    ours = (info for info in files if is_file(info) and _OURS.fullmatch(info.path))
-    return location.leftovers(info for info in ours if info.path not in named)
+        return location.unnamed_files(
+            _OURS, lambda: {locate(table.io, name)[1] for name in _data_files(table.refresh())}
+        )
 
 
 def _data_files(table: Table) -> Iterator[str]:
