@@ -1,4 +1,4 @@
-"""Score a range of months again after a promotion, each month in a mapped task.
+"""Score a range of months again after a promotion, in tasks of six months.
 
 The asset of the champion triggers the run, which has no logical date; triggered by hand, the DAG
 asks for the months. Months that the champion has already scored are left as they are.
@@ -31,6 +31,7 @@ def air_quality_rescore() -> None:
         sink=f"{SCORED}/champion",
         store=STORE,
         model=f"{MODEL}@champion",
+        batch=6,
         partitions=[("month", ">=", "{{ params.first }}"), ("month", "<=", "{{ params.last }}")],
         options={"columns": ["time", "air"]},
         outlets=[Asset("champion.scored")],

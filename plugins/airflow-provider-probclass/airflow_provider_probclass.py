@@ -96,7 +96,6 @@ def get_provider_info() -> dict[str, Any]:
                         "score",
                         "maintenance",
                         "operate",
-                        "sql",
                     )
                 ],
             }

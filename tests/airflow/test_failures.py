@@ -17,7 +17,7 @@ from probclass_airflow import (
     ProbClassCalibrateOperator,
     ProbClassEvaluateOperator,
     ProbClassMaintainOperator,
-    ProbClassPlanPartitionsOperator,
+    ProbClassPlanBatchesOperator,
     ProbClassPlanShardsOperator,
     ProbClassPromoteOperator,
     ProbClassScoreOperator,
@@ -42,7 +42,7 @@ NEEDED: dict[type, str] = {
     ProbClassCalibrateOperator: "source store model partition",
     ProbClassEvaluateOperator: "source store model partition",
     ProbClassMaintainOperator: "store",
-    ProbClassPlanPartitionsOperator: "source store model",
+    ProbClassPlanBatchesOperator: "source sink store model",
     ProbClassPlanShardsOperator: "source spec store",
     ProbClassPromoteOperator: "source store model partition",
     ProbClassScoreOperator: "source sink store model partition",
@@ -105,7 +105,7 @@ AT_ONCE: list[tuple[type, dict[str, Any], str]] = [
     (ProbClassScoreOperator, {"source": str(ADULT), "partition": None}, "no column 'temperature'"),
     (ProbClassScoreOperator, {"sink": "{source}/scored"}, "write the scored table outside"),
     (ProbClassSummarizeOperator, {"shard": "all"}, "'all' is not a shard"),
-    (ProbClassPlanPartitionsOperator, {"where": [("hour", "==", "3")]}, "not a partition column"),
+    (ProbClassPlanBatchesOperator, {"partitions": [("hour", "==", "3")]}, "not a partition"),
     (ProbClassScoreOperator, {"deleted": "drop"}, "deleted must be one of"),
     (ProbClassPromoteOperator, {"metric": "cost"}, "needs a decision with costs"),
     (ProbClassCalibrateOperator, {"method": "platt"}, "method 'platt' is unknown"),
@@ -128,7 +128,7 @@ TEMPORARY: list[tuple[type, dict[str, Any], str]] = [
     (ProbClassPromoteOperator, {"partition": {"month": "2031-01"}}, "2031-01"),
     (ProbClassPlanShardsOperator, {"partition": {"month": "2031-01"}}, "2031-01"),
     (ProbClassSummarizeOperator, {"source": "/no/such"}, "/no/such"),
-    (ProbClassPlanPartitionsOperator, {"model": "water"}, "no model 'water'"),
+    (ProbClassPlanBatchesOperator, {"model": "water"}, "no model 'water'"),
 ]
 
 

@@ -125,6 +125,7 @@ def test_mapped_tasks_score_partitions_with_one_version(
             sink=str(sink),
             store=store.uri,
             model="air@champion",
+            batch=1,
             partitions=[("month", ">=", "{{ params.first }}"), ("month", "<", "2013-04")],
             options={"columns": ["time"]},
             outlets=[Asset("air.scored")],
@@ -132,11 +133,14 @@ def test_mapped_tasks_score_partitions_with_one_version(
     ran = run_dag(dag)
     assert {task.state for task in ran.values()} == {"success"}
     months = ["2013-01", "2013-02", "2013-03"]
-    assert ran["score.plan"].result == [{"month": month} for month in months]
+    ranges = ran["score.plan"].result
+    assert [(one["first"], one["last"]) for one in ranges] == [
+        ({"month": month}, {"month": month}) for month in months
+    ]
     for index, month in enumerate(months):
         task = ran[f"score.score[{index}]"]
         assert task.result["model"] == f"air@{model.id}"
-        assert task.result["partition"] == {"month": month}
+        assert task.result["names"] == {"scored": [f"month={month}"]}
         assert task.events["air.scored"]["rows"] == task.result["rows"]
     rows = ds.dataset(sink, partitioning="hive").to_table()
     assert rows.num_rows == (31 + 28 + 31) * 24

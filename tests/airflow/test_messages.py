@@ -13,7 +13,7 @@ from lakes import write_rows
 
 import probclass_airflow
 import probclass_core as pc
-from probclass_airflow import ProbClassOperator, ProbClassPlanPartitionsOperator
+from probclass_airflow import ProbClassOperator, ProbClassPlanBatchesOperator
 
 LARGEST_MESSAGE = 4096
 CLASSES = [
@@ -74,7 +74,6 @@ OPERATORS = sorted(
         "ProbClassPlanRunOperator",  # this and the next two: of a table with one partition column
         "ProbClassJudgeOperator",
         "ProbClassReportOperator",
-        "ProbClassSQLScoreOperator",  # of one partition of a database
     )
 )
 
@@ -86,8 +85,6 @@ def test_a_message_stays_below_four_kilobytes(name: str, fields: dict[str, Any])
     if getattr(operator, "saves_model", False):
         given["model"] = fields["model"] if "method" in operator.template_fields else MODEL
         given["alias"] = "new"
-    if name == "ProbClassPlanPartitionsOperator":
-        given["where"] = [("day", "<", "2014-03-01")]
     if name == "ProbClassPromoteOperator":
         given |= {"alias": "another", "metric": "accuracy", "windows": "day"}
         given |= {"floor": None, "allow_training_rows": True, "propose": True}
@@ -101,17 +98,11 @@ def test_a_message_stays_below_four_kilobytes(name: str, fields: dict[str, Any])
     assert max(len(json.dumps(message)) for message in ti.messages) < LARGEST_MESSAGE
 
 
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [
-        (None, "120 partitions where None, and one run maps"),
-        ([("day", "<", "2014-04-05")], "94 partitions of .* bytes, and this XCom is limited to"),
-    ],
-)
-def test_too_many_partitions_or_too_long_names_are_an_error(
-    fields: dict[str, Any], where: Any, message: str
-) -> None:
+def test_too_many_batches_are_an_error(fields: dict[str, Any]) -> None:
     given = {key: fields[key] for key in ("source", "store", "model")}
-    plan = ProbClassPlanPartitionsOperator(task_id="task", where=where, **given)
-    with pytest.raises(AirflowFailException, match=message):
+    given["sink"] = f"{fields['sink']}-that-is-empty"
+    plan = ProbClassPlanBatchesOperator(task_id="task", size=1, **given)
+    with pytest.raises(
+        AirflowFailException, match=r"120 batches take .* make batches larger than 1"
+    ):
         plan.execute({"run_id": "by hand", "ti": TaskInstance()})

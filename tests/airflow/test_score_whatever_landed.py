@@ -200,11 +200,6 @@ def test_batches_remove_what_is_gone_and_say_which_tasks_changed_something(
     assert listed == ["d000", "d002", "d003", "d005", "d009"]
 
 
-def test_arguments_that_would_do_nothing_are_refused(fields: dict[str, Any]) -> None:
-    with DAG("no_batches", schedule=None), pytest.raises(ValueError, match="need batch='auto'"):
-        score_task_group(deleted="remove", **fields)
-
-
 def test_a_summary_is_one_row_of_xcom_and_the_model_another(
     run_dag: Callable[..., Any], fields: dict[str, Any]
 ) -> None:

@@ -17,7 +17,6 @@ from airflow.sdk import Asset
 
 import probclass_core as pc
 from probclass_airflow import (
-    ProbClassMergeOperator,
     ProbClassPromoteOperator,
     ProbClassScoreOperator,
     ProbClassSummarizeOperator,
@@ -44,7 +43,7 @@ def stopped(operator: type[Any], call: int) -> type[Any]:
     return Stopped
 
 
-class StoppedMerge(ProbClassMergeOperator):
+class StoppedMerge(ProbClassTrainOperator):
     """Gets SIGTERM after the merge, right before the commit."""
 
     def on_progress(self, rows_done: int, rows_total: int | None) -> None:
@@ -85,7 +84,7 @@ def fields(lake: str, tmp_path: Path) -> dict[str, Any]:
     ("operator", "names", "more"),
     [
         (stopped(ProbClassTrainOperator, 1), "spec partition alias", {"model": "air"}),
-        (StoppedMerge, "spec alias", {"model": "air", "where": YEAR}),
+        (StoppedMerge, "spec alias", {"model": "air", "where": YEAR, "cache": True}),
         (stopped(ProbClassPromoteOperator, 1), "model partition", {}),
         (stopped(ProbClassScoreOperator, 1), "sink model partition", {}),
         (stopped(ProbClassScoreOperator, 2), "sink model partition", {}),

@@ -3,11 +3,10 @@
 Reading map:
     base: the arguments of all operators, progress, cancellation, errors, results.
     operators: train, calibrate and evaluate; one operator for each verb.
-    score: scores whatever is missing or stale in a scored table; plans it for many tasks.
+    score: scores whatever is missing or stale in a scored table.
     promotion: promotes a challenger that beats the champion; rolls back.
     approval: asks a person before a challenger is promoted.
-    sql: scores a table in the database of a connection.
-    mapped: operators for one table and many tasks: plan, shards, merge.
+    mapped: operators for one table and many tasks: shards to train on, ranges to score.
     maintenance: removes leftovers, unused statistics and old versions.
     groups: common pipelines as task groups: train, score, roll back.
     operate: a model operated by a schedule, as a task group; start reading a DAG here.
@@ -44,8 +43,7 @@ from probclass_airflow.groups import rollback_task_group, score_task_group, trai
 from probclass_airflow.hooks import ProbClassHook
 from probclass_airflow.maintenance import ProbClassMaintainOperator
 from probclass_airflow.mapped import (
-    ProbClassMergeOperator,
-    ProbClassPlanPartitionsOperator,
+    ProbClassPlanBatchesOperator,
     ProbClassPlanShardsOperator,
     ProbClassSummarizeOperator,
 )
@@ -61,8 +59,7 @@ from probclass_airflow.operators import (
     ProbClassTrainOperator,
 )
 from probclass_airflow.promotion import ProbClassPromoteOperator, ProbClassRollbackOperator
-from probclass_airflow.score import ProbClassPlanBatchesOperator, ProbClassScoreOperator
-from probclass_airflow.sql import ProbClassSQLScoreOperator
+from probclass_airflow.score import ProbClassScoreOperator
 
 __all__ = [
     "ProbClassApproveOperator",
@@ -71,16 +68,13 @@ __all__ = [
     "ProbClassHook",
     "ProbClassJudgeOperator",
     "ProbClassMaintainOperator",
-    "ProbClassMergeOperator",
     "ProbClassOperator",
     "ProbClassPlanBatchesOperator",
-    "ProbClassPlanPartitionsOperator",
     "ProbClassPlanRunOperator",
     "ProbClassPlanShardsOperator",
     "ProbClassPromoteOperator",
     "ProbClassReportOperator",
     "ProbClassRollbackOperator",
-    "ProbClassSQLScoreOperator",
     "ProbClassScoreOperator",
     "ProbClassSummarizeOperator",
     "ProbClassTaskStopped",

@@ -9,13 +9,13 @@ from airflow.sdk import Asset, TaskGroup, XComArg
 
 from probclass_airflow.base import Where
 from probclass_airflow.mapped import (
-    ProbClassMergeOperator,
-    ProbClassPlanPartitionsOperator,
+    ProbClassPlanBatchesOperator,
     ProbClassPlanShardsOperator,
     ProbClassSummarizeOperator,
 )
+from probclass_airflow.operators import ProbClassTrainOperator
 from probclass_airflow.promotion import ProbClassPromoteOperator, ProbClassRollbackOperator
-from probclass_airflow.score import ProbClassPlanBatchesOperator, ProbClassScoreOperator
+from probclass_airflow.score import ProbClassScoreOperator
 
 
 def train_task_group(
@@ -92,9 +92,10 @@ def train_task_group(
         summarize = ProbClassSummarizeOperator.partial(
             task_id="summarize", workers=workers, **training
         ).expand(shard=plan.output)
-        merge = ProbClassMergeOperator(
+        merge = ProbClassTrainOperator(
             task_id="merge",
             model=model,
+            cache=True,
             density_quantiles=density_quantiles,
             workers=workers,
             # Without new units all mapped tasks are skipped, and the merge must still run.
@@ -128,7 +129,7 @@ def score_task_group(
     store: str,
     model: str,
     partitions: Where | None = None,
-    batch: int | Literal["auto"] | None = None,
+    batch: int | Literal["auto"] = "auto",
     options: Mapping[str, Any] | None = None,
     where: Where | None = None,
     deleted: str = "keep",
@@ -142,12 +143,10 @@ def score_task_group(
 ) -> TaskGroup:
     """Score the partitions of a table in mapped tasks, all with the same version of a model.
 
-    The tasks are ``plan``, which lists the partitions and resolves the model, and ``score``. A
-    partition that is already scored with the same inputs is left as it is. By default each
-    partition has a task, up to 100 of them. With `batch`, a task scores a range of partitions that
-    are missing or stale, at about a hundredth of the cost, for any number of them; a partition that
-    cannot be scored fails its task once the others of its batch are committed; and if nothing is
-    missing or stale ``score`` is skipped.
+    The tasks are ``plan``, which resolves the model and divides the partitions that are missing or
+    stale in the scored table into ranges, and ``score``, mapped over these. A partition that cannot
+    be scored fails its task once the others of its range are committed; if nothing is missing or
+    stale, ``score`` is skipped.
 
     Args:
         group_id: id of the group, the prefix of its task ids.
@@ -158,61 +157,42 @@ def score_task_group(
         partitions: score the partitions that meet these conditions on partition columns; all by
             default.
         batch: number of partitions of a task, about, or ``"auto"``, see
-            `ProbClassPlanBatchesOperator`; by default a task for each partition.
+            `ProbClassPlanBatchesOperator`.
         options: options of scoring, see `ProbClassScoreOperator`.
         where: rows to score.
-        deleted: with `batch`, what happens to partitions of the sink that are gone from the source,
-            see `ProbClassScoreOperator`.
+        deleted: what happens to partitions of the sink that are gone from the source, see
+            `ProbClassScoreOperator`.
         outlets: assets of the scored table; each mapped task makes an event.
-        changed: with `batch`, assets that get an event from each task that changed a partition.
+        changed: assets that get an event from each task that changed a partition.
         workers: number of threads of each task.
         source_conn_id: connection with the credentials of the source; see `ProbClassHook`.
         sink_conn_id: connection with the credentials of the sink.
         store_conn_id: connection with the credentials of the model store.
         default_args: arguments of all tasks, such as retries.
-
-    Raises:
-        ValueError: if deleted or changed is given without batch.
     """
-    if batch is None and (deleted != "keep" or changed):
-        raise ValueError(
-            f"score_task_group {group_id!r}: deleted and changed need batch='auto' or a number; a "
-            "task for each partition of the source sees none that is gone from it."
-        )
-    places: dict[str, Any] = {
+    scoring: dict[str, Any] = {
         "source": source,
         "source_conn_id": source_conn_id,
         "store": store,
         "store_conn_id": store_conn_id,
-    }
-    scoring: dict[str, Any] = {
-        **places,
         "sink": sink,
         "sink_conn_id": sink_conn_id,
         "where": where,
         "options": options,
+        "deleted": deleted,
         "workers": workers,
     }
     with TaskGroup(group_id, default_args=default_args or {}) as group:  # type: ignore[arg-type]
-        if batch is not None:
-            scoring["deleted"] = deleted
-            batches = ProbClassPlanBatchesOperator(
-                task_id="plan", model=model, size=batch, partitions=partitions, **scoring
-            )
-            ProbClassScoreOperator.partial(
-                task_id="score",
-                model=XComArg(batches, key="model"),
-                outlets=list(outlets),
-                changed=list(changed),
-                **scoring,
-            ).expand(partitions=batches.output)
-            return group
-        plan = ProbClassPlanPartitionsOperator(
-            task_id="plan", model=model, where=partitions, **places
+        plan = ProbClassPlanBatchesOperator(
+            task_id="plan", model=model, size=batch, partitions=partitions, **scoring
         )
         ProbClassScoreOperator.partial(
-            task_id="score", model=XComArg(plan, key="model"), outlets=list(outlets), **scoring
-        ).expand(partition=plan.output)
+            task_id="score",
+            model=XComArg(plan, key="model"),
+            outlets=list(outlets),
+            changed=list(changed),
+            **scoring,
+        ).expand(partitions=plan.output)
     return group
 
 

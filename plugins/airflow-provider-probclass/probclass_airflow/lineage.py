@@ -45,12 +45,12 @@ def lineage_of(task: Any, summary: Mapping[str, Any] | None) -> OperatorLineage[
         summary: the summary of its call, or None if it failed; datasets then have no numbers.
     """
     summary = summary or {}
-    source = _address(task, task.source or "")  # a rollback reads no table
+    source = task.source or ""  # a rollback reads no table
     read = _columns(task, source, task.source_conn_id) if source else {}
     inputs = [_table_read(source, read, task.spec_used, summary)] if source else []
     outputs = []
     if (sink := getattr(task, "sink", None)) is not None:
-        outputs.append(_table_written(task, source, read, _address(task, sink), summary))
+        outputs.append(_table_written(task, source, read, sink, summary))
     inputs.extend(
         InputDataset(*model_name(task.store, ref), facets=_version(ref))
         for ref in _models_read(task, summary)
@@ -65,17 +65,6 @@ def lineage_of(task: Any, summary: Mapping[str, Any] | None) -> OperatorLineage[
         outputs.append(OutputDataset(*model_name(task.store, ref), facets=facets))
     run = RunFacet().with_additional_properties(task=type(task).__name__, **summary)
     return OperatorLineage(inputs=inputs, outputs=outputs, run_facets={"probclass": run})
-
-
-def _address(task: Any, table: str) -> str:
-    """The URI of a table; that of a database is known by the task and its connection."""
-    if not hasattr(task, "dataset_uri"):
-        return table
-    try:
-        return str(task.dataset_uri(table))
-    except Exception as error:  # lineage must not fail a task that has ended
-        task.log.info("Lineage has no address of %s: %s", table, error)
-        return f"sql://{task.conn_id}/{table}"
 
 
 def dataset_name(uri: str) -> tuple[str, str]:
@@ -204,8 +193,6 @@ def _columns(task: Any, uri: str, conn_id: str | None) -> Columns:
     import probclass_core as pc
     from probclass_airflow.hooks import connected, table_ref
 
-    if hasattr(task, "dataset_columns"):
-        return dict(task.dataset_columns.get(uri, {}))
     try:
         with connected([] if conn_id is None else [(conn_id, uri)]):
             schema = pc.open_table(table_ref(uri, conn_id)).schema

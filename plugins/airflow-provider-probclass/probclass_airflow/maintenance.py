@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
-
-from probclass_airflow.base import TranslatedErrors, check_rendered_fields
-from probclass_airflow.hooks import connected, open_store, table_ref
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
+from probclass_airflow.base import ProbClassOperator
+from probclass_airflow.hooks import table_ref
 
 
-class ProbClassMaintainOperator(BaseOperator):
+class ProbClassMaintainOperator(ProbClassOperator):
     """Remove leftovers of scored tables, unused statistics and old versions of models.
 
     Nothing that a reader can see is removed, except versions of models if `keep` is given: never a
@@ -24,7 +18,6 @@ class ProbClassMaintainOperator(BaseOperator):
     tables. A retry or another run at the same time is harmless. Each removal is logged.
 
     Args:
-        store: path or URI of the model store.
         tables: paths or URIs of scored tables, whose leftovers are removed; see `clean_table`.
         keep: number of newest versions of each model to keep; see `ModelStore.prune`. By default,
             no version is removed.
@@ -32,11 +25,10 @@ class ProbClassMaintainOperator(BaseOperator):
         cache_days: remove files of statistics written longer ago as well as stale ones; more than
             the longest training window. By default, stale ones only.
         dry_run: whether only to log what would be removed.
-        store_conn_id: connection with the credentials of the model store, see `ProbClassHook`.
-        table_conn_id: connection with the credentials of the tables.
-        kwargs: arguments of `BaseOperator`.
+        table_conn_id: connection with the credentials of the tables, see `ProbClassHook`.
+        kwargs: store and its connection, see `ProbClassOperator`; arguments of `BaseOperator`.
 
-    Returns (XCom):
+    Returns (XCom and the `extra` of outlet assets):
         leftovers, statistics and versions (numbers of what was removed; of statistics, of files),
         bytes (of leftovers and statistics), dry_run.
     """
@@ -50,82 +42,67 @@ class ProbClassMaintainOperator(BaseOperator):
         "models",
         "cache_days",
     )
+    operator_extra_links = ()
     ui_color = "#e8e8ee"
 
     def __init__(
         self,
         *,
-        store: str,
         tables: Sequence[str] = (),
         keep: int | str | None = None,
         models: Sequence[str] | None = None,
         cache_days: float | str | None = None,
         dry_run: bool = False,
-        store_conn_id: str | None = None,
         table_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.store = store
+        super().__init__(source=None, **kwargs)
         self.tables = tables
         self.keep = keep
         self.models = models
         self.cache_days = cache_days
         self.removes_nothing = dry_run  # BaseOperator has a method dry_run
-        self.store_conn_id = store_conn_id
         self.table_conn_id = table_conn_id
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Remove, and count what was removed.
+    def call(self, run: dict[str, str]) -> dict[str, Any]:
+        """Remove, and count what was removed."""
+        import probclass_core as pc
+        from probclass_core.errors import SpecError
+        from probclass_core.store.statistics_cache import StatisticsCache
 
-        Raises:
-            AirflowFailException: if a field or a connection is wrong; the task fails without a
-                retry.
-            TableError, StoreError: if a table or the store could not be read or changed; the task
-                is retried.
-        """
-        check_rendered_fields(self)
         try:
             keep = None if self.keep is None else int(self.keep)
             age = None if self.cache_days is None else timedelta(days=float(self.cache_days))
         except ValueError:
-            raise AirflowFailException(
+            raise SpecError(
                 f"{self.task_id}: keep and cache_days must be numbers, got {self.keep!r} and "
                 f"{self.cache_days!r}."
             ) from None
-        import probclass_core as pc
-        from probclass_core.store.statistics_cache import StatisticsCache
-
-        connections = [(self.table_conn_id, table) for table in self.tables]
-        connections.append((self.store_conn_id, self.store))
-        used = [(conn_id, uri) for conn_id, uri in connections if conn_id is not None]
-        with TranslatedErrors(), connected(used):
-            tables = [table_ref(table, self.table_conn_id) for table in self.tables]
-            store = open_store(self.store, self.store_conn_id)
-            sizes = [
-                leftover.bytes
-                for table in tables
-                for leftover in self._removed(pc.clean_table(table, dry_run=self.removes_nothing))
-            ]
-            statistics = self._removed(
-                StatisticsCache(store).collect(age, dry_run=self.removes_nothing)
-            )
-            versions = []
-            if keep is not None:
-                for name in store.models() if self.models is None else self.models:
-                    pruned = store.prune(
-                        name, keep=keep, sinks=tables, dry_run=self.removes_nothing
-                    )
-                    versions += self._removed(pruned)
-        summary = {
+        tables = [table_ref(table, self.table_conn_id) for table in self.tables]
+        store, dry_run = self.model_store(), self.removes_nothing
+        sizes = [
+            leftover.bytes
+            for table in tables
+            for leftover in self._removed(pc.clean_table(table, dry_run=dry_run))
+        ]
+        statistics = self._removed(StatisticsCache(store).collect(age, dry_run=dry_run))
+        versions = []
+        if keep is not None:
+            for name in store.models() if self.models is None else self.models:
+                pruned = store.prune(name, keep=keep, sinks=tables, dry_run=dry_run)
+                versions += self._removed(pruned)
+        return {
             "leftovers": len(sizes),
             "statistics": len(statistics),
             "versions": len(versions),
             "bytes": sum(sizes) + sum(file.bytes for file in statistics),
-            "dry_run": self.removes_nothing,
+            "dry_run": dry_run,
         }
-        self.log.info("%s: %s", self.task_id, summary)
-        return summary
+
+    def _connections(self) -> Iterator[tuple[str, str]]:
+        yield from super()._connections()
+        if self.table_conn_id is not None:
+            yield from ((self.table_conn_id, table) for table in self.tables)
 
     def _removed(self, things: list[Any]) -> list[Any]:
         verb = "Would remove" if self.removes_nothing else "Removed"

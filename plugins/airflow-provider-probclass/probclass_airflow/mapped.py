@@ -1,31 +1,31 @@
-"""One table, many tasks: plans to map over, the summary of a shard, and the merge.
+"""One table, many tasks: plans to map over, and the summary of a shard.
 
-Mapped tasks share statistics through the model store, where each task stores the statistics of the
-units that it has read. XCom has only the shards, such as ``"0:8"``, one for each mapped task.
+Mapped trainings share statistics through the model store, where each task stores the statistics of
+the units that it has read; a `ProbClassTrainOperator` with ``cache`` merges them. XCom has only the
+shards, such as ``"0:8"``, or ranges of partitions, one for each mapped task.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from probclass_airflow.base import ProbClassOperator
-from probclass_airflow.operators import ProbClassTrainOperator
+from probclass_airflow.score import ProbClassScoreOperator
 from probclass_airflow.specs import model_spec
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_MAX_PARTITIONS = 100
-MAX_XCOM_BYTES = 4096
+_MAX_XCOM_BYTES = 4096
 
 
 class ProbClassPlanShardsOperator(ProbClassOperator):
     """Divide the units that a training has not read yet into shards of about equal size.
 
-    Map a `ProbClassSummarizeOperator` over the output, then merge. Units whose statistics are
-    in the store already are in no shard, so without new units the list is empty.
+    Map a `ProbClassSummarizeOperator` over the output, then train with ``cache=True``. Units whose
+    statistics are in the store already are in no shard, so without new units the list is empty.
 
     Args:
         spec: the model, as for `ProbClassTrainOperator`.
@@ -128,102 +128,52 @@ class ProbClassSummarizeOperator(ProbClassOperator):
         }
 
 
-class ProbClassMergeOperator(ProbClassTrainOperator):
-    """Merge the statistics of a training's shards and save the model.
+class ProbClassPlanBatchesOperator(ProbClassScoreOperator):
+    """Divide the partitions that are missing or stale in a scored table into ranges of equal work.
 
-    Statistics are merged in the order of the units, whichever task summarized them: the model
-    has the content id that one `ProbClassTrainOperator` would give it. Units without stored
-    statistics are read by this task, and the log has their number.
+    With ``deleted="remove"``, partitions that are gone from the source are in the ranges, too.
 
-    Args:
-        kwargs: as for `ProbClassTrainOperator`, without ``cache``; source, spec, partition and
-            where must be those of the plan.
-
-    Returns (XCom and the `extra` of outlet assets):
-        As `ProbClassTrainOperator` with ``cache``: units, reused.
-    """
-
-    ui_color = "#c9dff2"
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(cache=True, **kwargs)
-
-    def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Merge, save, promote."""
-        summary = super().call(run)
-        cache = summary["cache"]
-        if cache["reused"] < cache["units"]:
-            missing = cache["units"] - cache["reused"]
-            self.log.info("Read %d of %d units in this task", missing, cache["units"])
-        return summary
-
-
-class ProbClassPlanPartitionsOperator(ProbClassOperator):
-    """List the partitions of a table, and resolve the version of a model that scores them.
-
-    Map a `ProbClassScoreOperator` over the output, with ``model=plan.output["model"]``: all mapped
-    tasks then use the same version, even if an alias moves between them.
+    Map a `ProbClassScoreOperator` over the output as ``partitions``, with
+    ``model=plan.output["model"]`` and the same options: a task for many partitions costs little
+    more than a task for one. If nothing is missing or stale the list is empty, and the mapped tasks
+    are skipped.
 
     Args:
-        model: ``name@alias`` or ``name@id``, resolved once.
-        kwargs: source, store, where and the connections, see `ProbClassOperator`; arguments of
-            `BaseOperator`. The source is a partitioned table, and the columns of ``where`` are
-            partition columns.
+        size: number of partitions of a batch, about; ``"auto"`` for at most 32 batches of at least
+            a million rows, if there are so many.
+        kwargs: as for `ProbClassScoreOperator`.
 
     Returns (XCom):
-        The partitions, at most 100, such as ``[{"month": "2014-01"}]``, and under the key ``model``
-        the ``name@id``. The `extra` of outlet assets has both.
+        The fields of `probclass_core.Partitions` for each batch, such as ``[{"first": {"month":
+        "2014-01"}, "last": {"month": "2014-04"}}]``, and under the key ``model`` the ``name@id``.
+        The `extra` of outlet assets has both.
     """
 
-    template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "model")
     ui_color = "#e8e8ee"
 
-    def __init__(self, *, model: str, **kwargs: Any) -> None:
-        super().__init__(partition=None, workers=None, **kwargs)
-        self.model = model
+    def __init__(self, *, size: int | Literal["auto"] = "auto", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.size = size
 
-    def execute(self, context: Context) -> list[dict[str, str | None]]:
-        """List, and return the list of partitions alone, because Airflow maps over a list."""
-        partitions: list[dict[str, str | None]] = super().execute(context)["partitions"]
-        return partitions
+    def execute(self, context: Context) -> Any:
+        """Plan, and return the list of batches alone, because Airflow maps over a list."""
+        return ProbClassOperator.execute(self, context)["batches"]
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Resolve the model and list the partitions."""
-        import probclass_core as pc
-        from probclass_core.errors import SpecError, TableError, TableMismatchError
-        from probclass_core.io.filters import parse_where
+        """Compare, divide."""
+        from probclass_core.errors import SpecError
 
-        version = self.model_store().resolve(self.model)
-        table = pc.open_table(self.table())
-        if not table.partition_columns:
-            raise TableMismatchError(
-                f"{self.source} has no partitions to map over; score it in one task, with a "
-                "ProbClassScoreOperator."
-            )
-        where = parse_where(self.where)
-        for column, *_ in where or ():
-            if column not in table.partition_columns:
-                raise SpecError(
-                    f"{column!r} is not a partition column of {self.source}; it has "
-                    f"{', '.join(map(repr, table.partition_columns))}."
-                )
-        keys = table.partitions(where)
-        if not keys:
-            raise TableError(f"{self.source} has no partition where {self.where}.")
-        if len(keys) > _MAX_PARTITIONS:
+        version, report, _ = self.score(run, dry_run=True)
+        remove = self.deleted == "remove"
+        if self.size == "auto":
+            ranges = report.batches(orphaned=remove)
+        else:
+            count = len(report.pending) + remove * len(report.orphaned)
+            ranges = report.batches(-(-count // self.size) or 1, min_rows=1, orphaned=remove)
+        batches = [one.to_dict() for one in ranges]
+        if (size := len(json.dumps(batches))) >= _MAX_XCOM_BYTES:
             raise SpecError(
-                f"{self.source} has {len(keys):,} partitions where {self.where}, and one run maps "
-                f"over at most {_MAX_PARTITIONS}; narrow 'where', for example to the data interval "
-                "of the run, or score them in batches: score_task_group(batch='auto')."
+                f"{len(batches)} batches take {size:,} bytes, and this XCom is limited to "
+                f"{_MAX_XCOM_BYTES:,}; make batches larger than {self.size} partitions."
             )
-        partitions = [
-            {name: None if value is None else str(value) for name, value in key.items()}
-            for key in keys
-        ]
-        if (size := len(json.dumps(partitions))) >= MAX_XCOM_BYTES:
-            raise SpecError(
-                f"the names of {len(keys)} partitions of {self.source} take {size:,} bytes, and "
-                f"this XCom is limited to {MAX_XCOM_BYTES:,}; narrow 'where', for example to the "
-                "data interval of the run."
-            )
-        return {"model": version.ref, "partitions": partitions}
+        return {"model": version, "batches": batches, **report.counts}

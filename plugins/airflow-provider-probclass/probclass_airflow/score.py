@@ -6,17 +6,15 @@ task, and the partitions follow from the tables.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowFailException
 
 from probclass_airflow.base import ProbClassOperator, Where
 from probclass_airflow.hooks import table_ref
-from probclass_airflow.mapped import MAX_XCOM_BYTES
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -35,22 +33,7 @@ _MAX_SENTENCE = 300
 """Characters of a sentence in a summary; the log has all of it."""
 
 
-class ScoringOperator(ProbClassOperator):
-    """A task that scores with a version of a model, which the library loads."""
-
-    ui_color = "#d3f0e3"
-
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
-        """Inputs and outputs of the task; the columns are those of the spec of the model."""
-        import probclass_core as pc
-
-        if self._summary is not None:
-            with suppress(pc.ProbClassError):  # lineage never fails a task
-                self.spec_used = self.model_store().load(self._summary["model"]).spec
-        return super().get_openlineage_facets_on_complete(task_instance)
-
-
-class ProbClassScoreOperator(ScoringOperator):
+class ProbClassScoreOperator(ProbClassOperator):
     """Score the partitions of a table that are missing in another, or stale there.
 
     A partition is stale if its input, the model or the rule (where, columns, decision) changed
@@ -95,6 +78,7 @@ class ProbClassScoreOperator(ScoringOperator):
         "options",
         "deleted",
     )
+    ui_color = "#d3f0e3"
 
     def __init__(
         self,
@@ -148,6 +132,15 @@ class ProbClassScoreOperator(ScoringOperator):
             for alias, asset in self.changed.items():
                 context["outlet_events"][alias].add(asset, extra=summary)
         return summary
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """Inputs and outputs of the task; the columns are those of the spec of the model."""
+        import probclass_core as pc
+
+        if self._summary is not None:
+            with suppress(pc.ProbClassError):  # lineage never fails a task
+                self.spec_used = self.model_store().load(self._summary["model"]).spec
+        return super().get_openlineage_facets_on_complete(task_instance)
 
     def _add_partition_keys(self, context: Context) -> None:
         """Name what the run has scored in the events of the outlets, one for each partition."""
@@ -208,57 +201,6 @@ class ProbClassScoreOperator(ScoringOperator):
                 raise
             return version.ref, error.report, error.with_traceback(None)
         return version.ref, report, None
-
-
-class ProbClassPlanBatchesOperator(ProbClassScoreOperator):
-    """Divide the partitions that are missing or stale in a scored table into ranges of equal work.
-
-    With ``deleted="remove"``, partitions that are gone from the source are in the ranges, too.
-
-    Map a `ProbClassScoreOperator` over the output as ``partitions``, with
-    ``model=plan.output["model"]`` and the same options: a task for many partitions costs little
-    more than a task for one. If nothing is missing or stale the list is empty, and the mapped tasks
-    are skipped.
-
-    Args:
-        size: number of partitions of a batch, about; ``"auto"`` for at most 32 batches of at least
-            a million rows, if there are so many.
-        kwargs: as for `ProbClassScoreOperator`.
-
-    Returns (XCom):
-        The fields of `probclass_core.Partitions` for each batch, such as ``[{"first": {"month":
-        "2014-01"}, "last": {"month": "2014-04"}}]``, and under the key ``model`` the ``name@id``.
-        The `extra` of outlet assets has both.
-    """
-
-    ui_color = "#e8e8ee"
-
-    def __init__(self, *, size: int | Literal["auto"] = "auto", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.size = size
-
-    def execute(self, context: Context) -> Any:
-        """Plan, and return the list of batches alone, because Airflow maps over a list."""
-        return ProbClassOperator.execute(self, context)["batches"]
-
-    def call(self, run: dict[str, str]) -> dict[str, Any]:
-        """Compare, divide."""
-        from probclass_core.errors import SpecError
-
-        version, report, _ = self.score(run, dry_run=True)
-        remove = self.deleted == "remove"
-        if self.size == "auto":
-            ranges = report.batches(orphaned=remove)
-        else:
-            count = len(report.pending) + remove * len(report.orphaned)
-            ranges = report.batches(-(-count // self.size) or 1, min_rows=1, orphaned=remove)
-        batches = [one.to_dict() for one in ranges]
-        if (size := len(json.dumps(batches))) >= MAX_XCOM_BYTES:
-            raise SpecError(
-                f"{len(batches)} batches take {size:,} bytes, and this XCom is limited to "
-                f"{MAX_XCOM_BYTES:,}; make batches larger than {self.size} partitions."
-            )
-        return {"model": version, "batches": batches, **report.counts}
 
 
 def _is_retried(context: Context) -> bool:
