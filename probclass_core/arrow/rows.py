@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
@@ -22,14 +23,9 @@ from probclass_core.arrow.arrays import (
     short_doubles,
     unchecked_values,
 )
+from probclass_core.arrow.bins import bins_of
 
 Made = TypeVar("Made")
-
-_MOST_COMPARED = 100
-"""Up to this many cuts, comparing all values with each is faster than a search for each value."""
-
-_BLOCK = 16_384
-"""Values that are compared with all cuts before the next, so that they stay in the cache."""
 
 
 class Rows:
@@ -153,7 +149,8 @@ class Rows:
         Raises:
             DataError: as `numbers`.
         """
-        return rounded_down(self.column(name), self.numbers(name))
+        make = functools.partial(rounded_down, self.column(name), self.numbers(name))
+        return self.once(name, "rounded down", make)
 
     def categories(self, name: str) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
         """A column as codes into its distinct values.
@@ -184,7 +181,7 @@ class Rows:
         """
 
         def find() -> IntArray:
-            bins = bins_of(self.rounded_down(name)[0], np.asarray(cuts, np.float64))
+            bins = bins_of(self.rounded_down(name)[0], cuts)
             if self.extremes(name)[2]:
                 bins[np.isnan(self.numbers(name))] = null
             return bins
@@ -209,20 +206,3 @@ class Rows:
         if (start, stop) == (0, len(self)):
             return self
         return Rows(self.batch.slice(start, stop - start))
-
-
-def bins_of(values: FloatArray, cuts: FloatArray) -> IntArray:
-    """Number of cuts that are not above a value: its bin, from 0; any number for NaN: ``(n,)``."""
-    if len(cuts) > _MOST_COMPARED:
-        bins: IntArray = np.searchsorted(cuts, values, side="right")
-        return bins
-    bins = np.empty(len(values), dtype=np.intp)
-    above = np.empty(_BLOCK, dtype=np.bool_)
-    for start in range(0, len(values), _BLOCK):
-        block = values[start : start + _BLOCK]
-        count, is_above = np.zeros(len(block), dtype=np.uint8), above[: len(block)]
-        for cut in cuts:
-            np.greater_equal(block, cut, out=is_above)
-            np.add(count, is_above.view(np.uint8), out=count)
-        bins[start : start + _BLOCK] = count
-    return bins

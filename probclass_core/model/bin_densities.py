@@ -98,7 +98,7 @@ class BinDensity:
     def _log(self, rows: Rows) -> FloatArray:
         last = len(self.ends)
         cell = rows.bins(self.feature, self.ends, last + 1)
-        log = np.append(self.log_density, 0.0)[cell]
+        log: FloatArray = np.append(self.log_density, 0.0).take(cell)
         tail = np.flatnonzero((cell == 0) | (cell == last))
         if len(tail):
             cell = cell[tail]

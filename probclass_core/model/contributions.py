@@ -178,11 +178,10 @@ class Contributions:
             # From differences: log p(x) may be far larger, and its digits would be lost.
             of_best = BlockValues(joint.T, None).of(best)
             explained = ~np.isneginf(of_best)
-            relative = joint[explained] - of_best[explained, None]
-            sums[name] = np.zeros(len(rows))
-            sums[name][explained] = (
-                -np.log(np.exp(relative).sum(axis=1)) - self._model.log_prior[best[explained]]
-            )
+            relative = joint - np.where(explained, of_best, 0.0)[:, None]
+            total = np.where(explained, np.exp(relative).sum(axis=1), 1.0)
+            prior = np.where(explained, self._model.log_prior[best], 0.0)
+            sums[name] = -np.log(total) - prior
         return sums
 
 
@@ -235,17 +234,20 @@ class Terms:
             rows: ``n`` rows that keep results.
             number_of: number of each row, ``(n,)``, from the values of a block or a column.
         """
-        sums = {
-            name: np.zeros(len(rows))
-            for name in (*self.of_column.values(), *self.of_block.values())
-        }
+        sums: dict[str, FloatArray] = {}
+
+        def add(name: str, part: FloatArray) -> None:
+            if name in sums:
+                sums[name] += part
+            else:
+                sums[name] = part
+
         for one, divides in self.blocks:
             if one.factor == 0.0:
                 continue
             columns = one.block.columns
             if len(columns) == 1 or not divides:
-                whole = number_of(one.weighted(one.log(rows)))
-                sums[self.of(one)] += whole
+                add(self.of(one), number_of(one.weighted(one.log(rows))))
                 continue
             logs = rows.kept(
                 (one.name, "columns"),
@@ -258,7 +260,9 @@ class Terms:
                 rest = whole - parts.sum(axis=0)
                 limited = ~(np.abs(rest) <= ROUNDING * np.maximum(1.0, np.abs(whole)))
                 parts[:, limited] = 0.0
-                sums[self.of_block[one.name]][limited] += whole[limited]
+                add(self.of_block[one.name], np.where(limited, whole, 0.0))
             for column, part in zip(columns, parts, strict=True):
-                sums[column] += part
+                add(column, part)
+        for name in (*self.of_column.values(), *self.of_block.values()):
+            sums.setdefault(name, np.zeros(len(rows)))
         return sums

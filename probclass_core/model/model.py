@@ -199,9 +199,12 @@ class Model(Report, ModelMethods):
 
     def _within_bins(self, rows: Rows, log_likelihood: FloatArray) -> FloatArray:
         """Log densities ``(n, k)`` of numbers, from those of their bins."""
+        if not self.compiled_bin_densities:
+            return log_likelihood
+        within = np.zeros(len(rows))
         for density in self.compiled_bin_densities:
-            log_likelihood = log_likelihood + density.log(rows)[:, None]
-        return log_likelihood
+            within += density.log(rows)
+        return log_likelihood + within[:, None]
 
     @cached_property
     def compiled_bin_densities(self) -> Sequence[BinDensity]:

@@ -21,6 +21,7 @@ from probclass_core.analysis.distributions.grid import Grid
 from probclass_core.analysis.distributions.health import ColumnHealth
 from probclass_core.analysis.distributions.reading import read_column, training_ends
 from probclass_core.arrow.arrays import MISSING, FloatArray, is_numeric_type
+from probclass_core.arrow.bins import bins_of
 from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
@@ -99,8 +100,7 @@ class ExpectedColumn:
         if lowest < low or highest > high:
             outside = int(np.count_nonzero((values < low) | (values > high)))
         sampled = np.ascontiguousarray(values[::stride])
-        # For few cuts faster than a binary search.
-        bins = np.add.reduce(sampled >= self.cuts[:, None], axis=0, dtype=np.uint8)
+        bins = bins_of(sampled, self.cuts.tolist()).astype(np.uint8)
         if nulls:
             bins[np.isnan(sampled)] = NULL_BIN
         return [int(nulls), 0, outside], bins
