@@ -48,7 +48,7 @@ def to_ipc(table: pa.Table) -> bytes:
 
     The same rows give the same bytes, no matter how they are sliced or chunked.
     """
-    return _write_ipc(_without_stray_bytes(table))
+    return _write_ipc(pa.ipc.new_file, _without_stray_bytes(table))
 
 
 def from_ipc(buffer: Buffer) -> pa.Table:
@@ -61,13 +61,13 @@ def from_ipc(buffer: Buffer) -> pa.Table:
     return _read_ipc(pa.ipc.open_file, buffer)
 
 
-def from_ipc_stream(buffer: Buffer) -> pa.Table:
-    """As `from_ipc`, of an Arrow IPC stream."""
-    return _read_ipc(pa.ipc.open_stream, buffer)
+def pack_tables(tables: Mapping[str, pa.Table], *, stream: bool = False) -> bytes:
+    """Tables by name as one Arrow IPC file of one row; equal tables give equal bytes.
 
-
-def pack_tables(tables: Mapping[str, pa.Table]) -> bytes:
-    """Tables by name as one Arrow IPC file of one row; equal tables give equal bytes."""
+    Args:
+        tables: the tables.
+        stream: whether to write an IPC stream, whose length is a multiple of eight bytes.
+    """
     columns, fields = [], []
     for name, table in tables.items():
         rows = _without_stray_bytes(table)
@@ -77,16 +77,18 @@ def pack_tables(tables: Mapping[str, pa.Table]) -> bytes:
         column = pa.ListArray.from_arrays([0, len(structs)], structs)
         columns.append(column)
         fields.append(pa.field(name, column.type, metadata=rows.schema.metadata))
-    return _write_ipc(pa.table(columns, schema=pa.schema(fields)))
+    row = pa.table(columns, schema=pa.schema(fields))
+    return _write_ipc(pa.ipc.new_stream if stream else pa.ipc.new_file, row)
 
 
-def unpack_tables(buffer: Buffer) -> dict[str, pa.Table]:
+def unpack_tables(buffer: Buffer, *, stream: bool = False) -> dict[str, pa.Table]:
     """The inverse of `pack_tables`; the tables use the memory of ``buffer`` without copying it.
 
     Raises:
         StoreError: if the bytes are not such a file, naming the table that is not valid.
     """
-    batches = from_ipc(buffer).to_batches()
+    row = _read_ipc(pa.ipc.open_stream if stream else pa.ipc.open_file, buffer)
+    batches = row.to_batches()
     if [batch.num_rows for batch in batches] != [1]:
         raise StoreError("not one row of tables")
     tables = {}
@@ -108,9 +110,9 @@ def _without_stray_bytes(table: pa.Table) -> pa.Table:
     return table.combine_chunks().take(pa.array(np.arange(table.num_rows))).combine_chunks()
 
 
-def _write_ipc(table: pa.Table) -> bytes:
+def _write_ipc(new_writer: Callable[[Any, pa.Schema], Any], table: pa.Table) -> bytes:
     sink = io.BytesIO()
-    with pa.ipc.new_file(sink, table.schema) as writer:
+    with new_writer(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue()
 

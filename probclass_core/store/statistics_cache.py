@@ -10,7 +10,7 @@ are statistics of. A row is a unit:
     rows         number of rows summarized
     null_labels  number of rows dropped because their label is null
     footers      the unit's files: digest of the state, schema as Arrow IPC, rows of the row groups
-    tables       each table as an Arrow IPC stream, by name
+    tables       its tables as an Arrow IPC stream, see `arrow.bundle.pack_tables`
 
 The summary covers everything that ``summarize`` depends on: label, weight, blocks, the versions of
 their estimators, and the release of probclass. The prior is not part of it. The footers of a unit's
@@ -43,7 +43,7 @@ from typing import Literal, TypeAlias
 import pyarrow as pa
 
 from probclass_core.arguments import check_argument
-from probclass_core.arrow.bundle import Buffer, from_ipc, from_ipc_stream, to_ipc
+from probclass_core.arrow.bundle import Buffer, from_ipc, pack_tables, unpack_tables
 from probclass_core.errors import SpecError, StoreError, one_line
 from probclass_core.estimation.statistics import PROFILE, Statistics
 from probclass_core.io.filesystem import Location
@@ -62,7 +62,7 @@ CacheOption: TypeAlias = ModelStore | str | os.PathLike[str] | bool | None
 _FOLDER = "_statistics"  # not a model: the name of a model begins with a letter or digit
 _SUFFIX = ".arrow"
 
-_FORMAT = 1
+_FORMAT = 2
 """Format of the entries; raise it when they change."""
 
 _MAX_PACK_BYTES = 8_000_000
@@ -92,7 +92,7 @@ _TYPES = {
             }
         )
     ),
-    "tables": pa.map_(pa.string(), pa.large_binary()),
+    "tables": pa.large_binary(),
 }
 
 _NAME_DIGITS = 32
@@ -192,10 +192,9 @@ class CachedStatistics:
         """
         if unit is None or self.error is not None:
             return
-        streams = encode_tables(statistics.tables)
-        entry = Entry(statistics.rows, statistics.null_labels, streams, footers)
-        self._new[unit] = entry
-        self._new_bytes += entry.size
+        tables = pack_tables(statistics.tables, stream=True)
+        self._new[unit] = Entry(statistics.rows, statistics.null_labels, tables, footers)
+        self._new_bytes += len(tables)
         due = time.monotonic() - self._written >= _MAX_SECONDS
         if due or self._new_bytes >= _MAX_PACK_BYTES:
             self.flush()
@@ -384,7 +383,7 @@ def _join_packs(files: Location, paths: Sequence[str]) -> None:
             pack = _read_pack(files, path)
             summary = pack.summary
             entries |= {unit: pack.entry(unit) for unit in pack.units}
-        size = sum(entry.size for entry in entries.values())
+        size = sum(len(entry.tables) for entry in entries.values())
         if entries and (size >= _MAX_PACK_BYTES or path == paths[-1]):
             written.add(_write_pack(files, summary, entries))
             entries = {}
@@ -420,40 +419,17 @@ class Entry:
     Attributes:
         rows: number of rows summarized.
         null_labels: number of rows dropped because their label is null.
-        streams: each table as an Arrow IPC stream, by name.
+        tables: its tables as an Arrow IPC stream.
         footers: footers of the unit's files.
     """
 
     rows: int
     null_labels: int
-    streams: Mapping[str, Buffer]
+    tables: Buffer
     footers: Sequence[Footer] = ()
 
-    @property
-    def size(self) -> int:
-        """Size of the tables in bytes."""
-        return sum(map(len, self.streams.values()))
-
-    def tables(self, where: str) -> dict[str, pa.Table]:
-        """The tables by name; they point into the pack's memory.
-
-        Args:
-            where: name of the pack in messages.
-
-        Raises:
-            StoreError: if one is not a valid table.
-        """
-        try:
-            tables = {name: from_ipc_stream(stream) for name, stream in self.streams.items()}
-            for table in tables.values():
-                # Offsets that point outside their buffer would crash the process.
-                table.validate(full=True)
-        except (StoreError, pa.ArrowException, OSError, ValueError) as error:
-            raise StoreError(f"{where} is damaged: {one_line(error)}.") from error
-        return tables
-
     def statistics(self, spec: ModelSpec, features: pa.Schema, where: str) -> Statistics:
-        """The statistics that are in the tables, not checked yet.
+        """The statistics that are in the tables, which use the memory of the pack; not checked yet.
 
         Args:
             spec: spec of the model.
@@ -461,9 +437,12 @@ class Entry:
             where: name of the pack in messages.
 
         Raises:
-            StoreError: as `tables`, or if one is missing.
+            StoreError: if a table is not valid, or missing.
         """
-        tables = self.tables(where)
+        try:
+            tables = unpack_tables(self.tables, stream=True)
+        except StoreError as error:
+            raise StoreError(f"{where} is damaged: an entry is {error}.") from error
         for name in ("classes", PROFILE):
             if name not in tables:
                 raise StoreError(f"{where} is damaged: an entry has no table {name!r}.")
@@ -498,9 +477,7 @@ class Pack:
                 tuple(Footer(one["file"], _schema(one["schema"]), tuple(one["rows"])) for one in of)
                 for of in batch["footers"].to_pylist()
             ]
-            tables = batch["tables"]
-            self._offsets = tables.offsets.to_pylist()
-            self._names, self._streams = tables.keys.to_pylist(), tables.items
+            self._tables = batch["tables"]
             for footers, head in zip(self._footers, self._heads, strict=True):
                 if footers and not _can_hold(footers, head["rows"]):
                     raise ValueError(f"footers of fewer rows than the {head['rows']} that count")
@@ -519,9 +496,8 @@ class Pack:
     def entry(self, unit: str) -> Entry:
         """The entry of a unit."""
         row = self._row_of[unit]
-        places = range(self._offsets[row], self._offsets[row + 1])
-        streams = {self._names[place]: self._streams[place].as_buffer() for place in places}
-        return Entry(**self._heads[row], streams=streams, footers=self._footers[row])
+        tables = self._tables[row].as_buffer()
+        return Entry(**self._heads[row], tables=tables, footers=self._footers[row])
 
 
 def pack_name(data: Buffer) -> str:
@@ -549,7 +525,7 @@ def encode_pack(summary: str, entries: Mapping[str, Entry]) -> bytes:
                 }
                 for footer in entry.footers
             ],
-            "tables": [(name, memoryview(stream)) for name, stream in entry.streams.items()],
+            "tables": memoryview(entry.tables),
         }
         for unit, entry in sorted(entries.items())
     ]
@@ -559,17 +535,6 @@ def encode_pack(summary: str, entries: Mapping[str, Entry]) -> bytes:
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue())
-
-
-def encode_tables(tables: Mapping[str, pa.Table]) -> dict[str, Buffer]:
-    """Tables as Arrow IPC streams; equal rows give equal bytes."""
-    streams = {}
-    for name, table in tables.items():
-        table, sink = from_ipc(to_ipc(table)), pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        streams[name] = sink.getvalue()
-    return streams
 
 
 def _can_hold(footers: Sequence[Footer], rows: int) -> bool:

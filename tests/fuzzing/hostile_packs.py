@@ -36,6 +36,7 @@ from hostile_bundles import (
 )
 
 import probclass_core as pc
+from probclass_core.arrow.bundle import pack_tables, unpack_tables
 from probclass_core.errors import StoreError
 from probclass_core.io.table import Footer
 from probclass_core.model.stored import model_from_bundle
@@ -43,7 +44,6 @@ from probclass_core.store.statistics_cache import (
     Entry,
     Pack,
     encode_pack,
-    encode_tables,
     pack_name,
 )
 
@@ -88,7 +88,8 @@ def keep(name: str, table: Path, store: Path) -> Iterator[Kept]:
         pack = Pack(data, path.stem, name)
         (unit,) = pack.units
         entry = pack.entry(unit)
-        yield Kept(spec, path, data, pack, unit, entry, entry.tables(name), model.id)
+        tables = unpack_tables(entry.tables, stream=True)
+        yield Kept(spec, path, data, pack, unit, entry, tables, model.id)
 
 
 def fields_of(kept: Kept) -> Iterator[Field]:
@@ -115,15 +116,10 @@ def changed_entry(kept: Kept, kind: str, path: Path_, draw: random.Random) -> En
             return replace(entry, footers=draw.choice([(footer,), (footer, footer), ()]))
         return replace(entry, **{path[0]: draw.choice([-1, 0, 1, entry.rows + 1, 2**62])})
     name, *place = path
-    streams = dict(entry.streams)
     if kind == "bytes":
-        streams[name] = changed_bytes(bytes(streams[name]), draw)
-        if draw.random() < 0.1:
-            streams[name] = bytes(draw.choice(list(streams.values())))
-    else:
-        table = changed_table(kept.tables[name], kind, tuple(place), draw)
-        streams |= encode_tables({name: table})
-    return replace(entry, streams=streams)
+        return replace(entry, tables=changed_bytes(bytes(entry.tables), draw))
+    table = changed_table(kept.tables[name], kind, tuple(place), draw)
+    return replace(entry, tables=pack_tables({**kept.tables, name: table}, stream=True))
 
 
 def changed_pack(kept: Kept, kind: str, path: Path_, draw: random.Random) -> bytes:

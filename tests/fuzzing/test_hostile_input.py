@@ -20,13 +20,14 @@ from hostile_bundles import PLUGINS, SPECS, rows, with_value
 from hostile_packs import keep
 
 import probclass_core as pc
+from probclass_core.arrow.bundle import pack_tables
 from probclass_core.errors import hide_credentials
 from probclass_core.estimation.statistics import (
     Statistics,
     merge,
     summarize_batches,
 )
-from probclass_core.store.statistics_cache import Entry, encode_pack, encode_tables, pack_name
+from probclass_core.store.statistics_cache import Entry, encode_pack, pack_name
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")
 
@@ -96,7 +97,7 @@ def test_statistics_of_no_rows_are_computed_again(
     right = kept.tables[table]
     value = change(right[column][0].as_py())
     wrong = {**kept.tables, table: with_value(right, column, 0, value)}
-    entry = Entry(60, 0, encode_tables(wrong), kept.entry.footers)
+    entry = Entry(60, 0, pack_tables(wrong, stream=True), kept.entry.footers)
     data = encode_pack(kept.pack.summary, {kept.unit: entry})
     kept.path.unlink()
     kept.path.with_stem(pack_name(data)).write_bytes(data)

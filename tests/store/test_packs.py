@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 from every_type import TABLE
 
+from probclass_core.arrow.bundle import pack_tables, unpack_tables
 from probclass_core.io.table import Footer
-from probclass_core.store.statistics_cache import Entry, Pack, encode_pack, encode_tables, pack_name
+from probclass_core.store.statistics_cache import Entry, Pack, encode_pack, pack_name
 
 FOOTER = Footer("a file", TABLE.schema, (3, 9))
 TABLES: Mapping[str, pa.Table] = {
@@ -35,7 +36,7 @@ SUMMARY = "0.1.0-digest"
 
 
 def entry_of(tables: Mapping[str, pa.Table], rows: int = 0, *footers: Footer) -> Entry:
-    return Entry(rows, 1, encode_tables(tables), footers)
+    return Entry(rows, 1, pack_tables(tables, stream=True), footers)
 
 
 def open_pack(data: bytes) -> Pack:
@@ -59,7 +60,7 @@ def test_tables_and_footers_are_read_back_unchanged() -> None:
     }
     data = encode_pack(SUMMARY, entries)
     for name, entry in entries_in(data).items():
-        tables = entry.tables("the pack")
+        tables = unpack_tables(entry.tables, stream=True)
         assert tables["statistics"].equals(TABLES[name], check_metadata=True), name
         assert name == "no rows" or tables["more"].equals(TABLE)
         assert (entry.rows, entry.null_labels) == (TABLES[name].num_rows, 1)
