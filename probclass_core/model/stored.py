@@ -18,7 +18,7 @@ from probclass_core.arrow.arrays import ONE_CLASS, FloatArray
 from probclass_core.arrow.bundle import RESTORE, Bundle
 from probclass_core.arrow.parts import with_time_zones
 from probclass_core.arrow.types import schema_from_names
-from probclass_core.errors import ProbClassError, StoreError
+from probclass_core.errors import PluginError, ProbClassError, StoreError
 from probclass_core.estimation.contract import Likelihood
 from probclass_core.estimation.parameters import (
     COUNT,
@@ -35,7 +35,7 @@ from probclass_core.model.bin_densities import check_bin_densities
 from probclass_core.model.calibration import METHODS
 from probclass_core.model.density_quantiles import QUANTILES
 from probclass_core.model.model import OPTIONAL_TABLES, SPEC_NOTES, Model
-from probclass_core.plugins.manager import check_reader
+from probclass_core.plugins.manager import find_estimator
 from probclass_core.spec.model_spec import ModelSpec, category_text
 
 _POSITIVE = Range(low=np.finfo(np.float64).tiny)
@@ -55,7 +55,7 @@ def model_from_bundle(bundle: Bundle, *, where: str = "this bundle") -> Model:
         PluginError: if an estimator is not installed.
     """
     for name, block in _recorded_blocks(bundle, where).items():
-        check_reader(name, block, bundle.provenance)
+        _check_reader(name, block, bundle.provenance)
     try:
         return _checked_model(bundle)
     except Exception as error:  # damaged values can cause any error
@@ -63,6 +63,41 @@ def model_from_bundle(bundle: Bundle, *, where: str = "this bundle") -> Model:
         raise StoreError(
             f"{where} is not a valid model: {reason.rstrip('.')}; {RESTORE}."
         ) from error
+
+
+def _check_reader(block: str, recorded: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
+    """Refuse the parameters of a block that no installed estimator can read.
+
+    Args:
+        block: name of the block.
+        recorded: estimator and version of the parameters, as recorded in the bundle.
+        provenance: provenance of the bundle, which includes `origins`.
+
+    Raises:
+        PluginError: if the estimator is not installed.
+        StoreError: if the installed estimator reads another version of the parameters.
+    """
+    name, version = recorded["estimator"], recorded["parameters_version"]
+    plugins = provenance.get("plugins")
+    origin = plugins.get(name) if isinstance(plugins, Mapping) else None
+    fix = "install a matching release, or train again."
+    if isinstance(origin, Mapping) and origin.keys() >= {"distribution", "version"}:
+        distribution, release = origin["distribution"], origin["version"]
+        fix = f"it was made by {distribution} {release}: pip install '{distribution}=={release}'."
+    try:
+        reads = find_estimator(name).estimator.parameters_version
+    except PluginError as error:
+        if origin is None:
+            raise
+        failure = f" Not loaded: {error.__cause__}" if error.__cause__ else ""
+        raise PluginError(
+            f"block {block!r} needs the estimator {name!r}, which is not installed; {fix}{failure}"
+        ) from error
+    if version != reads:
+        raise StoreError(
+            f"block {block!r} has parameters of version {version}, but the installed {name} "
+            f"reads version {reads}; {fix}"
+        )
 
 
 def _checked_model(bundle: Bundle) -> Model:

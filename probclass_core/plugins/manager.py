@@ -23,7 +23,6 @@ import pluggy
 from probclass_core.errors import (
     PluginError,
     SpecError,
-    StoreError,
     one_of,
     suggest,
     unknown_option,
@@ -63,10 +62,8 @@ _HOOKS: Mapping[str, tuple[type[Descriptor], str, str]] = {
 }
 """By the name of a hook, the type of what it yields, what that is called, and how it is given."""
 
-_ORIGIN = ("distribution", "version")
 
 _TRYING = " A class that is not installed is known within `with pc.trying(Class)`."
-"""Keys of a third-party estimator's origin in the provenance of a bundle."""
 
 
 @dataclass(frozen=True)
@@ -410,17 +407,12 @@ def _find(
 ) -> Registered:
     if name in descriptors:
         return descriptors[name]
+    not_loaded = "".join(f" Not loaded: {failure}" for failure in failures)
     error = PluginError(
-        f"unknown {noun} {name!r}; registered: {suggest(name, descriptors)}{hint}"
-        f"{_not_loaded(failures)}"
+        f"unknown {noun} {name!r}; registered: {suggest(name, descriptors)}{hint}{not_loaded}"
     )
     error.__cause__ = failures[0] if failures else None
     raise error
-
-
-def _not_loaded(failures: Sequence[PluginError]) -> str:
-    """The end of a message about a name that a broken plugin may provide."""
-    return "".join(f" Not loaded: {failure}" for failure in failures)
 
 
 def estimator_plugins() -> dict[str, EstimatorPlugin]:
@@ -455,41 +447,8 @@ def origins(estimators: Iterable[str]) -> dict[str, Any]:
         name: plugin.distribution for plugin in registry().plugins for name in plugin.offers
     }
     plugins = {
-        name: dict(zip(_ORIGIN, distribution, strict=True))
+        name: dict(zip(("distribution", "version"), distribution, strict=True))
         for name in estimators
         if (distribution := distributions.get(name))
     }
     return {"plugins": plugins} if plugins else {}
-
-
-def check_reader(block: str, recorded: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
-    """Refuse the parameters of a block that no installed estimator can read.
-
-    Args:
-        block: name of the block.
-        recorded: estimator and version of the parameters, as recorded in the bundle.
-        provenance: provenance of the bundle, which includes `origins`.
-
-    Raises:
-        PluginError: if the estimator is not installed.
-        StoreError: if the installed estimator reads another version of the parameters.
-    """
-    name = recorded["estimator"]
-    plugins = provenance.get("plugins")
-    origin = plugins.get(name) if isinstance(plugins, Mapping) else None
-    fix = "install a matching release, or train again."
-    if isinstance(origin, Mapping) and origin.keys() >= set(_ORIGIN):
-        distribution, release = (origin[key] for key in _ORIGIN)
-        fix = f"it was made by {distribution} {release}: pip install '{distribution}=={release}'."
-    if name not in registry().estimators and origin is not None:
-        raise PluginError(
-            f"block {block!r} needs the estimator {name!r}, which is not installed; {fix}"
-            f"{_not_loaded(registry().failures)}"
-        )
-    version = recorded["parameters_version"]
-    reads = find_estimator(name).estimator.parameters_version
-    if version != reads:
-        raise StoreError(
-            f"block {block!r} has parameters of version {version}, but the installed {name} "
-            f"reads version {reads}; {fix}"
-        )

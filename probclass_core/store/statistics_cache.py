@@ -205,14 +205,12 @@ class CachedStatistics:
         if not self._new or self.error is not None:
             return
         try:
-            written = _write_pack(self._files, self._summary, self._new)
+            written = self._write_pack(self._new)
             self._known.add(written)
             self._path_of.update(dict.fromkeys(self._new, written))
             for path in self._damaged - {written}:  # equal entries have the name that they had
                 self._files.remove(path)
-            small = _small_packs(self._files, self._folder)
-            if len(small) > _MAX_SMALL_PACKS:
-                _join_packs(self._files, small)
+            self._join_small_packs()
         except (StoreError, FileNotFoundError) as error:
             self._give_up("Statistics are not cached", error)
         self._new.clear()
@@ -222,8 +220,9 @@ class CachedStatistics:
         """Open the packs that are new in the folder."""
         for _ in range(_MAX_LISTINGS):
             try:
-                for path in _pack_paths(self._files, self._folder):
-                    if path not in self._known:
+                for name in self._files.names(self._folder):
+                    path = f"{self._folder}/{name}"
+                    if name.endswith(_SUFFIX) and path not in self._known:
                         self._open_pack(path)
                 return
             except FileNotFoundError:
@@ -240,10 +239,47 @@ class CachedStatistics:
         self._known.add(path)
 
     def _read_pack(self, path: str) -> Pack:
-        pack = _read_pack(self._files, path)
+        """Read a pack.
+
+        Raises:
+            FileNotFoundError: if it is gone.
+            ValueError: if it is damaged, or of another summary.
+            StoreError: if it cannot be read.
+        """
+        name, where = path.rpartition("/")[2].removesuffix(_SUFFIX), self._files.uri_of(path)
+        pack = Pack(self._files.read(path), name, where)
         if pack.summary != self._summary:
-            raise ValueError(f"{self._files.uri_of(path)} is of another summary.")
+            raise ValueError(f"{where} is of another summary.")
         return pack
+
+    def _write_pack(self, entries: Mapping[str, Entry]) -> str:
+        """Publish a pack, and return its path."""
+        data = encode_pack(self._summary, entries)
+        path = f"{self._folder}/{pack_name(data)}{_SUFFIX}"
+        self._files.write(path, data)
+        return path
+
+    def _join_small_packs(self) -> None:
+        """If there are many small packs, write their entries in packs of about the largest size."""
+        small = [
+            self._files.relative(one.path)
+            for one in self._files.entries(self._folder)
+            if one.path.endswith(_SUFFIX) and (one.size or 0) < _MAX_PACK_BYTES
+        ]
+        if len(small) <= _MAX_SMALL_PACKS:
+            return
+        written, entries = set[str](), dict[str, Entry]()
+        for path in small:
+            with suppress(ValueError, FileNotFoundError):  # damaged, or joined by another process
+                pack = self._read_pack(path)
+                entries |= {unit: pack.entry(unit) for unit in pack.units}
+            size = sum(len(entry.tables) for entry in entries.values())
+            if entries and (size >= _MAX_PACK_BYTES or path == small[-1]):
+                written.add(self._write_pack(entries))
+                entries = {}
+        for path in small:
+            if path not in written:
+                self._files.remove(path)
 
     def _report_damage(self, path: str, error: Exception) -> None:
         """Log damage to a pack once; the next write removes the pack."""
@@ -330,66 +366,6 @@ class StatisticsCache:
         for pack in () if dry_run else removed:
             pack.remove()
         return removed
-
-
-def _pack_paths(files: Location, folder: str) -> list[str]:
-    """The packs of one summary."""
-    return [f"{folder}/{name}" for name in files.names(folder) if name.endswith(_SUFFIX)]
-
-
-def _small_packs(files: Location, folder: str) -> list[str]:
-    """The packs of one summary that may be joined."""
-    large = {one.base_name for one in files.entries(folder) if (one.size or 0) >= _MAX_PACK_BYTES}
-    return [path for path in _pack_paths(files, folder) if path.rpartition("/")[2] not in large]
-
-
-def _read_pack(files: Location, path: str) -> Pack:
-    """Read a pack.
-
-    Raises:
-        FileNotFoundError: if it is gone.
-        ValueError: if it is damaged.
-        StoreError: if it cannot be read.
-    """
-    name = path.rpartition("/")[2].removesuffix(_SUFFIX)
-    return Pack(files.read(path), name, files.uri_of(path))
-
-
-def _write_pack(files: Location, summary: str, entries: Mapping[str, Entry]) -> str:
-    """Publish a pack, and return its path.
-
-    Raises:
-        StoreError: if the store refuses.
-    """
-    data = encode_pack(summary, entries)
-    path = f"{_FOLDER}/{summary}/{pack_name(data)}{_SUFFIX}"
-    files.write(path, data)
-    return path
-
-
-def _join_packs(files: Location, paths: Sequence[str]) -> None:
-    """Write the entries of some packs of one summary in packs of about the largest size.
-
-    Args:
-        files: the store.
-        paths: the packs, which are removed; damaged ones have no entries.
-
-    Raises:
-        StoreError: if the store refuses.
-    """
-    summary, written, entries = "", set[str](), dict[str, Entry]()
-    for path in paths:
-        with suppress(ValueError, FileNotFoundError):  # damaged, or joined by another process
-            pack = _read_pack(files, path)
-            summary = pack.summary
-            entries |= {unit: pack.entry(unit) for unit in pack.units}
-        size = sum(len(entry.tables) for entry in entries.values())
-        if entries and (size >= _MAX_PACK_BYTES or path == paths[-1]):
-            written.add(_write_pack(files, summary, entries))
-            entries = {}
-    for path in paths:
-        if path not in written:
-            files.remove(path)
 
 
 def _summary_of(spec: ModelSpec) -> str:
