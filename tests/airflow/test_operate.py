@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +319,13 @@ def test_of_several_partition_columns_one_is_named_as_the_time(
                 partition=partition,
                 label_column="late",
             )
+
+
+def test_every_argument_is_in_the_table_of_its_page() -> None:
+    page = Path(__file__).parents[2] / "docs" / "operate.md"
+    lines = page.read_text(encoding="utf-8").split("| argument |")[1].split("\n\n")[0]
+    first = " ".join(line.split("|")[1] for line in lines.splitlines()[2:])
+    assert {*re.findall(r"`(\w+)`", first)} == {*signature(operate_model).parameters}
 
 
 @pytest.mark.parametrize(
