@@ -106,7 +106,9 @@ def test_a_model_that_does_harm_is_replaced_by_its_prior_before_the_next_week_is
 def test_with_a_failed_training_the_week_is_scored_by_the_champion(
     operate: Callable[..., Any], request: pytest.FixtureRequest
 ) -> None:
+    from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
+    from sqlalchemy import update
 
     from probclass_airflow.ui.runs import newest_runs
 
@@ -122,6 +124,10 @@ def test_with_a_failed_training_the_week_is_scored_by_the_champion(
     with create_session() as session:
         (run,) = newest_runs(session, dag_id)
         assert newest_runs(session, "no such DAG") == []
+        session.execute(update(DagRun).where(DagRun.dag_id == dag_id).values(state="running"))
+        (unfinished,) = newest_runs(session, dag_id)
+        session.rollback()
+    assert unfinished.state == "running"
     assert run.state == "failed"
     assert run.failed == ["late.train", "late.done"]
 

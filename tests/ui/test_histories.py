@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from damage import IN_PLACE, with_junk
@@ -283,6 +284,29 @@ def test_a_card_has_the_sections_of_the_report(history: History, tmp_path: Path)
     assert report.items() <= card.items()
     assert card.keys() - report.keys() == {"parameters"}
     assert {"evaluation", "effects", "model", "training"} <= report.keys()
+
+
+def test_a_card_has_the_mean_and_the_variance_of_each_column_in_each_class(
+    history: History,
+) -> None:
+    draw = np.random.default_rng(0)
+    rows = {
+        "c": ["a", "b"] * 500,
+        "x": draw.normal(3.0, 2.0, 1000),
+        "y": draw.normal(0.0, 5.0, 1000),
+    }
+    spec = pc.ModelSpec("c", [pc.Block("gaussian_full", ["x", "y"])])
+    version = history.store.save(pc.fit(pa.table(rows), spec), "air")
+    parameters = sections_of(history.get(f"air/{version.id}"))["parameters"]
+    cells = re.findall(r"<td(?:class=\"n\")?><bdi>(.*?)</bdi>", parameters)
+    shown = {(row[1], row[0]): row[2:] for row in zip(*[iter(cells)] * 5, strict=True)}
+    for at, label in enumerate("ab"):
+        for column in "xy":
+            values = np.asarray(rows[column])[at::2]
+            count, mean, variance = map(float, shown[label, column])
+            assert count == 500
+            assert mean == pytest.approx(values.mean(), abs=1e-3)
+            assert variance == pytest.approx(values.var(), rel=0.01)
 
 
 def test_home_shows_the_champion_and_what_needs_attention_first(operated: History) -> None:

@@ -93,7 +93,7 @@ class ModelRow:
         if not self.problems:
             return Status(_what_is_right(self))
         worst, *others = self.problems
-        more = f" It also {' and '.join(one.brief for one in others)}." if others else ""
+        more = f" It also {', '.join(one.brief for one in others)}." if others else ""
         return Status(worst.text + more, worst.advice, worst.brief)
 
 
