@@ -375,9 +375,9 @@ def judge_served(
     if named is None:
         if prior_of is None or fallback is None:
             raise StoreError(
-                f"'{name}@{alias}' does not exist: no version has passed the gate yet; promote one."
+                f"'{name}@{alias}' does not exist: no version has been promoted yet; promote one."
             )
-        moved = to_prior(prior_of, None, "class prior: no version has passed the gate yet")
+        moved = to_prior(prior_of, None, "class prior: no version has been promoted yet")
     elif fallback is not None and not judged_beyond(store, name, alias, table, partition):
         champion = store.resolve(f"{name}@{named.id}")
         model = store.load(champion)

@@ -56,6 +56,11 @@ class PartitionOutcome(ShortRepr):
     def __str__(self) -> str:
         return partition_text(self.partition) or "the table"
 
+    @property
+    def cause(self) -> str:
+        """The error, without the name of the partition, with which some begin."""
+        return (self.error or "").removeprefix(f"{self}: ")
+
     @classmethod
     def of_failure(
         cls, partition: Mapping[str, Any], failure: PartitionFailure
@@ -234,8 +239,7 @@ class ScoreReport(Report):
             first.report = self
             raise first
         named = failed[:_NAMES_IN_MESSAGE]
-        # Some errors begin with the name of their partition.
-        errors = [(one.error or "").removeprefix(f"{one}: ").rstrip(".") for one in named]
+        errors = [one.cause.rstrip(".") for one in named]
         sentences = "; ".join(f"{one}: {error}" for one, error in zip(named, errors, strict=True))
         more = f"; and {len(failed) - len(named)} more" if len(failed) > len(named) else ""
         rerun = " The others are committed; a rerun takes up only these."

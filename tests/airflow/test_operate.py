@@ -18,6 +18,7 @@ from lakes import write_rows
 
 import probclass_core as pc
 from probclass_airflow import operate_model
+from probclass_airflow.operate import faults
 from probclass_core.errors import DataError, SpecError
 from probclass_core.operation.runs import Judgment, judge_served, plan_run
 from probclass_core.store.scorings import unscored
@@ -101,6 +102,15 @@ def test_a_model_that_does_harm_is_replaced_by_its_prior_before_the_next_week_is
     reported = dict(second["alert"].events["faults"]["faults"])
     assert reported["worse"].startswith("week=15: worse than the class prior, log loss ")
     assert "refused" in reported
+
+
+def test_before_a_first_version_is_approved_the_report_says_what_is_awaited() -> None:
+    prior, proposed = f"air@{64 * 'a'}", f"air@{64 * 'b'}"
+    judged = {"sentence": "week=14: no scoring is recorded", "model": prior, "fell_back": True}
+    promoted = {"action": "proposed", "model": proposed}
+    (fault,) = faults({"plan": {}, "promote": promoted, "judge": judged, "score": {}})
+    awaited = "air@aaaaaaaaaaaa is in force until air@bbbbbbbbbbbb is approved."
+    assert fault == ("worse", f"week=14: no scoring is recorded. {awaited}")
 
 
 def test_with_a_failed_training_the_week_is_scored_by_the_champion(

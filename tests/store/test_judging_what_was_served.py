@@ -82,7 +82,7 @@ def test_a_champion_that_was_trained_on_the_rows_stays(store: pc.ModelStore, lak
     ("fields", "error", "message"),
     [
         ({"fallback": "both"}, SpecError, "fallback must be one of 'prior', 'rollback'"),
-        ({"alias": "other"}, StoreError, "no version has passed the gate yet"),
+        ({"alias": "other"}, StoreError, "no version has been promoted yet"),
     ],
 )
 def test_what_cannot_be_judged_is_said(

@@ -22,7 +22,7 @@ from airflow.sdk.exceptions import (
 from probclass_airflow.approval import ProbClassApproveOperator
 from probclass_airflow.base import ProbClassOperator
 from probclass_airflow.operators import ProbClassTrainOperator
-from probclass_airflow.promotion import ProbClassPromoteOperator
+from probclass_airflow.promotion import ProbClassPromoteOperator, short_ref
 from probclass_airflow.score import ProbClassScoreOperator
 
 if TYPE_CHECKING:
@@ -291,16 +291,23 @@ def faults(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         advice = "What is labeled before is used; if labels are always this late, raise label_delay"
         yield "labels", f"{missing} {advice}."
     for sentence in plan.get("changed", ()):
-        advice = "What was served stays: score it again, or remove it by score --deleted remove"
+        advice = (
+            "What was served stays: clear 'score' of its run to score it again, or remove what is "
+            "gone by score --deleted remove"
+        )
         yield "changed", f"{sentence}. {advice}."
     for sentence in plan.get("incomplete", ()):
         yield "incomplete", f"{sentence}. Once it comes, a later run scores it."
     for one in (*judged.get("late", ()), judged):
         if one.get("below_prior") or one.get("fell_back"):
-            advice = f"{one['model']} is in force; see which columns drifted in that partition"
+            advice = f"{short_ref(one['model'])} is in force"
+            if one.get("below_prior"):
+                advice += "; see which columns drifted in that partition"
+            elif promoted.get("action") == "proposed":
+                advice += f" until {short_ref(promoted['model'])} is approved"
             yield "worse", f"{one['sentence']}. {advice}."
     if promoted.get("action") == "refused":
-        yield "refused", f"{promoted['model']} is refused: {promoted['reason']}."
+        yield "refused", f"{short_ref(promoted['model'])} is refused: {promoted['reason']}."
     for sentence in scored.get("errors", ()):
         yield "failed", f"Not scored: {sentence} Later runs try it again."
     for sentence in scored.get("warnings", ()):

@@ -169,7 +169,7 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
                 provenance={"airflow": run},
                 **self.read_options(),
             )
-        refused = entry.action == "refused"
+        ref, refused = short_ref(entry.ref), entry.action == "refused"
         # Airflow makes an event of each outlet of a task that succeeds.
         self.outlets = [
             outlet
@@ -180,12 +180,10 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
             stays = (
                 f"{entry.model}@{entry.previous[:12]} stays" if entry.previous else "no version is"
             )
-            self.log.warning(
-                "%s is refused, %s %s: %s.", entry.ref, stays, self.alias, entry.reason
-            )
+            self.log.warning("%s is refused, %s %s: %s.", ref, stays, self.alias, entry.reason)
         else:
             proposed = "proposed as " if entry.action == "proposed" else ""
-            self.log.info("%s is %s%s: %s.", entry.ref, proposed, self.alias, entry.reason)
+            self.log.info("%s is %s%s: %s.", ref, proposed, self.alias, entry.reason)
         return summary_of(entry)
 
 
@@ -266,6 +264,12 @@ class ProbClassRollbackOperator(ProbClassOperator):
             "rolled_back": f"{entry.model}@{entry.previous}",
             "left_behind": [version.ref for version in store.left_behind(entry)],
         }
+
+
+def short_ref(ref: str) -> str:
+    """The name of a version, and the digits of its id that people read: ``air@4d04f0021a99``."""
+    name, _, content_id = ref.partition("@")
+    return f"{name}@{content_id[:12]}"
 
 
 def summary_of(entry: Promotion) -> dict[str, Any]:

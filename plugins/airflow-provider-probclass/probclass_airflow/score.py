@@ -169,7 +169,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         version, report, self._failure = self.score(run)
         self._scored = [one.partition for one in report.scored]
         for one in report.failed:
-            self.log.error("%s failed: %s", one, one.error)
+            self.log.error("%s failed: %s", one, one.cause)
         return {"model": version, "partition": self.partition, **summary_of(report)}
 
     def score(
