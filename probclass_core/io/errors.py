@@ -82,9 +82,9 @@ def _reason(cause: Exception) -> str:
         return "it is encrypted; write it again without encryption"
     if isinstance(cause, pa.ArrowInvalid) and _CUT_OFF.search(str(cause)):
         return (
-            "it is not a Parquet file, or was cut off; name the format of text files, as in "
-            "TableRef(…, format='csv') or 'jsonl', write others as Parquet first, and begin the "
-            "names of files that are not data with '_'"
+            "it is not a Parquet file, or was cut off; write it again, name the format of a text "
+            "file, as in TableRef(…, format='csv') or 'jsonl', or begin the name of a file that is "
+            "not data with '_'"
         )
     if isinstance(cause, OSError) and cause.filename and cause.strerror:
         return cause.strerror  # the whole text repeats the path

@@ -56,7 +56,8 @@ def missing_shares(
     shares = {name: plan.missing[name] / plan.rows for name in columns if name in plan.missing}
     absent = [name for name, share in shares.items() if share == 1.0]
     if absent and policy == "error":
-        others = [name for name in table.schema.names if name not in plan.missing]
+        # A renamed column is none that the model reads under its own name.
+        others = [name for name in table.schema.names if name not in {*plan.missing, *columns}]
         plural = "s" if len(absent) > 1 else ""
         raise DataError(
             f"{where}: no file has column{plural} {one_of(absent)} of the model."

@@ -82,6 +82,18 @@ def test_a_partition_is_the_same_whether_or_not_the_others_are_listed(
     assert measured.to_dict() == expected.to_dict()
 
 
+def test_the_new_name_of_a_column_is_none_that_the_model_reads(tmp_path: Path) -> None:
+    rows = {"amount": [1.0, 2.0], "country": [3.0, 4.0], "y": ["a", "b"]}
+    model = pc.fit(rows, pc.ModelSpec("y", {"gaussian_diagonal": ["amount", "country"]}))
+    renamed = pa.table(rows).rename_columns(["amount_eur", "country", "y"])
+    for name, table in (("k=1", pa.table(rows)), ("k=2", renamed)):
+        (tmp_path / name).mkdir()
+        pq.write_table(table, tmp_path / name / "0.parquet")
+    with pytest.raises(DataError, match="no file has column 'amount' of the model") as caught:
+        pc.evaluate(model, str(tmp_path), partition={"k": 2})
+    assert "'country'" not in str(caught.value)
+
+
 def test_a_column_that_only_another_partition_has_is_missing(tmp_path: Path) -> None:
     write(tmp_path, "k=1/a", "parquet")
     rows = pq.read_table(tmp_path / "k=1" / "a.parquet", partitioning=None)

@@ -385,7 +385,7 @@ UNREADABLE = {
     ),
     "a directory of text": (
         lambda path: (path.mkdir(), (path / "a.txt").write_text("a,b")),
-        "it is not a Parquet file, .* name the format of text files",
+        "it is not a Parquet file, .* write it again, name the format of a text file",
     ),
 }
 

@@ -425,5 +425,5 @@ def test_text_on_an_object_store_is_read(tmp_path: Path) -> None:
         assert read_rows(source).num_rows == 120
         assert pc.evaluate(model, source).rows == 120
     assert read_rows("memory://text/trips-1.csv.gz?null=north")["zone"].null_count > 10
-    with pytest.raises(TableError, match=r"name the format of text files, .*format='csv'"):
+    with pytest.raises(TableError, match=r"name the format of a text file, .*format='csv'"):
         pc.open_table("memory://text")
