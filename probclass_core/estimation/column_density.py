@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError, PluginError, one_of
+from probclass_core.errors import DataError, PluginError, one_of, shown
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families.scarce import pooled
 from probclass_core.estimation.formulas import (
@@ -95,6 +95,16 @@ class ColumnDensity(Estimator):
     whole: bool = False
     parameters: Mapping[str, Range]
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        declared = vars(cls).get("parameters", {})
+        ranges = declared.values() if isinstance(declared, Mapping) else [declared]
+        if not all(isinstance(one, (Range, property)) for one in ranges):
+            raise PluginError(
+                f"{cls.__name__}: parameters are {shown(declared)}; map each name to the numbers "
+                "that it may be, as in {'rate': POSITIVE}."
+            )
+
     @abstractmethod
     def log_density(self, x: Any, p: Any) -> Any:
         """log p(x | parameters) of values within the support, elementwise.
@@ -151,9 +161,10 @@ class ColumnDensity(Estimator):
 
     def in_ranges(self, estimates: Mapping[str, FloatArray]) -> tuple[Estimates, BoolArray]:
         """The parameters as arrays, and where all of them are in their ranges, ``(k,)``."""
-        if estimates.keys() != self.parameters.keys():
+        if not isinstance(estimates, Mapping) or estimates.keys() != self.parameters.keys():
+            returned = one_of(estimates) if isinstance(estimates, Mapping) else shown(estimates)
             raise PluginError(
-                f"{self.name}: estimate returns {one_of(estimates)}, and the parameters are "
+                f"{self.name}: estimate returns {returned}, and the parameters are "
                 f"{one_of(self.parameters)}."
             )
         arrays = {key: np.asarray(estimates[key], np.float64) for key in self.parameters}

@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -86,6 +87,30 @@ def test_an_estimator_without_statistics_is_refused_when_it_is_defined() -> None
         type("Half", (pc.Estimator,), {"name": "half", "summarize": lambda *_: None, **methods})
     kind = property(lambda self: authoring.JointMoments(self.features.names))
     type("Whole", (pc.Estimator,), {"name": "whole", "kind": kind, **methods})
+
+
+@pytest.mark.parametrize("parameters", [["rate"], {"rate": float}])
+def test_parameters_without_ranges_are_refused_when_the_density_is_defined(
+    parameters: object,
+) -> None:
+    with pytest.raises(PluginError, match=r"^Bare: parameters are .*\{'rate': POSITIVE\}\.$"):
+        type("Bare", (pc.Density,), {"name": "bare", "parameters": parameters})
+
+
+def test_an_estimate_without_names_is_an_error_that_lists_the_parameters() -> None:
+    class Mean(pc.Density):
+        name = "mean"
+        parameters = {"mean": authoring.FINITE}
+
+        def estimate(self, m: authoring.Terms) -> authoring.FloatArray:  # type: ignore[override]
+            return m.x.mean
+
+        def log_density(self, x: Any, p: Any) -> Any:
+            return -np.square(x - p.mean)
+
+    message = r"^mean: estimate returns a ndarray, and the parameters are 'mean'\.$"
+    with pc.trying(Mean), pytest.raises(PluginError, match=message):
+        pc.fit(TABLE, pc.ModelSpec("y", [pc.Block("mean", ["x"])]))
 
 
 @pytest.mark.parametrize("address", ["no.such_module:Narrow", "math:Narrow", "Narrow", "math"])
