@@ -144,7 +144,8 @@ class ExecutorEngine:
                     return error
             except Exception as error:
                 reason = f"{type(error).__name__}: {one_line(error)}"
-                raise TableError(f"{first.item}: {self.executor} failed: {reason}.") from error
+                executor = type(self.executor).__name__
+                raise TableError(f"{first.item}: {executor} failed: {reason}.") from error
 
 
 class Processes(ExecutorEngine):

@@ -57,7 +57,8 @@ def finalize(
         due = [str(new.name) for old, new in pairs if new != old]
         raise SpecError(
             f"block {one_of(due)} asks for another pass over the rows: train by fit, which makes "
-            "it, or summarize them again by the spec that refine(statistics) gives."
+            "it, summarize them again by the spec that refine(statistics) gives, or take the "
+            "estimate so far by early=True."
         )
     classes = statistics.classes["class"].combine_chunks()
     label = statistics.spec.label

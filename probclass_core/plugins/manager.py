@@ -63,7 +63,10 @@ _HOOKS: Mapping[str, tuple[type[Descriptor], str, str]] = {
 """By the name of a hook, the type of what it yields, what that is called, and how it is given."""
 
 
-_TRYING = " A class that is not installed is known within `with pc.trying(Class)`."
+_TRYING = (
+    " A class that is not installed is known within `with pc.trying(Class)`, but not in other "
+    "processes."
+)
 
 
 @dataclass(frozen=True)
