@@ -104,9 +104,10 @@ def _loss(levels: Levels, own: FloatArray, *columns: int) -> float:
         own: weight of each row that is left out of its cell, ``(n,)``.
         columns: places of the columns whose levels are the cells.
     """
-    cells, table = levels.cells(columns), levels.table(columns).reshape(-1, levels.classes)
-    with_class = table[cells, levels.truth] - own
-    in_cell = table.sum(axis=1)[cells] - own
+    cells = levels.cells(columns)
+    both = cells * levels.classes + levels.truth
+    with_class = np.bincount(both, levels.counts)[both] - own
+    in_cell = np.bincount(cells, levels.counts)[cells] - own
     prior = levels.of_class[levels.truth] / levels.of_class.sum()
     losses = np.log(in_cell + 1.0) - np.log(np.maximum(with_class, 0.0) + prior)
     return float(losses @ levels.counts / levels.of_class.sum())
