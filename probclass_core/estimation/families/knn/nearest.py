@@ -15,11 +15,11 @@ import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
 
-_GROUP = 64
+_GROUP = 32
 """Number of points in a group, which is represented by the least distance of its points."""
 
-_ROWS, _POINTS = 256, 4096
-"""Rows and points of one product: its result, 4 MB, fits the processor's cache."""
+_ROWS, _POINTS = 256, 2048
+"""Rows and points of one product: its result, 2 MB, fits the processor's cache."""
 
 _FAR = 64.0
 """Squared distance from the center, in medians of it, from which a point is far out."""
@@ -79,7 +79,7 @@ class NearestByProducts:
     """An index of points for the Euclidean norm.
 
     The points are not copied, because they may be in a file that many processes map, unless some
-    are far out. In addition to them the index takes 4 bytes per point, and 32 during a search.
+    are far out. In addition to them the index takes 4 bytes per point, and 64 during a search.
 
     Args:
         points: ``(m, d)``, finite.
