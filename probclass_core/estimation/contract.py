@@ -354,12 +354,20 @@ class Estimator(ABC):
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Likelihood:
         """Compile parameters; the columns of the result are in the order of ``classes``."""
 
-    def fit(self, parts: Sequence[pa.Table], classes: pa.Array) -> Likelihood:
-        """The likelihood of the parameters that follow from the statistics of some parts.
+    def fit_without(
+        self, parts: Sequence[pa.Table], left_out: Mapping[int, pa.Array]
+    ) -> Iterator[Likelihood]:
+        """The likelihoods of the statistics of all parts but one.
 
-        A subclass may compute it without the tables in between, if these take long.
+        A subclass may compute them without the tables in between, if these take long.
+
+        Args:
+            parts: statistics.
+            left_out: number of each part to leave out, and the classes of the others.
         """
-        return self.likelihood(self.finalize(self.merge(parts), classes), classes)
+        for number, classes in left_out.items():
+            others = [*parts[:number], *parts[number + 1 :]]
+            yield self.likelihood(self.finalize(self.merge(others), classes), classes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         """Refuse a table of parameters that `finalize` cannot have made.

@@ -217,14 +217,17 @@ class LeftOutRows:
         ]
         if len(parts) < 2:
             return result
-        for number, (member, known) in enumerate(
-            zip(self._members, self._known_to_others, strict=True)
-        ):
-            if len(member):
-                others = [*parts[:number], *parts[number + 1 :]]
-                likelihood = estimator.fit(others, classes.filter(pa.array(known)))
-                said = likelihood.log_likelihood(self._rows_of_members[number])
-                result[np.ix_(member, known)] = said
+        known = self._known_to_others
+        left_out = {
+            number: classes.filter(pa.array(known[number]))
+            for number, member in enumerate(self._members)
+            if len(member)
+        }
+        found = estimator.fit_without(parts, left_out)
+        for number, likelihood in zip(left_out, found, strict=True):
+            rows = self._rows_of_members[number]
+            of_classes = np.ix_(self._members[number], known[number])
+            result[of_classes] = likelihood.log_likelihood(rows)
         result[~self._known_to_others[self.group]] = -np.inf
         return result
 

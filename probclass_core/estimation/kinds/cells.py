@@ -160,17 +160,27 @@ def count_cells(
         Combinations ``(d, g)``, and Σ w of each, ``(g,)``.
     """
     size = math.prod(sizes)
-    if size > 4 * codes.shape[1] + 4096:
+    if not are_few(size, codes.shape[1]):
         cells = CellIndex(codes, sizes)
         counts = np.bincount(cells.group, weights, len(cells.first))
         return codes[:, cells.first], counts.astype(np.float64)
-    number = codes[0].copy()
-    for code, radix in zip(codes[1:], sizes[1:], strict=True):
-        number *= radix
-        number += code
-    counts = np.bincount(number, weights, size)
+    counts = np.bincount(cell_numbers(codes, sizes), weights, size)
     present = np.flatnonzero(counts)
     return np.stack(np.unravel_index(present, sizes)), counts[present].astype(np.float64)
+
+
+def are_few(combinations: int, rows: int) -> bool:
+    """Whether there are so few combinations of codes that an array of all of them is small."""
+    return combinations <= 4 * rows + 4096
+
+
+def cell_numbers(codes: Sequence[IntArray] | IntArray, sizes: Sequence[int]) -> IntArray:
+    """Numbers of combinations of codes among all of them, in mixed radix, ``(n,)``."""
+    number = codes[0]
+    for code, size in zip(codes[1:], sizes[1:], strict=True):
+        number = number * size
+        number += code
+    return number
 
 
 def without_row(counts: FloatArray, weights: FloatArray | float = 1.0) -> FloatArray:

@@ -17,9 +17,9 @@ are most probable.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeAlias
 
 import numpy as np
@@ -27,7 +27,13 @@ import numpy as np
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.estimation.families.counted.encoder import Encoder
 from probclass_core.estimation.formulas import Lookup
-from probclass_core.estimation.kinds.cells import CellIndex, count_cells, without_row
+from probclass_core.estimation.kinds.cells import (
+    CellIndex,
+    are_few,
+    cell_numbers,
+    count_cells,
+    without_row,
+)
 
 Numbers: TypeAlias = FloatArray | float
 
@@ -161,13 +167,9 @@ class Chain:
             return None
         return self.of_classes(self._all_codes(), self._every_class)
 
-    def cells(self, codes: Sequence[IntArray]) -> IntArray:
+    def cells(self, codes: Sequence[IntArray] | IntArray) -> IntArray:
         """Columns of the table of codes, ``(n,)``."""
-        cell = codes[0]
-        for encoder, code in zip(self.encoders[1:], codes[1:], strict=True):
-            cell = cell * encoder.size
-            cell += code
-        return cell
+        return cell_numbers(codes, self._sizes)
 
     def log_probability(self, codes: Sequence[IntArray]) -> FloatArray:
         """log p(x | z, c), ``(k, n)``; 0 for a null that is not a value.
@@ -251,7 +253,7 @@ class Chain:
     def _places(self, codes: IntArray) -> Iterator[_Places]:
         """The tables of each step, the place of each row in them, and which rows get that far."""
         if len(codes) == len(self._sizes) and math.prod(self._sizes) < codes.shape[1]:
-            of_row = self.cells(list(codes))  # fewer combinations than rows
+            of_row = self.cells(codes)  # fewer combinations than rows
             for tables, (cell, row), known in self._places(self._all_codes()):
                 yield tables, (cell[of_row], row[of_row]), known[of_row]
             return
@@ -275,20 +277,22 @@ class _Table:
     def __init__(
         self, codes: IntArray, sizes: Sequence[int], counts: CellCounts, classes: int
     ) -> None:
-        index = CellIndex(codes, sizes)
-        self.find = index.find
-        cells = len(index.first) + 1  # an empty one at the end for `MISSING`
+        self.find: Callable[[IntArray], IntArray] = partial(cell_numbers, sizes=sizes)
+        if are_few(math.prod(sizes), codes.shape[1]):
+            group, cells = self.find(codes), math.prod(sizes)
+        else:
+            index = CellIndex(codes, sizes)
+            self.find, group = index.find, index.group
+            cells = len(index.first) + 1  # an empty one at the end for `MISSING`
         self._dense: FloatArray | None = None
         if classes * cells <= _MAX_COUNTS:
-            place = counts.classes * cells + index.group
+            place = counts.classes * cells + group
             sums = np.bincount(place, counts.counts, classes * cells).astype(np.float64)
             self._dense = sums.reshape(classes, cells)
         else:
             from scipy.sparse import csc_matrix
 
-            self._sparse = csc_matrix(
-                (counts.counts, (counts.classes, index.group)), (classes, cells)
-            )
+            self._sparse = csc_matrix((counts.counts, (counts.classes, group)), (classes, cells))
 
     def of_classes(self, classes: IntArray, cells: IntArray) -> FloatArray:
         """The counts of cells in one class each; the arrays are broadcast."""

@@ -73,6 +73,11 @@ class Encoder:
         codes = label_codes(labels, pa.array(self.values, pa.string()))
         return np.where(codes == MISSING, self.null, codes)
 
+    def of_texts(self, texts: Sequence[str | None]) -> IntArray:
+        """`of_labels` of a list."""
+        code = {value: place for place, value in enumerate(self.values)}
+        return np.array([code.get(text, self.null) for text in texts], np.intp)
+
     def of_rows(self, rows: Rows, unseen: str) -> IntArray:
         """Codes of the column, ``(n,)``.
 

@@ -9,9 +9,10 @@ and Goldszmidt, "Bayesian network classifiers", 1997), with k of them k-dependen
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_c
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
-from probclass_core.estimation.contract import Estimator
+from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.counted.chain import (
     CellCounts,
@@ -35,7 +36,8 @@ from probclass_core.estimation.families.counted.cuts import (
     parse_cuts,
     width_cuts,
 )
-from probclass_core.estimation.families.counted.encoder import Encoder, seen_values
+from probclass_core.estimation.families.counted.encoder import Encoder
+from probclass_core.estimation.families.counted.labels import LabeledCells
 from probclass_core.estimation.families.counted.likelihood import CountedLikelihood
 from probclass_core.estimation.families.counted.options import (
     CategoricalOptions,
@@ -68,6 +70,18 @@ from probclass_core.estimation.tidy import by_feature, notes_of
 
 _MOST_CELLS = 65_536
 """Cells of a column, classes times values, up to which parameters list all of them."""
+
+
+class _Parts(NamedTuple):
+    """Statistics of parts: the cells of each column that is counted in cells, and the grids."""
+
+    cells: Sequence[LabeledCells]
+    grids: Sequence[pa.Table]
+
+    def without(self, part: int) -> _Parts:
+        """The statistics of the other parts."""
+        cells = [of_column.without(part) for of_column in self.cells]
+        return _Parts(cells, [*self.grids[:part], *self.grids[part + 1 :]])
 
 
 @dataclass(frozen=True)
@@ -179,45 +193,38 @@ class Counted(Estimator):
         cuts = {name: self._cuts(histogram) for name, histogram, _ in found}
         return {"cuts": {**self.options.cuts, **cuts}}
 
-    def _counted(self, parts: Sequence[pa.Table], classes: pa.Array) -> Iterator[_Counted]:
+    def _read(self, parts: Sequence[pa.Table]) -> _Parts:
+        cells, grids = self.kind.apart(parts)
+        return _Parts([*LabeledCells.by_column(cells, self.kind.cells)] if cells else [], grids)
+
+    def _counted(self, parts: _Parts, classes: pa.Array) -> Iterator[_Counted]:
         """Each column with its counts in all parts."""
-        cells, numbers = self.kind.apart(parts)
         found = {}
-        if numbers:
-            for column in self.kind.grids.read(numbers, classes):
+        if parts.grids:
+            for column in self.kind.grids.read(parts.grids, classes):
                 if column.name in self.features.names:
                     found[column.name] = self._binned(column)
-        if cells:
-            for counted in self._of_cells(pa.concat_tables(cells), classes):
-                found[counted.encoders[0].name] = counted
+        given = [
+            self._values_of(name, ChainMap(*(dict(of.seen(place)) for of in parts.cells)))
+            for place, name in enumerate(self.kind.cells.given, 1)
+        ]
+        for name, cells in zip(self.kind.cells.columns, parts.cells, strict=True):
+            encoders = [self._values_of(name, cells.seen(0)), *given]
+            of_class = label_codes(cells.classes, classes)[cells.codes[0]]
+            counts = CellCounts(cells.by(encoders), of_class, cells.counts)
+            found[name] = _Counted(encoders, counts)
         return (found[name] for name in self.features.names)
 
-    def _of_cells(self, cells: pa.Table, classes: pa.Array) -> Iterator[_Counted]:
-        """Each column that is counted in cells."""
-        names = self.kind.cells.given
-        titles = list(map(given_title, names))
-        given = [self._values_of(*each) for each in zip(names, cells.select(titles), strict=True)]
-        cells = cells.set_column(0, "class", pa.array(label_codes(cells["class"], classes)))
-        for name, rows in by_feature(cells, self.kind.cells.columns):
-            encoders = [self._values_of(name, rows["value"], rows["count"]), *given]
-            labels = rows.select(["value", *titles])
-            codes = [of.of_labels(each) for of, each in zip(encoders, labels, strict=True)]
-            counts = CellCounts(np.stack(codes), rows["class"].to_numpy(), rows["count"].to_numpy())
-            yield _Counted(encoders, counts)
-
-    def _values_of(
-        self, name: str, labels: pa.ChunkedArray, counts: pa.ChunkedArray | None = None
-    ) -> Encoder:
-        """The values of a column, from the labels of its cells; with counts, its domain."""
-        cuts = self.options.cuts.get(name)
+    def _values_of(self, name: str, seen: Mapping[str | None, float]) -> Encoder:
+        """The values of a column, from the labels of its cells, each with its count."""
+        cuts, is_given = self.options.cuts.get(name), name in self.given.names
+        known = {label: count for label, count in seen.items() if label is not None}
         values: Sequence[str] = []
         if cuts is not None:
-            values = bin_names(cuts) if len(labels) or counts is None else []
-        elif counts is None:
-            values = sorted(pc.unique(labels).drop_null().to_pylist())
+            values = bin_names(cuts) if seen or is_given else []
         else:
-            values = self.options.domain_of(name, seen_values(labels, counts))
-        nulls = [None] if self.models_nulls and labels.null_count else []
+            values = sorted(known) if is_given else self.options.domain_of(name, known)
+        nulls = [None] if self.models_nulls and None in seen else []
         return self._encoder(name, [*values, *nulls], cuts)
 
     def _encoder(
@@ -285,7 +292,7 @@ class Counted(Estimator):
         strengths: dict[str, list[float]] = {}
         sparse: list[str] = []
         mass = 0.0
-        for counted in self._counted([statistics], classes):
+        for counted in self._counted(self._read([statistics]), classes):
             notes += counted.notes
             encoders |= {encoder.name: encoder for encoder in counted.encoders}
             own, chain = counted.encoders[0], self._chain(counted, len(classes))
@@ -316,16 +323,24 @@ class Counted(Estimator):
             **({"sparse": sparse} if sparse else {}),
         )
 
-    def fit(self, parts: Sequence[pa.Table], classes: pa.Array) -> CountedLikelihood:
-        """See `Estimator.fit`. No tables are made, unless a scarce estimate is to be an error."""
+    def fit_without(
+        self, parts: Sequence[pa.Table], left_out: Mapping[int, pa.Array]
+    ) -> Iterator[Likelihood]:
+        """See `Estimator.fit_without`. The labels of all parts are read once.
+
+        No tables are made, unless a scarce estimate is to be an error.
+        """
         if self.on_scarce == "error":
-            return self.likelihood(self.finalize(self.merge(parts), classes), classes)
-        given: Sequence[Encoder] = ()
-        chains = {}
-        for counted in self._counted(parts, classes):
-            own, *given = counted.encoders
-            chains[own.name] = self._chain(counted, len(classes))
-        return CountedLikelihood(chains, given, len(classes), self.options)
+            yield from super().fit_without(parts, left_out)
+            return
+        read = self._read(parts)
+        for part, classes in left_out.items():
+            given: Sequence[Encoder] = ()
+            chains = {}
+            for counted in self._counted(read.without(part), classes):
+                own, *given = counted.encoders
+                chains[own.name] = self._chain(counted, len(classes))
+            yield CountedLikelihood(chains, given, len(classes), self.options)
 
     def _chain(self, counted: _Counted, classes: int) -> Chain | None:
         """The estimate of a column; None if no class has a value of it and there is no prior."""
@@ -514,7 +529,7 @@ class Counted(Estimator):
             )
         classes = sorted_classes(statistics["class"])
         total = 0.0
-        for counted in self._counted([statistics], classes):
+        for counted in self._counted(self._read([statistics]), classes):
             (own, *given), cells = counted.encoders, counted.counts
             if not own.values:
                 continue
