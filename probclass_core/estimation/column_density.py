@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, PluginError, one_of, shown
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.families.scarce import pooled
+from probclass_core.estimation.families.scarce import pooled, without_values
 from probclass_core.estimation.formulas import (
     IMPOSSIBLE,
     Case,
@@ -65,6 +66,25 @@ class ByName(Generic[Value]):
 
     def __getattr__(self, name: str) -> Value:
         raise AttributeError(f"there is no {name!r}; there are {', '.join(vars(self))}.")
+
+
+@dataclass(frozen=True)
+class ColumnEstimates:
+    """Estimates of one column.
+
+    Attributes:
+        count: Σ w of the values, ``(k,)``.
+        none: classes without a value, ``(k,)``.
+        own: parameters of each class by name, ``(k,)`` each.
+        of_all: parameters of all classes together, ``(1,)`` each.
+        notes: sentences about estimates that the rows did not suffice for.
+    """
+
+    count: FloatArray
+    none: BoolArray
+    own: Mapping[str, FloatArray]
+    of_all: Mapping[str, FloatArray]
+    notes: Sequence[str] = ()
 
 
 class NoOptions(EstimatorOptions):
@@ -116,14 +136,13 @@ class ColumnDensity(Estimator):
 
     @abstractmethod
     def estimates(
-        self, statistics: pa.Table, classes: pa.Array, notes: list[str]
-    ) -> Mapping[str, Estimates]:
-        """Count and parameters of each column, ``(k,)`` each; a column without values is absent.
+        self, statistics: pa.Table, classes: pa.Array
+    ) -> Iterator[tuple[str, ColumnEstimates]]:
+        """The estimates of each column that has values.
 
         Args:
             statistics: of all rows.
             classes: ``k`` labels.
-            notes: `fitted` adds sentences about classes whose estimates are not their own.
         """
 
     def has_density(self, x: FloatArray) -> BoolArray:
@@ -192,52 +211,22 @@ class ColumnDensity(Estimator):
                 arrays[key] = np.where(allowed, arrays[key], others)
         return arrays, ~allowed
 
-    def fitted(
-        self,
-        name: str,
-        classes: pa.Array,
-        count: FloatArray,
-        none: BoolArray,
-        own: Mapping[str, FloatArray],
-        of_all: Mapping[str, FloatArray],
-        notes: list[str],
-    ) -> Estimates | None:
-        """Count and parameters of a column, ``(k,)`` each, from its estimates.
-
-        A class without values, or whose estimates are not in their ranges, gets those of all
-        classes, and a sentence about it is added to the notes.
-
-        Args:
-            name: name of the column.
-            classes: ``k`` labels.
-            count: Σ w of the values.
-            none: which classes have no value.
-            own: parameters of each class.
-            of_all: parameters of all classes together, ``(1,)`` each.
-            notes: sentences.
-
-        Returns:
-            None if the values of all classes do not suffice.
-        """
-        arrays, wrong = self.with_those_of_all(own, of_all)
-        if np.isnan(list(arrays.values())).any():
-            return None
-        instead = "the density there is that of all classes"
-        for lacks, mask in (("no value", none), ("too few different values", wrong & ~none)):
-            notes += pooled(lacks, [name], classes, mask[:, None], instead)
-        return {"count": count, **arrays}
-
+    @BEYOND_FLOAT64
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         notes: list[str] = []
-        fitted = self.estimates(statistics, classes, notes)
-        names = self.features.names
-        absent = [name for name in names if name not in fitted]
-        if absent:
-            subject = f"column {absent[0]!r} has"
-            if len(absent) > 1:
-                subject = f"columns {one_of(absent)} have"
-            lacks = f"{subject} no value that {self.name} can be fitted to"
-            notes = [f"{lacks}: the model leaves such columns out.", *notes]
+        fitted: dict[str, Estimates] = {}
+        instead = "the density there is that of all classes"
+        for name, found in self.estimates(statistics, classes):
+            arrays, wrong = self.with_those_of_all(found.own, found.of_all)
+            if np.isnan(list(arrays.values())).any():
+                continue  # the values of all classes do not suffice
+            wrong &= ~found.none
+            for lacks, mask in (("no value", found.none), ("too few different values", wrong)):
+                notes += pooled(lacks, [name], classes, mask[:, None], instead)
+            notes += found.notes
+            fitted[name] = {"count": found.count, **arrays}
+        absent = [name for name in self.features.names if name not in fitted]
+        notes = [*without_values(absent, f"that {self.name} can be fitted to"), *notes]
         fields = {}
         for key in ("count", *self.parameters):
             by_column = [of_column[key] for of_column in fitted.values()]

@@ -23,7 +23,7 @@ parameters and its check, scoring, leave-one-out, and SQL that scores and that t
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -40,6 +40,7 @@ from probclass_core.estimation.column_density import (
     BEYOND_FLOAT64,
     ByName,
     ColumnDensity,
+    ColumnEstimates,
     DensityLikelihood,
     Estimates,
 )
@@ -180,14 +181,11 @@ class Density(ColumnDensity):
         return self.kind.aggregates([each for x in columns for each in self.outside(x)])
 
     def estimates(
-        self, statistics: pa.Table, classes: pa.Array, notes: list[str]
-    ) -> Mapping[str, Estimates]:
-        fitted = {}
+        self, statistics: pa.Table, classes: pa.Array
+    ) -> Iterator[tuple[str, ColumnEstimates]]:
         for name, m in self.kind.by_column(statistics, classes).items():
-            estimates = _Column(self, name, classes, m).fit(notes)
-            if estimates is not None:
-                fitted[name] = estimates
-        return fitted
+            if all(moments.count.any() for moments in m.values()):
+                yield name, _Column(self, name, classes, m).fit()
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
         columns = self.kind.by_column(statistics, classes)
@@ -265,24 +263,17 @@ class _Column:
         none: BoolArray = np.any([moments.count == 0.0 for moments in self.m.values()], axis=0)
         return none
 
-    @BEYOND_FLOAT64
-    def fit(self, notes: list[str]) -> Estimates | None:
-        """`ColumnDensity.fitted` of the column.
-
-        Args:
-            notes: sentences about classes whose estimates are not their own are added to it.
-        """
-        if not all(moments.count.any() for moments in self.m.values()):
-            return None
-        name, classes, count = self.name, self.classes, _first(self.m).count
+    def fit(self) -> ColumnEstimates:
+        """The estimates of the column."""
         own, of_all = self._own_and_of_all(self.m)
-        fitted = self.density.fitted(name, classes, count, self._none, own, of_all, notes)
+        count, notes = _first(self.m).count, []
         spread = self.density.spread(Terms(self._usable(self.m)))
-        if fitted is not None and spread is not None:
+        if spread is not None:
             alone = self._is_alone(spread, count)[:, None]
             instead = "the spread there is that of the others"
-            notes += pooled("too few values for a spread", [name], classes, alone, instead)
-        return fitted
+            found = "too few values for a spread"
+            notes = pooled(found, [self.name], self.classes, alone, instead)
+        return ColumnEstimates(count, self._none, own, of_all, notes)
 
     @BEYOND_FLOAT64
     def without_rows(
@@ -432,17 +423,11 @@ class HistogramDensity(ColumnDensity):
             if not histogram.width and not self.has_density(histogram.values).all():
                 raise StoreError(f"a value of column {name!r} is not one that {self.name} models.")
 
-    @BEYOND_FLOAT64
     def estimates(
-        self, statistics: pa.Table, classes: pa.Array, notes: list[str]
-    ) -> Mapping[str, Estimates]:
-        fitted = {}
+        self, statistics: pa.Table, classes: pa.Array
+    ) -> Iterator[tuple[str, ColumnEstimates]]:
         for name, histogram, _ in self.kind.read([statistics], classes):
-            if not len(histogram.values):
-                continue
-            h = Counts(histogram.values + 0.5 * histogram.width, histogram.counts)
-            estimates = self.estimate(h), self.estimate(h.of_all)
-            found = self.fitted(name, classes, h.count, h.count == 0.0, *estimates, notes)
-            if found is not None:
-                fitted[name] = found
-        return fitted
+            if len(histogram.values):
+                h = Counts(histogram.values + 0.5 * histogram.width, histogram.counts)
+                own, of_all = self.estimate(h), self.estimate(h.of_all)
+                yield name, ColumnEstimates(h.count, h.count == 0.0, own, of_all)

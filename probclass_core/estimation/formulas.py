@@ -37,7 +37,20 @@ _SHIFT = 10
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
-class Expression:
+class _Symbol:
+    """What NumPy's functions return formulas of, so that formulas are written as NumPy."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
+        return _numpy(ufunc, method, inputs)
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: Any
+    ) -> Any:
+        """`numpy.where`; no other function that is not elementwise has SQL."""
+        return _where(function, args)
+
+
+class Expression(_Symbol):
     """A number for each row and class; null where a column that it needs is null."""
 
     def __add__(self, other: Operand) -> Expression:
@@ -72,16 +85,6 @@ class Expression:
             raise NotSupportedError(f"the power {exponent!r} has no SQL; write exp(b * log(a)).")
         base = Named(self)
         return square(base) if exponent == 2 else square(base) * base
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
-        """NumPy's function of expressions, so that formulas are written as NumPy."""
-        return _numpy(ufunc, method, inputs)
-
-    def __array_function__(
-        self, function: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: Any
-    ) -> Any:
-        """`numpy.where`; no other function that is not elementwise has SQL."""
-        return _where(function, args)
 
     def __lt__(self, other: Operand) -> Condition:
         return Comparison("<", self, as_expression(other))
@@ -244,16 +247,8 @@ class Lookup(Expression):
     table: FloatArray
 
 
-class Condition:
+class Condition(_Symbol):
     """True, false, or unknown if it compares with null; unknown counts as false in a `Case`."""
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
-        return _numpy(ufunc, method, inputs)
-
-    def __array_function__(
-        self, function: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: Any
-    ) -> Any:
-        return _where(function, args)
 
     def __and__(self, other: Condition) -> Condition:
         return Junction("AND", self, other)

@@ -38,15 +38,19 @@ class NoLikelihood:
         return Formula([])
 
 
-def without_values(empty: Sequence[str]) -> list[str]:
-    """A sentence about columns without any value, if there are such columns."""
+def without_values(empty: Sequence[str], lack: str = "in any training row") -> list[str]:
+    """A sentence about columns without any value, if there are such columns.
+
+    Args:
+        empty: the columns.
+        lack: which value they have not.
+    """
     if not empty:
         return []
-    if len(empty) == 1:
-        return [f"column {empty[0]!r} has no value in any training row: the model leaves it out."]
-    return [
-        f"columns {one_of(empty)} have no value in any training row: the model leaves them out."
-    ]
+    one = len(empty) == 1
+    columns, has, them = ("column", "has", "it") if one else ("columns", "have", "them")
+    names = repr(empty[0]) if one else one_of(empty)
+    return [f"{columns} {names} {has} no value {lack}: the model leaves {them} out."]
 
 
 def pooled(

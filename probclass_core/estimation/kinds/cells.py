@@ -175,11 +175,10 @@ def are_few(combinations: int, rows: int) -> bool:
 
 
 def cell_numbers(codes: Sequence[IntArray] | IntArray, sizes: Sequence[int]) -> IntArray:
-    """Numbers of combinations of codes among all of them, in mixed radix, ``(n,)``."""
+    """Numbers of combinations of codes among all of them; the arrays are broadcast."""
     number = codes[0]
     for code, size in zip(codes[1:], sizes[1:], strict=True):
-        number = number * size
-        number += code
+        number = number * size + code
     return number
 
 
@@ -245,9 +244,12 @@ class CellIndex:
             keys, self.first, self.group = _distinct(self._encode(self.group, codes, run))
             self._steps.append((run, keys))
 
-    def find(self, codes: IntArray) -> IntArray:
-        """Numbers of the columns of ``codes``, `MISSING` for one that does not occur: ``(n,)``."""
-        group = np.zeros(codes.shape[1], dtype=np.intp)
+    def find(self, codes: Sequence[IntArray] | IntArray) -> IntArray:
+        """Numbers of combinations of codes, `MISSING` for one that does not occur.
+
+        The arrays of codes are broadcast.
+        """
+        group = np.zeros((), dtype=np.intp)
         for run, keys in self._steps:
             # A column that is already missing gives a negative number, which is never a key.
             numbers = self._encode(group, codes, run)
@@ -255,7 +257,9 @@ class CellIndex:
             group = np.where(np.append(keys, _NO_KEY)[position] == numbers, position, MISSING)
         return group
 
-    def _encode(self, numbers: IntArray, codes: IntArray, run: slice) -> IntArray:
+    def _encode(
+        self, numbers: IntArray, codes: Sequence[IntArray] | IntArray, run: slice
+    ) -> IntArray:
         for code, size in zip(codes[run], self._sizes[run], strict=True):
             numbers = numbers * size + code
         return numbers

@@ -17,14 +17,14 @@ are most probable.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TypeAlias
 
 import numpy as np
 
-from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
+from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.estimation.families.counted.encoder import Encoder
 from probclass_core.estimation.formulas import Lookup
 from probclass_core.estimation.kinds.cells import (
@@ -39,9 +39,6 @@ Numbers: TypeAlias = FloatArray | float
 
 _MAX_DENSE = 2**18
 """Numbers in a table of all combinations of values; with more, they are computed for each row."""
-
-_MAX_COUNTS = 2**22
-"""Numbers in a dense table of counts by class and cell; larger ones are sparse."""
 
 _STRENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 """Strengths to choose from."""
@@ -101,6 +98,11 @@ class Prior:
     zeros: bool
 
     @property
+    def all_strengths(self) -> list[float]:
+        """The shared one, if there is one, and those of depths 1 … d."""
+        return [*([] if self.shared is None else [self.shared]), *self.strengths]
+
+    @property
     def mass(self) -> float:
         """Number of rows that the prior of depth 0 is worth in a class."""
         return float(self.alpha.sum()) if self.shared is None else self.shared
@@ -111,8 +113,7 @@ class Prior:
         Args:
             counts: by class and code, ``(k, m + 2)``.
         """
-        least = self.alpha.min() if len(self.alpha) else 0.0
-        alpha = np.append(self.alpha, [0.0, least])
+        alpha = np.concatenate([self.alpha, [0.0], np.sort(self.alpha)[:1]])
         if self.shared is None:
             return alpha
         total = counts.sum(axis=1).sum() + self.alpha.sum()
@@ -144,16 +145,23 @@ class Chain:
         self._alpha = prior.of_codes(self.counts)
         self._sizes = [encoder.size for encoder in encoders]
         self._steps = [
-            (
-                _Table(of_depth.codes, self._sizes[: depth + 1], of_depth, classes),
-                _Table(of_depth.codes[1:], self._sizes[1 : depth + 1], of_depth, classes),
-            )
-            for depth, of_depth in enumerate(self.deeper, 1)
+            [
+                _Table(
+                    [of.classes, *of.codes[i:]], [classes, *self._sizes[i : depth + 1]], of.counts
+                )
+                for i in (0, 1)
+            ]
+            for depth, of in enumerate(self.deeper, 1)
         ]
 
     @property
     def name(self) -> str:
         return self.encoders[0].name
+
+    @property
+    def counts_of_values(self) -> FloatArray:
+        """By class and value of the column, ``(k, m)``."""
+        return self.counts[:, : len(self.encoders[0].values)]
 
     @property
     def _every_class(self) -> IntArray:
@@ -209,25 +217,33 @@ class Chain:
             classes: position of a class for each row, ``(n,)``, or of all classes, ``(k, 1)``.
             weights: weight of each row, ``(n,)``, 0 to leave none out.
         """
+        with np.errstate(divide="ignore"):
+            return np.log(self._probability(np.asarray(codes), classes, weights))
+
+    def _probability(self, codes: IntArray, classes: IntArray, weights: Numbers) -> FloatArray:
         own, prior = codes[0], self.prior
         counts = without_row(self.counts[classes, own], weights)
         rows = without_row(self._rows[classes], weights)
-        logs = log_share(counts, rows, self._alpha[own], prior.mass)
+        p = smoothed(counts, rows, self._alpha[own], prior.mass)
         if prior.zeros:
-            logs = np.where(counts > 0.0, log_share(counts, rows, 0.0, 0.0), logs)
-        logs = np.where(own == self.encoders[0].null, 0.0, logs)
-        if len(codes) == 1:
-            return logs
-        p = np.exp(logs)
-        for strength, ((cells, rows_of), (cell, row), known) in zip(
-            prior.strengths, self._places(np.asarray(codes)), strict=False
-        ):
-            counts = without_row(cells.of_classes(classes, cell), weights)
-            rows = without_row(rows_of.of_classes(classes, row), weights)
+            p = np.where(counts > 0.0, smoothed(counts, rows, 0.0, 0.0), p)
+        known = own != self.encoders[0].null
+        p = np.where(known, p, 1.0)
+        for depth, strength in enumerate(prior.strengths[: len(codes) - 1], 1):
+            known = known & (codes[depth] != self.encoders[depth].null)
+            counts, rows = self._left(depth, codes, classes, weights)
             mean = 1.0 / len(prior.alpha) if prior.uniform else p
             p = np.where(known, smoothed(counts, rows, strength * mean, strength), p)
-        with np.errstate(divide="ignore"):
-            return np.log(p)
+        return p
+
+    def _left(
+        self, depth: int, codes: IntArray, classes: IntArray, weights: Numbers
+    ) -> tuple[FloatArray, FloatArray]:
+        """Counts of the cells of rows, and of their first given values, without each row."""
+        cells, totals = self._steps[depth - 1]
+        counts = cells.of([classes, *codes[: depth + 1]])
+        rows = totals.of([classes, *codes[1 : depth + 1]])
+        return without_row(counts, weights), without_row(rows, weights)
 
     def best_strength(self, depth: int) -> float:
         """The strength under which the cells of a depth are most probable, one row left out each.
@@ -235,76 +251,40 @@ class Chain:
         The strengths of the depths before it are known.
         """
         cells = self.deeper[depth - 1]
-        (*_, (tables, places, _)) = self._places(cells.codes)
-        others, rest = (
-            without_row(table.of_classes(cells.classes, place))
-            for table, place in zip(tables, places, strict=True)
-        )
+        others, rest = self._left(depth, cells.codes, cells.classes, 1.0)
         if self.prior.uniform:
             mean = np.full(len(cells.counts), 1.0 / len(self.prior.alpha))
         else:
-            mean = np.exp(self.of_classes(cells.codes[:-1], cells.classes, 1.0))
+            mean = self._probability(cells.codes[:-1], cells.classes, 1.0)
         return best_strength(cells.counts, others, rest, mean, _STRENGTHS)
 
     def _all_codes(self) -> IntArray:
         """All combinations of codes, ``(1 + d, cells)``."""
         return np.indices(self._sizes).reshape(len(self._sizes), -1)
 
-    def _places(self, codes: IntArray) -> Iterator[_Places]:
-        """The tables of each step, the place of each row in them, and which rows get that far."""
-        if len(codes) == len(self._sizes) and math.prod(self._sizes) < codes.shape[1]:
-            of_row = self.cells(codes)  # fewer combinations than rows
-            for tables, (cell, row), known in self._places(self._all_codes()):
-                yield tables, (cell[of_row], row[of_row]), known[of_row]
-            return
-        known = codes[0] != self.encoders[0].null
-        for depth, (cells, rows) in enumerate(self._steps[: len(codes) - 1], 1):
-            known = known & (codes[depth] != self.encoders[depth].null)
-            places = cells.find(codes[: depth + 1]), rows.find(codes[1 : depth + 1])
-            yield (cells, rows), places, known
-
 
 class _Table:
-    """Counts by class of the combinations of codes that occur; sparse if most of many are 0.
+    """Counts of the combinations of codes, such as those of a class and a cell.
 
     Args:
-        codes: combinations, ``(d, n)``; the counts of equal ones are added up.
-        sizes: ``d`` numbers of codes.
-        counts: class and count of each.
-        classes: number of classes.
+        codes: ``n`` combinations; the counts of equal ones are added up.
+        sizes: number of codes in each place.
+        counts: ``(n,)``.
     """
 
-    def __init__(
-        self, codes: IntArray, sizes: Sequence[int], counts: CellCounts, classes: int
-    ) -> None:
-        self.find: Callable[[IntArray], IntArray] = partial(cell_numbers, sizes=sizes)
-        if are_few(math.prod(sizes), codes.shape[1]):
-            group, cells = self.find(codes), math.prod(sizes)
+    def __init__(self, codes: Sequence[IntArray], sizes: Sequence[int], counts: FloatArray) -> None:
+        self._find: Callable[[Sequence[IntArray]], IntArray] = partial(cell_numbers, sizes=sizes)
+        if are_few(math.prod(sizes), len(counts)):
+            group, cells = self._find(codes), math.prod(sizes)
         else:
-            index = CellIndex(codes, sizes)
-            self.find, group = index.find, index.group
+            index = CellIndex(np.stack(codes), sizes)
+            self._find, group = index.find, index.group
             cells = len(index.first) + 1  # an empty one at the end for `MISSING`
-        self._dense: FloatArray | None = None
-        if classes * cells <= _MAX_COUNTS:
-            place = counts.classes * cells + group
-            sums = np.bincount(place, counts.counts, classes * cells).astype(np.float64)
-            self._dense = sums.reshape(classes, cells)
-        else:
-            from scipy.sparse import csc_matrix
+        self._counts = np.bincount(group, counts, cells).astype(np.float64)
 
-            self._sparse = csc_matrix((counts.counts, (counts.classes, group)), (classes, cells))
-
-    def of_classes(self, classes: IntArray, cells: IntArray) -> FloatArray:
-        """The counts of cells in one class each; the arrays are broadcast."""
-        if self._dense is not None:
-            return self._dense[classes, cells]
-        row, column = np.broadcast_arrays(classes, cells)
-        counts = np.asarray(self._sparse[row.ravel(), column.ravel()], dtype=np.float64)
-        return counts.reshape(row.shape)
-
-
-_Places: TypeAlias = tuple[tuple[_Table, _Table], tuple[IntArray, IntArray], BoolArray]
-"""Counts of cells and of their given columns; places in both; and which rows get that far."""
+    def of(self, codes: Sequence[IntArray]) -> FloatArray:
+        """The counts of combinations; the arrays of codes are broadcast."""
+        return self._counts[self._find(codes)]
 
 
 def best_shared_strength(counts: FloatArray, alpha: FloatArray, row_weight: float) -> float:
@@ -356,13 +336,3 @@ def smoothed(counts: FloatArray, totals: Numbers, mass: Numbers, total_mass: Num
     numerator, denominator = counts + mass, totals + total_mass
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(numerator > 0.0, numerator / denominator, 0.0)
-
-
-def log_share(
-    counts: FloatArray, totals: FloatArray, alpha: Numbers, total_alpha: Numbers
-) -> FloatArray:
-    """log (n + α) / (N + Σα); −inf if the numerator is 0."""
-    numerator, denominator = counts + alpha, totals + total_alpha
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.log(numerator) - np.log(denominator)
-    return np.where(numerator > 0.0, shares, -np.inf)

@@ -14,7 +14,6 @@ from probclass_core.arrow.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
-    encoded,
     label_codes,
 )
 from probclass_core.arrow.rows import Rows
@@ -48,13 +47,13 @@ class Encoder:
 
     @property
     def unseen(self) -> int:
-        """Code of an unseen value."""
-        return len(self.values) + 1
+        """Code of an unseen value; that of null if training saw no value."""
+        return len(self.values) + bool(self.values)
 
     @property
     def size(self) -> int:
         """Number of codes."""
-        return len(self.values) + 2
+        return self.unseen + 1
 
     @cached_property
     def known(self) -> Sequence[str | None]:
@@ -163,10 +162,3 @@ class Encoder:
                 f"column {self.name!r}: {int(is_null.sum())} rows are null, which training never "
                 "saw. Set unseen to 'pseudo_count' or 'ignore' to score them."
             )
-
-
-def seen_values(labels: pa.ChunkedArray, counts: pa.ChunkedArray) -> dict[str, float]:
-    """The values that rows of statistics name, each with its count."""
-    codes, values = encoded(labels)
-    sums = np.bincount(codes.astype(np.intp) - MISSING, counts.to_numpy(), len(values) + 1)
-    return dict(zip(values, sums[1:].tolist(), strict=True))

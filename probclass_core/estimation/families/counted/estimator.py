@@ -205,13 +205,12 @@ class Counted(Estimator):
                 if column.name in self.features.names:
                     found[column.name] = self._binned(column)
         given = [
-            self._values_of(name, ChainMap(*(dict(of.seen(place)) for of in parts.cells)))
+            self._values_of(name, ChainMap(*(of.seen(place) for of in parts.cells)))
             for place, name in enumerate(self.kind.cells.given, 1)
         ]
         for name, cells in zip(self.kind.cells.columns, parts.cells, strict=True):
             encoders = [self._values_of(name, cells.seen(0)), *given]
-            of_class = label_codes(cells.classes, classes)[cells.codes[0]]
-            counts = CellCounts(cells.by(encoders), of_class, cells.counts)
+            counts = CellCounts(cells.by(encoders), cells.of_class(classes), cells.counts)
             found[name] = _Counted(encoders, counts)
         return (found[name] for name in self.features.names)
 
@@ -284,42 +283,29 @@ class Counted(Estimator):
         return [f"{found}: {self.name} does not see smaller differences; {fix}."]
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
-        tables: list[pa.Table] = []
         notes: list[str] = []
-        empty: list[str] = []
-        encoders: dict[str, Encoder] = {}
-        absent: dict[str, BoolArray] = {}
-        strengths: dict[str, list[float]] = {}
-        sparse: list[str] = []
-        mass = 0.0
+        chains: dict[str, Chain] = {}
+        lacking: dict[str, BoolArray] = {}
         for counted in self._counted(self._read([statistics]), classes):
+            chain = self._chain(counted, len(classes))
+            chains[chain.name] = chain
             notes += counted.notes
-            encoders |= {encoder.name: encoder for encoder in counted.encoders}
-            own, chain = counted.encoders[0], self._chain(counted, len(classes))
-            name = own.name
-            strengths[name] = []
-            if chain is None:
-                empty.append(name)
-                encoders[name] = replace(own, values=[])
-                continue
-            prior = chain.prior
-            absent[name] = counted.lacking(len(classes))
-            mass += prior.mass
-            strengths[name] = [*([] if prior.shared is None else [prior.shared]), *prior.strengths]
-            tables += self._tables(chain, classes)
-            if not self.given.names and len(tables[-1]) < len(classes) * len(prior.alpha):
-                sparse.append(name)
-        notes += without_values(empty)
-        if absent:
-            notes += pooled_unless(mass, list(absent), classes, np.column_stack([*absent.values()]))
-        cuts = {name: of.cuts for name, of in encoders.items() if of.cuts is not None}
+            if chain.encoders[0].values:
+                lacking[chain.name] = counted.lacking(len(classes))
+        notes += without_values([name for name in chains if name not in lacking])
+        if lacking:
+            mass = sum(chains[name].prior.mass for name in lacking)
+            notes += pooled_unless(mass, [*lacking], classes, np.column_stack([*lacking.values()]))
+        tables = [table for chain in chains.values() for table in self._tables(chain, classes)]
+        encoders = {of.name: of for chain in chains.values() for of in chain.encoders}
+        sparse = [name for name, chain in chains.items() if _is_sparse(chain.counts_of_values)]
         return self.annotate(
-            pa.concat_tables(tables or [self._no_parameters(classes)]).combine_chunks(),
+            pa.concat_tables(tables).combine_chunks(),
             scarce=notes,
             given=self.kind.cells.given,
-            values={name: list(encoder.values) for name, encoder in encoders.items()},
-            cuts=cuts,
-            strengths=strengths,
+            values={name: list(of.values) for name, of in encoders.items()},
+            cuts={name: of.cuts for name, of in encoders.items() if of.cuts is not None},
+            strengths={name: chain.prior.all_strengths for name, chain in chains.items()},
             **({"sparse": sparse} if sparse else {}),
         )
 
@@ -335,32 +321,30 @@ class Counted(Estimator):
             return
         read = self._read(parts)
         for part, classes in left_out.items():
-            given: Sequence[Encoder] = ()
-            chains = {}
-            for counted in self._counted(read.without(part), classes):
-                own, *given = counted.encoders
-                chains[own.name] = self._chain(counted, len(classes))
-            yield CountedLikelihood(chains, given, len(classes), self.options)
+            counted = [*self._counted(read.without(part), classes)]
+            chains = [self._chain(each, len(classes)) for each in counted]
+            yield CountedLikelihood(chains, counted[0].encoders[1:], len(classes), self.options)
 
-    def _chain(self, counted: _Counted, classes: int) -> Chain | None:
-        """The estimate of a column; None if no class has a value of it and there is no prior."""
-        encoders, own, strength = counted.encoders, counted.encoders[0], self.options.strength
-        cells = counted.counts.by_depth(encoders, classes)
+    def _chain(self, counted: _Counted, classes: int) -> Chain:
+        """The estimate of a column, without values if no class has any and there is no prior."""
+        (own, *given), strength = counted.encoders, self.options.strength
+        cells = counted.counts.by_depth(counted.encoders, classes)
         counts = np.zeros((classes, len(own.values)))
         counts[cells[0].classes, cells[0].codes[0]] = cells[0].counts
         prior = self._prior(own, counts)
-        if not own.values or not (counts.any() or prior.alpha.any()):
-            return None
-        if not prior.mass:
+        if not (counts.any() or prior.alpha.any()):
+            own = replace(own, values=[])
+            prior = self._prior(own, counts[:, :0])
+        elif not prior.mass:
             absent = counts.sum(axis=1) == 0.0
             counts = np.where(absent[:, None], counts.sum(axis=0), counts)
             row, code = np.nonzero(counts)
             cells[0] = CellCounts(code[None], row, counts[row, code])
-        chain = of_rows = Chain(encoders, cells, classes, prior)
+        chain = of_rows = Chain([own, *given], cells, classes, prior)
         if self.row_weight != 1.0 and isinstance(strength, str):
             in_rows = [replace(each, counts=each.counts / self.row_weight) for each in cells]
-            of_rows = Chain(encoders, in_rows, classes, prior)
-        for depth in range(1, len(encoders)):
+            of_rows = Chain([own, *given], in_rows, classes, prior)
+        for depth in range(1, len(cells)):
             chosen = of_rows.best_strength(depth) if isinstance(strength, str) else strength
             prior.strengths.append(chosen)
         return chain
@@ -376,10 +360,8 @@ class Counted(Estimator):
     def _tables(self, chain: Chain, classes: pa.Array) -> Iterator[pa.Table]:
         """Parameters of a column: a table for each number of given columns."""
         own, *given = chain.encoders
-        counts = chain.counts[:, : len(own.values)]
-        few = 2 * np.count_nonzero(counts) < counts.size
-        is_sparse = counts.size > _MOST_CELLS and few
-        row, code = np.nonzero((counts > 0.0) | (not is_sparse))
+        counts = chain.counts_of_values
+        row, code = np.nonzero((counts > 0.0) | (not _is_sparse(counts)))
         listed = CellCounts(code[None], row, counts[row, code])
         for depth, cells in enumerate([listed, *chain.deeper]):
             columns = {
@@ -407,13 +389,6 @@ class Counted(Estimator):
         lower, upper = (pa.array(bound, from_pandas=True) for bound in bounds)  # NaN is null
         return {"bin": codes, "lower": lower, "upper": upper}
 
-    def _no_parameters(self, classes: pa.Array) -> pa.Table:
-        """The parameters of a block of which no column has a value."""
-        columns = [("class", classes.type), ("feature", pa.string())]
-        columns += self._keys(self.kind.cells.given).items()
-        columns += [(name, pa.float64()) for name in self._numbers]
-        return pa.schema(columns).empty_table()
-
     def _keys(self, given: Sequence[str]) -> dict[str, pa.DataType]:
         """Columns of parameters that name a cell of a column, with their types."""
         if self._has_bounds:
@@ -437,10 +412,9 @@ class Counted(Estimator):
         for name in [*self.features.names, *notes["given"]]:
             pa.array(notes["values"][name], pa.string())  # refuses what is not text
         for name in self.features.names:
-            sizes = (given, given + 1) if notes["values"][name] else (0,)
             found = notes["strengths"][name]
             are_numbers = all(isinstance(each, (int, float)) for each in found)
-            if not isinstance(found, list) or len(found) not in sizes or not are_numbers:
+            if not isinstance(found, list) or len(found) - given not in (0, 1) or not are_numbers:
                 raise StoreError(f"the strengths of column {name!r} in its notes are {found!r}.")
         keys = self._keys(notes["given"])
         check_parameters(
@@ -470,19 +444,17 @@ class Counted(Estimator):
             for name, values in notes["values"].items()
         }
         given = [encoders[name] for name in notes["given"]]
-        chains: dict[str, Chain | None] = {}
+        chains = []
         for name, table in by_feature(parameters, self.features.names):
             own, strengths = encoders[name], notes["strengths"][name]
-            chains[name] = None
-            if own.values:
-                shared = strengths[0] if len(strengths) > len(given) else None
-                prior = replace(
-                    self._prior(own, np.zeros((0, len(own.values)))),
-                    shared=shared,
-                    strengths=strengths[len(strengths) - len(given) :],
-                )
-                cells = [*self._cells_of(table, own, given, classes)]
-                chains[name] = Chain([own, *given], cells, len(classes), prior)
+            shared = strengths[0] if len(strengths) > len(given) else None
+            prior = replace(
+                self._prior(own, np.zeros((0, len(own.values)))),
+                shared=shared,
+                strengths=strengths[len(strengths) - len(given) :],
+            )
+            cells = [*self._cells_of(table, own, given, classes)]
+            chains.append(Chain([own, *given], cells, len(classes), prior))
         return CountedLikelihood(chains, given, len(classes), self.options)
 
     def _cells_of(
@@ -550,6 +522,11 @@ class Counted(Estimator):
                 alpha = np.full(len(alpha), float(self.options.strength) / len(alpha))
             total += float(dirichlet_categorical(counts, alpha).sum())
         return total
+
+
+def _is_sparse(counts: FloatArray) -> bool:
+    """Whether parameters list only the cells with a count."""
+    return counts.size > _MOST_CELLS and 2 * int(np.count_nonzero(counts)) < counts.size
 
 
 class _Alone(Counted):

@@ -27,7 +27,8 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import log_rising
-from probclass_core.estimation.families.counted.encoder import Encoder, seen_values
+from probclass_core.estimation.families.counted.encoder import Encoder
+from probclass_core.estimation.families.counted.labels import LabeledCells
 from probclass_core.estimation.families.counted.options import JointOptions
 from probclass_core.estimation.families.scarce import (
     NoLikelihood,
@@ -92,11 +93,6 @@ class CategoricalJoint(Estimator):
     def kind(self) -> Cells:
         first, *others = self.features.names
         return Cells([first], others, counts_nulls=True)
-
-    @property
-    def _titles(self) -> dict[str, str]:
-        """Columns of statistics that contain the values, by the names of the features."""
-        return dict(zip(self.features.names, self.kind.keys[2:], strict=True))
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         joint, _ = self._joint(statistics, classes)
@@ -189,19 +185,19 @@ class CategoricalJoint(Estimator):
         self, statistics: pa.Table, classes: pa.Array
     ) -> tuple[CategoricalJointLikelihood, float]:
         """The counts of complete rows, and Σ w of the rows that lack some of the features."""
-        encoders, titles = [], self._titles
-        for name, title in titles.items():
-            seen = seen_values(statistics[title], statistics["count"])
-            if values := self.options.domain_of(name, seen):  # else training saw none
-                encoders.append(_encoder(name, values))
-        counts = statistics["count"].to_numpy()
-        labels = label_codes(statistics["class"], classes)
-        codes = np.array([of.of_labels(statistics[titles[of.name]]) for of in encoders])
-        codes = codes.reshape(len(encoders), len(counts)).astype(np.intp)
+        (cells,) = LabeledCells.by_column([statistics], self.kind)
+        domains = [
+            self.options.domain_of(name, cells.known(place))
+            for place, name in enumerate(self.features.names)
+        ]
+        encoders = [_encoder(*each) for each in zip(self.features.names, domains, strict=True)]
+        with_values = [place for place, values in enumerate(domains) if values]
+        codes, counts = cells.by(encoders)[with_values], cells.counts
+        encoders = [encoders[place] for place in with_values]
         missing = codes == _nulls(encoders)
         complete = ~missing.any(axis=0)
         partial = float(counts[~complete & ~missing.all(axis=0)].sum())
-        of_rows = codes[:, complete], labels[complete], counts[complete]
+        of_rows = codes[:, complete], cells.of_class(classes)[complete], counts[complete]
         return self._counted(encoders, *of_rows, len(classes)), partial
 
     def _counted(

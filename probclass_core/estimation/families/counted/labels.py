@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,12 +66,21 @@ class LabeledCells:
         codes, counts = self.codes[:, others], self.counts[others]
         return replace(self, codes=codes, counts=counts, part=self.part[others])
 
-    def seen(self, place: int) -> Mapping[str | None, float]:
+    def of_class(self, classes: pa.Array) -> IntArray:
+        """Position of the class of each cell among the classes, ``(n,)``."""
+        positions: IntArray = label_codes(self.classes, classes)[self.codes[0]]
+        return positions
+
+    def seen(self, place: int) -> dict[str | None, float]:
         """The labels that cells have, each with its count; of the column, or of a given one."""
         codes, labels = self.codes[1 + place], self.labels[place]
         sums = np.bincount(codes, self.counts, len(labels))
         present = np.flatnonzero(np.bincount(codes, minlength=len(labels)))
         return {labels[code]: float(sums[code]) for code in present.tolist()}
+
+    def known(self, place: int) -> dict[str, float]:
+        """`seen`, without null."""
+        return {label: count for label, count in self.seen(place).items() if label is not None}
 
     def by(self, encoders: Sequence[Encoder]) -> IntArray:
         """Codes of the column and of the given ones, ``(1 + d, n)``."""

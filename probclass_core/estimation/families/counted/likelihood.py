@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ class CountedLikelihood:
     """log p(x | z, c).
 
     Args:
-        chains: the estimate of each column; of one without values None.
+        chains: the estimates of the columns, those without values included.
         given: the given columns.
         classes: number of classes.
         options: options of the block.
@@ -30,12 +30,14 @@ class CountedLikelihood:
 
     def __init__(
         self,
-        chains: Mapping[str, Chain | None],
+        chains: Sequence[Chain],
         given: Sequence[Encoder],
         classes: int,
         options: CountedOptions,
     ) -> None:
-        self.chains, self.given, self.classes, self.options = chains, given, classes, options
+        self.columns = [chain.name for chain in chains]
+        self.chains = {chain.name: chain for chain in chains if chain.encoders[0].values}
+        self.given, self.classes, self.options = given, classes, options
 
     def log_likelihood(self, rows: Rows) -> FloatArray:
         result = np.zeros((self.classes, len(rows)))
@@ -49,7 +51,7 @@ class CountedLikelihood:
     def log_factors(self, rows: Rows) -> Iterator[FloatArray]:
         factors = {of.name: of.log_probability(codes).T for of, codes in self._coded(rows)}
         nothing = np.zeros((len(rows), self.classes))
-        return (factors.get(name, nothing) for name in self.chains)
+        return (factors.get(name, nothing) for name in self.columns)
 
     def marginal(self, column: str) -> marginals.Levels | None:
         """Probabilities without the given columns; of a given column, its frequencies."""
@@ -77,14 +79,14 @@ class CountedLikelihood:
         """Counts of a given column, by code and class, of the rows of all columns."""
         depth = 1 + [of.name for of in self.given].index(encoder.name)
         counts = np.zeros((encoder.size, self.classes))
-        for chain in filter(None, self.chains.values()):
+        for chain in self.chains.values():
             cells = chain.deeper[depth - 1]
             np.add.at(counts, (cells.codes[depth], cells.classes), cells.counts)
         return counts
 
     def formula(self) -> Formula:
         terms, refused = [], []
-        for chain in filter(None, self.chains.values()):
+        for chain in self.chains.values():
             lookup, own = chain.lookup(self.options.unseen), chain.encoders[0]
             if lookup is None:
                 raise NotSupportedError(
@@ -97,12 +99,12 @@ class CountedLikelihood:
 
     @property
     def cuts(self) -> dict[str, Sequence[float]]:
-        encoders = {name: chain.encoders[0] for name, chain in self.chains.items() if chain}
+        encoders = {name: chain.encoders[0] for name, chain in self.chains.items()}
         return {name: of.cuts for name, of in encoders.items() if of.cuts is not None}
 
     @property
     def cell_log_likelihood(self) -> FloatArray | None:
-        chains = list(filter(None, self.chains.values()))
+        chains = [*self.chains.values()]
         return chains[0].table if len(chains) == 1 else None
 
     def cells(self, rows: Rows) -> IntArray:
@@ -118,5 +120,5 @@ class CountedLikelihood:
 
     def _coded(self, rows: Rows) -> Iterator[tuple[Chain, Sequence[IntArray]]]:
         given = [encoder.of_rows(rows, "pseudo_count") for encoder in self.given]
-        for chain in filter(None, self.chains.values()):
+        for chain in self.chains.values():
             yield chain, [chain.encoders[0].of_rows(rows, self.options.unseen), *given]

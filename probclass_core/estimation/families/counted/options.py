@@ -223,32 +223,33 @@ class CountedOptions(EstimatorOptions):
         Raises:
             NotSupportedError: naming the option.
         """
-        refused = f"{self._estimator} offers no log evidence with "
+        offers = f"{self._estimator} offers no log evidence with"
         if given:
-            if self.back_off == "uniform" and not isinstance(self.strength, str):
-                return
-            raise NotSupportedError(
-                f"{self._estimator} given other columns offers log evidence only with "
-                "back_off='uniform' and a number as strength."
-            )
+            if self.back_off != "uniform" or isinstance(self.strength, str):
+                raise NotSupportedError(
+                    f"{self._estimator} given other columns offers log evidence only with "
+                    "back_off='uniform' and a number as strength."
+                )
+            return
         if self.smooth != "all":
             raise NotSupportedError(
-                f"{refused}smooth={self.smooth!r}, whose probabilities do not sum to 1; set "
+                f"{offers} smooth={self.smooth!r}, whose probabilities do not sum to 1; set "
                 "smooth='all'."
+            )
+        if self.shared_strength is not None:
+            raise NotSupportedError(
+                f"{offers} shared_strength, a prior that depends on the rows; leave it out."
             )
         for column in columns:
             alpha = self._alpha(column)
-            for value, count in (alpha if isinstance(alpha, dict) else {None: alpha}).items():
-                if not count > 0.0:
-                    where = f"{column!r}" if value is None else f"{column!r} ({value!r})"
-                    raise NotSupportedError(
-                        f"{refused}a pseudo_count of 0 for {where}: a Dirichlet prior is positive; "
-                        "set pseudo_count above 0."
-                    )
-        if self.shared_strength is not None:
-            raise NotSupportedError(
-                f"{refused}shared_strength, a prior that depends on the rows; leave it out."
-            )
+            by_value = alpha if isinstance(alpha, dict) else {None: alpha}
+            zeros = [value for value, count in by_value.items() if not count > 0.0]
+            if zeros:
+                where = repr(column) if zeros[0] is None else f"{column!r} ({zeros[0]!r})"
+                raise NotSupportedError(
+                    f"{offers} a pseudo_count of 0 for {where}: a Dirichlet prior is positive; "
+                    "set pseudo_count above 0."
+                )
 
 
 class _AloneOptions(CountedOptions):
