@@ -412,9 +412,10 @@ class Counted(Estimator):
         for name in [*self.features.names, *notes["given"]]:
             pa.array(notes["values"][name], pa.string())  # refuses what is not text
         for name in self.features.names:
-            found = notes["strengths"][name]
+            found, has_values = notes["strengths"][name], bool(notes["values"][name])
             are_numbers = all(isinstance(each, (int, float)) for each in found)
-            if not isinstance(found, list) or len(found) - given not in (0, 1) or not are_numbers:
+            wrong = has_values and len(found) - given not in (0, 1)
+            if wrong or not isinstance(found, list) or not are_numbers:
                 raise StoreError(f"the strengths of column {name!r} in its notes are {found!r}.")
         keys = self._keys(notes["given"])
         check_parameters(
