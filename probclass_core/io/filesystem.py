@@ -59,7 +59,8 @@ from probclass_core.io.references import Leftover
 from probclass_core.io.retry import RETRIES, retry
 from probclass_core.io.storage_options import SERVICE_OF, pyarrow_options, read_options
 
-_OpenedFileSystem = tuple[FileSystem, str, ConditionalWrites | None]
+_OpenedFileSystem = tuple[FileSystem, str, Mapping[str, Any]]
+"""A file system, the path in it, and the options of an object store."""
 
 _STAGING_PREFIX = ".staging-"
 _LOCK_PREFIX = ".lock-"
@@ -222,7 +223,10 @@ class Location:
             if self.conditional is not None:
                 conditional = self.conditional
                 return retry(lambda: conditional.write(self.absolute(path), data, seen))
-        if seen.compared and self.revision(path).data != seen.data:
+            if not seen.compared:
+                self._by_scratch(self.absolute(path), data, self.filesystem.move)
+                return True
+        if self.revision(path).data != seen.data:
             return False
         self.write(path, data)
         return True
@@ -326,12 +330,18 @@ class Location:
     def _replace(self, path: str, data: Content) -> None:
         if self.filesystem.type_name != "abfs":
             retry(partial(self._put, path, data))
-            return
-        # pyarrow writes to Azure in three requests, the first of which empties the existing file.
+        else:
+            # pyarrow writes to Azure in three requests, the first of which empties the old file.
+            self._by_scratch(path, data, self.filesystem.copy_file)
+
+    def _by_scratch(
+        self, path: str, data: Content, put_in_place: Callable[[str, str], None]
+    ) -> None:
+        """Write a file under another name, and put it in place by a copy or a move."""
         scratch = f"{path.rpartition('/')[0]}/{scratch_name()}"
         try:
             retry(partial(self._put, scratch, data))
-            retry(partial(self.filesystem.copy_file, scratch, path))
+            retry(partial(put_in_place, scratch, path))
         finally:
             with suppress(OSError):
                 self.filesystem.delete_file(scratch)
@@ -448,9 +458,11 @@ def open_location(
     shown = hide_credentials(uri).partition("?")[0].rstrip("/")
     scheme = uri.partition("://")[0]
     try:
-        filesystem, path, conditional = _OPENERS.get(scheme, _by_fsspec)(uri, options)
+        service = SERVICE_OF.get(scheme, "")
+        filesystem, path, settings = _OPENERS.get(service, _by_fsspec)(uri, options)
     except (ImportError, TypeError, ValueError, OSError, pa.ArrowException) as cause:
         raise error(f"cannot open {shown}: {one_line(cause)}.") from shown_cause(cause)
+    conditional = ConditionalWrites(service, path.partition("/")[0], settings) if service else None
     return Location(
         filesystem,
         path.rstrip("/"),
@@ -492,17 +504,16 @@ def _s3(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if endpoint:
         settings.setdefault("endpoint", endpoint)
-    bucket = path.partition("/")[0]
     in_environment = {"AWS_REGION", "AWS_DEFAULT_REGION"} & {*os.environ}
     if not in_environment and not {"region", "endpoint"} & {*settings}:
-        settings["region"] = resolve_s3_region(bucket)
+        settings["region"] = resolve_s3_region(path.partition("/")[0])
     filesystem = S3FileSystem(
         allow_delayed_open=True,  # a small file by one PUT
         retry_strategy=AwsStandardS3RetryStrategy(max_attempts=RETRIES.attempts),
         **pyarrow_options("S3", settings),
     )
     settings["region"] = filesystem.region
-    return filesystem, path, ConditionalWrites("S3", bucket, settings)
+    return filesystem, path, settings
 
 
 def _google(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
@@ -513,8 +524,7 @@ def _google(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
         retry_time_limit=timedelta(seconds=RETRIES.seconds),  # by default a quarter of an hour
         **pyarrow_options(service, options),
     )
-    settings = read_options(service, options)
-    return filesystem, path, ConditionalWrites(service, path.partition("/")[0], settings)
+    return filesystem, path, read_options(service, options)
 
 
 def _azure(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
@@ -534,7 +544,7 @@ def _azure(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
     folder = container if at else "" if "." in host else host
     path = f"{folder}/{path}".lstrip("/")
     filesystem = AzureFileSystem(**pyarrow_options("Azure", settings))
-    return filesystem, path, ConditionalWrites("Azure", path.partition("/")[0], settings)
+    return filesystem, path, settings
 
 
 def _by_fsspec(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
@@ -544,17 +554,11 @@ def _by_fsspec(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
         raise ImportError("it needs fsspec: pip install 'probclass[fsspec]'.") from error
     filesystem, path = url_to_fs(uri, **options)
     filesystem.invalidate_cache()  # a cached listing would hide what another process wrote
-    return PyFileSystem(FSSpecHandler(filesystem)), path, None
+    return PyFileSystem(FSSpecHandler(filesystem)), path, {}
 
 
-_OF_SERVICE = {"S3": _s3, "Azure": _azure, "Google Cloud Storage": _google}
-
-_OPENERS: Mapping[str, Callable[[str, Mapping[str, Any]], _OpenedFileSystem]] = {
-    **{scheme: _OF_SERVICE[service] for scheme, service in SERVICE_OF.items()},
-}
-
-ARROW_SCHEMES = frozenset(_OPENERS)
-"""URI schemes that pyarrow opens; fsspec opens the others."""
+_OPENERS = {"S3": _s3, "Azure": _azure, "Google Cloud Storage": _google}
+"""What pyarrow opens, by the services of `storage_options`; fsspec opens all else."""
 
 
 def file_state(location: Location, info: FileInfo) -> str:

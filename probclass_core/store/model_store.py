@@ -27,10 +27,11 @@ from probclass_core.errors import (
     suggest,
 )
 from probclass_core.io.conditional_writes import Revision
-from probclass_core.io.filesystem import ARROW_SCHEMES, Location, open_location
+from probclass_core.io.filesystem import Location, open_location
 from probclass_core.io.inspection import scored_by
 from probclass_core.io.references import ABANDONED, TableRef
 from probclass_core.io.retry import CONTENDED_ATTEMPTS, contended_attempts
+from probclass_core.io.storage_options import SERVICE_OF
 from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.model.stored import model_from_bundle
 from probclass_core.store.evaluations import (
@@ -993,7 +994,7 @@ def open_store_location(uri: str, options: Mapping[str, Any] | None) -> Location
         uri, is_uri = url2pathname(parts.path), ""
     if not is_uri:
         uri = str(Path(uri).absolute())
-    elif scheme in ARROW_SCHEMES:
+    elif scheme in SERVICE_OF:
         try:
             ref = TableRef(uri, options=options or {})
         except TableError as error:

@@ -170,7 +170,7 @@ class StagedObject(StagedPartition):
             commit_id = self._commit["commit_id"]
             if commit_id not in {record["commit_id"] for record in sink.commit_records()}:
                 # If there is one of this name, another attempt at this commit came first.
-                part.put(sink.path_of(self._added), Revision(None))
+                part.put(sink.path_of(self._added), Revision(None, compared=False))
             return
         if not part.put(sink.path_of(MAIN), self._seen):
             raise sink.conflict()
