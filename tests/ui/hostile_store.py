@@ -79,5 +79,5 @@ def _save_damaged(store: pc.ModelStore) -> None:
     table = pa.table({"c": ["a", "a", "b", "b"], "x": [1.0, 2.0, 3.0, 4.0]})
     model = pc.fit(table, pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"])]))
     store.save(model, "damaged")
-    parameters = Path(store.uri, "damaged", model.id, "gaussian_diagonal.arrow")
+    parameters = Path(store.uri, "damaged", model.id, "tables.arrow")
     parameters.write_bytes(parameters.read_bytes()[:-8])

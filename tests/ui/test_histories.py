@@ -642,6 +642,7 @@ def test_hostile_values_are_text(history: History) -> None:
     health = {"columns": {SCRIPT: {"drift": 0.5, "nulls": "x"}, "y": 3}, "log_density": SCRIPT}
     history.score(version, SCRIPT, task="../" + HANDLER, verdicts=verdicts, health=health)
     history.score(version, "2014-01", health={"columns": [SCRIPT]}, input_version=HANDLER)
+    history.score(version, "0001-01-01T00:00:00+05:00")  # before the first day in UTC
     history.judge(version, HANDLER, 0.5)
     for page in PAGES:
         html = history.get(f"air{page}")

@@ -98,7 +98,7 @@ MODELS: Table[ModelRow] = Table(
         "name": lambda row: row.name,
         "attention": lambda row: (-len(row.problems), row.name),
         "loss": lambda row: row.evaluation and row.evaluation.number("log_loss"),
-        "labels": lambda row: row.labeled and row.labeled.record.created,
+        "labels": lambda row: row.labeled and row.labeled.on,
         "scored": lambda row: row.scored and row.scored.name,
         "warnings": lambda row: len(row.problems),
     },
@@ -173,8 +173,10 @@ class ModelPage:
             NotFound: if there is no such version.
             StoreError: if it is damaged.
         """
-        if content_id or not self.records.versions:
+        if content_id:
             return version_of(self.records, content_id)
+        if not self.records.versions:
+            raise NotFound(f"No version of {self.row.name!r} can be read.")
         return self.records.versions[-1]
 
     def render(self, template: str, **values: Any) -> Response:

@@ -48,7 +48,7 @@ def rows_date(on: Mapping[str, Any]) -> datetime | None:
 
 
 def moment_of(text: str) -> datetime | None:
-    """A year, month, day or time of ISO 8601."""
+    """A year, month, day or time of ISO 8601, in UTC."""
     if len(text) == 4 and text.isdecimal():
         text += "-01"
     if len(text) == 7:
@@ -57,9 +57,9 @@ def moment_of(text: str) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):  # the first and the last day of all, in other time zones
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def gap(partitions: Sequence[Any]) -> tuple[str, str, int] | None:
@@ -85,10 +85,8 @@ def gap(partitions: Sequence[Any]) -> tuple[str, str, int] | None:
 
 def days_since(moment: str) -> str:
     """How long ago an ISO 8601 time was, in words."""
-    try:
-        then = datetime.fromisoformat(moment)
-    except ValueError:
+    then = moment_of(moment)
+    if then is None:
         return ""
-    then = then if then.tzinfo else then.replace(tzinfo=UTC)
     days = (datetime.now(UTC) - then).days
     return "today" if days < 1 else "1 day ago" if days == 1 else f"{days:,} days ago"

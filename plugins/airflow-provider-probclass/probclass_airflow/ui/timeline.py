@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby, pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -240,7 +240,7 @@ def _place(slots: Sequence[_Slot]) -> float:
 
 def _dates(slots: Sequence[_Slot]) -> list[str]:
     """The dates as short as their precision allows."""
-    whens = [slot.when.astimezone(UTC) for slot in slots]
+    whens = [slot.when for slot in slots]
     if any(when.hour or when.minute for when in whens):
         return [f"{when:%m-%d %H:%M}" for when in whens]
     has_days = any(when.day > 1 for when in whens)
