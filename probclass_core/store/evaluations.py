@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 from probclass_core.arrow.bundle import plain_json
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
-from probclass_core.store.records import ContentId, Record, Time, is_id, timestamp
+from probclass_core.store.records import ContentId, Record, Time, is_id, read_all, timestamp
 from probclass_core.store.references import ModelVersion
 
 _MAX_BYTES = 1_000_000
@@ -112,8 +112,7 @@ def evaluations(files: Location, version: ModelVersion) -> list[EvaluationRecord
     """
     folder = _folder(version.model, version.id)
     paths = [f"{folder}/{name}" for name in files.names(folder) if name.endswith(".json")]
-    found = (EvaluationRecord.read(files, path) for path in paths)
-    records = [record for record in found if record is not None]
+    records = read_all(files, EvaluationRecord, paths)
     return sorted(records, key=lambda record: (record.created, record.id))
 
 

@@ -6,8 +6,7 @@ time of its file: records do not change, but aliases do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,13 +16,11 @@ from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
 from probclass_core.store.evaluations import EvaluationRecord
-from probclass_core.store.promotions import Promotion, in_force
-from probclass_core.store.records import Record, is_id
+from probclass_core.store.promotions import Promotion, counted
+from probclass_core.store.records import Record, is_id, read_records
 from probclass_core.store.references import MANIFEST, Alias, ModelVersion
 from probclass_core.store.scorings import ScoringRecord
 
-_READERS = 16
-"""Threads that read records."""
 _RECORDS_CACHED = 250_000
 """Most records of all models in the memory of this process."""
 _KINDS: tuple[type[Record], ...] = (Alias, ScoringRecord, EvaluationRecord, Promotion)
@@ -70,18 +67,14 @@ def read_model_records(files: Location, model: str) -> ModelRecords:
     """
     damaged: list[str] = []
     known = _read_all(files, model, damaged)
-    entries = {one.path: one for one in known if isinstance(one, Promotion)}
-    promotions = [entry for entry in entries.values() if entry.action == "refused"]
     aliases = {alias.alias: alias for alias in _of(Alias, known)}
-    for alias in aliases.values():
-        promotions += in_force(alias, entries.get)
     return ModelRecords(
         model=model,
         versions=_of(ModelVersion, known),
         aliases=dict(sorted(aliases.items())),
         evaluations=_of(EvaluationRecord, known),
         scorings=_of(ScoringRecord, known),
-        promotions=sorted(promotions, key=lambda entry: (entry.time, entry.alias)),
+        promotions=counted(_of(Promotion, known), aliases.values()),
         damaged=sorted(damaged),
     )
 
@@ -117,25 +110,6 @@ def _read_all(files: Location, model: str, damaged: list[str]) -> list[Record]:
     if len(_CACHE) > _RECORDS_CACHED:
         _CACHE.clear()
     return known
-
-
-def read_records(
-    files: Location, places: Collection[tuple[type[_Kind], str]], *, brief: bool = False
-) -> list[_Kind | StoreError | None]:
-    """The records at some paths, or what is wrong with them; None if there is no file."""
-
-    def read(place: tuple[type[_Kind], str]) -> _Kind | StoreError | None:
-        kind, path = place
-        try:
-            record = kind.read(files, path)
-        except StoreError as error:
-            return error
-        return record.brief() if brief and record is not None else record
-
-    if not places:
-        return []
-    with ThreadPoolExecutor(_READERS) as pool:
-        return list(pool.map(read, places))
 
 
 def _listed(

@@ -42,18 +42,25 @@ from probclass_core.store.evaluations import (
     record_evaluation,
 )
 from probclass_core.store.gate import Gate
-from probclass_core.store.model_records import ModelRecords, read_model_records, read_records
+from probclass_core.store.model_records import ModelRecords, read_model_records
 from probclass_core.store.promotions import (
     Promotion,
+    counted,
     in_force,
-    is_recorded,
+    ledger_paths,
     newest_first,
     record_promotion,
-    refusals,
     returns,
     user,
 )
-from probclass_core.store.records import encode_json, is_id, read_json, timestamp
+from probclass_core.store.records import (
+    encode_json,
+    is_id,
+    read_all,
+    read_json,
+    read_records,
+    timestamp,
+)
 from probclass_core.store.references import (
     DEFAULT_ALIAS,
     MANIFEST,
@@ -168,8 +175,10 @@ class ModelStore:
             return content_id
         if inputs is None:
             return None
-        known = (one for one in self._read_versions(name) if isinstance(one, ModelVersion))
-        return next((version.id for version in known if version.inputs == inputs), None)
+        manifests = [(ModelVersion, path) for path in self._manifests(name)]
+        known = read_records(self._files, manifests, brief=True)  # damaged ones are left out
+        versions = (version for version in known if isinstance(version, ModelVersion))
+        return next((version.id for version in versions if version.inputs == inputs), None)
 
     def load(self, ref: ModelVersion | str) -> Model:
         """Load the model that a reference names.
@@ -214,13 +223,9 @@ class ModelStore:
             StoreError: if there is no such model, or a version is damaged.
         """
         check_model_name(name)
-        versions: list[ModelVersion] = []
-        for version in self._read_versions(name):
-            if isinstance(version, StoreError):
-                raise version
-            versions.append(version)
+        versions = read_all(self._files, ModelVersion, self._manifests(name))
         if not versions:
-            self._known_ids(name)  # raises an error that lists the models
+            self._check_exists(name)  # raises an error that lists the models
         return sorted(versions, key=lambda version: (version.created, version.id))
 
     def aliases(self, name: str) -> dict[str, Alias]:
@@ -229,9 +234,9 @@ class ModelStore:
         Raises:
             StoreError: if there is no such model, or the file of an alias is damaged.
         """
-        self._known_ids(name)
-        records = ((alias, self._alias(name, alias)) for alias in self._alias_names(name))
-        return {alias: record for alias, record in records if record is not None}
+        self._check_exists(name)
+        paths = [_alias_path(name, alias) for alias in self._alias_names(name)]
+        return {record.alias: record for record in read_all(self._files, Alias, paths)}
 
     def resolve(self, ref: ModelVersion | str) -> ModelVersion:
         """Return the version that a reference names now; a run resolves once and records the id.
@@ -502,12 +507,12 @@ class ModelStore:
         """
         alias = self._existing_alias(entry.model, entry.alias)
         _, undone = returns(self._in_force(alias))
-        known = self._known_ids(entry.model)
-        return [
-            self._version(entry.model, id_)
+        left = [
+            f"{entry.model}/{id_}/{MANIFEST}"
             for id_, rollback in undone.items()
-            if id_ in known and (entry.action != "rolled_back" or rollback.time == entry.time)
+            if entry.action != "rolled_back" or rollback.time == entry.time
         ]
+        return read_all(self._files, ModelVersion, left)
 
     def history(self, name: str, alias: str | None = None) -> list[Promotion]:
         """Return the promotions of a model, rollbacks and refused ones included, oldest first.
@@ -519,20 +524,14 @@ class ModelStore:
         Raises:
             StoreError: if there is no such model or alias, or an entry is damaged.
         """
-        self._known_ids(name)
+        self._check_exists(name)
         refused_to = self._files.names(f"{name}/{Promotion.folder}")
         if alias is not None and alias not in refused_to:
             self._existing_alias(name, alias)
-        aliases = {*self._alias_names(name), *refused_to} if alias is None else {alias}
-        entries = [
-            entry
-            for each in aliases
-            for entry in (
-                *self._in_force(self._alias(name, each)),
-                *refusals(self._files, name, each),
-            )
-        ]
-        return sorted(entries, key=lambda entry: (entry.time, entry.alias))
+        names = {*self._alias_names(name), *refused_to} if alias is None else {alias}
+        aliases = read_all(self._files, Alias, [_alias_path(name, each) for each in names])
+        paths = [path for each in names for path in ledger_paths(self._files, name, each)]
+        return counted(read_all(self._files, Promotion, paths), aliases)
 
     def ledger(self, name: str, alias: str = DEFAULT_ALIAS) -> Iterator[Promotion]:
         """Yield the entries of an alias, the newest first, reading each when it is needed.
@@ -650,14 +649,15 @@ class ModelStore:
 
     def _refuse(self, entry: Promotion) -> Promotion:
         """Record a refusal, unless the last one was the same."""
-        before = refusals(self._files, entry.model, entry.alias, entry.id)
-        if before and replace(before[-1], time=entry.time, by=entry.by) == entry:
-            return before[-1]
+        paths = ledger_paths(self._files, entry.model, entry.alias, entry.id)
+        for last in read_all(self._files, Promotion, paths[-1:]):
+            if replace(last, time=entry.time, by=entry.by) == entry:
+                return last
         return record_promotion(self._files, entry)
 
     def _rolled_back(self, named: Alias | None, version: ModelVersion) -> str:
         """When and why an alias was rolled back from a version; empty if it was not."""
-        if named is None or not is_recorded(self._files, version.model, named.alias, version.id):
+        if named is None or not ledger_paths(self._files, named.model, named.alias, version.id):
             return ""  # Most challengers are new, and the entries need not be read.
         rollback = returns(self._in_force(named))[1].get(version.id)
         if rollback is None:
@@ -808,7 +808,7 @@ class ModelStore:
         check_model_name(name)
         records = read_model_records(self._files, name)
         if not records.versions and not records.damaged:
-            self._known_ids(name)  # raises an error that lists the models
+            self._check_exists(name)  # raises an error that lists the models
         return records
 
     def catalog(self) -> Iterator[ModelRecords]:
@@ -893,7 +893,7 @@ class ModelStore:
         elif "@" in selector or selector == PREVIOUS:
             alias = selector.rpartition("@")[0] or DEFAULT_ALIAS
             return self._previous(self._existing_alias(name, alias))
-        self._known_ids(name)
+        self._check_exists(name)
         raise StoreError(
             f"model {name!r} has no version or alias {selector!r}; it has {self._choices(name)}."
             + nearest(selector, self._alias_names(name))
@@ -908,11 +908,9 @@ class ModelStore:
     def _model_folders(self) -> list[str]:
         return [name for name in self._files.names("") if is_model_name(name)]
 
-    def _read_versions(self, name: str) -> list[ModelVersion | StoreError]:
-        """The versions of a model, and what is wrong with damaged ones."""
-        ids = filter(is_id, self._files.names(name))
-        manifests = [(ModelVersion, f"{name}/{id_}/{MANIFEST}") for id_ in ids]
-        return [one for one in read_records(self._files, manifests) if one is not None]
+    def _manifests(self, name: str) -> list[str]:
+        """The paths at which versions of a model have their manifests."""
+        return [f"{name}/{id_}/{MANIFEST}" for id_ in self._files.names(name) if is_id(id_)]
 
     def _ids(self, name: str) -> Iterator[str]:
         ids = (folder for folder in self._files.names(name) if is_id(folder))
@@ -920,15 +918,18 @@ class ModelStore:
 
     def _known_ids(self, name: str) -> list[str]:
         """Content ids of the versions of a model; an error that lists the models if it has none."""
+        self._check_exists(name)
+        return list(self._ids(name))
+
+    def _check_exists(self, name: str) -> None:
+        """Refuse the name of a model without versions; the error lists the models."""
         check_model_name(name)
-        ids = list(self._ids(name))
-        if not ids:
+        if next(self._ids(name), None) is None:
             models = self.models()
             empty = "is empty; check the path, or save a model first."
             found = f"has {suggest(name, models)}" if models else empty
             where = self._files.uri_of("")
             raise StoreError(f"no model {name!r}: the store at {where} {found}")
-        return ids
 
     def _alias_names(self, name: str) -> list[str]:
         files = self._files.names(f"{name}/{Alias.folder}")

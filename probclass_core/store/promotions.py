@@ -9,7 +9,7 @@ Refused promotions are entries that no alias names.
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -118,14 +118,18 @@ def in_force(alias: Alias | None, read: Callable[[str], Promotion | None]) -> li
     return [*entries.values()][::-1]
 
 
-def refusals(files: Location, model: str, alias: str, id_: str = "") -> list[Promotion]:
-    """The refused promotions to an alias, of one version or of all, oldest first.
+def counted(entries: Iterable[Promotion], aliases: Iterable[Alias]) -> list[Promotion]:
+    """The entries that count, oldest first: refusals, and those that aliases name.
 
-    Raises:
-        StoreError: if an entry is damaged, or the file system refuses.
+    Args:
+        entries: all entries of the aliases.
+        aliases: the aliases.
     """
-    entries = (Promotion.read(files, path) for path in _paths(files, model, alias, id_))
-    return [entry for entry in entries if entry is not None and entry.action == "refused"]
+    by_path = {entry.path: entry for entry in entries}
+    found = [entry for entry in by_path.values() if entry.action == "refused"]
+    for alias in aliases:
+        found += in_force(alias, by_path.get)
+    return sorted(found, key=lambda entry: (entry.time, entry.alias))
 
 
 def newest_first(files: Location, model: str, alias: str) -> Iterator[Promotion]:
@@ -133,16 +137,11 @@ def newest_first(files: Location, model: str, alias: str) -> Iterator[Promotion]
 
     They include refusals, and what a killed writer left behind; damaged entries are left out.
     """
-    for path in sorted(_paths(files, model, alias, ""), reverse=True):
+    for path in sorted(ledger_paths(files, model, alias), reverse=True):
         with suppress(StoreError):
             entry = Promotion.read(files, path)
             if entry is not None:
                 yield entry
-
-
-def is_recorded(files: Location, model: str, alias: str, id_: str) -> bool:
-    """Whether a version was ever promoted to an alias, or refused; reads no entry."""
-    return bool(_paths(files, model, alias, id_))
 
 
 def returns(entries: Sequence[Promotion]) -> tuple[list[Promotion], dict[str, Promotion]]:
@@ -167,7 +166,7 @@ def returns(entries: Sequence[Promotion]) -> tuple[list[Promotion], dict[str, Pr
     return stack, undone
 
 
-def _paths(files: Location, model: str, alias: str, id_: str) -> list[str]:
+def ledger_paths(files: Location, model: str, alias: str, id_: str = "") -> list[str]:
     """The files of the entries of a version; of all versions if the id is empty."""
     folder, end = f"{model}/{Promotion.folder}/{alias}", f"-{id_[:12]}.json" if id_ else ".json"
     return [f"{folder}/{name}" for name in files.names(folder) if name.endswith(end)]

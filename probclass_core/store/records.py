@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
@@ -14,6 +15,7 @@ from typing import (
     ClassVar,
     Literal,
     Self,
+    TypeVar,
     cast,
     get_args,
     get_origin,
@@ -30,6 +32,9 @@ _MAX_BYTES = 2**26
 
 _MAX_LEVELS = 100
 """Most levels of a record; functions that walk through a record recurse as deep."""
+
+_READERS = 16
+"""Threads that read records."""
 
 _CONTAINERS = frozenset({dict, list})
 _ID = re.compile(r"[0-9a-f]{64}")
@@ -143,6 +148,41 @@ class Record(ShortRepr):
     def brief(self) -> Self:
         """The record without what only its own page shows."""
         return self
+
+
+_Kind = TypeVar("_Kind", bound=Record)
+
+
+def read_records(
+    files: Location, places: Collection[tuple[type[_Kind], str]], *, brief: bool = False
+) -> list[_Kind | StoreError | None]:
+    """The records at some paths, or what is wrong with them; None if there is no file."""
+
+    def read(place: tuple[type[_Kind], str]) -> _Kind | StoreError | None:
+        kind, path = place
+        try:
+            record = kind.read(files, path)
+        except StoreError as error:
+            return error
+        return record.brief() if brief and record is not None else record
+
+    if not places:
+        return []
+    with ThreadPoolExecutor(_READERS) as pool:
+        return list(pool.map(read, places))
+
+
+def read_all(files: Location, kind: type[_Kind], paths: Iterable[str]) -> list[_Kind]:
+    """The records of a kind at some paths, without files that do not exist.
+
+    Raises:
+        StoreError: if a record is damaged, or the file system refuses.
+    """
+    found = read_records(files, [(kind, path) for path in paths])
+    for one in found:
+        if isinstance(one, StoreError):
+            raise one
+    return [one for one in found if isinstance(one, kind)]
 
 
 def timestamp() -> str:
