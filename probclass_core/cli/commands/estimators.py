@@ -173,11 +173,11 @@ def new(
 
     The project starts as an exponential density that passes its tests; replace it by yours.
 
-    Example: probclass plugin new log_normal --summary "log-normal waiting times"
+    Example: probclass plugin new log_normal --summary "Log-normal waiting times."
 
     Options:
         directory: DIR: directory to create the project in.
-        summary: TEXT: what the estimator models, in a few words, for 'probclass estimators'.
+        summary: TEXT: what the estimator models, as a sentence, for 'probclass estimators'.
     """
     names = _names(name)
     names["summary"] = summary or f"Describe {name} here."
