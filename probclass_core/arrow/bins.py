@@ -26,6 +26,9 @@ _OUTLYING = (0, 1, 2, 4, 8)
 _MOST_IN_A_CELL = 16
 """Up to this many cuts in one cell, the table is faster than a binary search."""
 
+_FEW_IN_A_CELL = 2
+"""With so few cuts in a cell, a table is good enough."""
+
 _LEAST_VALUES = 1024
 """Below this number of values, a binary search takes no longer than making a table."""
 
@@ -79,17 +82,20 @@ class _Guide:
 
 @functools.lru_cache(maxsize=1024)
 def _guide(cuts: tuple[float, ...]) -> _Guide | None:
-    """The table with the fewest cuts in one cell; None if the cuts are too near or too far."""
-    tables = []
+    """A table with few cuts in each cell; None if the cuts are too near or too far."""
+    best: _Guide | None = None
     for left_out in _OUTLYING[: 1 + len(cuts) // 4]:
         low, high = cuts[left_out], cuts[-1 - left_out]
         scale = (_CELLS - 1) / ((high - low) or 1.0)
         if 0.0 < scale < math.inf:
             occupied = _cells(np.array(cuts), low, scale)
-            before = np.searchsorted(occupied, np.arange(_CELLS))
             most = int(np.bincount(occupied).max())
-            tables.append(_Guide(low, scale, np.array([*cuts, math.inf]), before, most))
-    return min(tables, key=lambda one: one.most, default=None)
+            if best is None or most < best.most:
+                before = np.searchsorted(occupied, np.arange(_CELLS))
+                best = _Guide(low, scale, np.array([*cuts, math.inf]), before, most)
+            if most <= _FEW_IN_A_CELL:
+                break
+    return best
 
 
 def _cells(values: FloatArray, low: float, scale: float) -> IntArray:

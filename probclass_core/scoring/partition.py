@@ -85,8 +85,8 @@ def score_partitions(
             yield from finished_partitions()  # those that could not be staged
             current = open_partitions[0]
             part = current.unfinished.popleft()
-            if isinstance(finished, _Failed):
-                current.failure = current.failure or finished.failure
+            if isinstance(finished, PARTITION_FAILURES):
+                current.failure = current.failure or finished
             else:
                 part.target.adopt(finished.file)
                 current.summary = finished.summary
@@ -102,7 +102,7 @@ def score_partitions(
 
 def _score_parts(
     work: ScorePart, parts: Iterable[Part], engine: Engine, counter: RowCounter
-) -> Iterator[FinishedPart | _Failed]:
+) -> Iterator[FinishedPart | PartitionFailure]:
     """Score the parts, in order."""
     if engine.in_process:
 
@@ -173,11 +173,11 @@ class ScorePart:
         """Measures the health of the rows."""
         return HealthMeter(self.model)
 
-    def __call__(self, part: Part) -> FinishedPart | _Failed:
+    def __call__(self, part: Part) -> FinishedPart | PartitionFailure:
         try:
             return self._score(part)
         except PARTITION_FAILURES as failure:
-            return _Failed(failure)
+            return failure
 
     def _score(self, part: Part) -> FinishedPart:
         scorer = BatchScorer(self.model, part.plan.schema, part.options)
@@ -207,13 +207,6 @@ class ScorePart:
         if not sums.rows:
             return {}
         return {"health": self.meter.under(options.prior).health(sums).to_dict()}
-
-
-@dataclass(frozen=True)
-class _Failed:
-    """A part that could not be read or scored."""
-
-    failure: PartitionFailure
 
 
 @dataclass
