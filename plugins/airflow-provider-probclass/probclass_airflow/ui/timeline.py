@@ -338,12 +338,13 @@ def _curve(
         part = (min(max(value, low), high) - low) / (high - low)
         return round(5 + (height - 10) * (1.0 - part), 1)
 
+    size = 6.0 if len(points) < 200 else 3.0
     marks = [
         Mark(
-            slot.x - 3,
-            y(value) - 3,
-            6,
-            6,
+            slot.x - size / 2,
+            y(value) - size / 2,
+            size,
+            size,
             "dot bad" if is_bad else "dot",
             f"{slot.name}: {text}",
             slot.served or "",
