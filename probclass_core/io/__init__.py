@@ -6,7 +6,7 @@ sink         Sink and staged partitions: the contract of a sink
 open         open a table or a sink by path, URI or object
 filters      partition and row filters as Arrow expressions
 selection    the rows of a table that a caller asked for
-memory       tables, frames and readers in memory
+memory       tables and frames in memory, readers, and datasets of pyarrow
 patterns     patterns of file names, such as trips/*.csv
 filesystem   Location: files at a path or URI, read and written atomically; FileVersion of a file
 storage_options  names of the options of object stores in each library
