@@ -105,7 +105,7 @@ def _windows(
     if isinstance(where, (list, tuple)):
         of_partitions += [condition for condition in where if condition[0] in names]
     found = table.partitions(of_partitions or None)
-    values = list(dict.fromkeys(each[column] for each in found))
+    values = sorted({each[column] for each in found}, key=lambda value: (value is not None, value))
     if not values:
         raise DataError(f"nothing to evaluate: no partition by {column!r} meets the conditions.")
     for value in values:

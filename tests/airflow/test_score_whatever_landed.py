@@ -122,6 +122,10 @@ def test_a_run_with_partitions_names_each_that_it_scored_in_an_event_of_its_own(
 
     keys = score_and_list_keys(retries=1, on_retry_callback=arrive)
     assert keys == ["d002", "d003", "d004", "d005"], "those of the first attempt as well"
+    for region in ("eu", "us"):
+        write_day(days.parent / "regions" / f"region={region}", 1)
+    fields |= {"source": f"{days.parent}/regions", "sink": f"{days.parent}/scored_regions"}
+    assert score_and_list_keys(partitions=[{"day": "d001"}]) == ["eu|d001", "us|d001"]
     assert set(states) == {"success"}
 
 
