@@ -17,6 +17,7 @@ from rest_client import Client, wait_for
 
 import probclass_core as pc
 from probclass_airflow.demo.local_airflow import LocalAirflow
+from probclass_core.store.display import described_rows
 
 pytestmark = pytest.mark.services
 
@@ -291,7 +292,7 @@ def test_two_backfills_beside_a_schedule_that_is_switched_on_years_later(
         assert "partitions before day=" in airflow.log_of(tasks["done"])
         assert seen[dag_id, "backfill"]["state"] == "success"
     store = pc.ModelStore(home / "daily" / "models")
-    judged = [entry.provenance["where"] for entry in store.history("daily", "champion")]
+    judged = [described_rows(entry.provenance) for entry in store.history("daily", "champion")]
     assert judged == sorted(judged), "no alias goes back in time"
     scored = [(one["partition"], one["rows"]) for one in pc.commits(home / "daily" / "scored")]
     assert scored == [
