@@ -468,6 +468,30 @@ def test_the_timeline_has_pages_of_dates(history: History) -> None:
     assert every_page(history, "air", pattern) == [*days[50:], *days[:50]]
 
 
+def test_of_the_regions_of_a_day_each_warning_is_shown(history: History) -> None:
+    version = history.store.save(history.models[0], "air")
+    history.store.promote("air", version, "champion")
+    verdict = {"check": "drift", "subject": "x", "action": "warn", "sentence": "x drifts."}
+
+    def score(region: str, day: str, rare: float, verdicts: list[dict[str, str]]) -> None:
+        partition = {"region": region, "day": day}
+        health = {"log_density": {"rare": rare}}
+        history.score(version, "", partition=partition, verdicts=verdicts, health=health)
+
+    score("east", "2014-01-01", 0.2, [verdict])
+    score("west", "2014-01-01", 0.01, [])
+    html = history.get("air")
+    assert "region=east, day=2014-01-01: x drifts." in html
+    assert "20.0 % of the rows are rare" in html
+    assert "air has warnings." in history.pages.get("/").text
+    score("east", "2014-01-01", 0.01, [])
+    assert 'rect class="warned' not in history.get("air")
+    assert "No model needs attention." in history.pages.get("/").text
+    score("east", "2014-01-02", 0.2, [verdict])
+    score("east", "2014-01-03", 0.01, [])
+    assert "No model needs attention." in history.pages.get("/").text  # the newest day has none
+
+
 def test_near_identical_events_are_one_line(history: History) -> None:
     store = history.store
     versions = [store.save(model, "air") for model in history.models]

@@ -135,9 +135,7 @@ def model_row(records: ModelRecords, runs_of: RunsOf) -> ModelRow:
             [evaluation_row(one) for one in records.evaluations[-_LOOKED_AT:]],
             lambda row: rows_date(row.record.on),
         ),
-        scored=_newest(
-            partition_rows(scored), lambda row: partition_date(row.values.get("partition"))
-        ),
+        scored=_newest_scored(partition_rows(scored)),
         stops=stops(records.scorings),
         runs=[run for dag_id in dags for run in runs_of(dag_id)],
     )
@@ -231,6 +229,16 @@ def _what_is_right(row: ModelRow) -> str:
         return f"The champion {champion.id[:8]} was neither evaluated nor used yet."
     text = "; ".join(known)
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _newest_scored(rows: Sequence[PartitionRow]) -> PartitionRow | None:
+    """The partition with the newest data; of several with one date, one that has warnings."""
+    dates = {id(row): partition_date(row.values.get("partition")) for row in rows}
+    newest = _newest(rows, lambda row: dates[id(row)])
+    if newest is None or dates[id(newest)] is None:
+        return newest
+    others = [row for row in rows if row.is_current and dates[id(row)] == dates[id(newest)]]
+    return next((row for row in reversed(others) if row.warnings), newest)
 
 
 def _newest(rows: Sequence[_Row], date: Callable[[_Row], datetime | None]) -> _Row | None:

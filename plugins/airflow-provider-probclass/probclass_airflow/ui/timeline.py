@@ -135,9 +135,9 @@ class _Slot:
 
     when: datetime
     name: str
-    scored: PartitionRow | None = None
+    scored: dict[str, PartitionRow] = field(default_factory=dict)
     evaluations: list[EvaluationRow] = field(default_factory=list)
-    stop: Stop | None = None
+    stops: list[Stop] = field(default_factory=list)
     promotions: list[Promotion] = field(default_factory=list)
     champion: str | None = None
     created: list[str] = field(default_factory=list)
@@ -146,7 +146,8 @@ class _Slot:
     @property
     def served(self) -> str | None:
         """The version that served."""
-        return self.champion if self.scored is None else self.scored.record.version
+        versions = [row.record.version for row in self.scored.values()]
+        return versions[-1] if versions else self.champion
 
     @property
     def evaluation(self) -> EvaluationRow | None:
@@ -201,11 +202,12 @@ def _slots(records: ModelRecords, scored: Sequence[PartitionRow]) -> list[_Slot]
         slot = slots.setdefault(at, _Slot(at, name))
         slot.created.append(created)
         if isinstance(row, PartitionRow):
-            slot.scored = row
+            slot.scored.pop(name, None)
+            slot.scored[name] = row
         elif isinstance(row, EvaluationRow):
             slot.evaluations.append(row)
         else:
-            slot.stop = row
+            slot.stops.append(row)
     found = [slots[when] for when in sorted(slots)]
     _promote(records, found)
     return found
@@ -269,13 +271,14 @@ def _versions(slots: Sequence[_Slot], width: float) -> Lane:
             title = f"{words_of(entry)} {entry.id[:12]}: {entry.reason or 'no reason given'}"
             glyph = _GLYPHS.get(entry.action, "•")
             marks.append(Mark(slot.x, 0, 0, 14, f"event {entry.action}", title, text=glyph))
-        if slot.scored is not None and slot.scored.warnings:
-            is_bad = any(warned.action != "warn" for warned in slot.scored.warnings)
-            sentences = " ".join(warned.sentence for warned in slot.scored.warnings[:3])
-            css = "warned bad" if is_bad else "warned"
-            marks.append(Mark(x, 45, small, 6, css, f"{slot.name}: {sentences}"))
-        if slot.stop is not None:
-            title = f"{slot.name} was not scored: {slot.stop.reason}"
+        for row in slot.scored.values():
+            if row.warnings:
+                is_bad = any(warned.action != "warn" for warned in row.warnings)
+                sentences = " ".join(warned.sentence for warned in row.warnings[:3])
+                css = "warned bad" if is_bad else "warned"
+                marks.append(Mark(x, 45, small, 6, css, f"{row.name}: {sentences}"))
+        for stop in slot.stops:
+            title = f"{stop.name} was not scored: {stop.reason}"
             marks.append(Mark(x, 45, small, 6, "warned bad", title))
     key = "▲ promoted, ▼ rolled back, ✕ refused; below: warnings, and in red partitions not scored"
     return Lane("Version that served", key, 52, marks)
@@ -294,7 +297,9 @@ def _measures(slots: Sequence[_Slot]) -> Iterator[Lane]:
     key = "dashed: 1 %, as in training; red: more than 5 %"
     points: list[_Point] = []
     for slot in slots:
-        if slot.scored is not None and (share := slot.scored.rare) is not None:
+        shares = [row.rare for row in slot.scored.values() if row.rare is not None]
+        if shares:
+            share = max(shares)
             text = f"{percent(share)} of the rows are rare"
             points.append((slot, share, 0.01, share > 0.05, text))
     yield from _curve("Rare rows", key, 56, points, percent)
@@ -371,10 +376,10 @@ _CHECKS = {
 """Checks of a column, with their names and units."""
 
 
-def _worst_column(row: PartitionRow, check: str) -> tuple[float, str] | None:
+def _worst_column(rows: Iterable[PartitionRow], check: str) -> tuple[float, str] | None:
     """The largest value of a check, of nulls beyond those of training, and its column."""
     found = []
-    for name, column in row.columns.items():
+    for name, column in (item for row in rows for item in row.columns.items()):
         value = finite(column.get(check))
         if value is not None:
             usual = finite(column.get("training_nulls")) if check == "nulls" else None
@@ -391,7 +396,7 @@ def _checks(slots: Sequence[_Slot], width: float) -> Iterator[Lane]:
         y = row * len(ticks)
         before = len(marks)
         for slot in slots:
-            worst = None if slot.scored is None else _worst_column(slot.scored, check)
+            worst = _worst_column(slot.scored.values(), check)
             if worst is not None:
                 value, column = worst
                 shown = f"{value:.3f} bits" if unit == "bits" else f"{percent(value)} {unit}"
