@@ -29,7 +29,7 @@ SUMMARY_KEY = "probclass.summary"
 
 _ROW_GROUP = BATCH_ROWS
 
-_SAMPLE = 8192
+_SAMPLE = 2048
 """Rows of a column that are looked at to decide whether it is written with a dictionary."""
 
 
