@@ -92,7 +92,7 @@ def unpack_tables(buffer: Buffer, *, stream: bool = False) -> dict[str, pa.Table
     if [batch.num_rows for batch in batches] != [1]:
         raise StoreError("not one row of tables")
     tables = {}
-    for column, lists in zip(batches[0].schema, batches[0].columns, strict=True):
+    for column, lists in zip(row.schema, batches[0].columns, strict=True):
         try:
             # Matching checksums do not make the bytes safe: in a file that was crafted, offsets
             # that point outside their buffer would crash the process.
@@ -121,10 +121,11 @@ def _read_ipc(open_reader: Callable[[pa.Buffer], Any], buffer: Buffer) -> pa.Tab
     data = pa.py_buffer(buffer)
     try:
         table = open_reader(data).read_all()
+        size = table.get_total_buffer_size()
     except (pa.ArrowException, OSError, ValueError) as error:  # names may be no UTF-8
         raise StoreError(f"not a readable Arrow IPC file: {one_line(error)}") from error
     _check_rows(table, data)
-    if table.get_total_buffer_size() > len(data):
+    if size > len(data):
         raise StoreError("compressed; probclass writes models without compression")
     return table
 

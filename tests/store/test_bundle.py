@@ -226,6 +226,10 @@ CRAFTED: dict[str, tuple[bytes, str]] = {
     ),
     "a column that is not a table": (ipc(pa.array([1.0])), "is not valid: table 'priors'"),
     "a list that is not a table": (ipc(pa.array([[1.0]])), "is not valid: table 'priors'"),
+    "a name that is not text": (
+        ipc(table_of(pa.array([1.0]))).replace(b"priors", b"pri\xffrs"),
+        "is not a readable Arrow IPC file: 'utf-8' codec",
+    ),
     "two rows": (ipc(table_of(pa.array([1.0])), rows=2), "is not one row of tables"),
     "rows without memory": (
         ipc(table_of(pa.nulls(2**30))),
