@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hostile_bundles import models, rows, unusual_rows, with_value
+from hostile_bundles import models, notes, rows, unusual_rows, with_value
 
 import probclass_core as pc
 from probclass_core.arrow.bundle import TABLES, Bundle, from_ipc, to_ipc
@@ -68,6 +69,15 @@ def test_a_missing_row_and_an_indefinite_covariance_are_refused(
     place = table.column_names.index("covariance")
     with pytest.raises(StoreError, match="a covariance is not positive definite"):
         stored(full, gaussian_full=table.set_column(place, "covariance", tensor))
+
+
+def test_cuts_that_are_an_empty_text_are_refused(bundles: dict[str, Bundle]) -> None:
+    table = bundles["bins given"].tables["discretized"]
+    changed = json.dumps({**notes(table), "cuts": {"x": ""}})
+    with pytest.raises(StoreError, match="a list of ascending numbers"):
+        stored(
+            bundles["bins given"], discretized=table.replace_schema_metadata({"probclass": changed})
+        )
 
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])

@@ -29,7 +29,8 @@ def parse_cuts(path: OptionPath, given: Any) -> dict[str, list[float]]:
     cuts = {}
     for column, values in parse_table(path, given).items():
         part = path.part(f"{path.option} of {column!r}")
-        listed = isinstance(values, Sequence) and all(
+        listed = isinstance(values, Sequence) and not isinstance(values, str)
+        listed = listed and all(
             isinstance(value, (int, float)) and not isinstance(value, bool) for value in values
         )
         if not listed or any(below >= above for below, above in pairwise(values)):
