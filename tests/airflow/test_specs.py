@@ -161,9 +161,9 @@ def test_groups_and_a_half_life_are_those_of_a_derived_spec(tmp_path: Path) -> N
         "store": str(tmp_path / "models"),
         "model": "late",
     }
-    derived = ProbClassTrainOperator(**task, label_column="late", groups="week", half_life=2)
+    derived = ProbClassTrainOperator(**task, label_column="late", groups="shop", half_life=2)
     spec = derived._spec(task["source"], None)
-    assert (spec.groups, spec.half_life) == (("week",), 2)
+    assert (spec.groups, spec.half_life) == (("shop",), 2)
     given = ProbClassTrainOperator(**task, spec=VALUES, half_life=2)
     with pytest.raises(SpecError, match="set them in the spec"):
         given._spec(task["source"], None)
