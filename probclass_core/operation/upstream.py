@@ -1,4 +1,4 @@
-"""What is not as it was upstream: scored partitions rewritten or deleted, a region that is missing.
+"""What changed upstream: scored partitions were rewritten or deleted, or a region is missing.
 
 Labels that come later are written to the same rows. So a partition counts as rewritten only if its
 number of rows changed; what was served stays in any case, until somebody scores it again.
@@ -76,7 +76,7 @@ def changed_since_scored(
 
 
 def missing_beside(source: Any, partition: Mapping[str, Any], count: int) -> list[str]:
-    """What partitions before one have beside each other and it does not, such as a region of a day.
+    """The regions or the like that partitions before one have, and it does not.
 
     Args:
         source: table of the rows.

@@ -53,7 +53,6 @@ def score_sql(
     store: ModelStore | None = None,
     provenance: Mapping[str, Any] | None = None,
     commits: _Name = "probclass_commits",
-    uri: str | None = None,
     before_commit: Callable[[], None] = lambda: None,
 ) -> ScoreReport:
     """Score a table in its database, and replace a partition of the scored table, in a transaction.
@@ -81,7 +80,6 @@ def score_sql(
         store: store in which to record what was scored, as for `score`.
         provenance: plain JSON values to record in the store.
         commits: table of the records; it is created if it does not exist.
-        uri: URI of the sink for the report; by default ``dialect:sink``.
         before_commit: called right before the commit; an exception stops it.
 
     Returns:
@@ -197,7 +195,7 @@ def score_sql(
         partitions=[PartitionOutcome(dict(partition or {}), outcome, (), count, commit_id)],
         commits=[commit],
         model_id=model.id,
-        uri=uri or address,
+        uri=address,
         seconds=time.monotonic() - began,
     )
     record_scored(store, version, report, provenance or {})

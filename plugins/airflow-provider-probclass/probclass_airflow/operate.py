@@ -51,7 +51,7 @@ class ProbClassPlanRunOperator(ProbClassOperator):
         `probclass_core.operation.runs.plan_run`. Or scored, problem (why there are no windows), and
         skipped (whether nothing is scored, either). In both cases changed and incomplete: a
         sentence for each scored partition that was rewritten or deleted in the source, and for each
-        one that is missing beside those of the run, such as a region of a day.
+        region or the like that has no rows at the time of the run.
     """
 
     template_fields: Sequence[str] = (*ProbClassOperator.template_fields, "sink")
@@ -231,7 +231,7 @@ class ProbClassReportOperator(BaseOperator):
     - ``"labels"``: a partition should have labels and does not.
     - ``"worse"``: a partition was scored worse than by the class prior, or the alias fell back.
     - ``"changed"``: a scored partition has another number of rows in the source now, or is gone.
-    - ``"incomplete"``: a partition is missing beside those of the run, such as a region of a day.
+    - ``"incomplete"``: a region or the like has no rows on the day of the run, and had some before.
     - ``"refused"``: the challenger did not pass the gate.
     - ``"unhealthy"``: the rows of a scored partition do not resemble those of the training.
 

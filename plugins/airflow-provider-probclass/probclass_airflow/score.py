@@ -134,7 +134,7 @@ class ProbClassScoreOperator(ProbClassOperator):
         return summary
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
-        """Inputs and outputs of the task; the columns are those of the spec of the model."""
+        """Inputs and outputs of the task; the columns are the features of the model."""
         import probclass_core as pc
 
         if self._summary is not None:

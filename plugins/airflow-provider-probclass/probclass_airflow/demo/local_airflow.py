@@ -227,7 +227,7 @@ class LocalAirflow(AbstractContextManager["LocalAirflow"]):
         self.stop()
 
     def _family(self) -> list[psutil.Process]:
-        """All processes that run, with those that they started."""
+        """The processes of Airflow that run, and their children."""
         pids = [process.pid for process in self._processes.values()]
         parents = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
         return [one for parent in parents for one in (parent, *parent.children(recursive=True))]
