@@ -171,6 +171,8 @@ class Evaluation(Report, EvaluationMethods):
 
     def _whole_report(self) -> list[Part]:
         """The report, the confusion matrix or the mistakes, and the metrics by class."""
+        if self.is_of_density:
+            return self._report()
         names = self.confusion["class"].to_pylist()
         if len(names) <= _MAX_MATRIX:
             matrix = self.confusion.rename_columns(["true class", *names]).to_pydict()
@@ -500,7 +502,7 @@ def _prior_metrics(log_prior: FloatArray, support: IntArray) -> dict[str, float]
     share, prior = support / support.sum(), np.exp(log_prior)
     present, best = support > 0, int(np.argmax(log_prior))
     return {
-        "baseline_log_loss": -float(share[present] @ log_prior[present]),
+        "baseline_log_loss": 0.0 - float(share[present] @ log_prior[present]),
         "baseline_brier": float(1.0 + (prior**2).sum() - 2.0 * share @ prior),
         "baseline_ece": float(abs(share[best] - prior[best])),
     }

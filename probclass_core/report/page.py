@@ -69,7 +69,8 @@ def report(
         if not measured.on:
             on = selection.provenance(selection.plan(model.spec.label_columns))
             measured = Measured(measured.result, {"source": "a table in memory", **on})
-        important = importance(model, table, **rows)
+        if len(model.classes) > 1:  # evidence is for one class against another
+            important = importance(model, table, **rows)
     elif partition is not None or where is not None:
         raise SpecError("partition and where select rows of source: give a source as well.")
     content = _page(model, measured, important, title, progress=progress)

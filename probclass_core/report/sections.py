@@ -53,7 +53,8 @@ _TITLES = {
     "ece": ("Calibration error", number),
     "cost": ("Mean cost", number),
 }
-"""Title and format of each metric of an evaluation."""
+_OF_DENSITY = {"log_density": ("Log density", number)}
+"""Title and format of each metric of an evaluation, and of that of a model without a label."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def metrics(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         result: the evaluation as a dict, in which an infinite log loss is None.
     """
     shown = []
-    for key, (title, form) in _TITLES.items():
+    titles = _OF_DENSITY if result.get("is_of_density") else _TITLES
+    for key, (title, form) in titles.items():
         if key == "log_loss" and key in result and result[key] is None:
             shown.append((title, "∞", ""))
         elif (value := finite(result.get(key))) is not None:
@@ -126,9 +128,10 @@ def headline(
     """
     provenance, spec = bundle.provenance, bundle.content["spec"]
     items = [*_figures(bundle, measured)[:2], *operation]
-    label = as_text(spec["label"])
+    if "label" in spec:
+        classes = counted(bundle.tables["priors"].num_rows, "class", "classes")
+        items.append(("Label", as_text(spec["label"]), classes))
     items += [
-        ("Label", label, counted(bundle.tables["priors"].num_rows, "class", "classes")),
         (
             "Columns",
             number(len(bundle.content["features"])),
@@ -195,8 +198,8 @@ def _quality(bundle: Bundle, measured: Measured | None, picture: Picture | None)
     css = "line problem" if evaluation.warning else "line"
     found += [paragraph(title, "line"), *(paragraph(sentence, css) for sentence in sentences)]
     tables = [part for part in parts if isinstance(part, TablePart)]
-    shown = [group("", [parts_html(tables)])]
-    if picture is not None:
+    shown = [group("", [parts_html(tables)])] if tables else []
+    if picture is not None and not evaluation.is_of_density:
         alt = "Observed frequency against predicted probability, with the diagonal"
         meaning = (
             "How often predictions of each probability come true. On the diagonal, probabilities "
@@ -318,19 +321,15 @@ def _model(bundle: Bundle) -> Html:
 def _training(bundle: Bundle) -> Html:
     provenance = bundle.provenance
     rows = described_rows(provenance)
-    prior = bundle.content["spec"]["prior"]
     facts = [("trained on", rows)] if rows else []
     facts += [
         (words(key), as_text(value))
         for key, value in provenance.items()
         if key not in ("source", "partition", "where", "airflow", "columns", "notes", SPEC_NOTES)
     ]
-    facts += [
-        ("prior", prior if isinstance(prior, str) else as_text(prior)),
-        *([("weight", weight)] if (weight := bundle.content["spec"].get("weight")) else []),
-        ("content id", bundle.content_id),
-    ]
-    return pairs(facts)
+    spec = bundle.content["spec"]
+    facts += [(key, as_text(spec[key])) for key in ("prior", "weight") if key in spec]
+    return pairs([*facts, ("content id", bundle.content_id)])
 
 
 def _ranked(bundle: Bundle) -> list[dict[str, Any]]:

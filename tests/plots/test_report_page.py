@@ -236,6 +236,31 @@ def test_a_model_that_is_its_prior_says_so(model: pc.Model, tmp_path: Path) -> N
     assert "The posterior is the class prior for every row" in page.sections["evaluation"]
 
 
+def test_a_model_without_a_label_is_measured_by_its_log_density(
+    rows: pa.Table, held_out: pa.Table, tmp_path: Path
+) -> None:
+    model = pc.fit(rows, pc.ModelSpec.auto(rows, None))
+    found: Any = pc.evaluate(model, held_out)
+    page = written(model, tmp_path / "density.html", source=held_out)
+    shown = f"{found.log_density:.3f}".replace("-", "−")
+    assert page.sections["headline"].startswith(
+        f" Model without a label {model.id[:12]} Log density {shown} Columns"
+    )
+    assert f"log density: {found.log_density:.4f}" in page.sections["evaluation"]
+    assert "confusion" not in page.sections["evaluation"]
+    assert sorted(page.pictures) == sorted(f"Effect of {name}" for name in model.features.names)
+    assert "evaluation" in written(model, tmp_path / "unmeasured.html").sections
+
+
+def test_a_model_of_one_class_has_a_report(
+    rows: pa.Table, held_out: pa.Table, tmp_path: Path
+) -> None:
+    of_one = rows.drop(["label"]).append_column("label", pa.array(["x"] * rows.num_rows))
+    model = pc.fit(of_one, label="label")
+    page = written(model, tmp_path / "one.html", source=of_one)
+    assert "Log loss 0 prior alone 0 Accuracy 100.0 %" in page.sections["headline"]
+
+
 def test_without_matplotlib_the_rest_is_written(
     model: pc.Model, held_out: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
