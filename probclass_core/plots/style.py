@@ -89,6 +89,7 @@ def legend_beside(figure: Figure, axes: Axes, title: str | None = None, *others:
     """Add the legend of the axes at their right, followed by other artists with labels."""
     handles, names = axes.get_legend_handles_labels()
     names += [str(other.get_label()) for other in others]
+    figure.set_figwidth(max(figure.get_figwidth(), least_width(names)))
     figure.legend(
         [*handles, *others],
         names,
@@ -97,8 +98,17 @@ def legend_beside(figure: Figure, axes: Axes, title: str | None = None, *others:
         title=title,
         handlelength=3.0,
         fontsize=10 if len(names) <= _NAMES_PER_COLUMN else 8,
-        ncols=1 + (len(names) - 1) // (2 * _NAMES_PER_COLUMN),
+        ncols=_legend_columns(names),
     )
+
+
+def least_width(names: Sequence[str]) -> float:
+    """Inches that a figure with these names in its legend needs, so that its axes have room."""
+    return 3.9 + _legend_columns(names) * (0.5 + 0.08 * max(map(len, names), default=0))
+
+
+def _legend_columns(names: Sequence[str]) -> int:
+    return 1 + (len(names) - 1) // (2 * _NAMES_PER_COLUMN)
 
 
 def axis_label(column: str) -> str:

@@ -17,6 +17,7 @@ from probclass_core import plots
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.errors import ProbClassError
 from probclass_core.model.model import Model
+from probclass_core.plots.style import least_width
 from probclass_core.report.html import Html, image, paragraph
 
 if TYPE_CHECKING:
@@ -34,9 +35,8 @@ _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _WIDTH = 5.8
 """Width in inches: letters of 10 points are readable where a page is 390 pixels wide."""
 
-_LETTER_WIDTH, _SHORT_NAME, _SHORT_TITLE = 0.08, 18, 22
-"""What a letter of a legend, or of the title of each of two panels, adds to the width beyond these
-lengths."""
+_LETTER_WIDTH, _SHORT_TITLE = 0.08, 22
+"""What a letter of the title of each of two panels adds to the width beyond this length."""
 
 _INK = "#000000"
 """Color of what has none of its own, such as letters."""
@@ -91,7 +91,7 @@ def as_svg(draw: Callable[[], Figure], theme: Theme) -> str:
 def _fit_to_page(figure: Figure) -> None:
     """Make a figure as narrow as its texts allow; titles side by side get a line more."""
     names = [name.get_text() for legend in figure.legends for name in legend.get_texts()]
-    width = _WIDTH + _LETTER_WIDTH * max(0, max(map(len, names), default=0) - _SHORT_NAME)
+    width = max(_WIDTH, least_width(names))
     titled = [axes for axes in figure.axes if axes.get_title(loc="left")]
     if len({axes.get_position().x0 for axes in titled}) > 1:
         titles = [axes.get_title(loc="left").replace(": ", ":\n") for axes in titled]

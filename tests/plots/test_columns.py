@@ -143,6 +143,17 @@ def test_long_names_and_many_classes_fit_in_the_figure() -> None:
     assert fits(figure)
 
 
+@pytest.mark.parametrize("name", ["{}", "class of a long name {}"])
+def test_a_legend_of_200_classes_leaves_room_for_the_axes(name: str) -> None:
+    classes = [name.format(number) for number in range(200)]
+    figure = effect(fit({"x": range(1000), "c": classes * 5}, "gaussian_diagonal", "x"), "x")
+    assert legend(figure) == [*sorted(classes), "prior"]
+    assert fits(figure)
+    left = figure.legends[0].get_window_extent().x0
+    assert figure.axes[0].get_window_extent().width > 200
+    assert figure.axes[0].get_window_extent().x1 < left
+
+
 @pytest.mark.parametrize(("scale", "offset"), [(1e-15, 0.0), (1e12, 0.0), (1e14, 1.7e18)])
 def test_classes_of_any_position_and_scale_are_found(scale: float, offset: float) -> None:
     values = np.array([-1.0, 1.0, 0.5, 1.5]) * scale + offset

@@ -261,6 +261,16 @@ def test_a_model_of_one_class_has_a_report(
     assert "Log loss 0 prior alone 0 Accuracy 100.0 %" in page.sections["headline"]
 
 
+def test_two_hundred_classes_fit_in_the_pictures(tmp_path: Path) -> None:
+    table = {"x": list(range(1000)), "c": [f"{number % 200}" for number in range(1000)]}
+    model = pc.fit(table, pc.ModelSpec("c", {"discretized": "x"}))
+    page = written(model, tmp_path / "many.html")  # a picture without room is a warning
+    (picture,) = page.pictures.values()
+    assert {*map(str, range(200))} <= {
+        text.strip() for text in re.findall(r">([^<>]+)</text>", svg(picture))
+    }
+
+
 def test_without_matplotlib_the_rest_is_written(
     model: pc.Model, held_out: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
