@@ -194,7 +194,7 @@ class Source(ABC):
         *,
         partition: Mapping[str, Any] | None = None,
         where: Where = None,
-        allow_dictionaries: bool = False,
+        allow_dictionaries: bool | Collection[str] = False,
     ) -> Plan:
         """Plan which units to read.
 
@@ -202,8 +202,8 @@ class Source(ABC):
             columns: columns to read, in order; all by default.
             partition: values of partition columns; at least one row must have them.
             where: filter of the rows; see `filters.expression`.
-            allow_dictionaries: whether text columns may be dictionary-encoded where that is
-                cheaper to read.
+            allow_dictionaries: whether text columns, or which of them, may be dictionary-encoded
+                where that is cheaper to read.
 
         Raises:
             DataError: if a column does not exist, or files disagree about its type.
@@ -241,7 +241,7 @@ class Query(TypedDict, total=False):
 
     partition: Mapping[str, Any] | None
     where: Where
-    allow_dictionaries: bool
+    allow_dictionaries: bool | Collection[str]
 
 
 def columns_and_filter(

@@ -54,7 +54,7 @@ class BatchScorer:
     of one class has no contributions, and one whose log p(x) is not a density no surprise.
 
     Args:
-        schema: schema of the batches, passthrough columns and features.
+        schema: fields of the passthrough columns as they are written, and maybe others.
         options: what is written for each row; without `columns` there are none, and the posteriors
             are under the prior of the training unless the options have the shares.
 
@@ -97,9 +97,10 @@ class BatchScorer:
         self.contributions = None
         if options.contributions:
             self.contributions = Contributions(model, self.log_ratio)
-        self._columns = columns
-        self.rule, self.options = self.compiled_rule.rule, options
         passthrough = [schema.field(name) for name in columns]
+        self._columns = columns
+        self._kinds = {field.name: field.type for field in passthrough}
+        self.rule, self.options = self.compiled_rule.rule, options
         scored = self._scored_fields()
         taken = {field.name for field in scored} & set(columns)
         if taken:
@@ -176,7 +177,8 @@ class BatchScorer:
         self, batch: pa.RecordBatch, rows: Rows, posterior: Posterior, decisions: Decisions
     ) -> pa.RecordBatch:
         _check_distributions(posterior.probability)
-        columns: list[pa.Array] = [batch.column(name) for name in self._columns]
+        # Text that is read as dictionaries is written as text.
+        columns = [batch.column(name).cast(self._kinds[name]) for name in self._columns]
         if self._model.spec.label is not None:
             columns += self._of_classes(posterior, decisions)
         if self._model.normalized:

@@ -123,6 +123,7 @@ class Part:
         name: name in messages.
         plan: rows to read.
         options: how to score them.
+        schema: schema of the scored rows.
         partition: values of the partition columns that every row must have.
         target: staged file for the scored rows.
         whole: whether it is all of the partition.
@@ -131,6 +132,7 @@ class Part:
     name: str
     plan: Plan
     options: ScoringOptions
+    schema: pa.Schema
     partition: Mapping[str, Any]
     target: StagedPart
     whole: bool
@@ -180,7 +182,7 @@ class ScorePart:
             return failure
 
     def _score(self, part: Part) -> FinishedPart:
-        scorer = BatchScorer(self.model, part.plan.schema, part.options)
+        scorer = BatchScorer(self.model, part.schema, part.options)
 
         def score(batch: pa.RecordBatch) -> ScoredBatch:
             _check_partition(batch, part.partition)
@@ -245,7 +247,7 @@ def _stage_parts(
 
 
 def _stage(partition: PlannedPartition) -> _OpenPartition:
-    plan, sink = partition.plan, partition.sink
+    plan, sink, scorer = partition.plan, partition.sink, partition.scorer
     with ExitStack() as context:
         staged = context.enter_context(partition.stage())
         plans = _divide(plan)
@@ -256,7 +258,13 @@ def _stage(partition: PlannedPartition) -> _OpenPartition:
             names = [f"{sink.location}, part {n} of {len(plans)}" for n in range(1, len(plans) + 1)]
         parts = [
             Part(
-                name, rows, partition.scorer.options, sink.partition, target, whole=len(plans) == 1
+                name,
+                rows,
+                scorer.options,
+                scorer.schema,
+                sink.partition,
+                target,
+                whole=len(plans) == 1,
             )
             for name, rows, target in zip(names, plans, targets, strict=True)
         ]

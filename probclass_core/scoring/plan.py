@@ -16,7 +16,6 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import names_of_columns
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.arrow.parts import source_columns
-from probclass_core.arrow.types import is_text_type
 from probclass_core.errors import (
     TableError,
     TableMismatchError,
@@ -113,7 +112,7 @@ class ScoringPlanner:
             self.options.missing_columns,
             partition_text(partition) or str(self.table.uri or "the source"),
         )
-        scorer, columns = self._scorer(plan.schema, partition)
+        scorer, columns = self._scorer(self._as_written(plan.schema), partition)
         identity = {
             "model_id": self.model.id,
             "input": plan.snapshot,
@@ -154,16 +153,21 @@ class ScoringPlanner:
 
     def plan_rows(self, partition: Mapping[str, Any]) -> Plan:
         """Plan the rows of a partition: passthrough columns, features and partition columns."""
-        passthrough = self._passthrough
         features = source_columns(self._readable.schema, self.model.spec.features)
-        columns = list(dict.fromkeys((*passthrough, *features, *partition)))
-        kept = [field.type for field in self.table.schema if field.name in passthrough]
+        columns = list(dict.fromkeys((*self._passthrough, *features, *partition)))
         return self._readable.plan(
-            columns,
-            partition=partition or None,
-            where=self.where,
-            # Text that is kept must be stored as text.
-            allow_dictionaries=not any(is_text_type(kind) for kind in kept),
+            columns, partition=partition or None, where=self.where, allow_dictionaries=features
+        )
+
+    def _as_written(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of rows that are read, with text that is read as dictionaries as text."""
+        read_as = self._readable.schema
+        return pa.schema(
+            one.with_type(one.type.value_type)
+            if pa.types.is_dictionary(one.type)
+            and not pa.types.is_dictionary(read_as.field(one.name).type)
+            else one
+            for one in schema
         )
 
     @cached_property

@@ -123,13 +123,16 @@ class DatasetTable(Source):
         partition, where = query.get("partition"), parse_where(query.get("where"))
         files = self._planned_files(partition, where)
         schema, text_columns = self._read_schema(files), []
-        if query.get("allow_dictionaries") and not isinstance(where, pc.Expression):
+        allowed = query.get("allow_dictionaries")
+        if allowed and not isinstance(where, pc.Expression):
             # Parquet stores text as dictionaries; read as such, it is four times faster.
             plain = {*self.partition_columns, *(condition[0] for condition in where or ())}
             text_columns = [
                 name
                 for name in columns
-                if name not in plain and _is_plain_text(schema.field(name).type)
+                if (allowed is True or name in allowed)
+                and name not in plain
+                and _is_plain_text(schema.field(name).type)
             ]
         for name in text_columns:
             schema = schema.set(schema.get_field_index(name), pa.field(name, _DICTIONARY))
