@@ -64,8 +64,9 @@ def score(
             `TableRef` if its format or storage needs options. It is required: for predictions in
             memory, see `Model.predict_table`.
         partition: one partition by its values, which must have rows and is written as this
-            partition of the sink; or `Partitions`, conditions on partition columns or a list of
-            partitions. By default all of the source, or the whole of an unpartitioned one.
+            partition of the sink, or by the values of some partition columns all partitions that
+            have them; or `Partitions`, conditions on partition columns or a list of partitions. By
+            default all of the source, or the whole of an unpartitioned one.
         where: rows to score.
         options: what is written for each row, what is checked, how the sink may change; see
             `ScoringOptions`, or a mapping of its fields.
@@ -111,7 +112,6 @@ def score(
     planner = ScoringPlanner.open(scorer, source, sink, where, options, facts)
     run = ScoringRun(planner)
     one, chosen = _one_or_several(partition, planner)
-    required: list[Mapping[str, Any]] = []
     if one is not None:
         run.compare(one)
         required = [one]
@@ -123,6 +123,8 @@ def score(
         )
         run.compare_all(selected)
         required = selected.required
+        if isinstance(partition, Mapping):
+            required = selected.named or []
     if deleted == "fail":
         run.refuse_orphaned()
     if not dry_run:
@@ -157,11 +159,12 @@ def _one_or_several(
     partition: PartitionOption, planner: ScoringPlanner
 ) -> tuple[Mapping[str, Any] | None, Partitions]:
     """The one partition to score without listing any, or None; and which ones to consider."""
-    if partition is None or isinstance(partition, Mapping):
-        if partition or not planner.table.partition_columns:
-            return partition or {}, Partitions()
-        return None, Partitions()
-    return None, Partitions.parse(partition)
+    if partition is not None and not isinstance(partition, Mapping):
+        return None, Partitions.parse(partition)
+    values, columns = partition or {}, {*planner.table.partition_columns}
+    if values.keys() < columns:  # such as a day of a table by region and day
+        return None, Partitions([values] if values else None)
+    return values, Partitions()
 
 
 def _failed_before(

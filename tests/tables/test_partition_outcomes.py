@@ -294,6 +294,22 @@ def test_a_month_of_a_table_by_region_and_month_is_all_its_regions(
         pc.score(model, lake, sink, partition=[{"region": "eu", "x": 1.0}])
 
 
+def test_a_day_by_its_value_is_the_partition_of_each_region(
+    model: pc.Model, tmp_path: Path
+) -> None:
+    lake, sink = tmp_path / "lake", tmp_path / "scored"
+    for region, month in (("eu", MONTHS[0]), ("us", MONTHS[0]), ("eu", MONTHS[1])):
+        write_month(lake / f"region={region}", month)
+    report = pc.score(model, lake, sink, partition={"month": MONTHS[0]})
+    scored = ["region=eu/month=2014-01", "region=us/month=2014-01"]
+    assert [str(one) for one in report.scored] == scored
+    assert pc.open_table(sink).partition_columns == ["region", "month"]
+    shutil.rmtree(lake / "region=us")
+    assert pc.score(model, lake, sink, partition={"month": MONTHS[0]}).counts["orphaned"] == 1
+    with pytest.raises(TableError, match="no rows of month=2014-05 to score"):
+        pc.score(model, lake, sink, partition={"month": "2014-05"})
+
+
 def test_a_run_fails_until_what_an_earlier_one_could_not_score_is_scored_or_gone(
     model: pc.Model, tmp_path: Path
 ) -> None:
