@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -53,7 +53,6 @@ def score_sql(
     store: ModelStore | None = None,
     provenance: Mapping[str, Any] | None = None,
     commits: _Name = "probclass_commits",
-    before_commit: Callable[[], None] = lambda: None,
 ) -> ScoreReport:
     """Score a table in its database, and replace a partition of the scored table, in a transaction.
 
@@ -80,7 +79,6 @@ def score_sql(
         store: store in which to record what was scored, as for `score`.
         provenance: plain JSON values to record in the store.
         commits: table of the records; it is created if it does not exist.
-        before_commit: called right before the commit; an exception stops it.
 
     Returns:
         As of `score`: the partition is ``unchanged`` if there was an equal commit.
@@ -179,7 +177,6 @@ def score_sql(
                 )
             time_now = datetime.now(UTC).isoformat(timespec="seconds")
             record.write(commit_id, model.id, count, {**identity, "committed_at": time_now})
-            before_commit()
     commit = {
         "partition": identity["partition"],
         "source": identity["source"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import duckdb
@@ -17,6 +17,7 @@ from sql_cases import compare, fetched, fitted, sqlite_table, training
 import probclass_core as pc
 from probclass_core.errors import DataError, SpecError, TableError
 from probclass_core.scoring.reports import ScoreReport
+from probclass_core.sql.connections import Database
 
 ROWS = training(rows=300)
 MODEL = fitted("mixed")
@@ -111,12 +112,43 @@ def test_a_scored_table_that_lacks_columns_is_one_clear_line(connection: Any) ->
     assert scored(connection).equals(before)
 
 
+BeforeCommit = Callable[[Callable[[], None]], None]
+
+
+@pytest.fixture
+def before_commit(monkeypatch: pytest.MonkeyPatch) -> BeforeCommit:
+    """Calls a function right before the next commit."""
+    execute = Database.execute
+
+    def set_up(call: Callable[[], None]) -> None:
+        def execute_after_call(database: Database, statement: str) -> None:
+            if statement == "COMMIT":
+                monkeypatch.setattr(Database, "execute", execute)
+                call()
+            execute(database, statement)
+
+        monkeypatch.setattr(Database, "execute", execute_after_call)
+
+    return set_up
+
+
 class Stopped(Exception):
-    """An interruption right before the commit."""
+    """An interruption."""
 
 
-def interrupt() -> None:
-    raise Stopped("stopped")
+def test_an_interruption_right_before_the_commit_changes_nothing(
+    connection: Any, before_commit: BeforeCommit
+) -> None:
+    score(connection)
+    before = scored(connection), records(connection)
+
+    def interrupt() -> None:
+        raise Stopped
+
+    before_commit(interrupt)
+    with pytest.raises(Stopped):
+        score(connection)
+    assert (scored(connection), records(connection)) == before
 
 
 @pytest.mark.parametrize(
@@ -124,7 +156,6 @@ def interrupt() -> None:
     [
         ("UPDATE rows SET count = -1 WHERE key = 1", {}, DataError, "1 of .* model refuses"),
         ("DELETE FROM rows WHERE flag", {}, TableError, "no rows of partition flag=True"),
-        ("", {"before_commit": interrupt}, Stopped, "stopped"),
         ("", {"options": {"columns": ["absent"]}}, TableError, "absent"),
         ("", {"partition": {"absent": 1}}, TableError, "no column 'absent' to filter by"),
         ("DROP TABLE rows", {}, TableError, "rows"),
@@ -150,7 +181,7 @@ def test_after_an_error_everything_is_as_before(
     assert (scored(connection), records(connection)) == before
 
 
-def test_one_of_two_writers_of_a_partition_gets_an_error() -> None:
+def test_one_of_two_writers_of_a_partition_gets_an_error(before_commit: BeforeCommit) -> None:
     with duckdb.connect() as connection:
         connection.register("given", ROWS)
         connection.execute("CREATE TABLE rows AS SELECT * FROM given")
@@ -160,7 +191,8 @@ def test_one_of_two_writers_of_a_partition_gets_an_error() -> None:
             with connection.cursor() as other, pytest.raises(TableError, match="Conflict"):
                 score(other)
 
-        assert score(connection, before_commit=meanwhile).rows == len(scored(connection))
+        before_commit(meanwhile)
+        assert score(connection).rows == len(scored(connection))
 
 
 def test_bad_connections_are_one_clear_line(connection: Any) -> None:
