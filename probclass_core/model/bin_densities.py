@@ -28,14 +28,7 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError
-from probclass_core.estimation.formulas import (
-    Bins,
-    Case,
-    Column,
-    Expression,
-    Lookup,
-    as_expression,
-)
+from probclass_core.estimation.formulas import Bins, Case, Column, Expression, Lookup, as_expression
 from probclass_core.estimation.kinds.sample import COUNT
 from probclass_core.estimation.parameters import BOUND, FINITE, NOT_NEGATIVE, check_column
 from probclass_core.estimation.tidy import by_feature

@@ -26,11 +26,7 @@ import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray, IntArray, batch_rows
 from probclass_core.arrow.rows import Rows
-from probclass_core.estimation.contract import (
-    FactorizedLikelihood,
-    ItemizedLikelihood,
-    Likelihood,
-)
+from probclass_core.estimation.contract import FactorizedLikelihood, ItemizedLikelihood, Likelihood
 from probclass_core.model.block_weights import BlockValues, CompiledBlock
 from probclass_core.model.model import Model
 from probclass_core.model.posterior import Posterior, largest

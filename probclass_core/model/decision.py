@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, as_table, check_columns
+from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import SpecError, one_of, shown, suggest
 from probclass_core.model.posterior import Posterior, normalize
 from probclass_core.spec.model_spec import category_text
@@ -28,7 +28,6 @@ REJECTION_REASONS = ("probability", "density")
 """Why a row is rejected: the values of column ``rejected`` of a scored table."""
 
 _CRITERIA = ("map", "ml")
-_COST_COLUMNS = ("class", "prediction", "cost")
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,8 @@ class DecisionRule:
     Attributes:
         by: ``"map"`` for the largest posterior, or ``"ml"`` for the largest likelihood, which is
             the uncalibrated posterior under equal priors. Ties go to the first class.
-        costs: ``{true class: {predicted class: cost}}``, or a table or frame with the columns
-            class, prediction and cost. Pairs without a cost cost 0 if prediction and class agree,
-            else 1. With costs, the class of the smallest expected cost is chosen.
+        costs: ``{true class: {predicted class: cost}}``. Pairs without a cost cost 0 if prediction
+            and class agree, else 1. With costs, the class of the smallest expected cost is chosen.
         min_probability: reject a row if the posterior probability of its choice is smaller.
         min_rarity: reject a row that is among the rarest of this share of the known rows, or whose
             log p(x) is −∞; see `Model.rarity`.
@@ -57,7 +55,7 @@ class DecisionRule:
     """
 
     by: str = "map"
-    costs: Mapping[str, Mapping[str, float]] | Any = field(default=None, hash=False)
+    costs: Mapping[str, Mapping[str, float]] | None = field(default=None, hash=False)
     min_probability: float | None = None
     min_rarity: float | None = None
 
@@ -219,46 +217,22 @@ def _cost_matrix(
 
 def _checked_costs(costs: Any) -> dict[str, dict[str, float]]:
     """Costs as ``{true class: {predicted class: cost}}``, checked."""
-    checked: dict[str, dict[str, float]] = {}
-    for true, prediction, cost in _cost_rows(costs):
-        number = _number(cost)
-        if not (math.isfinite(number) and number >= 0.0):
-            raise SpecError(
-                f"the cost of predicting {prediction!r} for class {true!r} must be a finite number "
-                f"of at least 0, got {cost!r}."
-            )
-        row = checked.setdefault(true, {})
-        if prediction in row:
-            raise SpecError(
-                f"the cost of predicting {prediction!r} for class {true!r} is given twice."
-            )
-        row[prediction] = number
-    return checked
-
-
-def _cost_rows(costs: Any) -> list[tuple[str, str, Any]]:
-    """Costs as rows: true class, predicted class, cost."""
-    if isinstance(costs, Mapping):
-        for true, row in costs.items():
-            if not isinstance(row, Mapping):
-                raise SpecError(
-                    f"costs of class {category_text(true)!r} must be a table of predicted class "
-                    f"and cost, got {row!r}."
-                )
-        return [
-            (category_text(true), category_text(prediction), cost)
-            for true, row in costs.items()
-            for prediction, cost in row.items()
-        ]
-    if not (isinstance(costs, (pa.Table, pa.RecordBatch)) or hasattr(costs, "__arrow_c_stream__")):
+    if not isinstance(costs, Mapping) or not all(isinstance(of, Mapping) for of in costs.values()):
         raise SpecError(
-            "costs must be a table of tables, {true class: {predicted class: cost}}, or a table "
-            f"with the columns {one_of(_COST_COLUMNS)}, got {costs!r}."
+            "costs must be a table of tables, {true class: {predicted class: cost}}, got "
+            f"{shown(costs)}."
         )
-    table = as_table(costs)
-    check_columns(table.schema, _COST_COLUMNS)
-    true, prediction, cost = (table[name].to_pylist() for name in _COST_COLUMNS)
-    return list(zip(map(category_text, true), map(category_text, prediction), cost, strict=True))
+    checked: dict[str, dict[str, float]] = {}
+    for true, row in costs.items():
+        for prediction, cost in row.items():
+            number = _number(cost)
+            if not (math.isfinite(number) and number >= 0.0):
+                raise SpecError(
+                    f"the cost of predicting {prediction!r} for class {true!r} must be a finite "
+                    f"number of at least 0, got {cost!r}."
+                )
+            checked.setdefault(category_text(true), {})[category_text(prediction)] = number
+    return checked
 
 
 def _number(value: object) -> float:

@@ -27,32 +27,16 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import (
-    FloatArray,
-    as_table,
-    batch_rows,
-    in_slices,
-)
+from probclass_core.arrow.arrays import FloatArray, as_table, batch_rows, in_slices
 from probclass_core.arrow.bundle import Bundle, json_digest
 from probclass_core.arrow.display import Part, Report
-from probclass_core.arrow.parts import (
-    TimeZones,
-    select,
-    source_columns,
-    time_zones,
-)
+from probclass_core.arrow.parts import TimeZones, select, source_columns, time_zones
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import type_names
 from probclass_core.attached import ModelMethods
-from probclass_core.errors import (
-    NotSupportedError,
-    SpecError,
-    expect,
-)
+from probclass_core.errors import NotSupportedError, SpecError, expect
 from probclass_core.estimation.contract import BinnedLikelihood, Likelihood
-from probclass_core.estimation.statistics import (
-    bind,
-)
+from probclass_core.estimation.statistics import bind
 from probclass_core.model.bin_densities import BinDensity, bin_densities
 from probclass_core.model.block_weights import (
     BlockWeights,
@@ -60,11 +44,7 @@ from probclass_core.model.block_weights import (
     WeightedBlocks,
     given_weights,
 )
-from probclass_core.model.calibration import (
-    Calibrator,
-    apply_calibration,
-    compile_calibration,
-)
+from probclass_core.model.calibration import Calibrator, apply_calibration, compile_calibration
 from probclass_core.model.decision import (
     CompiledRule,
     DecisionOption,
@@ -240,10 +220,7 @@ class Model(Report, ModelMethods):
         return self._posterior(self.weighted_log_likelihood(batch), None)
 
     def decide(
-        self,
-        batch: pa.RecordBatch | Rows,
-        rule: CompiledRule,
-        log_ratio: FloatArray | None = None,
+        self, batch: pa.RecordBatch | Rows, rule: CompiledRule, log_ratio: FloatArray | None = None
     ) -> tuple[Posterior, Decisions]:
         """Posteriors of one batch and the decisions of a rule; see `compile_rule`.
 
@@ -540,12 +517,7 @@ class Model(Report, ModelMethods):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything except the compiled likelihoods, which are derived; some do not pickle."""
-        derived = (
-            "likelihoods",
-            "compiled_blocks",
-            "_weighted_blocks",
-            "compiled_bin_densities",
-        )
+        derived = ("likelihoods", "compiled_blocks", "_weighted_blocks", "compiled_bin_densities")
         return {name: value for name, value in vars(self).items() if name not in derived}
 
 
