@@ -49,10 +49,10 @@ METRICS = {
 """Metrics of an `Evaluation` that have one of the class prior, ``baseline_…``; what they are."""
 
 _MAX_MATRIX = 12
-"""With more classes than this, the mistakes are shown instead of the confusion matrix."""
+"""Largest number of classes whose confusion matrix is shown."""
 
-_WORSE = {"log_loss": 1.0, "brier": 1.0, "accuracy": -1.0, "cost": 1.0}
-"""Metrics, and 1 if more is worse, −1 if less is worse."""
+_COMPARED = ("log_loss", "brier", "accuracy", "cost")
+"""Metrics by which the prior alone may predict better."""
 
 _ROUNDING = 1e-9
 """Relative difference below which two metrics are equal."""
@@ -135,13 +135,14 @@ class Evaluation(Report, EvaluationMethods):
     @property
     def worse_than_prior(self) -> tuple[str, ...]:
         """Those of log_loss, brier, accuracy and cost by which the prior alone predicts better."""
-        return tuple(
-            name
-            for name, sign in _WORSE.items()
-            if (value := getattr(self, name)) is not None
-            and (baseline := getattr(self, f"baseline_{name}")) is not None
-            and sign * value > sign * baseline + _ROUNDING * abs(baseline)
-        )
+        return tuple(filter(self._is_worse, _COMPARED))
+
+    def _is_worse(self, metric: str) -> bool:
+        value, baseline = getattr(self, metric), getattr(self, f"baseline_{metric}")
+        if value is None or baseline is None:
+            return False
+        sign = -1.0 if metric == "accuracy" else 1.0
+        return bool(sign * value > sign * baseline + _ROUNDING * abs(baseline))
 
     @property
     def is_of_density(self) -> bool:
@@ -170,37 +171,16 @@ class Evaluation(Report, EvaluationMethods):
         return f"the model predicts these rows worse than its class prior alone: {figures}"
 
     def _whole_report(self) -> list[Part]:
-        """The report, the confusion matrix or the mistakes, and the metrics by class."""
+        """The report, the confusion matrix, and the metrics by class."""
+        parts, names = self._report(), self.confusion["class"].to_pylist()
         if self.is_of_density:
-            return self._report()
-        names = self.confusion["class"].to_pylist()
+            return parts
         if len(names) <= _MAX_MATRIX:
             matrix = self.confusion.rename_columns(["true class", *names]).to_pydict()
-            confusion = TablePart(
-                matrix, "confusion: rows by true class, columns by predicted class"
-            )
-        else:
-            confusion = TablePart(self._mistakes(), "most frequent mistakes")
-        by_class = TablePart(self._by_class, "by class", most=MAX_CLASSES)
-        return [*self._report(), confusion, by_class]
-
-    def _mistakes(self) -> dict[str, list[Any]]:
-        """Wrong predictions by true and predicted class, the most frequent ones first."""
-        counts = self.confusion.drop(["class"]).to_pylist()
-        names = self.confusion["class"].to_pylist()
-        mistakes = [
-            (true, predicted, count)
-            for true, row in zip(names, counts, strict=True)
-            for predicted, count in zip(names, row.values(), strict=True)
-            if true != predicted and count
-        ]
-        mistakes.sort(key=lambda mistake: -mistake[2])
-        columns = ("true class", "predicted", "rows")
-        return {name: [one[place] for one in mistakes] for place, name in enumerate(columns)}
-
-    @property
-    def _by_class(self) -> dict[str, list[Any]]:
-        return {name: self.per_class[name].to_pylist() for name in (*_BY_CLASS, "support", "ece")}
+            title = "confusion: rows by true class, columns by predicted class"
+            parts.append(TablePart(matrix, title))
+        by_class = self.per_class.select([*_BY_CLASS, "support", "ece"]).to_pydict()
+        return [*parts, TablePart(by_class, "by class", most=MAX_CLASSES)]
 
     def _report(self) -> list[Part]:
         """The rows, the warning, and the metrics with those of the prior alone."""

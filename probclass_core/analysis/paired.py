@@ -189,29 +189,25 @@ class PairedSums:
     """Sums over rows from which a `PairedEvaluation` is computed; those of batches add up.
 
     Attributes:
-        challenger: sums of the challenger.
-        champion: sums of the champion, or None without one.
+        models: sums of the challenger and, if there is one, of the champion.
         moments: moments of the paired scores by metric; empty without a champion or rows.
     """
 
-    challenger: EvaluationSums
-    champion: EvaluationSums | None
+    models: tuple[EvaluationSums, ...]
     moments: Mapping[str, RowMoments]
 
     @property
     def rows(self) -> int:
         """Number of rows, with and without a label."""
-        return self.challenger.rows
+        return self.models[0].rows
 
     def __add__(self, other: PairedSums) -> PairedSums:
         """The sums over the rows of both."""
-        champion = self.champion
-        if champion is not None and other.champion is not None:
-            champion = champion + other.champion
+        models = tuple(own + more for own, more in zip(self.models, other.models, strict=True))
         moments = {**self.moments, **other.moments}
         for metric in self.moments.keys() & other.moments.keys():
             moments[metric] = self.moments[metric] + other.moments[metric]
-        return PairedSums(self.challenger + other.challenger, champion, moments)
+        return PairedSums(models, moments)
 
 
 class PairedEvaluator:
@@ -229,29 +225,27 @@ class PairedEvaluator:
     def __init__(
         self, challenger: Model, champion: Model | None, decision: DecisionOption = "map"
     ) -> None:
-        self.challenger = Evaluator(challenger, decision)
-        self.champion = None if champion is None else Evaluator(champion, decision)
+        models = [challenger] if champion is None else [challenger, champion]
+        self.evaluators = [Evaluator(model, decision) for model in models]
 
     @property
     def no_rows(self) -> PairedSums:
         """The sums of no rows."""
-        champion = None if self.champion is None else self.champion.no_rows
-        return PairedSums(self.challenger.no_rows, champion, {})
+        return PairedSums(tuple(one.no_rows for one in self.evaluators), {})
 
     def measure_plan(self, plan: Plan, engine: Engine) -> Iterator[PairedSums]:
         """Measure the batches of a plan on an engine, in order."""
-        both = (self.challenger, self.champion or self.challenger)
-        size = min(evaluator.model.batch_rows for evaluator in both)
+        size = min(one.model.batch_rows for one in self.evaluators)
         return measure_batches(self.measure, plan, size, engine)
 
     def measure(self, batch: pa.RecordBatch) -> PairedSums:
         """The sums of one batch; safe to call from several threads."""
-        own, own_scores = self.challenger.measure_rows(batch)
-        if self.champion is None:
-            return PairedSums(own, None, {})
-        with naming("the champion"):
-            other, other_scores = self.champion.measure_rows(batch)
-        return PairedSums(own, other, dict(_moments(own_scores, other_scores)))
+        found = []
+        for name, one in zip(("", "the champion"), self.evaluators, strict=False):
+            with naming(name):
+                found.append(one.measure_rows(batch))
+        sums, scores = zip(*found, strict=True)
+        return PairedSums(sums, dict(_moments(*scores)) if len(scores) > 1 else {})
 
     def result(
         self, windows: Sequence[tuple[Mapping[str, Any] | None, PairedSums]]
@@ -278,16 +272,16 @@ class PairedEvaluator:
         windows: Sequence[Mapping[str, RowMoments]] = (),
     ) -> PairedEvaluation:
         with naming("" if window is None else f"window {partition_text(window)}"):
-            challenger = self.challenger.result(sums.challenger)
-            if self.champion is None or sums.champion is None:
-                return PairedEvaluation(challenger, None, window=window)
-            champion = self.champion.result(sums.champion)
+            pairs = zip(self.evaluators, sums.models, strict=True)
+            challenger, *others = (one.result(of_model) for one, of_model in pairs)
+        if not others:
+            return PairedEvaluation(challenger, None, window=window)
         gains = {
             metric: _gain(moments, [each[metric] for each in windows if each])
             for metric, moments in sums.moments.items()
         }
-        gains["ece"] = Gain(champion.ece - challenger.ece, None)
-        return PairedEvaluation(challenger, champion, gains, window)
+        gains["ece"] = Gain(others[0].ece - challenger.ece, None)
+        return PairedEvaluation(challenger, others[0], gains, window)
 
 
 def _moments(challenger: RowScores, champion: RowScores) -> Iterator[tuple[str, RowMoments]]:

@@ -8,8 +8,8 @@ and look neither at tables of parameters nor at names of estimators.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, Protocol
 
@@ -91,7 +91,6 @@ class Curve:
         proper: whether the density integrates to 1, or the probabilities sum to 1.
         mean: ``(k,)``, or None if unknown; NaN for a class without a value.
         variance: ``(k,)``, or None if unknown; 0 is a point mass at the mean.
-        correlation: correlation with other columns of the block by name, ``(k,)``, if it is known.
     """
 
     log_density: Callable[[FloatArray], FloatArray]
@@ -101,7 +100,6 @@ class Curve:
     proper: bool = True
     mean: FloatArray | None = None
     variance: FloatArray | None = None
-    correlation: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
 Marginal = Levels | Curve

@@ -8,9 +8,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from probclass_core.analysis.distributions.checks import Verdict, raise_failed
 from probclass_core.analysis.distributions.health import Health
-from probclass_core.analysis.distributions.watch import Watch
+from probclass_core.analysis.distributions.watch import Verdict, Watch, raise_failed
 from probclass_core.errors import TableError
 from probclass_core.io.filters import partition_text, typed_partition
 from probclass_core.io.open import open_table

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from probclass_core.analysis.distributions.checks import Verdict
 from probclass_core.analysis.distributions.health import Health
+from probclass_core.analysis.distributions.watch import Verdict
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart, counted
 from probclass_core.errors import DataError, PartitionError, SpecError, TableError

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 import probclass_core as pc
-from probclass_core.analysis.distributions.checks import (
-    CHECKS,
-    LABEL_CHECKS,
-    Verdict,
-    raise_failed,
-)
 from probclass_core.analysis.distributions.health import (
     ClassHealth,
     ColumnHealth,
     DensityHealth,
     Health,
+)
+from probclass_core.analysis.distributions.watch import (
+    CHECKS,
+    LABEL_CHECKS,
+    Verdict,
+    raise_failed,
 )
 from probclass_core.errors import DataError, HealthError, SpecError
 from probclass_core.scoring.checks import EarlierPartitions, is_in_order

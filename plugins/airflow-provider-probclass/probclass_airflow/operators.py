@@ -19,7 +19,7 @@ from probclass_airflow.specs import model_spec
 
 if TYPE_CHECKING:
     from probclass_core import Model, ModelSpec, ModelStore, TableRef
-    from probclass_core.analysis.distributions.checks import Verdict
+    from probclass_core.analysis.distributions.watch import Verdict
     from probclass_core.analysis.evaluation import Evaluation
     from probclass_core.store.references import ModelVersion
 

@@ -8,6 +8,5 @@ health            `Health`, the record of one partition
 columns           what a model expects of each column, and its measurement in batches
 label_shift       shares of the classes without labels
 sums              gathers the health batch by batch, while rows are scored
-watch             `Watch`: which checks are made, from which value on, and what to do
-checks            the checks before a commit and of an evaluation, and `Verdict`: one not passed
+watch             `Watch`: the checks before a commit and of an evaluation, and `Verdict`
 """

@@ -35,11 +35,10 @@ _NUMBERS = (
     "sd_after",
     "mean_shift",
     "variance_ratio",
-    "correlation_change",
 )
 _SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in ("block", "feature", "term", "class")),
+        *((name, pa.string()) for name in ("block", "feature", "class")),
         *((name, pa.float64()) for name in _NUMBERS),
         ("value", pa.string()),
         ("probability_before", pa.float64()),
@@ -63,14 +62,13 @@ class Drift(Report):
         class_divergence: Jensen–Shannon divergence of the class shares, in bits.
         classes: class, share_before, share_after: shares of the (weighted) training rows; 0 if a
             model never saw the class.
-        features: one row per common feature and class: block (of the second model), feature, term
-            (of a column of terms, else null), class, divergence (bits, 0 to 1); for numbers and
-            counts mean_before, mean_after, sd_before, sd_after, mean_shift =
-            (m₂ − m₁) / √((v₁ + v₂) / 2) and variance_ratio = v₂ / v₁; with covariances
-            correlation_change, the largest change of a correlation with another feature of the
-            block; for categories, terms and bins the value whose probability changed most, with
-            probability_before and probability_after. Fields that do not apply are null, as is the
-            divergence of a density that does not integrate to 1, such as that of neighbors.
+        features: one row per common feature and class: block (of the second model), feature,
+            class, divergence (bits, 0 to 1); for numbers and counts mean_before, mean_after,
+            sd_before, sd_after, mean_shift = (m₂ − m₁) / √((v₁ + v₂) / 2) and variance_ratio =
+            v₂ / v₁; for categories, terms and bins the value whose probability changed most, with
+            probability_before and probability_after. Of terms that a row has or not, the divergence
+            is that of this term. Fields that do not apply are null, as is the divergence of a
+            density that does not integrate to 1, such as that of neighbors.
         by_feature: for each feature the row of `features` of the class that changed most, except
             that `divergence` is the mean over the classes, weighted by their mean shares; sorted by
             decreasing divergence.
@@ -89,10 +87,7 @@ class Drift(Report):
         """The columns that changed most, and the classes."""
         rows = self.by_feature.to_pylist()
         columns: dict[str, list[Any]] = {
-            "column": [
-                row["feature"] if row["term"] is None else f"{row['feature']} {row['term']!r}"
-                for row in rows
-            ],
+            "column": [row["feature"] for row in rows],
             "divergence": [row["divergence"] for row in rows],
         }
         for name in ("class", "mean_shift", "variance_ratio", "value", *_PROBABILITIES):
@@ -145,18 +140,17 @@ def drift(before: ModelOption | Statistics, after: ModelOption | Statistics) -> 
     by_feature: list[dict[str, Any]] = []
     for column in dict.fromkeys([*new.features.names, *old.features.names]):
         try:
-            block, changes = _changes(old, new, column)
+            block, change = _compared(old, new, column)
         except NotSupportedError as reason:
             uncompared.append(f"{column}: {reason}")
             continue
-        for term, change in changes:
-            rows = [
-                {"block": block, "feature": column, "term": term, "class": name}
-                | change(old.class_names.index(name), new.class_names.index(name))
-                for name in common
-            ]
-            features += rows
-            by_feature.append(_summary(rows, weights))
+        rows = [
+            {"block": block, "feature": column, "class": name}
+            | change(old.class_names.index(name), new.class_names.index(name))
+            for name in common
+        ]
+        features += rows
+        by_feature.append(_summary(rows, weights))
     by_feature.sort(key=_size, reverse=True)
     return Drift(
         before=old.id,
@@ -190,8 +184,8 @@ def _shares(old: Model, new: Model) -> pa.Table:
     return pa.table({"class": names, **columns})
 
 
-def _changes(old: Model, new: Model, column: str) -> tuple[str, list[tuple[str | None, Change]]]:
-    """The block of the new model, and the change of the column, or of each of its terms.
+def _compared(old: Model, new: Model, column: str) -> tuple[str, Change]:
+    """The block of the new model, and how the distribution of a column changed.
 
     Raises:
         NotSupportedError: if they cannot be compared.
@@ -204,22 +198,15 @@ def _changes(old: Model, new: Model, column: str) -> tuple[str, list[tuple[str |
         raise NotSupportedError("its estimator describes no distribution of it")
     (_, p), (block, q) = first, second
     if isinstance(p, Curve) and isinstance(q, Curve) and p.whole == q.whole:
-        change = _change_of_curves(p, q, training_ends(old, new, column=column))
-        return str(block.name), [(None, change)]
+        return str(block.name), _change_of_curves(p, q, training_ends(old, new, column=column))
     if not isinstance(p, Levels) or not isinstance(q, Levels) or p.of != q.of:
         raise NotSupportedError("the models use different kinds of distribution")
-    if p.of == "presence":
-        terms = [str(term) for term in dict.fromkeys([*q.names, *p.names])]
-        return str(block.name), [
-            (term, _change_of_levels(_presence_of(p, term), _presence_of(q, term)))
-            for term in terms
-        ]
     if p.cuts is not None and q.cuts is not None and not np.array_equal(p.cuts, q.cuts):
         common = np.intersect1d(p.cuts, q.cuts)
         if not len(common):
             raise NotSupportedError("the models' bins have no cut in common")
         p, q = _joined(p, common), _joined(q, common)
-    return str(block.name), [(None, _change_of_levels(p, q))]
+    return str(block.name), _change_of_levels(p, q)
 
 
 def _change_of_levels(p: Levels, q: Levels) -> Change:
@@ -227,14 +214,17 @@ def _change_of_levels(p: Levels, q: Levels) -> Change:
     masses_before, masses_after = _masses(p, values), _masses(q, values)
 
     def change(i: int, j: int) -> dict[str, Any]:
-        before, after = masses_before[:, i], masses_after[:, j]
+        masses = np.stack([masses_before[:, i], masses_after[:, j]])
         # Not the other values, which come last; ties go to the first.
-        most = int(np.argmax(np.abs(after - before)[:-1].round(12)))
+        most = int(np.argmax(np.abs(np.diff(masses, axis=0))[0, :-1].round(12)))
+        before, after = masses[:, most].tolist()
+        if p.of == "presence":
+            masses = np.stack([masses[:, most], 1.0 - masses[:, most]], axis=1)
         return {
-            "divergence": float(divergence(before, after)),
+            "divergence": float(divergence(*masses)),
             "value": "missing" if values[most] is None else values[most],
-            "probability_before": float(before[most]),
-            "probability_after": float(after[most]),
+            "probability_before": before,
+            "probability_after": after,
         }
 
     return change
@@ -246,14 +236,6 @@ def _masses(levels: Levels, values: Sequence[str | None]) -> FloatArray:
     masses[[values.index(name) for name in levels.names]] = levels.probability
     masses[-1] = np.maximum(0.0, 1.0 - masses.sum(axis=0))
     return masses
-
-
-def _presence_of(levels: Levels, term: str) -> Levels:
-    """Whether a term occurs; one that a model does not know never does."""
-    known = term in levels.names
-    present = levels.probability[levels.names.index(term)] if known else 0.0
-    present = np.broadcast_to(present, levels.probability.shape[1:])
-    return Levels(("present", "absent"), np.stack([present, 1.0 - present]))
 
 
 def _joined(levels: Levels, cuts: FloatArray) -> Levels:
@@ -269,7 +251,6 @@ def _change_of_curves(p: Curve, q: Curve, ends: tuple[float, float] | None) -> C
     grid = Grid.of(side_by_side(p, q), ends)
     means, variances = grid.moments
     first = len(means) - q.log_density(np.empty(0)).shape[1]  # class of the second model
-    common = p.correlation.keys() & q.correlation.keys()
 
     def change(i: int, j: int) -> dict[str, Any]:
         both = [i, first + j]
@@ -277,7 +258,6 @@ def _change_of_curves(p: Curve, q: Curve, ends: tuple[float, float] | None) -> C
         if not np.isfinite([means[both], variances[both]]).all():
             return {"divergence": bits}  # without a value of the column, or no variance
         (mean_p, mean_q), (variance_p, variance_q) = means[both].tolist(), variances[both].tolist()
-        changes = [abs(float(q.correlation[one][j] - p.correlation[one][i])) for one in common]
         sd = math.sqrt((variance_p + variance_q) / 2.0)
         shift = None
         if sd > 0.0:
@@ -292,7 +272,6 @@ def _change_of_curves(p: Curve, q: Curve, ends: tuple[float, float] | None) -> C
             "sd_after": math.sqrt(variance_q),
             "mean_shift": shift,
             "variance_ratio": variance_q / variance_p if variance_p > 0.0 else None,
-            "correlation_change": max(changes, default=None),
         }
 
     return change

@@ -1,28 +1,107 @@
-"""Which checks are made, from which value on, and what to do if one is not passed: `Watch`."""
+"""`Watch`: checks of a partition before its commit, and of an evaluation once labels came.
+
+A check is not passed if a difference is larger than its threshold and than chance. Shares of faulty
+values are compared with the training rows alone, so that a fault that persists is reported every
+time. What changes with the season, distributions and the number of rows, is compared with the
+partitions before, too, and reported if it differs from each: when it changes, and not again.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
-from probclass_core.analysis.distributions.checks import (
-    CHECKS,
-    LABEL_CHECKS,
-    Action,
-    PartitionToCheck,
-    Verdict,
-    judge_scores,
-)
-from probclass_core.analysis.distributions.health import Health
+import numpy as np
+
+from probclass_core.analysis.distributions.health import ColumnHealth, Health
 from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.errors import SpecError, one_of, shown, suggest
+from probclass_core.arrow.parts import is_date_part
+from probclass_core.errors import HealthError, SpecError, one_of, shown, suggest
+
+CHECKS = ("missing", "nulls", "unseen", "outside", "rare", "drift", "prior", "rows")
+"""Checks before the commit, without labels; see `Watch`."""
+
+LABEL_CHECKS = ("accuracy", "log_loss", "min_accuracy", "accuracy_drop")
+"""Checks of an evaluation; see `Watch`."""
+
+SURE = 4.0
+"""Standard errors from which on a difference of partitions is more than chance: with 50 columns,
+one partition of 300 is reported by chance, if its rows are independent."""
+
+SURE_OF_SCORES = 2.0
+"""The same of evaluations, which are few: one of 40 is reported that is exactly as good as a
+floor."""
+
+_MOST_SENTENCES = 5
+"""Verdicts that an error repeats."""
 
 _ACTIONS = ("ignore", "fail", "rollback")
 """Actions whose checks are listed; all others warn."""
+
+Action = Literal["ignore", "warn", "fail", "rollback"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A check that a partition or an evaluation did not pass.
+
+    Attributes:
+        check: name of the check; see `CHECKS` and `LABEL_CHECKS`.
+        sentence: what was found, in a sentence.
+        value: what was found.
+        threshold: from which value on the check is not passed.
+        subject: the column or the class, or None for all rows.
+        reference: what it was compared with, such as ``"training"`` or ``"month=2013-09"``: the one
+            that it is closest to.
+        action: ``"warn"``, ``"fail"`` or ``"rollback"``.
+    """
+
+    check: str
+    sentence: str
+    value: float | None
+    threshold: float | None
+    subject: str | None = None
+    reference: str | None = None
+    action: Action = "warn"
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
+        """The inverse of `to_dict`."""
+        names = (field.name for field in dataclasses.fields(cls))
+        fields: dict[str, Any] = {name: values.get(name) for name in names}
+        return cls(**fields)
+
+
+def raise_failed(verdicts: Iterable[Verdict], where: str) -> None:
+    """Refuse a partition if a check says so.
+
+    Args:
+        verdicts: all verdicts of the partition.
+        where: the partition, to begin the message.
+
+    Raises:
+        HealthError: if the action of a verdict is ``"fail"``.
+    """
+    failed = [verdict for verdict in verdicts if verdict.action == "fail"]
+    if failed:
+        shown = " ".join(verdict.sentence for verdict in failed[:_MOST_SENTENCES])
+        more = len(failed) - _MOST_SENTENCES
+        raise HealthError(
+            f"{where}: {shown}{f' And {more} more.' if more > 0 else ''} Nothing of it was "
+            "written; correct the rows, or leave the check out of the watch's fail.",
+            [verdict.to_dict() for verdict in failed],
+        )
 
 
 @dataclass(frozen=True)
@@ -174,8 +253,16 @@ class Watch:
         Returns:
             A verdict for each check that is not passed.
         """
-        checks = PartitionToCheck(vars(self), health, earlier or {}, missing or {}, in_order)
-        return self._with_actions(checks.verdicts())
+        before = earlier or {}
+        verdicts = [*_missing(missing or {}), *_faulty_shares(self, health, in_order)]
+        if before and self.rows is not None:
+            verdicts += _changed_rows(self.rows, health.rows, before)
+        if health.rows >= self.min_rows and (before or not in_order):
+            if self.drift is not None:
+                verdicts += _drifted_columns(self.drift, health, before, in_order)
+            if self.prior is not None and health.classes:
+                verdicts += _moved_class(self.prior, health, before)
+        return self._with_actions(verdicts)
 
     def judge(
         self,
@@ -197,7 +284,7 @@ class Watch:
             for each in (evaluation, promoted)
         )
         assert own is not None
-        return self._with_actions(judge_scores(vars(self), own, before))
+        return self._with_actions([*_low_accuracies(self, own, before), *_high_log_loss(own)])
 
     def _with_actions(self, verdicts: Iterable[Verdict]) -> list[Verdict]:
         acted = [replace(verdict, action=self.action(verdict.check)) for verdict in verdicts]
@@ -228,3 +315,185 @@ def _check_threshold(name: str, value: Any) -> float:
         off = "" if name == "min_rows" else ', or None (in TOML "off") to turn the check off'
         raise SpecError(f"{name} of a watch must be a number {bound}{off}; got {value!r}.")
     return number
+
+
+def _missing(columns: Mapping[str, float]) -> Iterator[Verdict]:
+    """Columns that are missing in some of the files, by the share of the rows."""
+    for column, share in columns.items():
+        if share > 0.0:
+            sentence = (
+                f"Column {column!r} of the model is missing for {_percent(share)} of the rows, "
+                "which are scored as if it was null."
+            )
+            yield Verdict("missing", sentence, share, 0.0, column)
+
+
+def _faulty_shares(watch: Watch, health: Health, in_order: bool) -> Iterator[Verdict]:
+    """Shares of rows above what is usual in training."""
+    rows = health.rows
+    for check, column, share, usual, what in health.shares():
+        most = getattr(watch, check)
+        if share is None or usual is None or most is None or share <= usual:
+            continue
+        if check == "outside" and in_order and is_date_part(str(column)):
+            continue
+        if check == "rare" and rows < watch.min_rows:
+            continue
+        error = math.sqrt(max(usual * (1.0 - usual), 0.25 / rows) / rows)
+        if share >= usual + max(most, SURE * error):
+            training = f" ({_percent(usual)} in training)" if check == "nulls" else ""
+            sentence = (
+                f"{what} in {_percent(share)} of {rows:,} rows{training}; the limit is "
+                f"{_percent(usual + most)}."
+            )
+            yield Verdict(check, sentence, share, usual + most, column, "training")
+
+
+def _changed_rows(factor: float, rows: int, before: Mapping[str, Health]) -> Iterator[Verdict]:
+    """Many more rows than any of the partitions before, or fewer."""
+    changes = {name: abs(math.log(rows / of.rows)) for name, of in before.items()}
+    name, change = _nearest(changes)
+    usual = before[name].rows
+    if change > max(math.log(factor), SURE * math.sqrt(1 / rows + 1 / usual)):
+        others = " and the others more unlike" if len(before) > 1 else ""
+        sentence = (
+            f"The partition has {rows:,} rows, {name} had {usual:,}{others}; the limit is a factor "
+            f"of {factor:.4g}."
+        )
+        limit = usual * (factor if rows > usual else 1 / factor)
+        yield Verdict("rows", sentence, rows, limit, reference=name)
+
+
+def _drifted_columns(
+    threshold: float, health: Health, before: Mapping[str, Health], in_order: bool
+) -> Iterator[Verdict]:
+    """Columns unlike the training, and unlike each of the partitions before."""
+    for column, own in health.columns.items():
+        limit = max(threshold, SURE * (own.drift_error or 0.0))
+        if own.drift is None or own.drift <= limit or (in_order and is_date_part(column)):
+            continue
+        distances = {"training": own.drift}
+        for name, of in before.items():
+            if column in of.columns and (bits := own.distance(of.columns[column])) is not None:
+                distances[name] = bits
+        name, value = _nearest(distances)
+        if value > limit:
+            nearest = "" if name == "training" else f" and by {value:.2f} bits from {name}"
+            sentence = (
+                f"The values of column {column!r} differ by {own.drift:.2f} bits from training"
+                f"{nearest}; the limit is {threshold:.4g}. {_largest_change(own)}."
+            )
+            yield Verdict("drift", sentence, value, threshold, column, name)
+
+
+def _moved_class(
+    threshold: float, health: Health, before: Mapping[str, Health]
+) -> Iterator[Verdict]:
+    """The class that moved most, by its mean posterior, which no assumption can mislead."""
+    moves = []
+    for label, own in health.classes.items():
+        shares = {"training": own.prior}
+        for name, of in before.items():
+            if label in of.classes:
+                shares[name] = of.classes[label].expected
+        name, move = _nearest({name: abs(own.expected - of) for name, of in shares.items()})
+        moves.append((move, label, name, shares[name]))
+    # Of two classes, which move alike, the first.
+    move, label, name, share = max(moves, key=lambda one: round(one[0], 12))
+    if move > max(threshold, SURE * math.sqrt(0.25 / health.rows)):
+        found = health.classes[label].expected
+        sentence = (
+            f"Class {label!r} has a mean posterior of {_percent(found)}, instead of "
+            f"{_percent(share)} in {name}; the limit is a change of {_percent(threshold)}."
+        )
+        yield Verdict("prior", sentence, found, threshold, label, name)
+
+
+def _low_accuracies(
+    watch: Watch, own: Mapping[str, Any], promoted: Mapping[str, Any] | None
+) -> Iterator[Verdict]:
+    """Accuracies below that of the prior, a floor, and that at the promotion.
+
+    Args:
+        watch: the thresholds.
+        own: the evaluation, as `Evaluation.to_dict` has it.
+        promoted: evaluation of the same model when it was promoted, likewise, or None.
+    """
+    accuracy = own["accuracy"]
+    if accuracy is None:  # all rows were rejected
+        return
+
+    def below(
+        check: str, floor: float, chance: float, reference: str | None, less: str
+    ) -> Iterator[Verdict]:
+        if accuracy < floor - chance:
+            said = f"The accuracy on {own['rows']:,} labeled rows is {accuracy:.4f}, {less}."
+            yield Verdict(check, said, accuracy, floor, reference=reference)
+
+    baseline, gain_error = own["baseline_accuracy"], own["accuracy_gain_error"]
+    less = (
+        f"less than that of the class with the largest prior, {baseline:.4f} (standard error of "
+        f"the difference {gain_error:.4f})"
+    )
+    yield from below("accuracy", baseline, SURE_OF_SCORES * gain_error, "majority", less)
+    least, drop, error = watch.min_accuracy, watch.accuracy_drop, _accuracy_error(own)
+    if least is not None:
+        less = f"less than {least:.4g} (standard error {error:.4f})"
+        yield from below("min_accuracy", least, SURE_OF_SCORES * error, None, less)
+    if drop is not None and promoted is not None and promoted["accuracy"] is not None:
+        before, error = promoted["accuracy"], math.hypot(error, _accuracy_error(promoted))
+        less = (
+            f"and was {before:.4f} on {promoted['rows']:,} rows at the promotion; the limit is "
+            f"{drop:.4g} less"
+        )
+        # The threshold, unless chance alone reaches below it.
+        chance = max(0.0, SURE_OF_SCORES * error - drop)
+        yield from below("accuracy_drop", before - drop, chance, "promotion", less)
+
+
+def _high_log_loss(own: Mapping[str, Any]) -> Iterator[Verdict]:
+    """A log loss above that of the class prior."""
+    found, baseline = own["log_loss"], own["baseline_log_loss"]
+    loss, usual = (math.inf if value is None else value for value in (found, baseline))
+    error = own["log_loss_gain_error"] or 0.0
+    if loss - SURE_OF_SCORES * error > usual:
+        sentence = (
+            f"The log loss on {own['rows']:,} labeled rows is {loss:.4f}, more than that of the "
+            f"class prior, {usual:.4f} (standard error of the difference {error:.4f})."
+        )
+        yield Verdict("log_loss", sentence, found, baseline, reference="prior")
+
+
+def _accuracy_error(evaluation: Mapping[str, Any]) -> float:
+    """Standard error of the accuracy of independent rows."""
+    accuracy = evaluation["accuracy"]
+    return math.sqrt(accuracy * (1.0 - accuracy) / evaluation["decided"])
+
+
+def _nearest(distances: Mapping[str, float]) -> tuple[str, float]:
+    """The name of the smallest distance, the first of equal ones, and the distance."""
+    return min(distances.items(), key=lambda item: item[1])
+
+
+def _largest_change(column: ColumnHealth) -> str:
+    """The bin of a column that changed most against the model, as a sentence."""
+    assert column.expected is not None  # drift is measured against it
+    shares = np.array(column.counts) / sum(column.counts)
+    number = int(np.argmax(np.abs(shares - column.expected)))
+    if number < len(column.values):
+        where = f"{column.values[number]!r} is"
+    elif column.values:
+        where = "other values are"
+    elif not number:
+        where = f"values below {column.cuts[0]:.4g} are"
+    elif number == len(column.cuts):
+        where = f"values of at least {column.cuts[-1]:.4g} are"
+    else:
+        where = f"values from {column.cuts[number - 1]:.4g} to {column.cuts[number]:.4g} are"
+    found, usual = _percent(float(shares[number])), _percent(column.expected[number])
+    return f"Its {where} {found} of the rows instead of {usual}"
+
+
+def _percent(share: float) -> str:
+    """A share in percent with three digits."""
+    return f"{100 * share:.3g} %"

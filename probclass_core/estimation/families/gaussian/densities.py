@@ -8,7 +8,6 @@ import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 
@@ -206,17 +205,7 @@ class FullLikelihood:
         at = self.features.index(column)
         variance = np.diagonal(self.covariance, axis1=1, axis2=2)
         alone = DiagonalLikelihood([column], self.mean[:, [at]], variance[:, [at]])
-        curve = alone.marginal(column)
-        if curve is None:
-            return None
-        deviation = np.sqrt(variance)
-        correlation = self.covariance[:, at] / (deviation[:, [at]] * deviation)
-        others = {
-            name: correlation[:, other]
-            for other, name in enumerate(self.features)
-            if name != column
-        }
-        return replace(curve, correlation=others)
+        return alone.marginal(column)
 
     def formula(self, missing: Sequence[str] = ()) -> Formula:
         """See `FormulaLikelihood`.
