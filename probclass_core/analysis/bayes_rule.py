@@ -50,39 +50,15 @@ class BayesTable(Report):
     @property
     def maximum_a_posteriori(self) -> str:
         """The hypothesis with the largest posterior; ties go to the first."""
-        return self._largest(self._log_joint)
+        return self._largest(self.log_likelihood + log_of(self.table["prior"].to_numpy()))
 
     @property
     def maximum_likelihood(self) -> str:
         """The hypothesis with the largest likelihood, ignoring the prior; ties go to the first."""
         return self._largest(self.log_likelihood)
 
-    def odds(self, hypothesis: object, against: object) -> float:
-        """P(h | D) / P(against | D): the prior odds times the Bayes factor.
-
-        Raises:
-            SpecError: if a hypothesis is unknown, or both are impossible.
-        """
-        joint = self._log_joint
-        log_joint, log_against = joint[self._position(hypothesis)], joint[self._position(against)]
-        if np.isneginf(log_joint) and np.isneginf(log_against):
-            raise SpecError(f"{hypothesis!r} and {against!r} are both impossible: no odds.")
-        with np.errstate(over="ignore"):
-            return float(np.exp(log_joint - log_against))
-
-    @property
-    def _log_joint(self) -> FloatArray:
-        return self.log_likelihood + log_of(self.table["prior"].to_numpy())
-
     def _largest(self, values: FloatArray) -> str:
         return str(self.table["hypothesis"][int(np.argmax(values))].as_py())
-
-    def _position(self, hypothesis: object) -> int:
-        names = self.table["hypothesis"].to_pylist()
-        name = category_text(hypothesis)
-        if name not in names:
-            raise SpecError(f"no hypothesis {name!r}; there are {one_of(names)}.")
-        return int(names.index(name))
 
 
 def bayes_rule(
@@ -131,11 +107,7 @@ def bayes_rule(
         known = probabilities(observation, what, "hypothesis")
         _check_same_names(known, names, what, "the prior")
         log_likelihood += log_of([known[name] for name in names])
-    return _update(checked_prior, log_likelihood)
-
-
-def _update(prior: Mapping[str, float], log_likelihood: FloatArray) -> BayesTable:
-    values = np.array(list(prior.values()))
+    values = np.array(list(checked_prior.values()))
     log_prior = log_of(values)
     log_joint = log_likelihood + log_prior
     if np.isneginf(log_joint).all():
@@ -147,7 +119,7 @@ def _update(prior: Mapping[str, float], log_likelihood: FloatArray) -> BayesTabl
     posterior = normalize(log_joint[None, :], log_prior)
     table = pa.table(
         {
-            "hypothesis": list(prior),
+            "hypothesis": names,
             "prior": values,
             "likelihood": np.exp(log_likelihood),
             "joint": np.exp(log_joint),
