@@ -18,9 +18,8 @@ from .model.decision import DecisionRule as DecisionRule
 from .model.finalize import finalize as finalize
 from .model.model import Model as Model
 from .operation.promotion import promote_if_better as promote_if_better
-from .pipeline.comparison import compare as compare
 from .pipeline.cross_validation import cross_validate as cross_validate
-from .pipeline.evaluation import evaluate as evaluate, health as health
+from .pipeline.evaluation import compare as compare, evaluate as evaluate, health as health
 from .pipeline.scoring import score as score
 from .pipeline.training import fit as fit, summarize as summarize
 from .plugins.hookspecs import hookimpl as hookimpl

@@ -38,10 +38,7 @@ UNUSUAL = 4.0
 
 
 def surprise_table(
-    model: Model,
-    rows: Rows,
-    numbers: Sequence[int],
-    cells: Sequence[Mapping[str, str | None]],
+    model: Model, rows: Rows, numbers: Sequence[int], cells: Sequence[Mapping[str, str | None]]
 ) -> pa.Table:
     """The surprise of each column of some rows, that of the largest excess first.
 

@@ -3,10 +3,8 @@
 table → units → statistics → parameters → log-likelihoods → posterior → table
 
 training          fit, summarize
-given_spec        the spec of a training
 cross_validation  every row evaluated by a model that did not see it
-comparison        compare
-evaluation        evaluate, health
+evaluation        evaluate, health, compare
 scoring           score
 
 Each module imports what its functions need, so a process that trains does not import scoring.

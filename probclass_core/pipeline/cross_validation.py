@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +42,7 @@ from probclass_core.io.table import Plan, Source, Unit
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.finalize import finalize
 from probclass_core.model.model import Model
-from probclass_core.pipeline.given_spec import spec_or_auto
+from probclass_core.pipeline.training import spec_or_auto
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
 
 _COMPARED = ("log_loss", "accuracy")
@@ -74,18 +74,11 @@ class CrossValidation(Report):
         ``unseen_labels`` counts these. The columns are named as in `Evaluation`: ``log_loss``,
         ``baseline_log_loss`` and so on.
         """
-        names = [name for metric in self._metrics for name in (metric, f"baseline_{metric}")]
-        return pa.table(
-            {
-                "fold": range(len(self.evaluations)),
-                "rows": [one.rows for one in self.evaluations],
-                "unseen_labels": [one.unseen_labels for one in self.evaluations],
-                **{
-                    name: pa.array([getattr(one, name) for one in self.evaluations], pa.float64())
-                    for name in names
-                },
-            }
-        )
+        metrics = [name for metric in self._metrics for name in (metric, f"baseline_{metric}")]
+        counts = [(name, pa.int64()) for name in ("fold", "rows", "unseen_labels")]
+        schema = pa.schema([*counts, *((name, pa.float64()) for name in metrics)])
+        folds = [{"fold": fold, **vars(one)} for fold, one in enumerate(self.evaluations)]
+        return pa.Table.from_pylist(folds, schema)
 
     @cached_property
     def summary(self) -> pa.Table:
@@ -97,14 +90,14 @@ class CrossValidation(Report):
         unbiased estimator of the variance of k-fold cross-validation", JMLR 5, 2004). A metric that
         is undefined in a fold has the mean of the others.
         """
-        names = ("metric", "mean", "standard_error", "prior", "prior_standard_error")
-        kinds = (pa.string(), *[pa.float64()] * 4)
+        names = ("mean", "standard_error", "prior", "prior_standard_error")
         rows = []
         for metric in self._metrics:
-            of_model, of_prior = self.table[metric], self.table[f"baseline_{metric}"]
-            values = (metric, *_mean_and_error(of_model), *_mean_and_error(of_prior))
-            rows.append(dict(zip(names, values, strict=True)))
-        return pa.Table.from_pylist(rows, pa.schema(zip(names, kinds, strict=True)))
+            both = (self.table[name] for name in (metric, f"baseline_{metric}"))
+            figures = [figure for values in both for figure in _mean_and_error(values)]
+            rows.append({"metric": metric, **dict(zip(names, figures, strict=True))})
+        schema = [("metric", pa.string()), *((name, pa.float64()) for name in names)]
+        return pa.Table.from_pylist(rows, pa.schema(schema))
 
     @property
     def _metrics(self) -> list[str]:
@@ -127,28 +120,17 @@ class CrossValidation(Report):
         }
 
     def _report(self) -> list[Part]:
-        """The summary, and the metrics of each fold."""
+        """The means over the folds."""
         summary = self.summary.to_pydict()
-        shown = ["fold", "rows", "accuracy", "log_loss", "baseline_log_loss", "brier", "ece"]
-        return [
-            f"Each fold evaluated by a model of the others: {self._folds}",
-            TablePart(
-                {
-                    "": [name.replace("_", " ") for name in summary["metric"]],
-                    "mean": summary["mean"],
-                    "± s.e.": summary["standard_error"],
-                    "prior alone": summary["prior"],
-                    "± s.e. ": summary["prior_standard_error"],
-                }
-            ),
-            TablePart(
-                {
-                    name.replace("baseline_", "prior ").replace("_", " "): values
-                    for name, values in self.table.select(shown).to_pydict().items()
-                }
-            ),
-            self.notes,
-        ]
+        columns = {
+            "": [name.replace("_", " ") for name in summary["metric"]],
+            "mean": summary["mean"],
+            "± s.e.": summary["standard_error"],
+            "prior alone": summary["prior"],
+            "± s.e. ": summary["prior_standard_error"],
+        }
+        title = f"Each fold evaluated by a model of the others: {self._folds}"
+        return [title, TablePart(columns), self.notes]
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,23 +155,20 @@ class CrossValidations(Report):
         baseline_accuracy, accuracy_difference, accuracy_difference_error. Errors are None if they
         are unknown, as of an infinite log loss.
         """
-        losses = {
-            name: float(validation.table["log_loss"].to_numpy().mean())
-            for name, validation in self.validations.items()
-        }
-        names = sorted(losses, key=losses.__getitem__)
-        best = self.validations[names[0]].table
-        rows = []
-        for name in names:
-            own = self.validations[name].table
+        ranked = sorted(
+            self.validations.items(), key=lambda one: float(np.mean(one[1].table["log_loss"]))
+        )
+        best = ranked[0][1].table
+        rows: list[dict[str, Any]] = []
+        for name, validation in ranked:
+            own = validation.table
             row: dict[str, Any] = {"model": name}
             for metric in _COMPARED:
                 row[metric], row[f"{metric}_error"] = _mean_and_error(own[metric])
                 row[f"baseline_{metric}"] = _mean_and_error(own[f"baseline_{metric}"])[0]
-                difference, error = _mean_and_error(pc.subtract(own[metric], best[metric]))
-                first = name == names[0]
-                row[f"{metric}_difference"] = None if first else difference
-                row[f"{metric}_difference_error"] = None if first else error
+                differences = pc.subtract(own[metric], best[metric])
+                mean, error = _mean_and_error(differences) if rows else (None, None)
+                row |= {f"{metric}_difference": mean, f"{metric}_difference_error": error}
             rows.append(row)
         kinds = [(name, pa.float64()) for name in rows[0] if name != "model"]
         schema = pa.schema([("model", pa.string()), *kinds])
@@ -240,38 +219,27 @@ class CrossValidations(Report):
         ]
 
 
+class _Folding(TypedDict, total=False):
+    folds: int
+    seed: int
+    groups: str | None
+    partition: Mapping[str, Any] | None
+    where: Where
+    decision: DecisionOption
+    engine: EngineOption
+    workers: int | None
+    progress: ProgressOption
+
+
 @overload
 def cross_validate(
-    source: Any,
-    spec: ModelSpec | None = None,
-    *,
-    label: ColumnName | None = None,
-    folds: int = 5,
-    seed: int = 0,
-    groups: ColumnName | None = None,
-    partition: Mapping[str, Any] | None = None,
-    where: Where = None,
-    decision: DecisionOption = "map",
-    engine: EngineOption = None,
-    workers: int | None = None,
-    progress: ProgressOption = None,
+    source: Any, spec: ModelSpec | None = None, *, label: str | None = None, **how: Unpack[_Folding]
 ) -> CrossValidation: ...
 
 
 @overload
 def cross_validate(
-    source: Any,
-    spec: Mapping[str, ModelSpec] | Sequence[ModelSpec],
-    *,
-    folds: int = 5,
-    seed: int = 0,
-    groups: str | None = None,
-    partition: Mapping[str, Any] | None = None,
-    where: Where = None,
-    decision: DecisionOption = "map",
-    engine: EngineOption = None,
-    workers: int | None = None,
-    progress: ProgressOption = None,
+    source: Any, spec: Mapping[str, ModelSpec] | Sequence[ModelSpec], **how: Unpack[_Folding]
 ) -> CrossValidations: ...
 
 
@@ -371,8 +339,7 @@ def cross_validate(
         columns = _union(one.label_and_weight for one in specs.values())
         dealt_by = () if groups is None else (groups,)
         plan = Selection(table, **reading).plan([*columns, *dealt_by], [*features, *alike])
-        passes = 2 * len(specs)
-        counter = RowCounter(progress, None if plan.rows is None else passes * plan.rows)
+        counter = RowCounter(progress, None if plan.rows is None else 2 * len(specs) * plan.rows)
         validations = {}
         for name, one in grouping.items():
             with naming(f"model {name!r}" if name else ""):
@@ -409,11 +376,7 @@ def _union(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _models(
-    plan: Plan,
-    spec: ModelSpec,
-    dealer: Dealer,
-    engine: Engine,
-    on_rows: Callable[[int], None],
+    plan: Plan, spec: ModelSpec, dealer: Dealer, engine: Engine, on_rows: Callable[[int], None]
 ) -> list[Model]:
     """For each fold, the model of the rows of all others."""
 
@@ -438,7 +401,11 @@ def _models(
         )
     training = [merge([*of_folds[:fold], *of_folds[fold + 1 :]]) for fold in folds]
     passes = 1
-    while refined := _refined(training, passes):
+    while True:
+        specs = [refine(statistics, passes=passes) for statistics in training]
+        refined = {fold: spec for fold, spec in enumerate(specs) if spec is not None}
+        if not refined:
+            break
         outside = summarized(_SummarizeFolds(dealer, plan.schema, refined, outside=True))
         for fold, statistics in zip(refined, outside, strict=True):
             training[fold] = statistics
@@ -449,12 +416,6 @@ def _models(
             model = finalize(statistics, early=True)
             models.append(dataclasses.replace(model, spec=spec))
     return models
-
-
-def _refined(training: Sequence[Statistics], passes: int) -> dict[int, ModelSpec]:
-    """The specs of another pass over the rows of the other folds, by fold that needs one."""
-    specs = {fold: refine(statistics, passes=passes) for fold, statistics in enumerate(training)}
-    return {fold: spec for fold, spec in specs.items() if spec is not None}
 
 
 @dataclass(frozen=True)

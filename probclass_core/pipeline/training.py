@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.bundle import as_json
-from probclass_core.errors import DataError, expect
+from probclass_core.errors import DataError, SpecError, expect
 from probclass_core.estimation.statistics import Statistics, refine
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, draws_progress
 from probclass_core.io.filters import Where, parse_where
 from probclass_core.io.open import open_table
+from probclass_core.io.table import Source
 from probclass_core.model.finalize import finalize
 from probclass_core.model.model import Model
-from probclass_core.pipeline.given_spec import check_spec, spec_or_auto
 from probclass_core.spec.model_spec import (
     PARTITIONS,
     SPEC_HINT,
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from probclass_core.store.statistics_cache import CacheOption
 
 log = logging.getLogger(__name__)
+
+_DERIVED: Mapping[str, Any] = {
+    "exclude": (),
+    "max_classes": None,
+    "groups": PARTITIONS,
+    "half_life": None,
+}
+"""Arguments that are for a spec that is derived from the rows, and their defaults."""
 
 
 @checks_arguments
@@ -98,11 +106,12 @@ def fit(
     table = open_table(source)
     with open_engine(engine, workers) as opened:
         reading |= {"engine": opened, "progress": progress}
-        derived: dict[str, Any] = {"exclude": exclude, "max_classes": max_classes}
-        if not (isinstance(groups, str) and groups == PARTITIONS):
-            derived["groups"] = groups
-        if half_life is not None:
-            derived["half_life"] = half_life
+        derived = {
+            "exclude": exclude,
+            "max_classes": max_classes,
+            "groups": groups,
+            "half_life": half_life,
+        }
         spec = spec_or_auto(spec, label, table, derived, **reading)
         return train(table, spec, **reading)[0]
 
@@ -172,3 +181,68 @@ def summarize(
     rows = TrainingRows(source, spec, partition=partition, where=where, cache=cache, shard=part)
     with open_engine(engine, workers) as opened:
         return rows.summarize(spec, opened, progress)
+
+
+def spec_or_auto(
+    spec: ModelSpec | None,
+    label: str | None,
+    table: Source,
+    derived: Mapping[str, Any] | None = None,
+    **reading: Any,
+) -> ModelSpec:
+    """The spec of a training: the one given, or that of `ModelSpec.auto` for a label.
+
+    Args:
+        spec: the model, or None.
+        label: the class column, or None.
+        table: table to derive the spec from.
+        derived: arguments of `ModelSpec.auto` that are part of the spec.
+        reading: its other arguments: which rows to read, and how.
+
+    Raises:
+        SpecError: if neither or both of spec and label are given, or a spec and other arguments of
+            a derived one, or the spec is something else.
+    """
+    check_spec(spec)
+    if (spec is None) == (label is None):
+        given = "both a spec and a label" if spec is not None else "neither a spec nor a label"
+        raise SpecError(
+            f"expected a spec, or label= for a spec that is derived from the rows; got {given}."
+        )
+    options = {
+        name: value
+        for name, value in (derived or {}).items()
+        # A value may be a column of pandas, which is neither equal nor unequal.
+        if type(value) is not type(_DERIVED[name]) or value != _DERIVED[name]
+    }
+    if label is not None:
+        from probclass_core.structure.auto import auto  # takes time to import
+
+        return auto(table, label, **options, **reading)
+    if options:
+        raise SpecError(
+            f"{next(iter(options))}= is for a spec that is derived from the rows, with label=; got a "
+            "spec as well: change the spec itself."
+        )
+    assert spec is not None
+    return spec
+
+
+def check_spec(spec: object) -> None:
+    """Refuse labels, names and paths in the place of a spec.
+
+    Raises:
+        SpecError: if it is neither a spec nor None.
+    """
+    if isinstance(spec, str):
+        raise SpecError(
+            f"expected a ModelSpec, got str; {SPEC_HINT}, or write label={spec!r} if it is the "
+            "class column."
+        )
+    if hasattr(spec, "__len__") and not isinstance(spec, Mapping):  # y of scikit-learn's fit(X, y)
+        raise SpecError(
+            f"expected a ModelSpec, got {type(spec).__name__}; if it is the labels, put them into "
+            'the table: fit(pandas.DataFrame(X).assign(label=y), label="label").'
+        )
+    if spec is not None:
+        expect(spec, ModelSpec, SPEC_HINT)

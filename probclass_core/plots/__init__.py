@@ -18,10 +18,4 @@ from probclass_core.plots.evaluation import reliability
 from probclass_core.plots.evidence import importance, waterfall
 from probclass_core.plots.planes import class_contours
 
-__all__ = [
-    "class_contours",
-    "effect",
-    "importance",
-    "reliability",
-    "waterfall",
-]
+__all__ = ["class_contours", "effect", "importance", "reliability", "waterfall"]

@@ -14,15 +14,7 @@ from probclass_core.analysis.importance import Importance
 from probclass_core.analysis.importance import importance as measure
 from probclass_core.errors import DataError, SpecError
 from probclass_core.model.model import ModelOption
-from probclass_core.plots.style import (
-    GREY,
-    INK,
-    LINES,
-    blank_figure,
-    few_names,
-    plain_axes,
-    short,
-)
+from probclass_core.plots.style import GREY, INK, LINES, blank_figure, few_names, plain_axes, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,12 +14,7 @@ import numpy as np
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import SpecError
 from probclass_core.model.model import Model
-from probclass_core.plots.marginals import (
-    class_points,
-    curve_of,
-    joint_density,
-    rows_by_class,
-)
+from probclass_core.plots.marginals import class_points, curve_of, joint_density, rows_by_class
 from probclass_core.plots.style import (
     GREY,
     axis_label,

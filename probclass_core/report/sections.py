@@ -132,11 +132,7 @@ def headline(
         classes = counted(bundle.tables["priors"].num_rows, "class", "classes")
         items.append(("Label", as_text(spec["label"]), classes))
     items += [
-        (
-            "Columns",
-            number(len(bundle.content["features"])),
-            counted(len(spec["blocks"]), "block"),
-        ),
+        ("Columns", number(len(bundle.content["features"])), counted(len(spec["blocks"]), "block")),
         ("Training rows", as_text(provenance.get("rows")), described_rows(provenance)),
     ]
     return tiles(items)

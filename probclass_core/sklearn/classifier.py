@@ -28,13 +28,7 @@ from sklearn.utils.validation import (
 from probclass_core.arrow.arrays import FloatArray, as_table, check_columns, label_codes
 from probclass_core.arrow.parts import source_columns
 from probclass_core.arrow.sparse_counts import counts_column
-from probclass_core.errors import (
-    DataError,
-    NotSupportedError,
-    ProbClassError,
-    SpecError,
-    one_of,
-)
+from probclass_core.errors import DataError, NotSupportedError, ProbClassError, SpecError, one_of
 from probclass_core.estimation.statistics import Statistics, merge
 from probclass_core.model.finalize import finalize
 from probclass_core.model.model import NO_DENSITY, Model
@@ -439,11 +433,7 @@ def _without_weight(statistics: Statistics) -> Statistics:
 
 
 def _labeled(
-    table: pa.Table,
-    label: str,
-    labels: NDArray[Any],
-    classes: NDArray[Any],
-    sample_weight: Any,
+    table: pa.Table, label: str, labels: NDArray[Any], classes: NDArray[Any], sample_weight: Any
 ) -> tuple[pa.Table, str | None]:
     """The rows with a column of labels and one of weights, if any, and the name of the latter."""
     check_consistent_length(labels, table[0])

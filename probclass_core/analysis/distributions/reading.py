@@ -25,8 +25,7 @@ def blocks_of(model: Model, column: str) -> list[Block]:
         raise SpecError(f"the model reads no column {column!r}; it reads {suggest(column, known)}")
     blocks = [block for block in model.spec.blocks if column in block.inputs]
     return sorted(
-        blocks,
-        key=lambda block: (column in block.given, len(block.columns), bool(block.given)),
+        blocks, key=lambda block: (column in block.given, len(block.columns), bool(block.given))
     )
 
 

@@ -190,11 +190,7 @@ class HealthMeter:
             rare=0 if self._rare_below is None else int((density < self._rare_below).sum()),
             impossible=int(np.isneginf(density).sum()),
             samples=(
-                Sample(
-                    stride,
-                    np.stack(bins),
-                    posterior.log_probability[::stride, :kept].T.copy(),
-                ),
+                Sample(stride, np.stack(bins), posterior.log_probability[::stride, :kept].T.copy()),
             ),
         )
 
