@@ -1,7 +1,7 @@
 """What `attached` has when the code runs, for type checkers and editors."""
 
 from probclass_core.analysis.linear_form import linear_form as _linear_form
-from probclass_core.plots.evidence import waterfall as _waterfall
+from probclass_core.plots.results import waterfall as _waterfall
 from probclass_core.plots.methods import EvaluationPlots, ModelPlots
 from probclass_core.report.page import report as _report
 from probclass_core.scoring.batch import predict_table as _predict_table

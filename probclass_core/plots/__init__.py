@@ -5,17 +5,14 @@ drawn, so importing this package is cheap.
 
 planes      two columns: contours of the classes
 columns     one column: its distribution in each class, and each class given its value
-evaluation  an evaluation: reliability
-evidence    what columns contribute: on average over rows, and in one row
-marginals   the density of a few columns, and the rows to plot with it
+results     reliability, and what columns contribute: on average over rows, and in one row
 methods     plots as methods of what they show
 style       colors, markers and lines of classes; axes with units
 figure      a figure that shows itself in a notebook
 """
 
 from probclass_core.plots.columns import effect
-from probclass_core.plots.evaluation import reliability
-from probclass_core.plots.evidence import importance, waterfall
 from probclass_core.plots.planes import class_contours
+from probclass_core.plots.results import importance, reliability, waterfall
 
 __all__ = ["class_contours", "effect", "importance", "reliability", "waterfall"]

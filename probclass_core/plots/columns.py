@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from probclass_core.analysis.distributions.reading import null_share, read_column, training_ends
-from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
-from probclass_core.errors import NotSupportedError, SpecError
+from probclass_core.arrow.arrays import (
+    MISSING,
+    FloatArray,
+    IntArray,
+    as_table,
+    check_columns,
+    encoded,
+    label_codes,
+    one_batch,
+)
+from probclass_core.arrow.parts import select, source_columns
+from probclass_core.arrow.rows import Rows
+from probclass_core.errors import DataError, NotSupportedError, SpecError
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
 from probclass_core.model.posterior import log_of, normalize
-from probclass_core.plots.marginals import BinCurve, class_points, rows_by_class
 from probclass_core.plots.style import (
     GREY,
     INK,
@@ -38,6 +51,10 @@ _MIN_BARS, _MAX_BARS = 10, 60
 _MARGIN = 0.02
 _LOWEST_STEP = 0.01
 _MISSING = "missing"
+_SLACK = 1.3
+"""How much farther than a normal density another one may reach down to a fraction of its peak."""
+_BEYOND = 0.25
+"""What is drawn beyond the training rows if the mean is unknown, as a part of their range."""
 
 
 def effect(model: Model, column: str, *, data: Any = None, most: int = 15) -> Figure:
@@ -56,7 +73,8 @@ def effect(model: Model, column: str, *, data: Any = None, most: int = 15) -> Fi
     - numbers in bins are steps of height P(bin | class) divided by the width of the bin; bars of
       P(bin | class) if some bins are so narrow that the steps of the others could not be seen.
     - categories, terms of a text, presence and absence are bars.
-    - null is a level of its own, ``missing``, if the model has it as one.
+    - null, if the model has it as a level, is the last bar, ``missing``; of numbers the legend has
+      its probability in each class.
 
     A column that other columns are given and that no block models has the frequencies of its values
     in the training rows of each class.
@@ -102,25 +120,97 @@ def effect(model: Model, column: str, *, data: Any = None, most: int = 15) -> Fi
 # Numbers: curves or steps over a common axis, the classes in front of each other.
 
 
+@dataclass(frozen=True, kw_only=True)
+class BinCurve(Curve):
+    """The density of bins of numbers, constant in each.
+
+    Attributes:
+        corners: both ends of each bin, ascending, ``(2 m,)``; the outer ones are the range of the
+            training rows.
+    """
+
+    corners: FloatArray
+
+    @classmethod
+    def of(cls, model: Model, column: str, levels: Levels) -> BinCurve:
+        """The bins of a column whose levels have cuts and do not include null."""
+        cuts: list[float] = [] if levels.cuts is None else levels.cuts.tolist()
+        low, high = training_ends(model, column=column) or (None, None)
+        # Of an unknown range, the outer bins are as wide as the others on average.
+        first, last = (cuts[0], cuts[-1]) if cuts else (0.0, 0.0)
+        width = (last - first) / max(len(cuts) - 1, 1) or max(0.5, 0.5 * abs(first))
+        low = low if low is not None and (low < first or not cuts) else first - width
+        high = high if high is not None and (high > last or not cuts) else last + width
+        edges = np.array([low, *cuts, max(high, np.nextafter(low, np.inf))])
+        logs = log_of(levels.probability / np.diff(edges)[:, None])
+
+        def log_density(values: FloatArray) -> FloatArray:
+            place = np.clip(np.searchsorted(edges, values, "right") - 1, 0, len(logs) - 1)
+            outside = (values < edges[0]) | (values > edges[-1])
+            found = np.where(outside[:, None], -np.inf, logs[place])
+            return np.where(np.isnan(values)[:, None], 0.0, found)
+
+        ends = np.nextafter(edges[1:-1], -np.inf)  # a bin includes its lower end only
+        corners = np.stack([edges[:-1], np.append(ends, edges[-1])], axis=1).ravel()
+        return cls(log_density, low=float(edges[0]), high=float(edges[-1]), corners=corners)
+
+
+def class_points(
+    model: Model, column: str, curve: Curve, position: int, level: float, size: int
+) -> FloatArray | None:
+    """Ascending points where a class has most of its density.
+
+    They reach from the mean as far as a normal density falls to a fraction of its peak, and
+    somewhat farther. If the mean is unknown, they cover the training rows.
+
+    Args:
+        model: the model.
+        column: one of its columns of numbers.
+        curve: the curve of the column.
+        position: position of the class.
+        level: the fraction of the peak.
+        size: number of points; fewer for whole numbers and bins.
+
+    Returns:
+        The points; None if the class has no density: no value, or a single one.
+
+    Raises:
+        NotSupportedError: if neither the mean nor the range of the training rows is known.
+    """
+    if isinstance(curve, BinCurve):
+        return curve.corners
+    mean, variance, ends = curve.mean, curve.variance, training_ends(model, column=column)
+    if variance is not None and not variance[position] > 0.0:
+        return None
+    if mean is not None and variance is not None and np.isfinite(variance[position]):
+        reach = _SLACK * math.sqrt(-2.0 * math.log(level) * variance[position])
+        low, high = mean[position] - reach, mean[position] + reach
+    elif ends is not None:
+        margin = _BEYOND * (ends[1] - ends[0]) or 0.5
+        low, high = ends[0] - margin, ends[1] + margin
+    else:
+        raise NotSupportedError(
+            f"the model knows neither the mean nor the range of column {column!r}, so that its "
+            "density cannot be plotted."
+        )
+    points = np.linspace(max(low, curve.low), min(high, curve.high), size)
+    return np.unique(np.round(points)) if curve.whole else points
+
+
 def _draw_numbers(
     model: Model, column: str, curve: Curve, missing: FloatArray | None, data: Any
 ) -> Figure:
-    widths = [1.0] if missing is None else [1.0, 0.09]
     figure = blank_figure(8.0, 5.6)
-    grid = figure.subplots(2, len(widths), sharex="col", squeeze=False, width_ratios=widths)
-    upper, lower = grid[:, 0]
+    upper, lower = figure.subplots(2, 1, sharex=True)
     shown = [*(training_ends(model, column=column) or ())]
     if data is not None:
         (values,), codes = rows_by_class(model, data, [column])
         shown = [*shown, values.min(), values.max()]
         _draw_histograms(upper, model, values, codes)
-    present = np.ones(len(model.classes)) if missing is None else 1.0 - missing
-    _draw_curves(upper, lower, model, column, curve, present, shown)
+    _draw_curves(upper, lower, model, column, curve, missing, shown)
     if shown and min(shown) < max(shown):
         margin = _MARGIN * (max(shown) - min(shown))
         lower.set_xlim(min(shown) - margin, max(shown) + margin)
-    if missing is not None:
-        _draw_missing(grid[0, 1], grid[1, 1], model, missing)
     upper.set_ylim(bottom=0.0)
     upper.set_ylabel("probability" if curve.whole else "density")
     lower.set_ylim(0.0, 1.0)
@@ -146,45 +236,63 @@ def _draw_curves(
     model: Model,
     column: str,
     curve: Curve,
-    present: FloatArray,
+    missing: FloatArray | None,
     shown: list[float],
 ) -> None:
     is_curve = not isinstance(curve, BinCurve)
     points = np.linspace(min(shown), max(shown), _GRID) if shown and is_curve else np.empty(0)
     for position, name in enumerate(model.class_names):
-        line = _line(position, name)
+        line = _line(position)
+        label = short(name) + ("" if missing is None else f": {missing[position]:.1%} missing")
         own = class_points(model, column, curve, position, _LEVEL, _GRID)
         if own is not None:
             logs = curve.log_density(own)[:, position]
-            density = np.exp(logs) * present[position]
-            density[logs > _UNBOUNDED] = np.nan
+            density = np.where(logs > _UNBOUNDED, np.nan, np.exp(np.minimum(logs, _UNBOUNDED)))
             marker = class_style(position).marker if curve.whole else ""
-            upper.plot(own, density, marker=marker, markersize=4, **line)
+            upper.plot(own, density, marker=marker, markersize=4, label=label, **line)
             points = np.union1d(points, own)
         elif curve.mean is not None:
-            upper.axvline(curve.mean[position], **line)
+            upper.axvline(curve.mean[position], label=label, **line)
     points = np.unique(np.round(points)) if curve.whole else points
-    logs = np.minimum(curve.log_density(points), _UNBOUNDED) + log_of(present)
+    logs = np.minimum(curve.log_density(points), _UNBOUNDED)
+    if missing is not None:
+        logs = logs + log_of(1.0 - missing)
     for position, share in enumerate(_shares(model, logs).T):
-        lower.plot(points, share, **_line(position))
+        lower.plot(points, share, label="_class", **_line(position))
 
 
-def _draw_missing(upper: Axes, lower: Axes, model: Model, missing: FloatArray) -> None:
-    """Draw null as a group of bars at the right of an axis of numbers."""
-    shares = _shares(model, log_of(missing)[None])[0]
-    for axes, heights in ((upper, missing), (lower, shares)):
-        for position, height in enumerate(heights):
-            axes.bar(position, height, 0.8, **class_style(position).bar)
-        axes.set_xticks([(len(missing) - 1) / 2], [_MISSING])
-        axes.tick_params(axis="x", length=0)
-        axes.yaxis.tick_right()
-        axes.spines[["top", "left"]].set_visible(False)
-        axes.spines["right"].set_visible(True)
-        axes.set_xlim(-0.8, len(missing) - 0.2)
-    upper.set_ylim(0.0, max(1.15 * missing.max(), 1e-9))
-    lower.set_ylim(0.0, 1.0)
-    lower.set_yticks([])
-    lower.spines["right"].set_visible(False)
+def rows_by_class(
+    model: Model, data: Any, columns: Sequence[str]
+) -> tuple[list[FloatArray], IntArray]:
+    """Numeric features of a table and the class of each row; rows with a null are left out.
+
+    Args:
+        model: model whose classes and label column apply.
+        data: table or frame; see `arrays.as_table`. The label column may be missing.
+        columns: ``d`` numeric features.
+
+    Returns:
+        ``d`` arrays ``(n,)``, and class positions ``(n,)``, `MISSING` if the class is unknown.
+
+    Raises:
+        DataError: if a column is missing, not numeric or infinite, or every row has a null.
+    """
+    table = as_table(data)
+    sources = table.select(source_columns(table.schema, columns))
+    batch = one_batch(sources.to_batches() or [pa.RecordBatch.from_pylist([], sources.schema)])
+    features = Rows(select(batch, columns, model.time_zones))
+    values = [features.numbers(name) for name in columns]
+    label = model.spec.label
+    codes = np.full(table.num_rows, MISSING, dtype=np.intp)
+    if label is not None and label in table.schema.names:
+        check_columns(table.schema, [label])
+        label_index, labels = encoded(table[label])
+        positions = label_codes(pa.array(labels, pa.string()), pa.array(model.class_names))
+        codes = np.append(positions, MISSING)[label_index]
+    complete = ~np.any([np.isnan(column) for column in values], axis=0)
+    if not complete.any():
+        raise DataError(f"no row of the data has a value in {' and '.join(map(repr, columns))}.")
+    return [column[complete] for column in values], codes[complete]
 
 
 def _draw_histograms(axes: Axes, model: Model, values: FloatArray, codes: IntArray) -> None:
@@ -278,11 +386,10 @@ def _shares(model: Model, log_likelihood: FloatArray) -> FloatArray:
     return normalize(log_likelihood + model.log_prior, model.log_prior).probability
 
 
-def _line(position: int, name: str | None = None) -> dict[str, Any]:
-    """The line of a class, with its name for the legend."""
+def _line(position: int) -> dict[str, Any]:
+    """The line of a class."""
     style = class_style(position)
-    label = "_class" if name is None else short(name)
-    return {"color": style.color, "ls": style.dashes, "label": label}
+    return {"color": style.color, "ls": style.dashes}
 
 
 def _finish(

@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.model.model import Model
-from probclass_core.plots import columns, evaluation, evidence, planes
+from probclass_core.plots import columns, planes, results
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -39,8 +39,8 @@ class ModelPlots:
 
     class_contours = _Plot(planes.class_contours)
     effect = _Plot(columns.effect)
-    importance = _Plot(evidence.importance_of_model)
-    waterfall = _Plot(evidence.waterfall_of_row)
+    importance = _Plot(results.importance_of_model)
+    waterfall = _Plot(results.waterfall_of_row)
 
 
 @dataclass(frozen=True)
@@ -52,4 +52,4 @@ class EvaluationPlots:
 
     _subject: Evaluation
 
-    reliability = _Plot(evaluation.reliability)
+    reliability = _Plot(results.reliability)

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
+from probclass_core.analysis.distributions.reading import block_marginal, blocks_of, read_column
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
+from probclass_core.arrow.rows import Rows
 from probclass_core.errors import SpecError
+from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
-from probclass_core.plots.marginals import class_points, curve_of, joint_density, rows_by_class
+from probclass_core.plots.columns import BinCurve, class_points, rows_by_class
 from probclass_core.plots.style import (
     GREY,
     axis_label,
@@ -25,6 +30,7 @@ from probclass_core.plots.style import (
     sample,
     short,
 )
+from probclass_core.spec.model_spec import Block
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +54,7 @@ def class_contours(
     """Plot the classes in the plane of two columns: a contour of each density, and its mean.
 
     A contour connects the points whose density p(x, y | class) is `level` of that class's own peak;
-    the model's other columns are marginalized. If an estimator's parameters contain no mean, the
-    black marker is at the peak.
+    the model's other columns are marginalized. Means that the estimators do not know are not drawn.
 
     Args:
         model: fitted model.
@@ -99,10 +104,8 @@ def class_contours(
         label = "x = ({:g}, {:g})".format(*checked_point)
         square: dict[str, Any] = {"color": "white", "mec": "black", "ms": 8, "mew": 1.5}
         axes.plot(*checked_point, "s", ls="", zorder=5, label=label, **square)
-    black = "peaks" if means is None else "class means"
-    plain_axes(
-        axes, f"Contours at {100.0 * level:.3g} % of each class's peak density; black: {black}"
-    )
+    black = "" if means is None else "; black: class means"
+    plain_axes(axes, f"Contours at {100.0 * level:.3g} % of each class's peak density{black}")
     axes.set_xlabel(axis_label(x))
     axes.set_ylabel(axis_label(y))
     if note:
@@ -145,10 +148,6 @@ def _draw_class(
         points = np.stack([values.ravel() for values in np.meshgrid(*grid)], axis=1)
         logs = joint(points)[:, position].reshape(len(grid[1]), len(grid[0]))
         peak, log_level = logs.max(), math.log(level)
-        if mean is None:  # the middle of a bin, whose density is constant
-            places = np.nonzero(logs == peak)[::-1]
-            pairs = zip(grid, places, strict=True)
-            mean = np.array([np.median(values[place]) for values, place in pairs])
         contour = axes.contour(
             *grid,
             # −∞ becomes a finite value, otherwise the contour would stop where the density is 0.
@@ -183,3 +182,61 @@ def _checked_point(point: Sequence[float]) -> FloatArray:
     if at.shape != (2,) or not np.isfinite(at).all():
         raise SpecError(f"point must be two finite numbers, such as (6.75, 4.25), got {point!r}.")
     return at
+
+
+def curve_of(model: Model, column: str) -> Curve:
+    """The curve of a column; of one that has levels, that of another block, or that of its bins.
+
+    Raises:
+        SpecError: if it has categories.
+    """
+    for block in blocks_of(model, column):
+        own = block_marginal(model, block, column)
+        if isinstance(own, Curve):
+            return own
+    found = read_column(model, column)
+    if found is not None and isinstance(found[1], Levels) and found[1].cuts is not None:
+        return BinCurve.of(model, column, found[1].without_missing())
+    raise SpecError(f"column {column!r} has categories, not numbers; use effect.")
+
+
+def joint_density(
+    model: Model, columns: Sequence[str], curves: Sequence[Curve]
+) -> Callable[[FloatArray], FloatArray]:
+    """log p(x_columns | c) of ``d`` columns of numbers, every other column marginalized.
+
+    A block that models all of the columns gives their joint density, otherwise their densities are
+    multiplied.
+
+    Returns:
+        A function of points, ``(n, d)`` to ``(n, k)``.
+    """
+    for block in blocks_of(model, columns[0]):
+        inputs = set(block.inputs)
+        marginals = [block_marginal(model, block, name) for name in columns if name in inputs]
+        if len(marginals) == len(columns) and all(isinstance(one, Curve) for one in marginals):
+            return partial(_log_likelihood, model, block, columns)
+
+    def product(points: FloatArray) -> FloatArray:
+        pairs = zip(curves, points.T, strict=True)
+        logs: FloatArray = np.sum([curve.log_density(of) for curve, of in pairs], axis=0)
+        return logs
+
+    return product
+
+
+def _log_likelihood(
+    model: Model, block: Block, columns: Sequence[str], points: FloatArray
+) -> FloatArray:
+    """Log-likelihoods of some columns of a block, ``(n, k)``; the others are null."""
+    values = dict(zip(columns, points.T, strict=True))
+    arrays = [
+        pa.array(values[name], from_pandas=True)  # NaN is null
+        if name in values
+        else pa.nulls(len(points), model.features.field(name).type)
+        for name in block.inputs
+    ]
+    likelihood = model.likelihoods[str(block.name)]
+    if set(columns) & set(block.given):
+        likelihood = getattr(likelihood, "joint", likelihood)
+    return likelihood.log_likelihood(Rows(pa.record_batch(arrays, names=list(block.inputs))))

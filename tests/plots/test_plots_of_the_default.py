@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
-from artists import fits
+from artists import fits, legend
 from IPython.core.formatters import DisplayFormatter
 from matplotlib import pyplot
 from matplotlib.axes import Axes
@@ -35,15 +37,18 @@ def test_an_effect_has_real_levels_and_null_is_one(model: pc.Model) -> None:
     assert levels(left) == [*"ABCDEFG", "missing"]
 
 
-def test_a_number_is_a_curve_and_its_nulls_are_bars(model: pc.Model, titanic: pa.Table) -> None:
-    upper, missing, _, labels_of_null = model.plot.effect("age").axes
-    assert len(upper.lines[0].get_xdata()) > 10
-    assert [text.get_text() for text in labels_of_null.get_xticklabels()] == ["missing"]
-    heights = [bar.get_height() for bar in missing.patches]
+def test_a_number_is_a_curve_and_the_legend_has_its_nulls(
+    model: pc.Model, titanic: pa.Table
+) -> None:
+    figure = model.plot.effect("age")
+    assert len(figure.axes[0].lines[0].get_xdata()) > 10
     labels = np.array(titanic["label"].to_pylist())
     nulls = titanic["age"].is_null().to_numpy()
-    observed = [nulls[labels == name].mean() for name in CLASSES]
-    assert heights == pytest.approx(observed, abs=0.01)  # up to the pseudo-count
+    for name, label in zip(CLASSES, legend(figure), strict=False):
+        found = re.fullmatch(rf"{name}: (\d+\.\d)% missing", label)
+        assert found is not None
+        observed = 100.0 * nulls[labels == name].mean()
+        assert float(found[1]) == pytest.approx(observed, abs=1.0)  # up to the pseudo-count
 
 
 def test_the_lower_panel_is_bayes_rule(model: pc.Model) -> None:
