@@ -1,8 +1,8 @@
 """What `attached` has when the code runs, for type checkers and editors."""
 
 from probclass_core.analysis.linear_form import linear_form as _linear_form
-from probclass_core.plots.results import waterfall as _waterfall
 from probclass_core.plots.methods import EvaluationPlots, ModelPlots
+from probclass_core.plots.results import waterfall as _waterfall
 from probclass_core.report.page import report as _report
 from probclass_core.scoring.batch import predict_table as _predict_table
 from probclass_core.sql.query import to_sql as _to_sql

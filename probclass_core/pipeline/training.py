@@ -221,8 +221,8 @@ def spec_or_auto(
         return auto(table, label, **options, **reading)
     if options:
         raise SpecError(
-            f"{next(iter(options))}= is for a spec that is derived from the rows, with label=; got a "
-            "spec as well: change the spec itself."
+            f"{next(iter(options))}= is for a spec that is derived from the rows, with label=; got "
+            "a spec as well: change the spec itself."
         )
     assert spec is not None
     return spec
