@@ -124,7 +124,7 @@ def test_a_fit_imports_only_what_it_needs(tmp_path: Path) -> None:
     assert packages == needed | {"release", "spec", "sql", "training"}
     assert "probclass_core.sql.source" not in loaded
     families = "probclass_core.estimation.families"
-    assert f"{families}.gaussian.estimators" in loaded
+    assert f"{families}.gaussian.diagonal" in loaded
     assert not {f"{families}.{other}" for other in ("counted", "counts", "knn")} & loaded
 
 

@@ -134,16 +134,16 @@ class ColumnDensity(Estimator):
         refused.
         """
 
-    @abstractmethod
     def estimates(
         self, statistics: pa.Table, classes: pa.Array
     ) -> Iterator[tuple[str, ColumnEstimates]]:
-        """The estimates of each column that has values.
+        """The estimates of each column that has values, for `finalize`.
 
         Args:
             statistics: of all rows.
             classes: ``k`` labels.
         """
+        raise NotImplementedError
 
     def has_density(self, x: FloatArray) -> BoolArray:
         """Whether each value is within the support; False for NaN."""
@@ -277,7 +277,8 @@ class DensityLikelihood:
         classes: ``k`` labels.
 
     Attributes:
-        estimates: the parameters by column, ``(k,)`` each; a column without values is absent.
+        arrays: the parameters by name, ``(k, d)`` each, of the columns that have values.
+        estimates: the same by column, ``(k,)`` each; a column without values is absent.
     """
 
     normalized = True
@@ -286,8 +287,9 @@ class DensityLikelihood:
         self.density, self.classes = density, len(classes)
         names, keys = pc.unique(parameters["feature"]), list(density.parameters)
         arrays = dense_arrays(parameters, classes, "feature", names, keys)
+        self.arrays = dict(zip(keys, arrays, strict=True))
         self.estimates = {
-            name: {key: array[:, at] for key, array in zip(keys, arrays, strict=True)}
+            name: {key: array[:, at] for key, array in self.arrays.items()}
             for at, name in enumerate(names.to_pylist())
         }
 

@@ -40,7 +40,7 @@ def probclass_estimators() -> Iterable[type[Estimator] | EstimatorPlugin]:
 
     Examples:
         >>> import probclass_core as pc
-        >>> from probclass_core.estimation.families.gaussian.estimators import GaussianDiagonal
+        >>> from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
         >>> class Narrow(GaussianDiagonal):
         ...     name = "narrow"
         >>> @pc.hookimpl

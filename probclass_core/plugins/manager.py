@@ -133,7 +133,7 @@ def trying(*estimators: type[Estimator] | EstimatorPlugin) -> Iterator[None]:
 
     Examples:
         >>> import probclass_core as pc
-        >>> from probclass_core.estimation.families.gaussian.estimators import GaussianDiagonal
+        >>> from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
         >>> class Narrow(GaussianDiagonal):
         ...     name = "narrow"
         >>> with pc.trying(Narrow):

@@ -19,7 +19,8 @@ from hypothesis import errors, settings
 
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError
-from probclass_core.estimation.families.gaussian.estimators import GaussianDiagonal, GaussianFull
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
+from probclass_core.estimation.families.gaussian.full import GaussianFull
 from probclass_core.plugins.manager import find_estimator
 from probclass_core.testing.generators import counts, numbers
 from probclass_core.testing.law import Law
@@ -157,7 +158,7 @@ def test_laws_need_neither_pytest_nor_hypothesis() -> None:
 SUITES = """
 import probclass_core as pc
 from broken_estimators import BROKEN
-from probclass_core.estimation.families.gaussian.estimators import GaussianDiagonal
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.plugins.manager import find_estimator
 from probclass_core.testing.generators import numbers
 from probclass_core.testing.suite import EstimatorLaws

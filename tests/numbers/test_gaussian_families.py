@@ -100,7 +100,7 @@ def test_each_row_has_the_density_of_the_columns_that_it_has(
 ) -> None:
     """Rows with any pattern of nulls, whether factors of covariances are kept or not."""
     monkeypatch.setattr(
-        "probclass_core.estimation.families.gaussian.densities._MOST_WHITENING", most
+        "probclass_core.estimation.families.gaussian.multivariate._MOST_WHITENING", most
     )
     noise = np.random.default_rng(0)
     rows = noise.normal(size=(3_000, 7)) @ noise.normal(size=(7, 7))

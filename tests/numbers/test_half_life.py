@@ -14,7 +14,7 @@ import pytest
 
 import probclass_core as pc
 from probclass_core.errors import NotSupportedError, SpecError
-from probclass_core.estimation.families.gaussian.estimators import GaussianDiagonal
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.kinds.moments import TermMoments
 from probclass_core.estimation.statistics import scale
 

@@ -16,7 +16,7 @@ import probclass_core as pc
 from probclass_core import authoring
 from probclass_core.authoring import EstimatorPlugin
 from probclass_core.errors import PluginError, SpecError
-from probclass_core.estimation.families.gaussian.estimators import GaussianDiagonal
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.options import describe_options
 
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"

@@ -14,7 +14,7 @@ from lakes import write_rows
 import probclass_core as pc
 from probclass_core.authoring import FloatArray, Rows, notes_of, number, with_notes
 from probclass_core.errors import DataError, SpecError
-from probclass_core.estimation.families.gaussian.estimators import GaussianDiagonal
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 from probclass_core.estimation.statistics import refine
 from probclass_core.model.stored import model_from_bundle
 from probclass_core.training.shards import plan_shards

@@ -34,7 +34,7 @@ from sql_cases import (
 import probclass_core as pc
 from probclass_core.authoring import ClassSums, Column, Rows, Sums, if_known, known
 from probclass_core.errors import DataError, NotSupportedError, SpecError, TableError
-from probclass_core.estimation.families.gaussian.estimators import GaussianDiagonal
+from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagonal
 
 ROWS = training()
 AGGREGATED = [case for case in BUILT_IN if not case.startswith(("given", "discretized", "written"))]

@@ -19,18 +19,18 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
     """Registers the built-in estimators; their modules are imported when a model needs them."""
     yield EstimatorPlugin(
         "gaussian_diagonal",
-        _address("gaussian.estimators:GaussianDiagonal"),
+        _address("gaussian.diagonal:GaussianDiagonal"),
         "independent normal features: a mean and a variance per class and feature",
     )
     yield EstimatorPlugin(
         "gaussian_full",
-        _address("gaussian.estimators:GaussianFull"),
+        _address("gaussian.full:GaussianFull"),
         "a multivariate normal per class, with its full covariance",
         _address("joint_conditional:ConditionalFull"),
     )
     yield EstimatorPlugin(
         "gaussian_shared",
-        _address("gaussian.estimators:GaussianShared"),
+        _address("gaussian.full:GaussianShared"),
         "a multivariate normal per class, with one covariance: linear",
         _address("joint_conditional:ConditionalShared"),
     )

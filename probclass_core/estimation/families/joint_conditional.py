@@ -19,7 +19,7 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.families.counted.joint import CategoricalJoint
-from probclass_core.estimation.families.gaussian.estimators import GaussianFull, GaussianShared
+from probclass_core.estimation.families.gaussian.full import GaussianFull, GaussianShared
 from probclass_core.estimation.formulas import IMPOSSIBLE, Case, Formula, Named
 from probclass_core.estimation.kinds.kind import Kind
 from probclass_core.estimation.marginals import Marginal

@@ -1,8 +1,7 @@
 """Normal densities: one variance per feature, a full covariance, or one covariance for all classes.
 
-estimators  gaussian_diagonal, gaussian_full, gaussian_shared
-options     the options that all share: ddof, conjugate_prior
-shrinkage   shrinkage of covariances towards their diagonal, by OAS or by a number
-checks      errors for statistics that do not suffice for a normal density
-densities   the compiled densities
+diagonal      gaussian_diagonal and its density
+full          gaussian_full and gaussian_shared; shrinkage by OAS or by a number
+multivariate  the density of a multivariate normal
+normal        what all share: options, the conjugate prior, the scale of a feature, notes
 """

@@ -1,4 +1,4 @@
-"""Options that all normal families share: ``ddof`` and ``conjugate_prior``."""
+"""What all normal families share: options, the conjugate prior, scales of features, and notes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from probclass_core.arrow.arrays import FloatArray
-from probclass_core.errors import SpecError, one_of, suggest
+from probclass_core.arrow.arrays import BoolArray, FloatArray
+from probclass_core.errors import DataError, SpecError, one_of, suggest
 from probclass_core.estimation.evidence import NormalPrior
-from probclass_core.estimation.families.gaussian.checks import feature_scale
-from probclass_core.estimation.moments import Moments, pooled
+from probclass_core.estimation.families import scarce
+from probclass_core.estimation.moments import Moments, own_scale, pooled
 from probclass_core.estimation.options import (
     EstimatorOptions,
     OptionPath,
@@ -143,3 +144,51 @@ class ConjugatePrior:
         """``(d,)``: the specified values, and those of the rows for the other columns."""
         defaults = zip(features, pooled.tolist(), strict=True)
         return np.array([specified.get(name, default) for name, default in defaults])
+
+
+def modeled_columns(names: Sequence[str], moments: Moments) -> tuple[list[str], Moments, list[str]]:
+    """The columns that have values, their moments ``(k, d)``, and notes about the others."""
+    has = moments.count.max(axis=0) > 0.0
+    columns = moments.map(lambda values: values[:, has])
+    modeled = [name for name, some in zip(names, has, strict=True) if some]
+    return modeled, columns, scarce.without_values([name for name in names if name not in modeled])
+
+
+def notes_on_classes(
+    features: Sequence[str], classes: pa.Array, none: BoolArray, alone: BoolArray
+) -> list[str]:
+    """Sentences about classes without values, and with too few for a variance.
+
+    Args:
+        features: ``d`` names.
+        classes: ``k`` labels.
+        none: cells without a value, ``(k, d)``.
+        alone: cells with too few values for a variance, ``(k, d)``.
+    """
+    of_all = "the mean and variance there are those of all classes together"
+    of_others = "the variance there is pooled over the classes"
+    return [
+        *scarce.pooled("no value", features, classes, none, of_all),
+        *scarce.pooled("too few values for a variance", features, classes, alone, of_others),
+    ]
+
+
+def feature_scale(features: Sequence[str], moments: Moments) -> FloatArray:
+    """The scale of each feature (see `moments.own_scale`): ``(d,)``, positive and finite.
+
+    Raises:
+        DataError: if a feature's squares are too large or too small for float64.
+    """
+    scale = own_scale(moments)
+    for feature, value in zip(features, scale, strict=True):
+        if not np.isfinite(value):
+            raise DataError(
+                f"column {feature!r} has values too large to square (beyond 1e154); "
+                "divide it by a power of ten."
+            )
+        if value == 0.0:
+            raise DataError(
+                f"column {feature!r} has values too small to square (within 1e-152); multiply it "
+                "by a power of ten, or leave it out."
+            )
+    return scale

@@ -1,0 +1,172 @@
+"""The density of a multivariate normal, compiled for many batches.
+
+It is evaluated through the Cholesky factor of the covariance, Σ = L Lᵀ: the Mahalanobis distance is
+|L⁻¹(x − μ)|² and ½ log |Σ| is the sum of log L_jj.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from probclass_core.arrow.arrays import FloatArray, IntArray, missing_patterns
+from probclass_core.arrow.rows import Rows
+from probclass_core.estimation import formulas
+from probclass_core.estimation.families.gaussian.diagonal import (
+    LOG_2PI,
+    block_arithmetic,
+    numeric_blocks,
+)
+from probclass_core.estimation.formulas import Case, Column, Condition, Expression, Formula, Named
+from probclass_core.estimation.marginals import Curve, derive
+
+_MOST_PATTERNS = 4
+"""Up to this many columns a formula sums out nulls: each set of observed columns has a density."""
+
+_MOST_WHITENING = 2**26
+"""Bytes of the factors that are kept: each set of observed columns has one."""
+
+
+class FullLikelihood:
+    """log f(x | c) of a multivariate normal; if features are null, of the others.
+
+    Args:
+        features: names of the columns, ``d`` of them.
+        mean: μ, ``(k, d)``.
+        covariance: Σ, ``(k, d, d)``, positive definite.
+    """
+
+    normalized = True
+
+    def __init__(self, features: Sequence[str], mean: FloatArray, covariance: FloatArray) -> None:
+        self.features = list(features)
+        self.mean = mean
+        self.covariance = covariance
+        kept = 1 + _MOST_WHITENING // max(covariance.nbytes, 1)
+        self._whitened = functools.lru_cache(kept)(self._whitening)
+
+    @block_arithmetic()
+    def log_likelihood(self, rows: Rows) -> FloatArray:
+        result = np.empty((len(self.mean), len(rows)))
+        every = np.arange(len(self.features))
+        gaps, incomplete = [], []
+        for part, block in numeric_blocks(rows, self.features):
+            missing = np.isnan(block)
+            if missing.any():
+                gap = missing.any(axis=0)
+                gaps.append(part.start + np.flatnonzero(gap))
+                incomplete.append(block[:, gap])
+                result[:, part][:, ~gap] = self._density(block[:, ~gap], every)
+            else:
+                result[:, part] = self._density(block, every)
+        if gaps:  # all at once: a pattern costs as much as many rows
+            places, values = np.concatenate(gaps), np.concatenate(incomplete, axis=1)
+            for mask, columns in missing_patterns(values):
+                observed = np.flatnonzero(mask)
+                density = self._density(values[:, columns][observed], observed)
+                result[:, places[columns]] = density
+        return result.T
+
+    def marginal(self, column: str) -> Curve | None:
+        if column not in self.features:
+            return None
+        at, schema = self.features.index(column), [(name, pa.float64()) for name in self.features]
+        mean, variance = self.mean[:, at], self.covariance[:, at, at]
+        return derive(self, column, pa.schema(schema), mean=mean, variance=variance)
+
+    def formula(self, missing: Sequence[str] = ()) -> Formula:
+        """See `FormulaLikelihood`.
+
+        Args:
+            missing: columns that are null in every row: those that a conditional sums out.
+        """
+        places = [at for at, name in enumerate(self.features) if name not in missing]
+        if not places:
+            return Formula([])
+        columns = {at: Column(self.features[at]) for at in places}
+        if len(places) > _MOST_PATTERNS:
+            names = [self.features[at] for at in places]
+            density = self._formula_of(np.array(places), columns)
+            return Formula([formulas.if_known(list(columns.values()), density)], complete=names)
+        branches: list[tuple[Condition, Expression]] = []
+        for size in range(len(places)):
+            for observed in itertools.combinations(places, size):
+                nulls = [columns[at].is_null for at in places if at not in observed]
+                condition = functools.reduce(operator.and_, nulls)
+                density = self._formula_of(np.array(observed, dtype=np.intp), columns)
+                branches.append((condition, density))
+        return Formula([Case(branches, self._formula_of(np.array(places), columns))])
+
+    def _formula_of(self, observed: IntArray, columns: Mapping[int, Column]) -> Expression:
+        """log f of some columns that are not null."""
+        if not len(observed):
+            return formulas.as_expression(0.0)
+        whiten, log_peak = self._whitened(tuple(observed.tolist()))
+        width = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2)[:, observed])
+        factor = whiten * width[:, None, :]  # of columns in units of their width
+        units: list[Expression] = [
+            Named(formulas.Distance(columns[at], self.mean[:, at], 1.0 / width[:, place]))
+            for place, at in enumerate(observed.tolist())
+        ]
+        # Products of larger distances would exceed float64, and their differences be NaN.
+        far = _beyond(units, 1e300 / (np.abs(factor).max() * len(units)))
+        return Case([(far, formulas.IMPOSSIBLE)], log_peak - 0.5 * _squared_length(factor, units))
+
+    def _density(self, values: FloatArray, observed: IntArray) -> FloatArray:
+        """Log densities ``(k, m')`` of the observed features ``(d', m')`` alone."""
+        whiten, log_peak = self._whitened(tuple(observed.tolist()))
+        drop = np.empty((len(self.mean), values.shape[1]))
+        deviation, distance = np.empty((2, *values.shape))
+        for number, mean in enumerate(self.mean[:, observed]):
+            np.subtract(values, mean[:, None], out=deviation)
+            np.matmul(whiten[number], deviation, out=distance)
+            drop[number] = 0.5 * np.einsum("dn,dn->n", distance, distance)
+        # A distance beyond float64, either ∞ or ∞ − ∞, means a likelihood of 0.
+        drop[np.isnan(drop)] = np.inf
+        return log_peak[:, None] - drop
+
+    def _whitening(self, observed: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+        """L⁻¹ ``(k, d', d')`` and log density at the mean ``(k,)`` of the observed features."""
+        # Scaling to unit variance first keeps the factor accurate for unlike units.
+        at = np.array(observed, dtype=np.intp)
+        covariance = self.covariance[:, at[:, None], at]
+        width = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+        factor = np.linalg.cholesky(covariance / (width[:, :, None] * width[:, None, :]))
+        whiten = np.linalg.inv(factor) / width[:, None, :]
+        log_width = np.log(np.diagonal(factor, axis1=1, axis2=2)) + np.log(width)
+        return whiten, -0.5 * len(observed) * LOG_2PI - log_width.sum(axis=1)
+
+
+class SharedLikelihood(FullLikelihood):
+    """log N(x; μ_c, Σ): a quadratic form common to all classes, and a linear form for each."""
+
+    def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
+        """w_c = Σ⁻¹ μ_c and b_c = −½ μ_cᵀ Σ⁻¹ μ_c, through Σ = L Lᵀ."""
+        whiten, _ = self._whitened(tuple(range(len(self.features))))
+        centers = np.einsum("kij,kj->ki", whiten, self.mean)
+        weights = np.einsum("kij,ki->kj", whiten, centers)
+        return self.features, weights, -0.5 * np.einsum("ki,ki->k", centers, centers)
+
+
+def _squared_length(factor: FloatArray, distances: Sequence[Expression]) -> Expression:
+    """The squared length of a product of lower triangular ``(k, d, d)`` and ``d`` distances."""
+    factor = np.where(np.abs(factor) < 1e-150, 0.0, factor)
+    products = (
+        functools.reduce(
+            operator.add,
+            [factor[:, row, column] * distances[column] for column in range(row + 1)],
+        )
+        for row in range(len(distances))
+    )
+    return functools.reduce(operator.add, map(formulas.square, products))
+
+
+def _beyond(distances: Sequence[Expression], limit: float) -> Condition:
+    """Whether one of the distances is larger."""
+    sides = [(distance > limit) | (distance < -limit) for distance in distances]
+    return functools.reduce(operator.or_, sides)
