@@ -6,10 +6,8 @@ column_density  what densities of single columns share, whatever their statistic
 kinds/          kinds of sufficient statistics: each merges, is a table, and checks itself
 options         typed options of estimators: declared, checked, described
 formulas        log-likelihoods as arithmetic of columns, from which SQL is made
-aggregates      statistics as sums and counts by class, which a database computes
 marginals       the distribution of one column in every class
-parameters      what a table of parameters must be when a stored model is loaded
-tidy            tables with one row per class and cell: arrays, merges, notes
+tidy            tables with one row per class and cell: arrays, merges, notes, checks
 moments         count, mean and scatter by class, and their merge
 histogram       counts of a numeric column on a grid, and their merge
 evidence        closed-form marginal likelihoods

@@ -37,8 +37,7 @@ from probclass_core.estimation.formulas import (
 )
 from probclass_core.estimation.marginals import LARGEST_NUMBER, LARGEST_WHOLE, Curve
 from probclass_core.estimation.options import NUMBERS, EstimatorOptions
-from probclass_core.estimation.parameters import COUNT, Range, check_parameters
-from probclass_core.estimation.tidy import dense_arrays, tidy_table
+from probclass_core.estimation.tidy import COUNT, Range, check_parameters, dense_arrays, tidy_table
 
 ABOVE_0 = math.ulp(0.0)
 """The least number above 0, for `ColumnDensity.support`."""

@@ -52,13 +52,11 @@ from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.display import counted
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, PluginError, SpecError, one_of
-from probclass_core.estimation.aggregates import DistinctRows, Sums
 from probclass_core.estimation.formulas import Formula
-from probclass_core.estimation.kinds.kind import Kind
+from probclass_core.estimation.kinds.kind import DistinctRows, Kind, Sums
 from probclass_core.estimation.marginals import Marginal
 from probclass_core.estimation.options import ColumnTypes, EstimatorOptions, require_types
-from probclass_core.estimation.parameters import check_same_when_merged, label_rows
-from probclass_core.estimation.tidy import scaled, with_notes
+from probclass_core.estimation.tidy import check_same_when_merged, label_rows, scaled, with_notes
 
 POINT_MASS_WIDTH = float(np.finfo(np.float64).tiny)
 """Width (σ, or radius) used in place of 0: the smallest normal double, so that logs are finite."""

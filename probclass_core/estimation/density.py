@@ -35,7 +35,6 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import BoolArray, ByClass, FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, PluginError, StoreError
-from probclass_core.estimation.aggregates import Sums
 from probclass_core.estimation.column_density import (
     BEYOND_FLOAT64,
     ByName,
@@ -47,11 +46,12 @@ from probclass_core.estimation.column_density import (
 from probclass_core.estimation.families.scarce import pooled
 from probclass_core.estimation.formulas import Column
 from probclass_core.estimation.kinds.grids import Grids
+from probclass_core.estimation.kinds.kind import Sums
 from probclass_core.estimation.kinds.moments import TermMoments, without_row
 from probclass_core.estimation.moments import Moments, moments_of_arrays
 from probclass_core.estimation.moments import pooled as of_all_classes
 from probclass_core.estimation.options import EstimatorOptions, number
-from probclass_core.estimation.parameters import Range
+from probclass_core.estimation.tidy import Range
 
 LEAST_SPREAD = 1e-12
 """Smallest spread of a class, which has no unit. Smaller ones are rounding errors."""

@@ -30,8 +30,7 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError
 from probclass_core.estimation.formulas import Bins, Case, Column, Expression, Lookup, as_expression
 from probclass_core.estimation.kinds.sample import COUNT
-from probclass_core.estimation.parameters import BOUND, FINITE, NOT_NEGATIVE, check_column
-from probclass_core.estimation.tidy import by_feature
+from probclass_core.estimation.tidy import BOUND, FINITE, NOT_NEGATIVE, by_feature, check_column
 
 _STEEPEST = 1e300
 """Largest decay, so that tails of columns whose values differ by less stay finite."""

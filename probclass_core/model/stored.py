@@ -20,7 +20,8 @@ from probclass_core.arrow.parts import with_time_zones
 from probclass_core.arrow.types import schema_from_names
 from probclass_core.errors import PluginError, ProbClassError, StoreError
 from probclass_core.estimation.contract import Likelihood
-from probclass_core.estimation.parameters import (
+from probclass_core.estimation.statistics import bind
+from probclass_core.estimation.tidy import (
     COUNT,
     FINITE,
     PROBABILITY,
@@ -28,9 +29,8 @@ from probclass_core.estimation.parameters import (
     Range,
     check_column,
     label_rows,
+    notes_of,
 )
-from probclass_core.estimation.statistics import bind
-from probclass_core.estimation.tidy import notes_of
 from probclass_core.model.bin_densities import check_bin_densities
 from probclass_core.model.calibration import METHODS
 from probclass_core.model.density_quantiles import QUANTILES

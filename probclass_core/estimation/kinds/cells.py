@@ -22,9 +22,8 @@ from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, StoreError, one_of
-from probclass_core.estimation.aggregates import DistinctRows
-from probclass_core.estimation.parameters import check_row_counts, check_same_when_merged
-from probclass_core.estimation.tidy import sum_counts
+from probclass_core.estimation.kinds.kind import DistinctRows
+from probclass_core.estimation.tidy import check_row_counts, check_same_when_merged, sum_counts
 
 Encoded: TypeAlias = tuple[NDArray[np.signedinteger[Any]], Sequence[str]]
 """Codes of a column, ``(n,)``, `MISSING` for null, and the values that they mean."""

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import FloatArray, class_type, sorted_classes
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, StoreError
-from probclass_core.estimation.parameters import Range
-from probclass_core.estimation.tidy import sum_counts
+from probclass_core.estimation.tidy import Range, sum_counts
 from probclass_core.spec.model_spec import ModelSpec, category_text
 
 MAX_CLASSES = 10_000

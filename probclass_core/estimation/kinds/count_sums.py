@@ -26,7 +26,6 @@ from probclass_core.arrow.arrays import FloatArray, label_codes, sorted_classes
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.sparse_counts import LARGEST_COUNT, CountReader, Counts
 from probclass_core.errors import StoreError
-from probclass_core.estimation.aggregates import ClassSums, Sums
 from probclass_core.estimation.formulas import (
     Case,
     Column,
@@ -39,14 +38,16 @@ from probclass_core.estimation.formulas import (
     known,
     log_gamma,
 )
-from probclass_core.estimation.parameters import (
+from probclass_core.estimation.kinds.kind import ClassSums, Sums
+from probclass_core.estimation.tidy import (
     NOT_NEGATIVE,
     ROUNDING,
     check_row_counts,
     check_same_when_merged,
+    dense_arrays,
     label_rows,
+    sum_counts,
 )
-from probclass_core.estimation.tidy import dense_arrays, sum_counts
 
 
 @dataclass(frozen=True)

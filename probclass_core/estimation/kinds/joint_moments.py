@@ -17,10 +17,10 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import ByClass, FloatArray, label_codes, sorted_classes
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError
-from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums
 from probclass_core.estimation.formulas import Column, Expression, known
+from probclass_core.estimation.kinds.kind import ClassSums, Deviation, Sums
 from probclass_core.estimation.moments import Moments, cross_moments, merge_moments, moments_about
-from probclass_core.estimation.parameters import ROUNDING, check_same_when_merged, label_rows
+from probclass_core.estimation.tidy import ROUNDING, check_same_when_merged, label_rows
 
 _FIELDS = ("count", "mean", "scatter")
 

@@ -16,16 +16,20 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import ByClass, FloatArray, label_codes, sorted_classes
 from probclass_core.arrow.rows import Rows
-from probclass_core.estimation.aggregates import ClassSums, Deviation, Sums
 from probclass_core.estimation.formulas import Column, Condition, Expression, known
+from probclass_core.estimation.kinds.kind import ClassSums, Deviation, Sums
 from probclass_core.estimation.moments import (
     Moments,
     merge_moments,
     moments_about,
     moments_of_columns,
 )
-from probclass_core.estimation.parameters import Range, check_row_counts, check_same_when_merged
-from probclass_core.estimation.tidy import tidy_table
+from probclass_core.estimation.tidy import (
+    Range,
+    check_row_counts,
+    check_same_when_merged,
+    tidy_table,
+)
 
 _FIELDS = ("count", "mean", "scatter")
 

@@ -19,7 +19,7 @@ from probclass_core.arrow.row_hashes import HashArray, row_hashes
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import StoreError
 from probclass_core.estimation.kinds.sample import limit_of_hashes
-from probclass_core.estimation.parameters import check_column, check_row_counts
+from probclass_core.estimation.tidy import check_column, check_row_counts
 
 
 @dataclass(frozen=True)

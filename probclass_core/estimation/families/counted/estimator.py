@@ -27,6 +27,7 @@ from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.families.counted.chain import (
     CellCounts,
     Chain,
+    CountedLikelihood,
     Prior,
     best_shared_strength,
 )
@@ -36,9 +37,7 @@ from probclass_core.estimation.families.counted.cuts import (
     parse_cuts,
     width_cuts,
 )
-from probclass_core.estimation.families.counted.encoder import Encoder
-from probclass_core.estimation.families.counted.labels import LabeledCells
-from probclass_core.estimation.families.counted.likelihood import CountedLikelihood
+from probclass_core.estimation.families.counted.encoder import Encoder, LabeledCells
 from probclass_core.estimation.families.counted.options import (
     CategoricalOptions,
     ConditionalOptions,
@@ -48,8 +47,7 @@ from probclass_core.estimation.families.counted.options import (
 from probclass_core.estimation.families.scarce import pooled_unless, without_values
 from probclass_core.estimation.histogram import Histogram
 from probclass_core.estimation.kinds.cells import CellIndex, Cells, bin_names, given_title
-from probclass_core.estimation.kinds.column_counts import ColumnCounts
-from probclass_core.estimation.kinds.grids import ColumnGrid, Grids
+from probclass_core.estimation.kinds.grids import ColumnCounts, ColumnGrid, Grids
 from probclass_core.estimation.options import (
     CATEGORIES,
     NUMBERS,
@@ -57,16 +55,17 @@ from probclass_core.estimation.options import (
     OptionPath,
     require_types,
 )
-from probclass_core.estimation.parameters import (
+from probclass_core.estimation.tidy import (
     BOUND,
     COUNT,
     LOG_PROBABILITY,
     NOT_NEGATIVE,
     Range,
+    by_feature,
     check_notes,
     check_parameters,
+    notes_of,
 )
-from probclass_core.estimation.tidy import by_feature, notes_of
 
 _MOST_CELLS = 65_536
 """Cells of a column, classes times values, up to which parameters list all of them."""

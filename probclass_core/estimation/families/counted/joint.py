@@ -27,8 +27,7 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import log_rising
-from probclass_core.estimation.families.counted.encoder import Encoder
-from probclass_core.estimation.families.counted.labels import LabeledCells
+from probclass_core.estimation.families.counted.encoder import Encoder, LabeledCells
 from probclass_core.estimation.families.counted.options import JointOptions
 from probclass_core.estimation.families.scarce import (
     NoLikelihood,
@@ -40,13 +39,14 @@ from probclass_core.estimation.formulas import MOST_LOOKUPS, Formula, Lookup
 from probclass_core.estimation.kinds.cells import CellIndex, Cells
 from probclass_core.estimation.marginals import Levels
 from probclass_core.estimation.options import CATEGORIES
-from probclass_core.estimation.parameters import (
+from probclass_core.estimation.tidy import (
     COUNT,
     LOG_PROBABILITY,
     check_parameters,
     label_rows,
+    notes_of,
+    tidy_table,
 )
-from probclass_core.estimation.tidy import notes_of, tidy_table
 
 _OWN_COLUMNS = ("class", "count", "log_probability")
 

@@ -43,15 +43,17 @@ from probclass_core.estimation.options import (
     number,
     option,
 )
-from probclass_core.estimation.parameters import (
+from probclass_core.estimation.tidy import (
     COUNT,
     LOG_PROBABILITY,
     NOT_NEGATIVE,
     Range,
     check_notes,
     check_parameters,
+    dense_arrays,
+    notes_of,
+    tidy_table,
 )
-from probclass_core.estimation.tidy import dense_arrays, notes_of, tidy_table
 
 
 def _parse_vocabulary(path: OptionPath, value: Any) -> list[str]:

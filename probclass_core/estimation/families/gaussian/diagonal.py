@@ -26,8 +26,7 @@ from probclass_core.estimation.families.gaussian import normal
 from probclass_core.estimation.kinds.moments import TermMoments
 from probclass_core.estimation.marginals import Curve
 from probclass_core.estimation.options import number
-from probclass_core.estimation.parameters import FINITE, NOT_NEGATIVE
-from probclass_core.estimation.tidy import tidy_table
+from probclass_core.estimation.tidy import FINITE, NOT_NEGATIVE, tidy_table
 
 _FRACTION_WITHIN = 0.005
 """Default floor of a variance, as a fraction of the feature's variance within the classes."""

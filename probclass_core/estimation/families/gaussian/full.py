@@ -30,14 +30,14 @@ from probclass_core.estimation.families.gaussian.multivariate import (
 )
 from probclass_core.estimation.kinds.joint_moments import JointMoments, single_moments, tensor_of
 from probclass_core.estimation.options import NUMBERS, choice, number
-from probclass_core.estimation.parameters import (
+from probclass_core.estimation.tidy import (
     COUNT,
     FINITE,
     ROUNDING,
     check_column,
     check_parameters,
+    notes_of,
 )
-from probclass_core.estimation.tidy import notes_of
 
 OAS = "oas"
 

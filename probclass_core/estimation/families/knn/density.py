@@ -42,15 +42,15 @@ from probclass_core.estimation.options import (
     option,
     whole,
 )
-from probclass_core.estimation.parameters import (
+from probclass_core.estimation.tidy import (
     COUNT,
     FINITE,
     NOT_NEGATIVE,
     check_column,
     check_notes,
     label_rows,
+    notes_of,
 )
-from probclass_core.estimation.tidy import notes_of
 
 _NORMS = {"euclidean": 2.0, "manhattan": 1.0, "cityblock": 1.0, "chebyshev": math.inf}
 _NEEDS_SCALE = ("mahalanobis", "seuclidean")
