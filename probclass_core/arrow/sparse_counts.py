@@ -19,14 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import (
-    MISSING,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    label_codes,
-    numeric_values,
-)
+from probclass_core.arrow import arrays
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import DataError
@@ -233,10 +227,10 @@ class CountReader:
         terms = encoded.dictionary.cast(pa.string())
         codes: IntArray = pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)
         if self.vocabulary is not None:
-            positions = label_codes(terms, self.vocabulary)
+            positions = arrays.label_codes(terms, self.vocabulary)
             # One more position, because null tokens have a code even if there are no terms.
-            codes = np.append(positions, MISSING)[codes]
-            outside = (codes == MISSING) & (counts > 0.0)
+            codes = np.append(positions, arrays.MISSING)[codes]
+            outside = (codes == arrays.MISSING) & (counts > 0.0)
             counts = np.where(outside, 0.0, counts)
             terms = self.vocabulary
         positive = counts > 0.0
@@ -261,7 +255,7 @@ def _occurrences(column: pa.Array, name: str) -> tuple[IntArray, pa.Array, Float
         pairs = pa.struct([("term", column.type.key_type), ("count", column.type.item_type)])
         column = column.cast(pa.list_(pairs))
         tokens, numbers = column.flatten().flatten()
-        counts = numeric_values(numbers, name)
+        counts = arrays.numeric_values(numbers, name)
         _check_counts(name, counts)
     else:
         tokens = column.flatten()

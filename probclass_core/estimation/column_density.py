@@ -20,24 +20,11 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, PluginError, one_of, shown
+from probclass_core.estimation import formulas, tidy
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.families.scarce import pooled, without_values
-from probclass_core.estimation.formulas import (
-    IMPOSSIBLE,
-    Case,
-    Column,
-    Condition,
-    Expression,
-    Formula,
-    Function,
-    IsExtreme,
-    as_expression,
-    if_known,
-    within,
-)
+from probclass_core.estimation.families import scarce
 from probclass_core.estimation.marginals import LARGEST_NUMBER, LARGEST_WHOLE, Curve
 from probclass_core.estimation.options import NUMBERS, EstimatorOptions
-from probclass_core.estimation.tidy import COUNT, Range, check_parameters, dense_arrays, tidy_table
 
 ABOVE_0 = math.ulp(0.0)
 """The least number above 0, for `ColumnDensity.support`."""
@@ -112,13 +99,13 @@ class ColumnDensity(Estimator):
     support: tuple[float, float] = (-np.inf, np.inf)
     span: tuple[float, float] | None = None
     whole: bool = False
-    parameters: Mapping[str, Range]
+    parameters: Mapping[str, tidy.Range]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         declared = vars(cls).get("parameters", {})
         ranges = declared.values() if isinstance(declared, Mapping) else [declared]
-        if not all(isinstance(one, (Range, property)) for one in ranges):
+        if not all(isinstance(one, (tidy.Range, property)) for one in ranges):
             raise PluginError(
                 f"{cls.__name__}: parameters are {shown(declared)}; map each name to the numbers "
                 "that it may be, as in {'rate': POSITIVE}."
@@ -221,50 +208,53 @@ class ColumnDensity(Estimator):
                 continue  # the values of all classes do not suffice
             wrong &= ~found.none
             for lacks, mask in (("no value", found.none), ("too few different values", wrong)):
-                notes += pooled(lacks, [name], classes, mask[:, None], instead)
+                notes += scarce.pooled(lacks, [name], classes, mask[:, None], instead)
             notes += found.notes
             fitted[name] = {"count": found.count, **arrays}
         absent = [name for name in self.features.names if name not in fitted]
-        notes = [*without_values(absent, f"that {self.name} can be fitted to"), *notes]
+        notes = [*scarce.without_values(absent, f"that {self.name} can be fitted to"), *notes]
         fields = {}
         for key in ("count", *self.parameters):
             by_column = [of_column[key] for of_column in fitted.values()]
             fields[key] = np.reshape(by_column, (len(fitted), len(classes))).T
-        table = tidy_table(classes, {"feature": pa.array(list(fitted), pa.string())}, fields)
+        table = tidy.tidy_table(classes, {"feature": pa.array(list(fitted), pa.string())}, fields)
         return self.annotate(table, scarce=notes)
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
-        numbers = {"count": COUNT, **self.parameters}
-        check_parameters(parameters, classes, {"feature": pa.string()}, numbers)
+        numbers = {"count": tidy.COUNT, **self.parameters}
+        tidy.check_parameters(parameters, classes, {"feature": pa.string()}, numbers)
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> DensityLikelihood:
         return DensityLikelihood(self, parameters, classes)
 
-    def outside(self, x: Column) -> list[Condition]:
+    def outside(self, x: formulas.Column) -> list[formulas.Condition]:
         """Conditions of which one is true for a value outside the support."""
         low, high = self.support
-        conditions: list[Condition] = []
+        conditions: list[formulas.Condition] = []
         if low > -np.inf:
             conditions.append(x < low)
         if high < np.inf:
             conditions.append(x > high)
         if self.whole:
-            conditions.append(x.differs(Function("floor", x)))
+            conditions.append(x.differs(formulas.Function("floor", x)))
         return conditions
 
     @BEYOND_FLOAT64
-    def formula(self, x: Column, p: Mapping[str, FloatArray]) -> Expression:
+    def formula(self, x: formulas.Column, p: Mapping[str, FloatArray]) -> formulas.Expression:
         """log p(x | class) as a formula: 0 if x is null, −∞ outside the support.
 
         Args:
             x: the column.
             p: the parameters by name, ``(k,)`` each.
         """
-        inside = within(x, *self.support)
-        usual = Case([(IsExtreme(inside), as_expression(np.clip(1.0, *self.support)))], inside)
-        density = as_expression(self.log_density(usual, ByName(p)))
-        outside = [(condition, IMPOSSIBLE) for condition in self.outside(x)]
-        return if_known([x], Case(outside, density) if outside else density)
+        inside = formulas.within(x, *self.support)
+        usual = formulas.Case(
+            [(formulas.IsExtreme(inside), formulas.as_expression(np.clip(1.0, *self.support)))],
+            inside,
+        )
+        density = formulas.as_expression(self.log_density(usual, ByName(p)))
+        outside = [(condition, formulas.IMPOSSIBLE) for condition in self.outside(x)]
+        return formulas.if_known([x], formulas.Case(outside, density) if outside else density)
 
 
 class DensityLikelihood:
@@ -285,7 +275,7 @@ class DensityLikelihood:
     def __init__(self, density: ColumnDensity, parameters: pa.Table, classes: pa.Array) -> None:
         self.density, self.classes = density, len(classes)
         names, keys = pc.unique(parameters["feature"]), list(density.parameters)
-        arrays = dense_arrays(parameters, classes, "feature", names, keys)
+        arrays = tidy.dense_arrays(parameters, classes, "feature", names, keys)
         self.arrays = dict(zip(keys, arrays, strict=True))
         self.estimates = {
             name: {key: array[:, at] for key, array in self.arrays.items()}
@@ -334,10 +324,10 @@ class DensityLikelihood:
             high=min(high, largest),
         )
 
-    def formula(self) -> Formula:
+    def formula(self) -> formulas.Formula:
         """log p(x | class) as a formula, see `FormulaLikelihood`."""
-        columns = {name: Column(name) for name in self.estimates}
-        return Formula(
+        columns = {name: formulas.Column(name) for name in self.estimates}
+        return formulas.Formula(
             [self.density.formula(columns[name], p) for name, p in self.estimates.items()],
-            refused=[IsExtreme(x) for x in columns.values()],
+            refused=[formulas.IsExtreme(x) for x in columns.values()],
         )

@@ -19,14 +19,8 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from probclass_core.arguments import checks_arguments
-from probclass_core.arrow.arrays import (
-    BoolArray,
-    FloatArray,
-    check_columns,
-    class_labels,
-    type_of_classes,
-    weight_vector,
-)
+from probclass_core.arrow import arrays
+from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import (
@@ -39,13 +33,9 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import common_type
 from probclass_core.errors import DataError, ProbClassError, SpecError, StoreError, expect, one_of
 from probclass_core.estimation.contract import Estimator
+from probclass_core.estimation.kinds import profile
 from probclass_core.estimation.kinds.class_counts import ClassCounts, check_classes
 from probclass_core.estimation.kinds.kind import Kind
-from probclass_core.estimation.kinds.profile import (
-    Profile,
-    empty_profile,
-    profile_values,
-)
 from probclass_core.estimation.kinds.sample import Sample
 from probclass_core.estimation.tidy import scaled
 from probclass_core.spec.model_spec import Block, ModelSpec
@@ -131,7 +121,7 @@ class Statistics(Report):
     @property
     def column_values(self) -> dict[str, dict[str, Any]]:
         """`columns` as JSON values: rows, nulls, min and max by feature."""
-        return profile_values(self.columns, self.features)
+        return profile.profile_values(self.columns, self.features)
 
     def _report(self) -> list[Part]:
         """The classes and the blocks."""
@@ -290,11 +280,11 @@ def summarize_batches(
             does not have the part that a feature is.
         PluginError: if an estimator is unknown.
     """
-    check_columns(schema, spec.label_and_weight)
+    arrays.check_columns(schema, spec.label_and_weight)
     sampled = feature_schema(schema, spec.sampled_columns if spec.takes_sample else ())
     _check_groups(spec, sampled)
     features = feature_schema(schema, spec.features)
-    kinds = _kinds(spec, features, type_of_classes(schema, spec.label), sampled)
+    kinds = _kinds(spec, features, arrays.type_of_classes(schema, spec.label), sampled)
     growing = {block.name for block in spec.blocks if block.state_grows}
     parts = {
         name: Accumulator(kind.merge, _never if name in growing else _is_many_or_large)
@@ -304,9 +294,9 @@ def summarize_batches(
     for batch in batches:
         batch_rows = batch.num_rows
         rows += batch_rows
-        labels = class_labels(batch, spec.label)
+        labels = arrays.class_labels(batch, spec.label)
         null_labels += labels.null_count
-        weights = None if spec.weight is None else weight_vector(batch, spec.weight)
+        weights = None if spec.weight is None else arrays.weight_vector(batch, spec.weight)
         mask = _training_rows(labels, weights)
         if mask is not None:
             selected = pa.array(mask)
@@ -321,7 +311,7 @@ def summarize_batches(
         on_rows(batch_rows)
     if not parts["classes"].parts:
         parts["classes"].add(kinds["classes"].merge([]))
-        parts[PROFILE].add(empty_profile(spec.features))
+        parts[PROFILE].add(profile.empty_profile(spec.features))
     tables = {name: each.result() for name, each in parts.items() if each.parts}
     return Statistics(spec, features, tables, rows, null_labels)
 
@@ -341,7 +331,7 @@ def _kinds(
         "classes": ClassCounts(spec, label_type),
         **bind(spec, features),
         **({"sample": Sample(sampled)} if spec.takes_sample else {}),
-        PROFILE: Profile(spec.features),
+        PROFILE: profile.Profile(spec.features),
     }
 
 

@@ -18,23 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import (
-    MISSING,
-    IntArray,
-    category_values,
-    label_codes,
-    numeric_values,
-)
+from probclass_core.arrow import arrays
+from probclass_core.arrow.arrays import IntArray
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.errors import NotSupportedError, SpecError
-from probclass_core.estimation.contract import (
-    FactorizedLikelihood,
-    FormulaLikelihood,
-    ItemizedLikelihood,
-    LeaveOneOut,
-    LinearLikelihood,
-    MarginalLikelihood,
-)
+from probclass_core.estimation import contract
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.estimation.statistics import merge, refine
 from probclass_core.model.finalize import finalize
@@ -352,7 +340,7 @@ def log_likelihoods_sum_over_features(
     """The log-likelihood of a row is the sum of those of its single features."""
     model = trial.fit(table)
     likelihood, whole = trial.likelihood(model), trial.log_likelihood(model, rows)
-    if isinstance(likelihood, FactorizedLikelihood):
+    if isinstance(likelihood, contract.FactorizedLikelihood):
         factors = list(likelihood.log_factors(trial.rows(rows)))
         yield len(trial.columns), len(factors)
         yield np.sum(factors, axis=0), whole, rows
@@ -400,7 +388,7 @@ def items_sum_to_the_log_likelihood(trial: Trial, *, table: pa.Table, rows: pa.T
     """If a likelihood itemizes a row, the items sum to the row's log-likelihood."""
     model = trial.fit(table)
     likelihood = trial.likelihood(model)
-    if not isinstance(likelihood, ItemizedLikelihood):
+    if not isinstance(likelihood, contract.ItemizedLikelihood):
         return
     for scored in (table, rows):
         for row in (scored.slice(number, 1) for number in range(scored.num_rows)):
@@ -414,11 +402,11 @@ def leaving_out_no_weight_changes_nothing(trial: Trial, *, table: pa.Table) -> E
     """If rows can be left out, likelihoods are numbers, and a row of weight 0 changes none."""
     statistics = trial.summarize(table)
     estimator = trial.bound(statistics)
-    if not isinstance(estimator, LeaveOneOut):
+    if not isinstance(estimator, contract.LeaveOneOut):
         return
     model = finalize(statistics, early=True)
     rows, labels = labeled_rows(trial, table)
-    truth, likelihood = label_codes(labels, model.classes), trial.likelihood(model)
+    truth, likelihood = arrays.label_codes(labels, model.classes), trial.likelihood(model)
     left_out = functools.partial(
         estimator.leave_one_out, trial.block(statistics), likelihood, model.classes, rows, truth
     )
@@ -434,17 +422,20 @@ def marginals_are_those_of_the_log_likelihood(
     """If a likelihood describes a column, it is that of rows whose other columns are null."""
     model = trial.fit(table)
     likelihood = trial.likelihood(model)
-    if not isinstance(likelihood, MarginalLikelihood) or trial.models_nulls(model):
+    if not isinstance(likelihood, contract.MarginalLikelihood) or trial.models_nulls(model):
         return
     for column in trial.columns:
         own = likelihood.marginal(column)
         alone = _with_nulls(rows, [name for name in trial.inputs if name != column])
         alone = alone.filter(alone[column].is_valid())
         if isinstance(own, Curve):
-            actual = own.log_density(numeric_values(alone[column].combine_chunks(), column))
+            actual = own.log_density(arrays.numeric_values(alone[column].combine_chunks(), column))
         elif own is not None and own.of == "value":
             level = _levels_of_rows(own, alone[column].combine_chunks(), column)
-            alone, level = alone.filter(pa.array(level != MISSING)), level[level != MISSING]
+            alone, level = (
+                alone.filter(pa.array(level != arrays.MISSING)),
+                level[level != arrays.MISSING],
+            )
             with np.errstate(divide="ignore"):
                 actual = np.log(own.probability[level])
         else:
@@ -457,7 +448,7 @@ def a_linear_form_gives_the_differences(trial: Trial, *, table: pa.Table) -> Equ
     """If a likelihood has a linear form, it gives the differences between classes."""
     model = trial.fit(table)
     likelihood = trial.likelihood(model)
-    if not isinstance(likelihood, LinearLikelihood):
+    if not isinstance(likelihood, contract.LinearLikelihood):
         return
     try:
         names, weights, intercept = likelihood.linear_form()
@@ -483,7 +474,7 @@ def sql_says_what_the_log_likelihood_says(
     """
     model = trial.fit(table)
     known = [name for name in trial.inputs if name in model.features.names]
-    if not known or not isinstance(trial.likelihood(model), FormulaLikelihood):
+    if not known or not isinstance(trial.likelihood(model), contract.FormulaLikelihood):
         return  # if training had no value, there is nothing to write
     try:
         query = joint_sql(model, dialect="sqlite", source="rows")
@@ -547,8 +538,10 @@ def _with_nulls(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
 def _levels_of_rows(levels: Levels, column: pa.Array, name: str) -> IntArray:
     """Position of the value of each row among the levels, ``(n,)``; `MISSING` for another value."""
     if levels.cuts is not None:
-        return np.searchsorted(levels.cuts, numeric_values(column, name), "right")
-    return label_codes(pa.array(category_values(column)), pa.array(levels.names, pa.string()))
+        return np.searchsorted(levels.cuts, arrays.numeric_values(column, name), "right")
+    return arrays.label_codes(
+        pa.array(arrays.category_values(column)), pa.array(levels.names, pa.string())
+    )
 
 
 LAWS: Sequence[Law] = [

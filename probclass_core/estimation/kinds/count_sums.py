@@ -22,32 +22,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import FloatArray, label_codes, sorted_classes
+from probclass_core.arrow import arrays
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.sparse_counts import LARGEST_COUNT, CountReader, Counts
 from probclass_core.errors import StoreError
-from probclass_core.estimation.formulas import (
-    Case,
-    Column,
-    Condition,
-    Expression,
-    Function,
-    Named,
-    as_expression,
-    if_known,
-    known,
-    log_gamma,
-)
+from probclass_core.estimation import formulas, tidy
 from probclass_core.estimation.kinds.kind import ClassSums, Sums
-from probclass_core.estimation.tidy import (
-    NOT_NEGATIVE,
-    ROUNDING,
-    check_row_counts,
-    check_same_when_merged,
-    dense_arrays,
-    label_rows,
-    sum_counts,
-)
 
 
 @dataclass(frozen=True)
@@ -128,37 +109,39 @@ class CountSums:
         )
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        return sum_counts(tables, ["class", "feature"], self.sums)
+        return tidy.sum_counts(tables, ["class", "feature"], self.sums)
 
     def read(self, table: pa.Table, classes: pa.Array) -> ClassCounts:
         """The sums as arrays: of terms those of the vocabulary, of columns those with values."""
         is_total = pc.is_null(table["feature"])
         by_feature, total = table.filter(pc.invert(is_total)), table.filter(is_total)
-        features = sorted_classes(by_feature["feature"])
+        features = arrays.sorted_classes(by_feature["feature"])
         if not self.reader.of_terms:
             seen = set(features.to_pylist())
             features = pa.array([x for x in self.reader.columns if x in seen], pa.string())
         elif self.reader.vocabulary is not None and total.num_rows:
             features = self.reader.vocabulary
-        cells = dense_arrays(by_feature, classes, "feature", features, self.sums)
+        cells = tidy.dense_arrays(by_feature, classes, "feature", features, self.sums)
         totals = {field: np.zeros(len(classes)) for field in self.sums}
         for field, values in totals.items():
-            values[label_codes(total["class"], classes)] = total[field].to_numpy()
+            values[arrays.label_codes(total["class"], classes)] = total[field].to_numpy()
         return ClassCounts(features, dict(zip(self.sums, cells, strict=True)), totals)
 
     def check(self, table: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""
         labels = classes["class"].combine_chunks()
-        codes = label_rows(table, labels)
-        check_same_when_merged(table, self.merge([table]))
+        codes = tidy.label_rows(table, labels)
+        tidy.check_same_when_merged(table, self.merge([table]))
         features = None if self.reader.of_terms else [*self.reader.columns, None]
-        check_row_counts(table, classes, ["feature"], features=features, count="rows")
-        NOT_NEGATIVE.check("count", table["count"])
+        tidy.check_row_counts(table, classes, ["feature"], features=features, count="rows")
+        tidy.NOT_NEGATIVE.check("count", table["count"])
         rows, is_total = table["rows"].to_numpy(), pc.is_null(table["feature"]).to_numpy()
         total = np.bincount(codes[is_total], rows[is_total], minlength=len(labels))
-        if (rows > total[codes] * (1.0 + ROUNDING)).any():
+        if (rows > total[codes] * (1.0 + tidy.ROUNDING)).any():
             raise StoreError("a feature has more rows than its class.")
-        present = self.presences & ~is_total & (table["count"].to_numpy() > rows * (1.0 + ROUNDING))
+        present = (
+            self.presences & ~is_total & (table["count"].to_numpy() > rows * (1.0 + tidy.ROUNDING))
+        )
         if present.any():
             raise StoreError("a feature is present in more rows than it has.")
 
@@ -166,19 +149,23 @@ class CountSums:
         """What a database computes; terms need the rows."""
         if self.reader.of_terms:
             return None
-        terms: dict[Hashable, Expression] = {}
-        columns = [Column(name) for name in self.reader.columns]
+        terms: dict[Hashable, formulas.Expression] = {}
+        columns = [formulas.Column(name) for name in self.reader.columns]
         for x in columns:
-            present = Case([(x > 0.0, as_expression(1.0))], as_expression(0.0))
-            terms["count", x.name] = if_known([x], present if self.presences else x)
-            terms["rows", x.name] = known(x)
+            present = formulas.Case(
+                [(x > 0.0, formulas.as_expression(1.0))], formulas.as_expression(0.0)
+            )
+            terms["count", x.name] = formulas.if_known([x], present if self.presences else x)
+            terms["rows", x.name] = formulas.known(x)
         length = functools.reduce(operator.add, [terms["count", x.name] for x in columns])
         terms["count", None] = length
-        terms["rows", None] = known(*columns)
+        terms["rows", None] = formulas.known(*columns)
         if not self.presences:
             for x in columns:
-                terms["log_factorials", x.name] = if_known([x], log_gamma(x + 1.0))
-            terms["log_factorials", None] = log_gamma(Named(length) + 1.0)
+                terms["log_factorials", x.name] = formulas.if_known(
+                    [x], formulas.log_gamma(x + 1.0)
+                )
+            terms["log_factorials", None] = formulas.log_gamma(formulas.Named(length) + 1.0)
         return Sums(terms, self._from_sums, refused_counts(columns, whole=self.reader.whole))
 
     def _from_sums(self, by_class: ClassSums) -> pa.Table:
@@ -192,12 +179,15 @@ class CountSums:
         return self.merge(parts)
 
 
-def refused_counts(columns: Sequence[Column], *, whole: bool) -> list[Condition]:
+def refused_counts(columns: Sequence[formulas.Column], *, whole: bool) -> list[formulas.Condition]:
     """Conditions of counts that `CountReader` refuses."""
-    refused: list[Condition] = [(column < 0.0) | (column > LARGEST_COUNT) for column in columns]
+    refused: list[formulas.Condition] = [
+        (column < 0.0) | (column > LARGEST_COUNT) for column in columns
+    ]
     if whole:
         # Not the floor of a null, which is an error for SQLAlchemy's function on SQLite.
         refused += [
-            column.differs(Function("floor", if_known([column], column))) for column in columns
+            column.differs(formulas.Function("floor", formulas.if_known([column], column)))
+            for column in columns
         ]
     return refused

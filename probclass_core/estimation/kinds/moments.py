@@ -16,19 +16,13 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import ByClass, FloatArray, label_codes, sorted_classes
 from probclass_core.arrow.rows import Rows
-from probclass_core.estimation.formulas import Column, Condition, Expression, known
+from probclass_core.estimation import formulas, tidy
 from probclass_core.estimation.kinds.kind import ClassSums, Deviation, Sums
 from probclass_core.estimation.moments import (
     Moments,
     merge_moments,
     moments_about,
     moments_of_columns,
-)
-from probclass_core.estimation.tidy import (
-    Range,
-    check_row_counts,
-    check_same_when_merged,
-    tidy_table,
 )
 
 _FIELDS = ("count", "mean", "scatter")
@@ -65,7 +59,7 @@ class TermMoments:
         # Squares may leave float64 where the estimate does not need them.
         scatter = np.where(np.isnan(moments.scatter), np.inf, moments.scatter)
         fields = {"count": moments.count, "mean": moments.mean, "scatter": scatter}
-        return tidy_table(classes, cells, fields, moments.count > 0.0)
+        return tidy.tidy_table(classes, cells, fields, moments.count > 0.0)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """The moments of the rows of all tables, by the update of Chan, Golub and LeVeque."""
@@ -108,20 +102,20 @@ class TermMoments:
             StoreError: naming the column and what is wrong.
         """
         allowed = ["scatter"] if infinite else []
-        check_same_when_merged(table, self.merge([table]), infinite=allowed)
-        check_row_counts(table, classes, ["feature", "term"], features=self.columns)
-        Range(low=0.0, finite=not infinite).check("scatter", table["scatter"])
+        tidy.check_same_when_merged(table, self.merge([table]), infinite=allowed)
+        tidy.check_row_counts(table, classes, ["feature", "term"], features=self.columns)
+        tidy.Range(low=0.0, finite=not infinite).check("scatter", table["scatter"])
 
-    def aggregates(self, refused: Sequence[Condition] = ()) -> Sums:
+    def aggregates(self, refused: Sequence[formulas.Condition] = ()) -> Sums:
         """What a database computes if the only term is the value itself.
 
         Args:
             refused: conditions of rows that training refuses.
         """
-        terms: dict[Hashable, Expression] = {}
+        terms: dict[Hashable, formulas.Expression] = {}
         for name in self.columns:
             deviation = Deviation(name)
-            terms["count", name] = known(Column(name))
+            terms["count", name] = formulas.known(formulas.Column(name))
             terms["deviation", name] = deviation
             terms["square", name] = deviation * deviation
         return Sums(terms, self._from_sums, refused)

@@ -9,18 +9,11 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import (
-    MISSING,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    encoded,
-    label_codes,
-    sorted_classes,
-)
+from probclass_core.arrow import arrays
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, one_of
-from probclass_core.estimation.formulas import Bins, Categories, Code, IsCode
+from probclass_core.estimation import formulas
 from probclass_core.estimation.kinds.cells import Cells
 from probclass_core.estimation.tidy import by_feature
 
@@ -73,8 +66,8 @@ class Encoder:
 
     def of_labels(self, labels: pa.ChunkedArray) -> IntArray:
         """Codes of values as tables name them, ``(n,)``."""
-        codes = label_codes(labels, pa.array(self.values, pa.string()))
-        return np.where(codes == MISSING, self.null, codes)
+        codes = arrays.label_codes(labels, pa.array(self.values, pa.string()))
+        return np.where(codes == arrays.MISSING, self.null, codes)
 
     def of_texts(self, texts: Sequence[str | None]) -> IntArray:
         """`of_labels` of a list."""
@@ -99,11 +92,11 @@ class Encoder:
         cuts = None if self.cuts is None else tuple(self.cuts)
         return tuple(self.values), cuts, self.models_nulls
 
-    def code(self) -> Code:
+    def code(self) -> formulas.Code:
         """What gives the position of a value in a formula; see `codes_of`."""
         if self.cuts is not None:
-            return Bins(self.name, list(self.cuts))
-        return Categories(self.name, [str(value) for value in self.known])
+            return formulas.Bins(self.name, list(self.cuts))
+        return formulas.Categories(self.name, [str(value) for value in self.known])
 
     def codes_of(self, unseen: str) -> IntArray:
         """The code of each position that `code` gives; ``unseen`` as in `of_rows`."""
@@ -114,13 +107,13 @@ class Encoder:
         between = [] if self.cuts is not None else [code_of_unseen]
         return np.array([*range(len(self.known)), *between, null])
 
-    def refused(self, unseen: str) -> list[IsCode]:
+    def refused(self, unseen: str) -> list[formulas.IsCode]:
         """The conditions under which `of_rows` raises an error."""
         if unseen != "error":
             return []
         code, size = self.code(), len(self.known)
-        outside = [] if isinstance(code, Bins) else [IsCode(code, size)]
-        nulls = [IsCode(code, size + len(outside))] if self._lacks_null else []
+        outside = [] if isinstance(code, formulas.Bins) else [formulas.IsCode(code, size)]
+        nulls = [formulas.IsCode(code, size + len(outside))] if self._lacks_null else []
         return [*outside, *nulls]
 
     @property
@@ -138,13 +131,15 @@ class Encoder:
                 self._refuse_nulls(bins == len(self.known))
             return codes_of[bins]
         codes, texts = rows.categories(self.name)
-        positions = label_codes(pa.array(texts, pa.string()), pa.array(self.known, pa.string()))
-        unknown = positions == MISSING
+        positions = arrays.label_codes(
+            pa.array(texts, pa.string()), pa.array(self.known, pa.string())
+        )
+        unknown = positions == arrays.MISSING
         if unseen == "error":
             if unknown.any():
                 self._refuse(codes, texts, unknown)
             if self._lacks_null:
-                self._refuse_nulls(codes == MISSING)
+                self._refuse_nulls(codes == arrays.MISSING)
         positions[unknown] = len(self.known)
         result: IntArray = np.append(codes_of[positions], codes_of[-1])[codes]
         return result
@@ -196,13 +191,13 @@ class LabeledCells:
         """
         part = np.repeat(np.arange(len(parts)), list(map(len, parts)))
         cells = pa.concat_tables(parts).append_column("part", pa.array(part))
-        classes = sorted_classes(cells["class"])
+        classes = arrays.sorted_classes(cells["class"])
         for _, rows in by_feature(cells, kind.columns):
             labels: list[Sequence[str | None]] = []
-            codes = [label_codes(rows["class"], classes)]
+            codes = [arrays.label_codes(rows["class"], classes)]
             for title in kind.keys[2:]:
-                found, texts = encoded(rows[title])
-                codes.append(np.where(found == MISSING, len(texts), found))
+                found, texts = arrays.encoded(rows[title])
+                codes.append(np.where(found == arrays.MISSING, len(texts), found))
                 labels.append([*texts, None])
             counts, part = rows["count"].to_numpy(), rows["part"].to_numpy()
             yield cls(classes, labels, np.stack(codes), counts, part)
@@ -215,7 +210,7 @@ class LabeledCells:
 
     def of_class(self, classes: pa.Array) -> IntArray:
         """Position of the class of each cell among the classes, ``(n,)``."""
-        positions: IntArray = label_codes(self.classes, classes)[self.codes[0]]
+        positions: IntArray = arrays.label_codes(self.classes, classes)[self.codes[0]]
         return positions
 
     def seen(self, place: int) -> dict[str | None, float]:

@@ -18,12 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes, sorted_classes
+from probclass_core.arrow import arrays
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_number_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
+from probclass_core.estimation import tidy
 from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.evidence import dirichlet_categorical
+from probclass_core.estimation.families import scarce
 from probclass_core.estimation.families.counted.chain import (
     CellCounts,
     Chain,
@@ -44,7 +47,6 @@ from probclass_core.estimation.families.counted.options import (
     CountedOptions,
     DiscretizedOptions,
 )
-from probclass_core.estimation.families.scarce import pooled_unless, without_values
 from probclass_core.estimation.histogram import Histogram
 from probclass_core.estimation.kinds.cells import CellIndex, Cells, bin_names, given_title
 from probclass_core.estimation.kinds.grids import ColumnCounts, ColumnGrid, Grids
@@ -54,17 +56,6 @@ from probclass_core.estimation.options import (
     ColumnTypes,
     OptionPath,
     require_types,
-)
-from probclass_core.estimation.tidy import (
-    BOUND,
-    COUNT,
-    LOG_PROBABILITY,
-    NOT_NEGATIVE,
-    Range,
-    by_feature,
-    check_notes,
-    check_parameters,
-    notes_of,
 )
 
 _MOST_CELLS = 65_536
@@ -291,10 +282,12 @@ class Counted(Estimator):
             notes += counted.notes
             if chain.encoders[0].values:
                 lacking[chain.name] = counted.lacking(len(classes))
-        notes += without_values([name for name in chains if name not in lacking])
+        notes += scarce.without_values([name for name in chains if name not in lacking])
         if lacking:
             mass = sum(chains[name].prior.mass for name in lacking)
-            notes += pooled_unless(mass, [*lacking], classes, np.column_stack([*lacking.values()]))
+            notes += scarce.pooled_unless(
+                mass, [*lacking], classes, np.column_stack([*lacking.values()])
+            )
         tables = [table for chain in chains.values() for table in self._tables(chain, classes)]
         encoders = {of.name: of for chain in chains.values() for of in chain.encoders}
         sparse = [name for name, chain in chains.items() if _is_sparse(chain.counts_of_values)]
@@ -396,14 +389,14 @@ class Counted(Estimator):
         return {**texts, "depth": pa.int64()} if self.given.names else texts
 
     @property
-    def _numbers(self) -> dict[str, Range]:
+    def _numbers(self) -> dict[str, tidy.Range]:
         """Columns of parameters that are numbers."""
-        bounds = {"lower": BOUND, "upper": BOUND} if self._has_bounds else {}
-        return {**bounds, "count": COUNT, "log_probability": LOG_PROBABILITY}
+        bounds = {"lower": tidy.BOUND, "upper": tidy.BOUND} if self._has_bounds else {}
+        return {**bounds, "count": tidy.COUNT, "log_probability": tidy.LOG_PROBABILITY}
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
-        notes = notes_of(parameters)
-        check_notes(notes["strengths"], "strengths", NOT_NEGATIVE)
+        notes = tidy.notes_of(parameters)
+        tidy.check_notes(notes["strengths"], "strengths", tidy.NOT_NEGATIVE)
         parse_cuts(OptionPath(self.name, "note 'cuts'", self.inputs.names), notes["cuts"])
         if notes["given"] not in ([], self.given.names):
             raise StoreError(f"the columns that its notes say are given are {notes['given']}.")
@@ -417,7 +410,7 @@ class Counted(Estimator):
             if wrong or not isinstance(found, list) or not are_numbers:
                 raise StoreError(f"the strengths of column {name!r} in its notes are {found!r}.")
         keys = self._keys(notes["given"])
-        check_parameters(
+        tidy.check_parameters(
             parameters,
             classes,
             {"feature": pa.string(), **keys},
@@ -427,7 +420,7 @@ class Counted(Estimator):
             # With smooth="zeros", cells without a count add to a sum of 1.
             within=None if self.options.smooth == "zeros" else ["feature", *list(keys)[1:]],
         )
-        for name, rows in by_feature(parameters, self.features.names):
+        for name, rows in tidy.by_feature(parameters, self.features.names):
             encoder = self._encoder(name, notes["values"][name], notes["cuts"].get(name))
             bins = rows["bin"].to_numpy() if self._has_bounds else encoder.of_labels(rows["value"])
             if len(bins) and not (bins.min() >= 0 and bins.max() < len(encoder.values)):
@@ -438,14 +431,14 @@ class Counted(Estimator):
                     raise StoreError(f"the bins of column {name!r} are not those of its cuts.")
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CountedLikelihood:
-        notes = notes_of(parameters)
+        notes = tidy.notes_of(parameters)
         encoders = {
             name: self._encoder(name, values, notes["cuts"].get(name))
             for name, values in notes["values"].items()
         }
         given = [encoders[name] for name in notes["given"]]
         chains = []
-        for name, table in by_feature(parameters, self.features.names):
+        for name, table in tidy.by_feature(parameters, self.features.names):
             own, strengths = encoders[name], notes["strengths"][name]
             shared = strengths[0] if len(strengths) > len(given) else None
             prior = replace(
@@ -465,7 +458,7 @@ class Counted(Estimator):
             part = table.filter(pc.equal(table["depth"], depth)) if self.given.names else table
             codes = part["bin"].to_numpy() if self._has_bounds else own.of_labels(part["value"])
             of_given = [of.of_labels(part[given_title(of.name)]) for of in given[:depth]]
-            of_class = label_codes(part["class"], classes)
+            of_class = arrays.label_codes(part["class"], classes)
             yield CellCounts(np.stack([codes, *of_given]), of_class, part["count"].to_numpy())
 
     def leave_one_out(
@@ -499,7 +492,7 @@ class Counted(Estimator):
                 f"{self.name} offers no log evidence of cuts that are computed from the rows; "
                 f"declare cuts of {one_of(self.kind.grids.columns)}."
             )
-        classes = sorted_classes(statistics["class"])
+        classes = arrays.sorted_classes(statistics["class"])
         total = 0.0
         for counted in self._counted(self._read([statistics]), classes):
             (own, *given), cells = counted.encoders, counted.counts

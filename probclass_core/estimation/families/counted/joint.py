@@ -16,37 +16,20 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import (
-    FloatArray,
-    IntArray,
-    label_codes,
-    missing_patterns,
-    sorted_classes,
-)
+from probclass_core.arrow import arrays
+from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
+from probclass_core.estimation import tidy
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import log_rising
+from probclass_core.estimation.families import scarce
 from probclass_core.estimation.families.counted.encoder import Encoder, LabeledCells
 from probclass_core.estimation.families.counted.options import JointOptions
-from probclass_core.estimation.families.scarce import (
-    NoLikelihood,
-    classes_have,
-    probabilities_of,
-    without_values,
-)
 from probclass_core.estimation.formulas import MOST_LOOKUPS, Formula, Lookup
 from probclass_core.estimation.kinds.cells import CellIndex, Cells
 from probclass_core.estimation.marginals import Levels
 from probclass_core.estimation.options import CATEGORIES
-from probclass_core.estimation.tidy import (
-    COUNT,
-    LOG_PROBABILITY,
-    check_parameters,
-    label_rows,
-    notes_of,
-    tidy_table,
-)
 
 _OWN_COLUMNS = ("class", "count", "log_probability")
 
@@ -110,7 +93,7 @@ class CategoricalJoint(Estimator):
         }
         fields = {"count": joint.counts, "log_probability": joint.of_codes(joint.codes)}
         return self.annotate(
-            tidy_table(classes, cells, fields),
+            tidy.tidy_table(classes, cells, fields),
             scarce=notes,
             values={encoder.name: list(encoder.values) for encoder in joint.encoders},
         )
@@ -120,10 +103,13 @@ class CategoricalJoint(Estimator):
     ) -> list[str]:
         """Sentences about columns without values, and classes without complete rows."""
         names, modeled = self.features.names, [encoder.name for encoder in joint.encoders]
-        notes = without_values([name for name in names if name not in modeled])
+        notes = scarce.without_values([name for name in names if name not in modeled])
         lacks, listed = joint.counts.sum(axis=1) == 0.0, ", ".join(modeled)
         if modeled and lacks.any():
-            who, instead = classes_have(classes, lacks), probabilities_of(not without_prior)
+            who, instead = (
+                scarce.classes_have(classes, lacks),
+                scarce.probabilities_of(not without_prior),
+            )
             found = f"{who} no row with all of {listed}"
             if lacks.all():
                 found = f"no training row has all of {listed}"
@@ -132,28 +118,28 @@ class CategoricalJoint(Estimator):
         return notes
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
-        notes = notes_of(parameters)
+        notes = tidy.notes_of(parameters)
         if not notes["values"] and parameters.column_names == ["class"]:  # the block says nothing
-            label_rows(parameters, classes)
+            tidy.label_rows(parameters, classes)
             return
-        check_parameters(
+        tidy.check_parameters(
             parameters,
             classes,
             dict.fromkeys(notes["values"], pa.string()),
-            {"count": COUNT, "log_probability": LOG_PROBABILITY},
+            {"count": tidy.COUNT, "log_probability": tidy.LOG_PROBABILITY},
         )
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array
-    ) -> CategoricalJointLikelihood | NoLikelihood:
-        known = notes_of(parameters)["values"]
+    ) -> CategoricalJointLikelihood | scarce.NoLikelihood:
+        known = tidy.notes_of(parameters)["values"]
         if not known:
-            return NoLikelihood(len(classes))
+            return scarce.NoLikelihood(len(classes))
         encoders = [_encoder(name, known[name]) for name in self.features.names if name in known]
         codes = np.stack([encoder.of_labels(parameters[encoder.name]) for encoder in encoders])
         if (codes == _nulls(encoders)).any():
             raise StoreError("the values of its cells are not those in its notes.")
-        labels = label_codes(parameters["class"], classes)
+        labels = arrays.label_codes(parameters["class"], classes)
         return self._counted(encoders, codes, labels, parameters["count"].to_numpy(), len(classes))
 
     def log_evidence(self, statistics: pa.Table) -> float:
@@ -167,7 +153,7 @@ class CategoricalJoint(Estimator):
             DataError: if rows lack some of the features and not all.
         """
         self.options.check_prior(self.features.names)
-        joint, partial = self._joint(statistics, sorted_classes(statistics["class"]))
+        joint, partial = self._joint(statistics, arrays.sorted_classes(statistics["class"]))
         if partial:
             raise DataError(
                 f"{partial:g} rows have some of {', '.join(self.features.names)} and not "
@@ -316,7 +302,7 @@ class CategoricalJointLikelihood:
         """log p of codes ``(d, n)``: ``(k, n)``, nulls summed out."""
         log_alpha = self.prior.log_alpha(codes)
         result = np.zeros((len(self.counts), codes.shape[1]))
-        for observed, rows in missing_patterns(
+        for observed, rows in arrays.missing_patterns(
             np.where(codes == _nulls(self.encoders), np.nan, codes)
         ):
             if observed.any():

@@ -14,18 +14,9 @@ import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of
+from probclass_core.estimation import options
 from probclass_core.estimation.families.counted.cuts import parse_cuts
 from probclass_core.estimation.histogram import FEWEST_CELLS
-from probclass_core.estimation.options import (
-    EstimatorOptions,
-    OptionPath,
-    choice,
-    number,
-    option,
-    parse_number,
-    parse_table,
-    whole,
-)
 from probclass_core.spec.model_spec import category_text
 
 LEAVE_ONE_OUT = "loo"
@@ -37,10 +28,10 @@ PseudoCount = float | dict[str, float]
 _PSEUDO_COUNT = 1.0
 
 
-def _parse_domain(path: OptionPath, given: Any) -> dict[str, list[str]]:
+def _parse_domain(path: options.OptionPath, given: Any) -> dict[str, list[str]]:
     """Declared values by column."""
     domain = {}
-    for column, values in parse_table(path, given).items():
+    for column, values in options.parse_table(path, given).items():
         part = path.part(f"domain of {column!r}")
         if not isinstance(values, Sequence) or isinstance(values, str) or not values:
             raise part.error("a list of values", values)
@@ -50,46 +41,48 @@ def _parse_domain(path: OptionPath, given: Any) -> dict[str, list[str]]:
     return domain
 
 
-def _parse_pseudo_count(path: OptionPath, given: Any) -> dict[str, PseudoCount]:
+def _parse_pseudo_count(path: options.OptionPath, given: Any) -> dict[str, PseudoCount]:
     """Pseudo-counts by column."""
     if not isinstance(given, Mapping):
-        return dict.fromkeys(path.columns, float(parse_number(path, given)))
-    parse_table(path, given)
+        return dict.fromkeys(path.columns, float(options.parse_number(path, given)))
+    options.parse_table(path, given)
     counts: dict[str, PseudoCount] = {}
     for column in path.columns:
         count = given.get(column, _PSEUDO_COUNT)
         part = path.part(f"pseudo_count of {column!r}")
         if isinstance(count, Mapping) and count:
             counts[column] = {
-                category_text(value): parse_number(part.part(f"{part.option} ({value!r})"), alpha)
+                category_text(value): options.parse_number(
+                    part.part(f"{part.option} ({value!r})"), alpha
+                )
                 for value, alpha in count.items()
             }
         else:
-            counts[column] = parse_number(part, count)
+            counts[column] = options.parse_number(part, count)
     return counts
 
 
-class CountedOptions(EstimatorOptions):
+class CountedOptions(options.EstimatorOptions):
     """Options of counted cells; an estimator that lacks one has a constant in its place.
 
     A cell is what has a probability: a value of a column, or one value of every column.
     """
 
-    pseudo_count: float | dict[str, PseudoCount] = option(
+    pseudo_count: float | dict[str, PseudoCount] = options.option(
         _PSEUDO_COUNT,
         _parse_pseudo_count,
         expected="a number of at least 0, or a table of one number or a number per value by column",
         doc="α, added to the count of every cell. categorical_joint multiplies the α of a cell's "
         "values if they are given by column (1 for a column not in the table).",
     )
-    domain: dict[str, list[str]] = option(
+    domain: dict[str, list[str]] = options.option(
         {},
         _parse_domain,
         expected="a table of lists of values, by column",
         doc="The values that a column of categories can take; by default those that pseudo_count "
         "names, or else those that training saw in any class. Given columns have none.",
     )
-    unseen: str = choice(
+    unseen: str = options.choice(
         "pseudo_count",
         ("pseudo_count", "ignore", "error"),
         doc="A value outside the domain: 'pseudo_count' scores it as one that the class never "
@@ -98,21 +91,21 @@ class CountedOptions(EstimatorOptions):
         "unseen value of a given column is not an error: the estimate is that given one column "
         "fewer.",
     )
-    smooth: str = choice(
+    smooth: str = options.choice(
         "all",
         ("all", "zeros"),
         doc="The cells that get the pseudo-count: 'all', or only 'zeros', those that the class "
         "never showed, as in the textbook's example 18.4. With 'zeros' the probabilities of a "
         "class do not sum to 1.",
     )
-    missing: str = choice(
+    missing: str = options.choice(
         "marginalize",
         ("marginalize", "level"),
         doc="A null: 'marginalize' leaves a column out of the row; of given columns, the first "
         "that is null and those after it. 'level' makes null a value of its own, the last bin of "
         "numbers. If no training row has a null, 'level' scores it as the option unseen says.",
     )
-    shared_strength: float | str | None = number(
+    shared_strength: float | str | None = options.number(
         None,
         [LEAVE_ONE_OUT],
         at_least=math.ulp(0.0),
@@ -121,26 +114,26 @@ class CountedOptions(EstimatorOptions):
         "1 to 20 rows by the likelihood of the training rows as if each had been left out. None: "
         "the pseudo_count is added in every class.",
     )
-    method: str = choice(
+    method: str = options.choice(
         "mdl",
         ("mdl", "width", "frequency"),
         doc="'mdl' cuts where the classes differ, as long as a cut gains more information than "
         "it costs to describe; 'width' cuts the range, 'frequency' the rows into equal parts.",
     )
-    bins: int = whole(
+    bins: int = options.whole(
         10,
         at_least=2,
         doc="Largest number of bins for 'width' and 'frequency'; 'mdl' finds its own number, "
         "which may be one.",
     )
-    cells: int = whole(
+    cells: int = options.whole(
         4096,
         at_least=FEWEST_CELLS,
         doc="Largest number of distinct values of a column that are counted as they are, to cut "
         "it; more are counted on the finest grid of a power of two with at most as many occupied "
         "cells, and so are integers beyond 2⁵³ that float64 cannot represent.",
     )
-    cuts: dict[str, list[float]] = option(
+    cuts: dict[str, list[float]] = options.option(
         {},
         parse_cuts,
         expected="a table of lists of ascending numbers, by column",
@@ -148,7 +141,7 @@ class CountedOptions(EstimatorOptions):
         "from the rows: a value below the first cut is in the first bin, a value at a cut or above "
         "it in the next.",
     )
-    strength: float | str = number(
+    strength: float | str = options.number(
         10.0,
         [LEAVE_ONE_OUT],
         at_least=math.ulp(0.0),
@@ -156,7 +149,7 @@ class CountedOptions(EstimatorOptions):
         "strength for each column and number of given columns, by the likelihood of the training "
         "rows as if each had been left out.",
     )
-    back_off: str = choice(
+    back_off: str = options.choice(
         "given",
         ("given", "uniform"),
         doc="What an estimate is smoothed towards: 'given' the estimate without the last of its "
@@ -275,11 +268,13 @@ class DiscretizedOptions(_AloneOptions):
     """Options of `Discretized`."""
 
     domain, unseen, smooth = {}, "pseudo_count", "all"
-    pseudo_count = number(1.0, doc="α of every bin.")
+    pseudo_count = options.number(1.0, doc="α of every bin.")
 
 
 class ConditionalOptions(CountedOptions):
     """Options of `ConditionalCategorical` and `ConditionalDiscretized`."""
 
     method, bins, smooth = "mdl", 0, "all"
-    pseudo_count = number(1.0, doc="α of every value, in the estimate that uses no given column.")
+    pseudo_count = options.number(
+        1.0, doc="α of every value, in the estimate that uses no given column."
+    )

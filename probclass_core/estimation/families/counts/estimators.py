@@ -24,10 +24,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import FloatArray, is_numeric_type, label_codes, sorted_classes
+from probclass_core.arrow import arrays
+from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.sparse_counts import CountReader
 from probclass_core.arrow.types import is_terms_type
 from probclass_core.errors import DataError, NotSupportedError, SpecError
+from probclass_core.estimation import tidy
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import dirichlet_categorical, gamma_poisson
 from probclass_core.estimation.families.counts.likelihood import (
@@ -42,17 +44,6 @@ from probclass_core.estimation.options import (
     OptionPath,
     number,
     option,
-)
-from probclass_core.estimation.tidy import (
-    COUNT,
-    LOG_PROBABILITY,
-    NOT_NEGATIVE,
-    Range,
-    check_notes,
-    check_parameters,
-    dense_arrays,
-    notes_of,
-    tidy_table,
 )
 
 
@@ -103,7 +94,7 @@ class CountEstimator(Estimator):
     Options: ClassVar[type[CountOptions]] = CountOptions
     options: CountOptions
     field: ClassVar[str] = "log_probability"
-    allowed: ClassVar[Range] = LOG_PROBABILITY
+    allowed: ClassVar[tidy.Range] = tidy.LOG_PROBABILITY
     adds_up: ClassVar[bool] = False
     priors: ClassVar[Sequence[str]] = ("pseudo_count",)
     presences: ClassVar[bool] = False
@@ -140,7 +131,7 @@ class CountEstimator(Estimator):
                     "its terms, but the block has other columns too; give it its own block."
                 )
             return True
-        other = [column for column in self.features if not is_numeric_type(column.type)]
+        other = [column for column in self.features if not arrays.is_numeric_type(column.type)]
         if other:
             fix = "choose another estimator for it, or cast it"
             if pa.types.is_struct(other[0].type):
@@ -205,25 +196,29 @@ class CountEstimator(Estimator):
             count = np.where(none, count.sum(axis=0), count)
             rows = np.where(none, rows.sum(axis=0), rows)
         fields = {"count": count, self.field: self.estimate(count, rows)}
-        table = tidy_table(classes, {"feature": counts.features}, fields)
+        table = tidy.tidy_table(classes, {"feature": counts.features}, fields)
         return self.annotate(table, scarce=scarce, **self.notes_on_rows(rows))
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
-        numbers = {"count": COUNT, self.field: self.allowed}
+        numbers = {"count": tidy.COUNT, self.field: self.allowed}
         cells = {"feature": pa.string()}
-        check_parameters(parameters, classes, cells, numbers, within=[] if self.adds_up else None)
-        check_notes(notes_of(parameters).get("rows"), "rows", COUNT)
+        tidy.check_parameters(
+            parameters, classes, cells, numbers, within=[] if self.adds_up else None
+        )
+        tidy.check_notes(tidy.notes_of(parameters).get("rows"), "rows", tidy.COUNT)
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CountLikelihood | NoLikelihood:
         if not parameters.num_rows:
             return NoLikelihood(len(classes))
         features = pc.unique(parameters["feature"])
         fields = ["count", self.field]
-        count, values = dense_arrays(parameters, classes, "feature", features, fields)
+        count, values = tidy.dense_arrays(parameters, classes, "feature", features, fields)
         known = {"vocabulary": features} if self.of_terms else {"columns": features.to_pylist()}
         # Rows are recorded in the order of the table.
-        position = label_codes(classes, pc.unique(parameters["class"]))
-        rows = np.array(notes_of(parameters).get("rows", np.zeros((len(classes), 0))))[position]
+        position = arrays.label_codes(classes, pc.unique(parameters["class"]))
+        rows = np.array(tidy.notes_of(parameters).get("rows", np.zeros((len(classes), 0))))[
+            position
+        ]
         reader = replace(self.reader, **known)
         with np.errstate(divide="ignore"):
             factors = self.factors(
@@ -243,7 +238,7 @@ class CountEstimator(Estimator):
                     f"{self.name} has no log evidence with {name}=0, which is not a proper prior; "
                     f"set {name} above 0."
                 )
-        classes = sorted_classes(statistics["class"])
+        classes = arrays.sorted_classes(statistics["class"])
         return float(self.evidence(self.kind.read(statistics, classes)).sum())
 
 
@@ -318,7 +313,7 @@ class Poisson(CountEstimator):
 
     options: Options
     field = "rate"
-    allowed = NOT_NEGATIVE
+    allowed = tidy.NOT_NEGATIVE
     priors = ("pseudo_count", "pseudo_rows")
     of_whole_counts = True
 

@@ -17,9 +17,10 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import BoolArray, FloatArray, label_codes, sorted_classes
+from probclass_core.arrow import arrays
+from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.errors import DataError, StoreError
-from probclass_core.estimation import moments
+from probclass_core.estimation import moments, tidy
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import multivariate_normal_evidence
 from probclass_core.estimation.families import scarce
@@ -30,14 +31,6 @@ from probclass_core.estimation.families.gaussian.multivariate import (
 )
 from probclass_core.estimation.kinds.joint_moments import JointMoments, single_moments, tensor_of
 from probclass_core.estimation.options import NUMBERS, choice, number
-from probclass_core.estimation.tidy import (
-    COUNT,
-    FINITE,
-    ROUNDING,
-    check_column,
-    check_parameters,
-    notes_of,
-)
 
 OAS = "oas"
 
@@ -155,12 +148,12 @@ class GaussianFull(Estimator):
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
         _, mean, covariance = self._read(parameters)
-        check_parameters(parameters, classes, {}, {"count": COUNT})
-        FINITE.check("mean", pa.array(mean.ravel()))
-        FINITE.check("covariance", pa.array(covariance.ravel()))
+        tidy.check_parameters(parameters, classes, {}, {"count": tidy.COUNT})
+        tidy.FINITE.check("mean", pa.array(mean.ravel()))
+        tidy.FINITE.check("covariance", pa.array(covariance.ravel()))
         width = np.sqrt(np.maximum(np.einsum("kii->ki", covariance), 0.0))
         scale = width[:, :, None] * width[:, None, :]
-        if (np.abs(covariance - covariance.transpose(0, 2, 1)) > ROUNDING * scale).any():
+        if (np.abs(covariance - covariance.transpose(0, 2, 1)) > tidy.ROUNDING * scale).any():
             raise StoreError("a covariance is not symmetric.")
         try:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -169,7 +162,7 @@ class GaussianFull(Estimator):
             raise StoreError("a covariance is not positive definite.") from error
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> FullLikelihood:
-        rows = pa.array(label_codes(classes, parameters["class"].combine_chunks()))
+        rows = pa.array(arrays.label_codes(classes, parameters["class"].combine_chunks()))
         return self.density(*self._read(parameters.take(rows)))
 
     def _read(self, parameters: pa.Table) -> tuple[list[str], FloatArray, FloatArray]:
@@ -178,11 +171,11 @@ class GaussianFull(Estimator):
         Raises:
             StoreError: if the table is not of the columns of the block.
         """
-        names = notes_of(parameters).get("modeled", self.features.names)
+        names = tidy.notes_of(parameters).get("modeled", self.features.names)
         rows, size = len(parameters), len(names)
         if not size:
             return names, np.zeros((rows, 0)), np.zeros((rows, 0, 0))
-        check_column(parameters, "mean", pa.list_(pa.float64()))
+        tidy.check_column(parameters, "mean", pa.list_(pa.float64()))
         mean, covariance = parameters["mean"].combine_chunks(), tensor_of(parameters, "covariance")
         sizes = {*mean.value_lengths().to_pylist()}
         is_of_block = set(names) <= set(self.features.names)
@@ -193,7 +186,7 @@ class GaussianFull(Estimator):
     def log_evidence(self, statistics: pa.Table) -> float:
         if not statistics.num_rows:
             return 0.0
-        classes, names = sorted_classes(statistics["class"]), self.features.names
+        classes, names = arrays.sorted_classes(statistics["class"]), self.features.names
         crossed = self.kind.arrays(statistics, classes)
         single = single_moments(crossed)
         check_complete(self.name, names, classes, crossed.count)

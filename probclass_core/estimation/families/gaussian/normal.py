@@ -11,16 +11,10 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.errors import DataError, SpecError, one_of, suggest
+from probclass_core.estimation import options
 from probclass_core.estimation.evidence import NormalPrior
 from probclass_core.estimation.families import scarce
 from probclass_core.estimation.moments import Moments, own_scale, pooled
-from probclass_core.estimation.options import (
-    EstimatorOptions,
-    OptionPath,
-    number,
-    option,
-    parse_table,
-)
 
 _LARGEST = 1e100
 """The squares of larger numbers, summed over many rows, could exceed float64."""
@@ -28,10 +22,10 @@ _LARGEST = 1e100
 _PRIOR_KEYS = ("count", "degrees_of_freedom", "mean", "variance")
 
 
-class NormalOptions(EstimatorOptions):
+class NormalOptions(options.EstimatorOptions):
     """Options of every normal family."""
 
-    ddof: float = number(
+    ddof: float = options.number(
         0,
         doc="Subtracted from the count in the divisor of the variance: 0 is maximum likelihood, "
         "1 the unbiased estimate.",
@@ -46,10 +40,10 @@ def conjugate_prior(*, joint: bool, doc: str) -> Any:
         doc: what the option does.
     """
 
-    def parse(path: OptionPath, value: Any) -> ConjugatePrior:
+    def parse(path: options.OptionPath, value: Any) -> ConjugatePrior:
         return ConjugatePrior.parse(path, value, len(path.columns) if joint else 1)
 
-    return option({}, parse, expected=f"a table of {one_of(_PRIOR_KEYS)}", doc=doc)
+    return options.option({}, parse, expected=f"a table of {one_of(_PRIOR_KEYS)}", doc=doc)
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ class ConjugatePrior:
     size: int
 
     @classmethod
-    def parse(cls, path: OptionPath, value: Any, size: int) -> ConjugatePrior:
+    def parse(cls, path: options.OptionPath, value: Any, size: int) -> ConjugatePrior:
         """The prior from the option's value, a table.
 
         Raises:
@@ -98,7 +92,7 @@ class ConjugatePrior:
             values = value.get(key, {})
             if not isinstance(values, Mapping):
                 return dict.fromkeys(path.columns, bounded(key, values, above))
-            table = parse_table(path.part(f"{key} of {path.option}"), values)
+            table = options.parse_table(path.part(f"{key} of {path.option}"), values)
             return {
                 column: bounded(f"{key} ({column!r})", item, above)
                 for column, item in table.items()

@@ -9,11 +9,7 @@ import numpy as np
 
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.estimation.contract import POINT_MASS_WIDTH
-from probclass_core.estimation.families.knn.nearest import (
-    NearestByForce,
-    NearestByProducts,
-    NearestByTree,
-)
+from probclass_core.estimation.families.knn import nearest
 from probclass_core.execution.threads import ordered_map
 
 _LARGEST = float(np.finfo(np.float64).max)
@@ -74,13 +70,13 @@ class Balls:
             return
         self._choose_units(self.norm)
         scaled = self._in_units(points)
-        index: NearestByForce | NearestByProducts | NearestByTree
+        index: nearest.NearestByForce | nearest.NearestByProducts | nearest.NearestByTree
         if self.norm is None:
-            index = NearestByForce(scaled, options.metric)
+            index = nearest.NearestByForce(scaled, options.metric)
         elif self.norm == 2.0 and scaled.shape[1] >= _MANY_DIMENSIONS:
-            index = NearestByProducts(scaled)
+            index = nearest.NearestByProducts(scaled)
         else:
-            index = NearestByTree(scaled, self.norm)
+            index = nearest.NearestByTree(scaled, self.norm)
         self.nearest = index.query
 
     def _choose_units(self, norm: float | None) -> None:

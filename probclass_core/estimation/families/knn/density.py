@@ -18,18 +18,14 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.arrow.arrays import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    label_codes,
-    missing_patterns,
-)
+from probclass_core.arrow import arrays
+from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import NotSupportedError, SpecError, StoreError, nearest
+from probclass_core.estimation import tidy
 from probclass_core.estimation.contract import Estimator
+from probclass_core.estimation.families import scarce
 from probclass_core.estimation.families.knn.balls import Balls
-from probclass_core.estimation.families.scarce import NoLikelihood, pooled_unless, without_values
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.kinds.points import Points, check_points, coordinates
 from probclass_core.estimation.marginals import Curve, derive
@@ -41,15 +37,6 @@ from probclass_core.estimation.options import (
     number,
     option,
     whole,
-)
-from probclass_core.estimation.tidy import (
-    COUNT,
-    FINITE,
-    NOT_NEGATIVE,
-    check_column,
-    check_notes,
-    label_rows,
-    notes_of,
 )
 
 _NORMS = {"euclidean": 2.0, "manhattan": 1.0, "cityblock": 1.0, "chebyshev": math.inf}
@@ -177,14 +164,14 @@ class KnnDensity(Estimator):
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         names = self.features.names
         values = np.count_nonzero(~np.isnan(coordinates(statistics)), axis=0)
-        codes = label_codes(statistics["class"], classes)
+        codes = arrays.label_codes(statistics["class"], classes)
         total = statistics["count"].to_numpy().sum()
         none = np.bincount(codes, minlength=len(classes)) == 0
         alpha, k = self.options.pseudo_count, self.options.k
         modeled = [name for name, has in zip(names, values, strict=True) if has]
-        notes = without_values([name for name in names if name not in modeled])
+        notes = scarce.without_values([name for name in names if name not in modeled])
         if modeled:
-            notes += pooled_unless(alpha, names, classes, np.outer(none, values > 0))
+            notes += scarce.pooled_unless(alpha, names, classes, np.outer(none, values > 0))
             if total < k:
                 notes.append(f"{self.name}: k={k}, but there are {total:g} rows: a ball has all.")
         about = self._scales(statistics)
@@ -229,27 +216,29 @@ class KnnDensity(Estimator):
         return between / _QUARTILES or float(np.sqrt(((values - mean) ** 2) @ weights))
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
-        notes = notes_of(parameters)
+        notes = tidy.notes_of(parameters)
         for name in ("mean", "scale"):
-            check_notes(notes.get(name), name, FINITE if name == "mean" else NOT_NEGATIVE)
+            tidy.check_notes(
+                notes.get(name), name, tidy.FINITE if name == "mean" else tidy.NOT_NEGATIVE
+            )
         radius = notes.get("radius", 0.0)
         if not (isinstance(radius, float) and 0.0 <= radius < math.inf):
             raise StoreError(f"the least radius is {radius!r}.")
-        label_rows(parameters, classes)
-        check_column(parameters, "count", pa.float64())
+        tidy.label_rows(parameters, classes)
+        tidy.check_column(parameters, "count", pa.float64())
         check_points(parameters, len(notes["features"]))
-        COUNT.check("count", parameters["count"])
+        tidy.COUNT.check("count", parameters["count"])
 
     def likelihood(
         self, parameters: pa.Table, classes: pa.Array
-    ) -> KnnDensityLikelihood | NoLikelihood:
+    ) -> KnnDensityLikelihood | scarce.NoLikelihood:
         compiled = KnnDensityLikelihood(parameters, classes, self.options)
-        return compiled if compiled.features else NoLikelihood(len(classes))
+        return compiled if compiled.features else scarce.NoLikelihood(len(classes))
 
     def leave_one_out(
         self,
         statistics: pa.Table,
-        likelihood: KnnDensityLikelihood | NoLikelihood,
+        likelihood: KnnDensityLikelihood | scarce.NoLikelihood,
         classes: pa.Array,
         rows: Rows,
         truth: IntArray,
@@ -259,7 +248,7 @@ class KnnDensity(Estimator):
 
         Means and scales remain those of all rows.
         """
-        if isinstance(likelihood, NoLikelihood):
+        if isinstance(likelihood, scarce.NoLikelihood):
             return likelihood.log_likelihood(rows)
         labels = classes.take(pa.array(truth))
         own = self.kind.own_counts(statistics.combine_chunks(), rows, labels, weights)
@@ -295,14 +284,14 @@ class KnnDensityLikelihood:
     def __init__(
         self, parameters: pa.Table, classes: pa.Array, options: KnnDensity.Options
     ) -> None:
-        notes = notes_of(parameters)
+        notes = tidy.notes_of(parameters)
         names = notes["features"]
         self.features: list[str] = notes.get("modeled", names)
         self.points = coordinates(parameters)
         if self.features != names:
             self.points = self.points[:, [names.index(name) for name in self.features]]
         self.counts = parameters["count"].to_numpy()
-        codes = label_codes(parameters["class"], classes)
+        codes = arrays.label_codes(parameters["class"], classes)
         self.classes = codes.astype(np.min_scalar_type(len(classes)))  # a byte for each point
         self.k_classes = len(classes)
         self.options = options
@@ -370,7 +359,7 @@ class KnnDensityLikelihood:
             # other rows: it has as many dimensions.
             empty = np.isnan(matrix).all(axis=0) & (self.k_classes > 1)
             matrix = np.where(np.isnan(matrix) & ~empty, self.center[:, None], matrix)
-        for observed, places in missing_patterns(matrix):
+        for observed, places in arrays.missing_patterns(matrix):
             if observed.any():
                 reference = self._references(observed.tobytes())
                 values = self._in_units(matrix[observed][:, places].T, observed)
