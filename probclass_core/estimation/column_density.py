@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
@@ -131,6 +132,23 @@ class ColumnDensity(Estimator):
         """
         raise NotImplementedError
 
+    def log_densities(self, x: FloatArray, p: Mapping[str, FloatArray]) -> FloatArray:
+        """`log_density` of numbers within the support; not to be overridden.
+
+        Raises:
+            PluginError: if it does not return a number for each of them.
+        """
+        shape = np.broadcast_shapes(x.shape, *(array.shape for array in p.values()))
+        found = np.asarray(self.log_density(x, ByName(p)))
+        if found.dtype.kind in "fiu":
+            with suppress(ValueError):
+                return np.broadcast_to(found, shape)
+        raise PluginError(
+            f"{self.name}: log_density returns values of type {found.dtype} and shape "
+            f"{found.shape}, but x and the parameters broadcast to {shape}; return a number for "
+            "each of them, computed elementwise."
+        )
+
     def has_density(self, x: FloatArray) -> BoolArray:
         """Whether each value is within the support; False for NaN."""
         low, high = self.support
@@ -173,6 +191,12 @@ class ColumnDensity(Estimator):
                 f"{one_of(self.parameters)}."
             )
         arrays = {key: np.asarray(estimates[key], np.float64) for key in self.parameters}
+        shapes = {name: array.shape for name, array in arrays.items()}
+        if len({*shapes.values()}) > 1 or any(len(shape) != 1 for shape in shapes.values()):
+            raise PluginError(
+                f"{self.name}: estimate returns arrays of the shapes {shapes}; each parameter is a "
+                "number for each class, as the count of a term is."
+            )
         inside = [allowed.contains(arrays[key]) for key, allowed in self.parameters.items()]
         return arrays, np.all(inside, axis=0)
 
@@ -299,16 +323,16 @@ class DensityLikelihood:
     @BEYOND_FLOAT64
     def _of_column(self, name: str, values: FloatArray) -> FloatArray:
         """log p(x | class) of one column, ``(k, n)``; 0 for NaN."""
-        p = ByName({key: array[:, None] for key, array in self.estimates[name].items()})
+        p = {key: array[:, None] for key, array in self.estimates[name].items()}
         result = np.empty((self.classes, len(values)))
         for start in range(0, len(values), _ROWS):
             x, out = values[start : start + _ROWS], result[:, start : start + _ROWS]
             inside = self.density.has_density(x)
             if inside.all():
-                out[:] = self.density.log_density(x, p)
+                out[:] = self.density.log_densities(x, p)
             else:
                 out[:] = np.where(np.isnan(x), 0.0, -np.inf)
-                out[:, inside] = self.density.log_density(x[inside], p)
+                out[:, inside] = self.density.log_densities(x[inside], p)
         return result
 
     def marginal(self, column: str) -> Curve | None:

@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import BoolArray, ByClass, FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError, NotSupportedError, PluginError, StoreError
+from probclass_core.errors import DataError, NotSupportedError, PluginError, StoreError, shown
 from probclass_core.estimation.column_density import (
     BEYOND_FLOAT64,
     ByName,
@@ -136,7 +136,7 @@ class Density(ColumnDensity):
 
     @property
     def kind(self) -> TermMoments:
-        return TermMoments(self.features.names, list(self.terms(np.empty(0))))
+        return TermMoments(self.features.names, list(self._terms(np.empty(0))))
 
     @property
     def _of_x_alone(self) -> bool:
@@ -151,6 +151,26 @@ class Density(ColumnDensity):
         terms, groups = [term for column in columns for term in column], ByClass.group(classes)
         return self.kind.table(groups.labels, moments_of_arrays(terms, groups, weights))
 
+    def _terms(self, x: FloatArray) -> Mapping[str, FloatArray]:
+        """The terms of values.
+
+        Raises:
+            PluginError: if they are not arrays like the values, by name.
+        """
+        terms = self.terms(x)
+        if not isinstance(terms, Mapping):
+            raise PluginError(
+                f"{self.name}: terms returns {shown(terms)}; map names to arrays like x, as in "
+                "{'x': x}."
+            )
+        for term, values in terms.items():
+            if np.shape(values) != x.shape:
+                raise PluginError(
+                    f"{self.name}: term {term!r} has the shape {np.shape(values)}, but x has "
+                    f"{x.shape}; return a number for each value."
+                )
+        return terms
+
     def _terms_of(self, name: str, x: FloatArray) -> Sequence[FloatArray]:
         """The terms of a column.
 
@@ -158,7 +178,7 @@ class Density(ColumnDensity):
             DataError: if one is infinite.
         """
         with np.errstate(over="ignore"):
-            terms = self.terms(x)
+            terms = self._terms(x)
         for term, values in terms.items():
             infinite = np.isinf(values)
             if infinite.any():
@@ -219,8 +239,8 @@ class Density(ColumnDensity):
                 within = np.flatnonzero(self.has_density(x))
                 weight = np.ones(len(within)) if weights is None else weights[within]
                 column = _Column(self, name, classes, m)
-                p = column.without_rows(self.terms(x[within]), truth[within], weight)
-                own[within] += self.log_density(x[within], ByName(p))
+                p = column.without_rows(self._terms(x[within]), truth[within], weight)
+                own[within] += self.log_densities(x[within], p)
         result[np.arange(len(own)), truth] = own
         return result
 

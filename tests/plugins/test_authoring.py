@@ -113,6 +113,51 @@ def test_an_estimate_without_names_is_an_error_that_lists_the_parameters() -> No
         pc.fit(TABLE, pc.ModelSpec("y", [pc.Block("mean", ["x"])]))
 
 
+class Faulty(pc.Density):
+    name = "faulty"
+    parameters = {"mean": authoring.FINITE}
+
+    def estimate(self, m: authoring.Terms) -> dict[str, Any]:
+        return {"mean": m.x.mean}
+
+    def log_density(self, x: Any, p: Any) -> Any:
+        return -np.square(x - p.mean)
+
+
+@pytest.mark.parametrize(
+    ("method", "returned", "message"),
+    [
+        (
+            "log_density",
+            np.zeros(7),
+            r"log_density returns .* of type float64 and shape \(7,\)",
+        ),
+        (
+            "log_density",
+            None,
+            r"log_density .* type object .* computed elementwise\.$",
+        ),
+        ("terms", np.zeros(3), r"terms returns a ndarray; map names to arrays .* \{'x': x\}"),
+        (
+            "terms",
+            {"x": 1.0},
+            r"term 'x' has the shape \(\), but x has \(6,\)",
+        ),
+        (
+            "estimate",
+            {"mean": 1.0},
+            r"estimate returns arrays of the shapes \{'mean': \(\)\}; each",
+        ),
+    ],
+)
+def test_results_of_another_shape_are_errors_that_say_what_is_expected(
+    method: str, returned: Any, message: str
+) -> None:
+    wrong = type("Wrong", (Faulty,), {method: lambda *_: returned})
+    with pc.trying(wrong), pytest.raises(PluginError, match=f"^faulty: {message}"):
+        pc.fit(TABLE, pc.ModelSpec("y", [pc.Block("faulty", ["x"])])).predict({"x": [1.0, 2.0]})
+
+
 @pytest.mark.parametrize("address", ["no.such_module:Narrow", "math:Narrow", "Narrow", "math"])
 def test_an_address_without_a_factory_is_an_error(address: str) -> None:
     plugin = EstimatorPlugin("narrow", address, "an estimator that is not there")

@@ -229,16 +229,13 @@ class KnnDensity(Estimator):
         check_points(parameters, len(notes["features"]))
         tidy.COUNT.check("count", parameters["count"])
 
-    def likelihood(
-        self, parameters: pa.Table, classes: pa.Array
-    ) -> KnnDensityLikelihood | scarce.NoLikelihood:
-        compiled = KnnDensityLikelihood(parameters, classes, self.options)
-        return compiled if compiled.features else scarce.NoLikelihood(len(classes))
+    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> KnnDensityLikelihood:
+        return KnnDensityLikelihood(parameters, classes, self.options)
 
     def leave_one_out(
         self,
         statistics: pa.Table,
-        likelihood: KnnDensityLikelihood | scarce.NoLikelihood,
+        likelihood: KnnDensityLikelihood,
         classes: pa.Array,
         rows: Rows,
         truth: IntArray,
@@ -248,8 +245,6 @@ class KnnDensity(Estimator):
 
         Means and scales remain those of all rows.
         """
-        if isinstance(likelihood, scarce.NoLikelihood):
-            return likelihood.log_likelihood(rows)
         labels = classes.take(pa.array(truth))
         own = self.kind.own_counts(statistics.combine_chunks(), rows, labels, weights)
         return likelihood.log_likelihood(rows, truth, own)
