@@ -24,6 +24,7 @@ from probclass_core.estimation import tidy
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.evidence import log_rising
 from probclass_core.estimation.families import scarce
+from probclass_core.estimation.families.counted.chain import smoothed
 from probclass_core.estimation.families.counted.encoder import Encoder, LabeledCells
 from probclass_core.estimation.families.counted.options import JointOptions
 from probclass_core.estimation.formulas import MOST_LOOKUPS, Formula, Lookup
@@ -32,9 +33,6 @@ from probclass_core.estimation.marginals import Levels
 from probclass_core.estimation.options import CATEGORIES
 
 _OWN_COLUMNS = ("class", "count", "log_probability")
-
-_EXTREME = 600.0
-"""Largest log of a pseudo-count whose Γ is computed: beyond it the asymptote has all digits."""
 
 _CACHED_PATTERNS = 64
 """Patterns of missing columns whose marginal counts are cached; each is as long as the cells."""
@@ -79,7 +77,7 @@ class CategoricalJoint(Estimator):
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         joint, _ = self._joint(statistics, classes)
-        without_prior = bool(np.isneginf(joint.prior.log_total))
+        without_prior = joint.prior.total == 0.0
         notes = self._notes(joint, classes, without_prior)
         if not joint.encoders or (without_prior and not joint.counts.any()):
             return self.annotate(pa.table({"class": classes}), scarce=notes, values={})
@@ -160,12 +158,9 @@ class CategoricalJoint(Estimator):
                 f"all, so that the evidence of {self.name} has no closed form; drop those rows, or "
                 "give columns with nulls a block of their own."
             )
-        log_alpha = np.broadcast_to(joint.prior.log_alpha(joint.codes), joint.counts.shape)
-        rows = joint.counts.sum(axis=1)
-        log_total = np.full(len(rows), joint.prior.log_total)
-        return float(
-            _log_rising(log_alpha, joint.counts).sum() - _log_rising(log_total, rows).sum()
-        )
+        of_cells = log_rising(joint.prior.alpha(joint.codes), joint.counts)
+        of_rows = log_rising(np.array(joint.prior.total), joint.counts.sum(axis=1))
+        return float(of_cells.sum() - of_rows.sum())
 
     def _joint(
         self, statistics: pa.Table, classes: pa.Array
@@ -211,30 +206,40 @@ def _nulls(encoders: Sequence[Encoder]) -> IntArray:
 
 
 class _Prior:
-    """Pseudo-counts of all cells, in logs: for a cell, a scale times a product over its values.
+    """Pseudo-counts of all cells: products over their values.
 
     Args:
-        options: the scale is the pseudo-count if it is one number; else each value has its factor.
+        options: the pseudo-count is that of a cell if it is one number; else each value has its
+            factor.
         encoders: the columns.
+
+    Raises:
+        DataError: if their sum exceeds float64.
     """
 
     def __init__(self, options: JointOptions, encoders: Sequence[Encoder]) -> None:
-        scale = options.plain()["pseudo_count"]
-        alpha = [np.ones(len(encoder.values)) for encoder in encoders]
-        if isinstance(scale, Mapping):
-            scale = 1.0
-            alpha = [options.alpha_of(encoder.name, encoder.values) for encoder in encoders]
-        self.log_scale = float(_log(float(scale)))
+        number = options.plain()["pseudo_count"]
+        factors = [np.ones(len(encoder.values)) for encoder in encoders]
+        if isinstance(number, Mapping):
+            factors = [options.alpha_of(encoder.name, encoder.values) for encoder in encoders]
+        elif factors:
+            factors[0] *= number
         # After the values of a column: the sum of its factors, which sums a null out; then the
         # least of them, for an unseen value.
-        self.columns = [_log(np.append(factor, [factor.sum(), factor.min()])) for factor in alpha]
-        self.log_total = self.log_scale + float(sum(column[-2] for column in self.columns))
+        self.columns = [np.append(factor, [factor.sum(), factor.min()]) for factor in factors]
+        self.total = math.prod(float(column[-2]) for column in self.columns)
+        if math.isinf(self.total):
+            names = one_of([encoder.name for encoder in encoders])
+            raise DataError(
+                f"columns {names} have more combinations of values than float64 can count; put "
+                "them in separate blocks."
+            )
 
-    def log_alpha(self, codes: IntArray) -> FloatArray:
-        """Log pseudo-counts ``(n,)`` of cells ``(d, n)``; a null sums over a column's values."""
-        result = np.full(codes.shape[1], self.log_scale)
+    def alpha(self, codes: IntArray) -> FloatArray:
+        """Pseudo-counts ``(n,)`` of cells ``(d, n)``; a null sums over a column's values."""
+        result = np.ones(codes.shape[1])
         for column, code in zip(self.columns, codes, strict=True):
-            result += column[code]
+            result *= column[code]
         return result
 
 
@@ -260,7 +265,7 @@ class CategoricalJointLikelihood:
         self.encoders, self.codes, self.counts = encoders, codes, counts
         self.unseen, self.smooth = options.unseen, options.smooth
         self.prior = _Prior(options, encoders)
-        self._log_rows = _log(counts.sum(axis=1))[:, None]
+        self._rows = counts.sum(axis=1)[:, None]
         self._marginal = functools.lru_cache(_CACHED_PATTERNS)(self._marginal_of)
 
     def log_likelihood(self, rows: Rows) -> FloatArray:
@@ -300,46 +305,25 @@ class CategoricalJointLikelihood:
 
     def of_codes(self, codes: IntArray) -> FloatArray:
         """log p of codes ``(d, n)``: ``(k, n)``, nulls summed out."""
-        log_alpha = self.prior.log_alpha(codes)
+        alpha = self.prior.alpha(codes)
         result = np.zeros((len(self.counts), codes.shape[1]))
-        for observed, rows in arrays.missing_patterns(
-            np.where(codes == _nulls(self.encoders), np.nan, codes)
-        ):
+        is_null = codes == _nulls(self.encoders)
+        for observed, rows in arrays.missing_patterns(np.where(is_null, np.nan, codes)):
             if observed.any():
                 columns = np.flatnonzero(observed)
-                index, log_count = self._marginal(tuple(columns))
-                cell = index.find(codes[columns][:, rows])
-                result[:, rows] = self._log_probability(log_count[:, cell], log_alpha[rows])
+                index, counts = self._marginal(tuple(columns))
+                found = counts[:, index.find(codes[columns][:, rows])]
+                p = smoothed(found, self._rows, alpha[rows], self.prior.total)
+                if self.smooth == "zeros":
+                    p = np.where(found > 0.0, smoothed(found, self._rows, 0.0, 0.0), p)
+                with np.errstate(divide="ignore"):
+                    result[:, rows] = np.log(p)
         return result
 
-    def _log_probability(self, log_count: FloatArray, log_alpha: FloatArray) -> FloatArray:
-        """log (n_c(v) + α(v)) / (n_c + Σα), or the textbook's zeros; −inf if both are."""
-        log_divisor = np.logaddexp(self._log_rows, self.prior.log_total)
-        smoothed: FloatArray = np.logaddexp(log_count, log_alpha) - log_divisor
-        if self.smooth == "zeros":
-            with np.errstate(invalid="ignore"):  # a class without rows
-                shares = log_count - self._log_rows
-            smoothed = np.where(np.isneginf(log_count), smoothed, shares)
-        return smoothed
-
     def _marginal_of(self, columns: Sequence[int]) -> tuple[CellIndex, FloatArray]:
-        """The seen cells of some columns, and their log counts ``(k, g + 1)``, the last −inf."""
+        """The seen cells of some columns, and their counts ``(k, g + 1)``, the last 0."""
         sizes = [self.encoders[column].size for column in columns]
         index = CellIndex(self.codes[list(columns)], sizes)
         size = len(index.first) + 1
         counts = [np.bincount(index.group, row, minlength=size) for row in self.counts]
-        return index, _log(np.stack(counts))
-
-
-def _log(values: FloatArray | float) -> Any:
-    with np.errstate(divide="ignore"):
-        return np.log(values)
-
-
-def _log_rising(log_start: FloatArray, by: FloatArray) -> FloatArray:
-    """`log_rising` of a start of which the log is given, which may be too large for float64."""
-    # Γ(s + by) / Γ(s) is proportional to s where s is tiny, and to s^by where it is huge.
-    near = np.clip(log_start, -_EXTREME, _EXTREME)
-    power = np.where(log_start > 0.0, by, by > 0.0)
-    rising: FloatArray = log_rising(np.exp(near), by) + power * (log_start - near)
-    return rising
+        return index, np.stack(counts)
