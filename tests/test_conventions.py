@@ -89,7 +89,7 @@ def loaded_by(statement: str) -> set[str]:
 
 def test_importing_the_core_is_cheap() -> None:
     heavy = {
-        *("airflow", "fsspec", "matplotlib", "pandas", "polars", "rich", "sklearn", "typer"),
+        *("airflow", "fsspec", "matplotlib", "pandas", "polars", "rich", "sklearn", "click"),
         *("hypothesis", "pyarrow.dataset", "pyspark", "pytest", "scipy", "yaml"),
     }
     assert not {"numpy", "pyarrow", *heavy} & loaded_by("import probclass_core")

@@ -16,8 +16,8 @@ In reading order:
     - `demo`: train and score the bundled data.
 - `options`: options that several commands take, alone and in groups; from text such as
   ``month >= 2013-01`` to their values.
-- `settings`: from the parameters of a function, and its docstring, to options and their help.
-- `command`: from a function to a command; `project`: the file probclass.toml.
+- `command`: from a function, its parameters and its docstring to a command, its options and help.
+- `project`: the file probclass.toml.
 - `output`: results as tables and JSON.
 - `messages`: warnings, progress and the log of a command.
 
@@ -27,7 +27,7 @@ A module of commands is imported when one of them is asked for.
 import importlib.util
 import sys
 
-_REQUIRED = ("typer", "rich", "tomli_w")
+_REQUIRED = ("click", "rich", "tomli_w")
 
 
 def main() -> None:

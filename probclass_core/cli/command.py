@@ -1,93 +1,108 @@
-"""Commands, made of functions when they are first asked for, and groups of them."""
+"""Commands, made of functions when they are first asked for, and groups of them.
+
+Positional parameters are arguments, the others options. A parameter whose type is a frozen class
+stands for the options that are the fields of the class: those of ``score`` are the fields of
+`ScoringOptions`. The help of an option is its entry below ``Options:`` or ``Attributes:``. It may
+begin with the name of the option and what stands for its value::
+
+    explained: --rows N: number of rows to explain.
+
+A type may be annotated with such an entry, with a `Parser`, a `MadeOf` or a type of Click, and with
+a dict of more arguments for Click.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+import click
 
-from probclass_core.cli.options import EveryCommand
+from probclass_core.cli.options import FIELDS, EveryCommand, MadeOf, Parser
 from probclass_core.cli.project import defaults
-from probclass_core.cli.settings import call, documented, settings
+from probclass_core.errors import nearest
 
 Tree = Mapping[str, "str | Tree"]
 """Modules by the names of their commands; a group of commands is a tree of its own."""
 
+_PREFIX = re.compile(r"(--[\w-]+)?(?:/(-\w))?(?:(?:^| )([A-Z]+\b\S*|\S+\|\S+))?")
+"""What an entry may begin with: the option, its short form, and what stands for its value."""
 
-class _PlainHelp:
-    """Arguments and flags show no type in the help."""
+_LONGEST_CHOICES = 18
+"""Length of choices from which on only the help names them, which has room for it."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for parameter in parameters:
-            if getattr(parameter, "is_flag", False):
-                parameter.metavar = ""
-            elif parameter.param_type_name == "argument":
-                parameter.__dict__["display_type_rich"] = lambda ctx: ""
-        return parameters
+_METAVARS = {int: "N", float: "NUMBER", Path: "FILE"}
+_TYPES = {Path: click.Path(path_type=Path)}
+
+_ELSEWHERE = {
+    "train": ": 'probclass fit' trains a model.",
+    "predict": ": 'probclass score' writes predictions.",
+    "watch": ": checks are the option --watch of score, evaluate and health, as the page "
+    "docs/monitoring.md says.",
+}
+"""What commands are called here, by words that come to mind first."""
 
 
-class Command(_PlainHelp, TyperCommand):
+class Command(click.Command):
     """A command whose missing options and arguments come from the project file."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing and "--help" not in args:
-            words, root = tuple(ctx.command_path.split()[1:]), ctx.find_root().command
-            ctx.default_map = defaults(words, args, lambda: dict(_keys(root.commands.tree)))
+            words = tuple(ctx.command_path.split()[1:])
+            root: Any = ctx.find_root().command
+            ctx.default_map = defaults(words, args, lambda: dict(_keys(root.tree)))
         return super().parse_args(ctx, args)
 
 
 def _keys(tree: Tree, words: tuple[str, ...] = ()) -> Iterator[Any]:
-    """The settings of all commands by their keys, by the words of the command."""
+    """The parameters of all commands by their keys, by the words of the command."""
     for name, where in tree.items():
-        if not name:
-            continue
-        if isinstance(where, str):
-            yield (*words, name), {one.key: one for one in settings(_function(name, where))}
-        else:
+        if isinstance(where, Mapping):
             yield from _keys(where, (*words, name))
+        elif name:
+            found = parameters(_function(name, where))
+            yield (*words, name), {one.name: one for one in found}
 
 
-class Group(_PlainHelp, TyperGroup):
-    """A group of commands; if the first one is ``ls``, it runs unless another one is named."""
+class Group(click.Group):
+    """Commands of a tree; if the first one is ``ls``, it runs unless another one is named."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if "ls" in self.commands and args[:1] != ["--help"] and not {*args[:1]} & {*self.commands}:
+    def __init__(self, tree: Tree, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.tree = tree
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in self.tree if name]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        where = self.tree.get(name) if name else None
+        if name not in self.commands and where is not None:
+            self.commands[name] = (
+                command_of(_function(name, where), name)
+                if isinstance(where, str)
+                else Group(where, name=name, help=str(where[""]))
+            )
+        return self.commands.get(name)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "ls" in self.tree and args[:1] != ["--help"] and not {*args[:1]} & {*self.tree}:
             args = ["ls", *args]
         return super().parse_args(ctx, args)
 
-
-class Commands(Mapping[str, Any]):
-    """The commands of a group, each made from its function when it is first asked for."""
-
-    def __init__(self, tree: Tree) -> None:
-        self.tree = tree
-        self._made: dict[str, Any] = {}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(name for name in self.tree if name)
-
-    def __len__(self) -> int:
-        return len(self.tree) - ("" in self.tree)
-
-    def __getitem__(self, name: str) -> Any:
-        if not name:
-            raise KeyError(name)
-        if name not in self._made:
-            self._made[name] = _made(name, self.tree[name])
-        return self._made[name]
-
-
-def _made(name: str, where: str | Tree) -> Any:
-    if isinstance(where, str):
-        return command_of(_function(name, where), name)
-    group = Group(name=name, help=str(where[""]), rich_markup_mode="markdown")
-    group.commands = Commands(where)  # type: ignore[assignment]
-    return group
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """The command of the first word; for words of other tools, say which one it is here."""
+        name = args[0]
+        if not name.startswith("-") and name not in self.list_commands(ctx):
+            hint = _ELSEWHERE.get(name) or f".{nearest(name, self.list_commands(ctx))}"
+            raise click.UsageError(f"No such command {name!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 def _function(name: str, module: str) -> Callable[..., None]:
@@ -96,16 +111,146 @@ def _function(name: str, module: str) -> Callable[..., None]:
     return function
 
 
-def command_of(function: Callable[..., None], name: str) -> Any:
+def command_of(function: Callable[..., None], name: str) -> Command:
     """The command that calls a function."""
 
     def run(**given: Any) -> None:
         call(EveryCommand, given).begin()
         call(function, given)
 
-    parameters = [one.parameter for owner in (function, EveryCommand) for one in settings(owner)]
-    run.__dict__["__signature__"] = inspect.Signature(parameters)
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    app.command(name, cls=Command, help=documented(function)[0])(run)
-    return typer.main.get_command(app)
+    params = [*parameters(function), *parameters(EveryCommand)]
+    settings = {"show_default": True}
+    help_ = documented(function)[0]
+    return Command(name, callback=run, params=params, help=help_, context_settings=settings)
+
+
+@functools.cache
+def places(owner: Callable[..., Any]) -> Mapping[str, click.Parameter | type[Any]]:
+    """What each parameter of a function, or field of a class, is: an option, or a class of them."""
+    found: dict[str, click.Parameter | type[Any]] = {}
+    hints, entries = get_type_hints(owner, include_extras=True), documented(owner)[1]
+    for name, parameter in inspect.signature(owner).parameters.items():
+        hint = FIELDS.get(f"{owner.__qualname__}.{name}", hints[name])
+        kind, extras = _unwrapped(hint)
+        notes: dict[type, Any] = {str: entries.get(name, "")}
+        for one in extras:
+            notes[click.ParamType if isinstance(one, click.ParamType) else type(one)] = one
+        if MadeOf in notes:
+            kind = notes[MadeOf].options()
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            found[name] = kind
+        elif kind is not None:
+            is_argument = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and (
+                inspect.isfunction(owner) or parameter.default is parameter.empty
+            )
+            make = _argument if is_argument else _option
+            found[name] = make(name, kind, parameter.default, notes)
+    return found
+
+
+def _unwrapped(hint: Any) -> tuple[Any, list[Any]]:
+    """A type without None, and what it is annotated with."""
+    if get_origin(hint) is Annotated:
+        kind, extras = _unwrapped(hint.__origin__)
+        return kind, [*extras, *hint.__metadata__]
+    if get_origin(hint) in (UnionType, Union):
+        return _unwrapped(next(part for part in get_args(hint) if part is not NoneType))
+    return hint, []
+
+
+def _argument(name: str, kind: Any, default: Any, notes: Mapping[type, Any]) -> click.Argument:
+    key, _, repeats, more = _described(name, kind, default, notes)
+    return click.Argument([key], nargs=-1 if repeats else 1, **more)
+
+
+def _option(name: str, kind: Any, default: Any, notes: Mapping[type, Any]) -> click.Option:
+    key, short, repeats, more = _described(name, kind, default, notes)
+    names = [key, f"--{key.replace('_', '-')}", *([short] if short else [])]
+    if more["type"] is bool:
+        more |= {"is_flag": True, "metavar": None}
+    return click.Option(names, multiple=repeats, **more)
+
+
+def _described(
+    name: str, kind: Any, default: Any, notes: Mapping[type, Any]
+) -> tuple[str, str | None, bool, dict[str, Any]]:
+    """Key in the project file, short form, whether it repeats, and more for Click.
+
+    Args:
+        name: name of the parameter.
+        kind: its type.
+        default: its default; ``inspect.Parameter.empty`` if it is required.
+        notes: what its type is annotated with, by their types.
+    """
+    prefix, colon, help_ = notes[str].partition(": ")
+    match = _PREFIX.fullmatch(prefix) if colon else None
+    option, short, metavar = match.groups() if match else (None, None, None)
+    key = name if option is None else option[2:].replace("-", "_")
+    parser: Parser | None = notes.get(Parser)
+    kind, repeats, choices = _kind(kind, parser)
+    if choices and not metavar:
+        metavar = choices if len(choices) <= _LONGEST_CHOICES else "HOW"
+    more = {
+        "type": notes.get(click.ParamType) or _TYPES.get(kind, kind),
+        "help": _plain(help_ if match else notes[str]),
+        "metavar": metavar or _METAVARS.get(kind, key.upper()),
+        "required": default is inspect.Parameter.empty,
+    }
+
+    def value(ctx: click.Context, parameter: click.Parameter, given: Any) -> Any:
+        if not given:
+            return default
+        return parser.parse(given, f"--{key.replace('_', '-')}") if parser else [*given]
+
+    if repeats or parser:
+        more["callback"] = value
+    elif not more["required"]:
+        more["default"] = default
+    return key, short, repeats, {**more, **notes.get(dict, {})}
+
+
+def _kind(kind: Any, parser: Parser | None) -> tuple[Any, bool, str]:
+    """What Click converts text to, whether it repeats, and the choices if there are any."""
+    if parser is not None:
+        return str, parser.repeats, ""
+    if get_origin(kind) is Literal:
+        return str, False, "|".join(get_args(kind))
+    if get_origin(kind) in (Sequence, list):
+        return get_args(kind)[0], True, ""
+    return kind, False, ""
+
+
+def parameters(owner: Callable[..., Any]) -> Iterator[click.Parameter]:
+    """The options of a function or class, in order."""
+    for place in places(owner).values():
+        yield from parameters(place) if isinstance(place, type) else [place]
+
+
+def call(owner: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    """Call a function, or make an instance of a class, with what Click read."""
+    values = {}
+    for name, place in places(owner).items():
+        if isinstance(place, type):
+            made = call(place, given)
+            values[name] = made.parsed() if hasattr(made, "parsed") else made
+        else:
+            values[name] = given[place.name]
+    return owner(**values)
+
+
+def documented(owner: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """A docstring without its list of options, and the entries of the list and of base classes."""
+    entries: dict[str, str] = {}
+    for one in reversed(owner.__mro__[:-1] if isinstance(owner, type) else (owner,)):
+        text, *sections = re.split(
+            r"\n\n(?:Attributes|Options):\n", inspect.cleandoc(one.__doc__ or "")
+        )
+        found = re.findall(r"(?m)^ {4}(\w+): ((?:.*\n {8})*.*)$", "".join(sections))
+        entries |= {name: " ".join(entry.split()) for name, entry in found}
+    return text, entries
+
+
+def _plain(text: str) -> str:
+    """A sentence of a docstring for a terminal: values and names without marks."""
+    plain = re.sub(r'``"([^"`]*)"``', r"\1", text).replace("`", "")
+    return plain if text[:1] == "`" else plain[:1].upper() + plain[1:]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from probclass_core.errors import hide_credentials
 from probclass_core.execution.progress import Progress, progress_bar
@@ -105,7 +105,7 @@ def show_message(kind: str, message: str, **details: str) -> None:
     """
     line = hide_credentials(" ".join(part.strip() for part in message.splitlines()))
     if prints_json():
-        typer.echo(json.dumps({kind: line, **details}, ensure_ascii=False), err=True)
+        click.echo(json.dumps({kind: line, **details}, ensure_ascii=False), err=True)
         return
     from rich.text import Text
 

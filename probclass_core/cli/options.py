@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import click
+
 from probclass_core.cli import messages
 from probclass_core.errors import SpecError
 from probclass_core.io.filters import Condition, parse_conditions, split_values
@@ -169,7 +171,7 @@ Ref = Annotated[
     "name@alias@previous is the version before.",
 ]
 _STORE = "URI: Model store: a directory or any fsspec URI."
-_ENVIRONMENT = {"envvar": "PROBCLASS_STORE"}
+_ENVIRONMENT = {"envvar": "PROBCLASS_STORE", "show_envvar": True}
 Store = Annotated[str, _STORE, _ENVIRONMENT]
 OptionalStore = Annotated[str | None, _STORE, _ENVIRONMENT]
 Aliases = Annotated[Sequence[str], "--alias ALIAS: Promote the new version to this alias."]
@@ -181,7 +183,8 @@ Columns = Annotated[
 UNITS = "Unit of the weights of evidence; ten decibans are a factor of ten."
 Names = Annotated[Sequence[str], Parser(parse_names)]
 DryRun = Annotated[bool, "List what would be removed; remove nothing."]
-Count = Annotated[int, {"min": 1}]
+Count = Annotated[int, click.IntRange(min=1)]
+Age = Annotated[float, click.FloatRange(min=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +199,7 @@ class EveryCommand:
     """
 
     as_json: bool = False
-    verbose: Annotated[int, {"count": True, "metavar": "", "show_default": False}] = 0
+    verbose: Annotated[int, {"count": True, "show_default": False}] = 0
     quiet: bool = False
 
     def begin(self) -> None:
@@ -250,7 +253,7 @@ class WorkerRows(Rows):
         workers: number of workers; by default all processors.
     """
 
-    workers: Annotated[int | None, {"min": 1}] = None
+    workers: Count | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,9 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
+import click
 import numpy as np
 import pyarrow as pa
-import typer
 from rich import box
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -39,7 +39,7 @@ Part = RenderableType
 def show_json(values: Any) -> None:
     """Print JSON on one line: arrays as lists, infinite and undefined numbers as null."""
     document = _json_value(values)
-    typer.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str))
+    click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, default=str))
 
 
 def show(document: Any, *parts: Part | None) -> None:
@@ -59,7 +59,7 @@ def show(document: Any, *parts: Part | None) -> None:
             if number:
                 console.print()
             console.print(part, markup=False, soft_wrap=isinstance(part, str), crop=False)
-    typer.echo(re.sub(r"(?m) +$", "", captured.get()), nl=False)
+    click.echo(re.sub(r"(?m) +$", "", captured.get()), nl=False)
 
 
 def prose(text: str) -> Part:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any
+
+import click
 
 from probclass_core.arguments import check_argument
-from probclass_core.cli.settings import Setting
 from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.spec.files import read_values
 
@@ -58,11 +59,21 @@ _DERIVED = (
 )
 """Keys from which a spec is derived if no spec file is given."""
 
+_KINDS = {
+    click.types.BoolParamType: bool,
+    click.types.IntParamType: int,
+    click.types.FloatParamType: float,
+}
+"""Values by the types of Click, if they are not text."""
+
 log = logging.getLogger("probclass_core.cli")
 
 
-Commands = Mapping[tuple[str, ...], Mapping[str, Setting]]
-"""The settings of each command by its words, such as ``("models", "prune")``, and their keys."""
+Keys = Mapping[str, Any]
+"""The parameters of a command by their keys, as Click has them."""
+
+Commands = Mapping[tuple[str, ...], Keys]
+"""The keys of each command by its words, such as ``("models", "prune")``."""
 
 
 def defaults(
@@ -95,7 +106,7 @@ def defaults(
         chosen = {key: value for key, value in chosen.items() if key not in ("partition", "where")}
     chosen = {key: value for key, value in chosen.items() if value is not None}
     log.info("options from %s: %s", path, ", ".join(chosen) or "none")
-    return {keys[key].parameter.name: value for key, value in chosen.items()}
+    return chosen
 
 
 def _candidates() -> Iterator[Path]:
@@ -160,20 +171,19 @@ def _command_tables(
         yield (name, command), value
 
 
-def _checked(path: Path, where: str, name: str, value: Any, known: Mapping[str, Setting]) -> Any:
+def _checked(path: Path, where: str, name: str, value: Any, known: Keys) -> Any:
     """The value of a key as the command line takes it."""
     if name not in known:
         raise SpecError(_unknown(path, where, name, known))
-    kind = known[name].kind
-    is_list = get_origin(kind) is list
-    item = get_args(kind)[0] if is_list else kind
-    item = str if item is Path else item
-    several = value if is_list and isinstance(value, list) else [value]
+    parameter = known[name]
+    repeats = parameter.multiple or parameter.nargs == -1
+    kind = next((kind for one, kind in _KINDS.items() if isinstance(parameter.type, one)), str)
+    several = value if repeats and isinstance(value, list) else [value]
     for one in several:
-        check_argument(f"{path}: {where}{name}", one, item)
+        check_argument(f"{path}: {where}{name}", one, kind)
     if name in _PATHS:
         return _located(value, path)
-    return several if is_list else value
+    return several if repeats else value
 
 
 def _located(value: str, path: Path) -> str:

@@ -82,7 +82,7 @@ def test_a_reader_that_goes_away_ends_a_command_quietly(options: list[str]) -> N
     assert (code, err) == (141, "")
 
 
-@pytest.mark.parametrize("absent", ["typer", "rich", "tomli_w"])
+@pytest.mark.parametrize("absent", ["click", "rich", "tomli_w"])
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
     absent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

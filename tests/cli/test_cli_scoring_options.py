@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+import click
 import pytest
-import typer.main
 
 import probclass_core as pc
 from probclass_core.cli.app import app
+from probclass_core.cli.command import call, parameters
 from probclass_core.cli.commands.train_and_score import ScoredRows
-from probclass_core.cli.settings import call, settings
-
-COMMANDS: Any = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -29,14 +27,20 @@ COMMANDS: Any = typer.main.get_command(app).commands  # type: ignore[attr-define
 def test_a_command_has_the_options_of_a_class(
     command: str, options: Any, left_out: dict[str, str]
 ) -> None:
-    names = {parameter.name for parameter in COMMANDS[command].params}
+    found = app.get_command(click.Context(app), command)
+    assert found is not None
+    names = {parameter.name for parameter in found.params}
     assert {field.name for field in fields(options)} - {*left_out} <= names
-    given = {one.parameter.name: one.parameter.default for one in settings(options)}
-    assert call(options, given) == options(), "the defaults are those of the class"
+    assert made(options) == options(), "the defaults are those of the class"
+
+
+def made(options: Any, *arguments: str) -> Any:
+    """What a class is with arguments of the command line."""
+    context = click.Command("x", params=[*parameters(options)]).make_context("x", [*arguments])
+    return call(options, context.params)
 
 
 def test_partitions_are_chosen_by_one_and_those_before_it() -> None:
-    given = {one.parameter.name: one.parameter.default for one in settings(ScoredRows)}
-    chosen = call(ScoredRows, given | {"partition": ["day=1"], "catch_up": 7, "limit": 2})
+    chosen = made(ScoredRows, *["--partition", "day=1", "--catch-up", "7", "--limit", "2"])
     assert chosen.arguments["partition"] == pc.Partitions([{"day": "1"}], catch_up=7, limit=2)
-    assert call(ScoredRows, given).arguments["partition"] is None
+    assert made(ScoredRows).arguments["partition"] is None

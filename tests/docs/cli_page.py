@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import typer.main
+import click
 from pages import ROOT
 
 from probclass_core.cli.app import app
@@ -20,13 +20,15 @@ BEGIN = "<!-- written by tests/docs/cli_page.py -->\n"
 OF_EVERY_COMMAND = ("- `--json", "- `--verbose", "- `--quiet")
 
 Command = tuple[str, Any]
-"""The words of a command, such as ``models prune``, and what Typer knows of it."""
+"""The words of a command, such as ``models prune``, and what Click knows of it."""
 
 
 def commands(group: Any = None, words: str = "") -> Iterator[Command]:
     """All commands, in the order of ``--help``."""
-    for name, command in (group or typer.main.get_command(app)).commands.items():
-        if hasattr(command, "commands"):
+    group = group or app
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        if isinstance(command, click.Group):
             yield from commands(command, f"{words}{name} ")
         else:
             yield f"{words}{name}", command
@@ -67,8 +69,9 @@ def _section(words: str, command: Any, shared: dict[str, None]) -> str:
 def _line(parameter: Any) -> str:
     """The line of an argument or an option: its name, its help and its default."""
     text = _coded(str(parameter.help).rstrip("."))
-    if parameter.param_type_name == "option" and parameter.default not in (None, False, (), []):
-        text += f"; by default `{parameter.default}`"
+    default = parameter.to_info_dict()["default"]
+    if parameter.param_type_name == "option" and default not in (None, False, (), []):
+        text += f"; by default `{default}`"
     if parameter.envvar:
         text += f"; by default `{parameter.envvar}` of the environment"
     return f"- `{_name(parameter)}`: {text}."

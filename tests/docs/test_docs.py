@@ -17,7 +17,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pages import PAGES, ROOT, anchors, blocks, links, relative, section, table
-from typer.main import get_command
 
 import probclass_airflow
 import probclass_core as pc
@@ -88,7 +87,7 @@ def test_images_are_small_and_used() -> None:
 
 def test_every_name_is_documented() -> None:
     """Public names, hooks, commands, operators and sensors."""
-    commands = {f"probclass {name}" for name in get_command(app).commands}
+    commands = {f"probclass {name}" for name in app.tree}
     hooks = {name for name in vars(hookspecs) if name.startswith("probclass_")}
     tasks = {
         name

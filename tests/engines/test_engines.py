@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 import reversed_engine
 import workloads
+from click.testing import CliRunner
 from lakes import digests
 from model_values import digest_of
 from reversed_engine import ReversedEngine
-from typer.testing import CliRunner
 from workloads import SPEC, UNLABELED, WEIGHTED, FaultyTable, rows_of, scored_rows
 
 import probclass_core as pc

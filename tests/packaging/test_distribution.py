@@ -249,7 +249,7 @@ def test_the_wheel_works_in_a_new_environment(
     bare = subprocess.run(
         [python, "-m", "probclass_core"], capture_output=True, text=True, check=False
     )
-    advice = "the command line needs typer, which is not installed: pip install 'probclass[cli]'"
+    advice = "the command line needs click, which is not installed: pip install 'probclass[cli]'"
     assert (bare.returncode, bare.stderr) == (1, f"error: {advice}\n")
 
     run(
@@ -262,7 +262,7 @@ def test_the_wheel_works_in_a_new_environment(
 
 
 def test_the_shell_completes_commands() -> None:
-    settings = {"_PROBCLASS_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+    settings = {"_PROBCLASS_COMPLETE": "bash_complete", "COMP_CWORD": "1"}
     command = Path(sys.executable).with_name("probclass")
     assert "evaluate" in run(command, COMP_WORDS="probclass ev", **settings)
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from read_html import Markup
-from typer.testing import CliRunner
 
 import probclass_core as pc
 from probclass_core.cli.app import app

@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 from buckets import SECRET, Bucket
+from click.testing import CliRunner
 from deltalake import write_deltalake
 from monthly_lake import SPEC, model
 from reading import read_rows
-from typer.testing import CliRunner
 
 import probclass_core as pc
 from probclass_core.cli.app import app

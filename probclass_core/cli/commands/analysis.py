@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
+
 import probclass_core as pc
 from probclass_core.analysis.explanation import Units
 from probclass_core.cli.messages import progress
@@ -185,7 +187,7 @@ def compare(
     ],
     *,
     odds: Annotated[dict[str, float] | None, Parser(parse_numbers)] = None,
-    folds: Annotated[int | None, {"min": 2}] = None,
+    folds: Annotated[int | None, click.IntRange(min=2)] = None,
     groups: str | None = None,
     rows: EngineRows,
 ) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
 
-from probclass_core.cli.options import DryRun, Store
+from probclass_core.cli.options import Age, DryRun, Store
 from probclass_core.cli.output import show
 from probclass_core.store.statistics_cache import StatisticsCache
 
@@ -13,7 +12,7 @@ from probclass_core.store.statistics_cache import StatisticsCache
 def gc(
     *,
     store: Store,
-    older_than: Annotated[float | None, {"min": 0.0}] = None,
+    older_than: Age | None = None,
     dry_run: DryRun = False,
 ) -> None:
     """Remove cached statistics that no fit uses, which are those of other releases.

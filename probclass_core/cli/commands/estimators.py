@@ -13,8 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import pluggy
-import typer
 
 import probclass_core
 from probclass_core.cli.output import prose, show, table
@@ -135,7 +135,7 @@ def _check() -> None:
     reports = [f"{advice}\n\n{text or ''}".rstrip() for advice, text in failures.items()]
     show({"plugins": records}, table(shown, "Plugins"), *reports)
     if failures:
-        raise typer.Exit(2)
+        raise click.exceptions.Exit(2)
 
 
 def _record(plugin: FoundPlugin) -> dict[str, Any]:

@@ -8,15 +8,15 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
 
+import click
 import pyarrow as pa
-import typer
 
 import probclass_core as pc
 from probclass_core import ModelStore
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.arrow.display import MOST_ROWS
 from probclass_core.cli.messages import log, progress
-from probclass_core.cli.options import Count, DryRun, EngineRows, Store, StoredModel
+from probclass_core.cli.options import Age, Count, DryRun, EngineRows, Store, StoredModel
 from probclass_core.cli.output import (
     Part,
     column_values,
@@ -143,8 +143,8 @@ def prune(
     name: Name,
     *,
     store: Store,
-    keep: Annotated[int, {"min": 0}],
-    older_than: Annotated[float, {"min": 0.0}] = ABANDONED / timedelta(days=1),
+    keep: Annotated[int, click.IntRange(min=0)],
+    older_than: Age = ABANDONED / timedelta(days=1),
     sinks: Sequence[str] = (),
     dry_run: DryRun = False,
 ) -> None:
@@ -177,7 +177,7 @@ def inspect(
     model: StoredModel,
     *,
     block: str | None = None,
-    rows: Annotated[int | None, {"min": 0}] = None,
+    rows: Annotated[int | None, click.IntRange(min=0)] = None,
     linear: bool = False,
 ) -> None:
     """Show a model card: the spec, what the model was trained on, and its parameters.
@@ -360,7 +360,7 @@ def promote(
         entry = model.models.promote(version.model, version, alias, reason=reason, force=force)
     show(document(entry), prose(_line(entry)))
     if entry.action == "refused":
-        raise typer.Exit(NOT_PROMOTED)
+        raise click.exceptions.Exit(NOT_PROMOTED)
 
 
 def rollback(

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Annotated
 
 import probclass_core as pc
-from probclass_core.cli.options import DryRun, Rows
+from probclass_core.cli.options import Age, DryRun, Rows
 from probclass_core.cli.output import show, show_report, table
 from probclass_core.io.labels import count_labels
 from probclass_core.io.references import ABANDONED
@@ -54,7 +54,7 @@ def labels(
 def clean(
     uri: Uri,
     *,
-    older_than: Annotated[float, {"min": 0.0}] = ABANDONED / timedelta(hours=1),
+    older_than: Age = ABANDONED / timedelta(hours=1),
     dry_run: DryRun = False,
     format_name: Format = None,
 ) -> None:
