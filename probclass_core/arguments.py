@@ -33,7 +33,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 ColumnName: TypeAlias = Annotated[str, "a column name"]
-"""The name of a column; what it is called in messages."""
+"""The name of a column; what it is called in messages. Functions after that check a value, too."""
 
 _PLAIN: Mapping[Any, tuple[type | tuple[type, ...], str]] = {
     str: (str, "text"),
@@ -119,7 +119,8 @@ def _is_a(value: object, kind: Any) -> bool:
     if origin is Literal:
         return isinstance(value, str) and value in get_args(kind)
     if origin is Annotated:
-        return isinstance(value, str) and value != ""
+        base, _, *checks = get_args(kind)
+        return _is_a(value, base) and value != "" and all(check(value) for check in checks)
     if origin in _SEVERAL and _is_text(get_args(kind)[0]):
         # Also an index or an array of names, which is not a Sequence.
         if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from probclass_core.analysis.distributions.reading import density_units
@@ -20,7 +21,7 @@ from probclass_core.io.selection import Selection
 from probclass_core.model.decision import DecisionOption, DecisionRule
 from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.operation.order import judged_beyond, rows_judged
-from probclass_core.store.gate import Gate, TrainedOn
+from probclass_core.store.gate import Decision, Gate, TrainedOn
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion
 from probclass_core.store.references import DEFAULT_ALIAS, ModelVersion
@@ -207,22 +208,27 @@ def promote_if_better(
     rows = as_json({**rows_judged(table, partition, where), **decided})
     recorded = {**rows, **({"windows": windows} if windows else {}), **(provenance or {})}
 
-    def judge(version: ModelVersion, champion: ModelVersion | None) -> Mapping[str, Any]:
+    def judge(version: ModelVersion, champion: ModelVersion | None) -> Mapping[str, Any] | Decision:
         if champion is not None and (
             until := judged_beyond(store, version.model, alias, table, partition, where)
         ):
-            return {"judged_until": until}
+            reason = f"it is judged on rows before {until}, up to which the {alias} was judged"
+            return Decision(False, f"{reason}; runs go forward in time", {"judged_until": until})
+        unreadable = champion if champion is not None and not champion.is_readable else None
+        if unreadable is not None:
+            champion = None  # the floors decide
         versions = [version] if champion is None else [version, champion]
         models = [store.load(each) for each in versions]
         if gate.metric == "log_density":
             units = [density_units(each) for each in models]
             if differ := _differ(units[0], units[-1]):
-                return {"other_columns": differ}
+                reason = f"log densities compare for the same columns only, and {differ}"
+                return Decision(False, f"{reason}; promote it without comparing")
         elif models[0].spec.label is None:
             models[0].spec.label_for(f"the metric {gate.metric}")
         seen = dict(zip(("challenger", "champion"), map(overlap, models), strict=False))
         if seen["challenger"] == "yes" and not gate.allow_training_rows:
-            return {"trained_on": seen}
+            return {"trained_on": seen}  # which the gate refuses
         for each, answer in zip(versions, seen.values(), strict=True):
             if answer != "no":
                 name = f"{each.model}@{each.id[:12]}"
@@ -246,7 +252,11 @@ def promote_if_better(
                     log.warning("%s@%s: %s", each.model, each.id[:12], evaluation.warning)
         if callable(progress):
             progress(paired.challenger.rows, paired.challenger.rows)  # the last chance to stop
-        return {**paired.to_dict(), "trained_on": seen}
+        decision = gate.decide({**paired.to_dict(), "trained_on": seen}, alias)
+        if decision.accepted and unreadable is not None:
+            reason = f"{unreadable.short} is in a format that this release does not read"
+            return replace(decision, reason=reason)
+        return decision
 
     def overlap(model: Model) -> TrainedOn:
         return trained_on(model.training, selection)

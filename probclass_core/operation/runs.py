@@ -12,6 +12,7 @@ predicts worse than it.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -54,6 +55,8 @@ from probclass_core.store.promotions import Promotion
 from probclass_core.store.references import DEFAULT_ALIAS, ModelVersion
 from probclass_core.store.scorings import ScoringRecord, is_part_of
 from probclass_core.training.overlap import trained_on
+
+log = logging.getLogger(__name__)
 
 Fallback = Literal["prior", "rollback"]
 """What an alias names instead of a version that predicts worse than its class prior: ``"prior"``,
@@ -364,6 +367,12 @@ def judge_served(
     scored = TableRef.parse(sink).uri
     scorings = [record for record in store.scorings(name) if record.sink == scored]
     served = _version_that_scored(store, scorings, partition)
+    if served is not None and not served.is_readable:
+        log.warning(
+            "%s is in a format that this release does not read: what it scored is not judged",
+            served.short,
+        )
+        served = None
     evaluation, best_prior = None, None
     if served is not None:
         evaluation = measure(served)
@@ -378,8 +387,11 @@ def judge_served(
                 f"'{name}@{alias}' does not exist: no version has been promoted yet; promote one."
             )
         moved = to_prior(prior_of, None, "class prior: no version has been promoted yet")
-    elif fallback is not None and not judged_beyond(store, name, alias, table, partition):
-        champion = store.resolve(f"{name}@{named.id}")
+    elif (
+        fallback is not None
+        and (champion := store.resolve(f"{name}@{named.id}")).is_readable
+        and not judged_beyond(store, name, alias, table, partition)
+    ):
         model = store.load(champion)
         if model.is_prior_only:
             if prior_of is not None:
@@ -389,7 +401,7 @@ def judge_served(
             trained_on(model.training, Selection(table, partition)) != "yes"
             and _is_below_prior(measured := measure(champion))
         ):
-            reason = f"{_short(champion)} is worse than the class prior: {_figures(measured)}"
+            reason = f"{champion.short} is worse than the class prior: {_figures(measured)}"
             if (
                 fallback == "rollback"
                 and named.previous is not None
@@ -484,7 +496,3 @@ def _figures(evaluation: Evaluation, prior: float | None = None) -> str:
     digits = 4 if f"{evaluation.log_loss:.4f}" != f"{prior:.4f}" else 6
     figures = f"log loss {evaluation.log_loss:.{digits}f} against {prior:.{digits}f}"
     return f"{figures} on {evaluation.rows:,} rows"
-
-
-def _short(version: ModelVersion) -> str:
-    return f"{version.model}@{version.id[:12]}"

@@ -49,7 +49,7 @@ def read_values(path: Path, what: str, suffixes: Sequence[str] = (".toml", ".jso
     kind = "YAML" if suffix == ".yml" else suffix[1:].upper()
     try:
         values = _PARSERS[kind](data.decode())
-        _check_depth(values)
+        check_depth(values)
     except RecursionError:
         raise SpecError(f"{path} is not valid {kind}: {_TOO_DEEP}.") from None
     except ValueError as error:
@@ -63,18 +63,19 @@ _KEY = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
 _LONG_KEY = re.compile(rf"(?<![\w-]){_KEY}(?:\.[ \t]*+{_KEY}){{{_DEEPEST},}}")
 """A key of TOML such as ``a.b.c``, with too many parts."""
 
+_CONTAINERS = frozenset({dict, list})
 _TOO_DEEP = f"lists and tables are nested more than {_DEEPEST} deep"
 
 
-def _check_depth(values: Any) -> None:
-    """Raise ValueError if lists and tables are nested too deep."""
-    level = [values]
-    for _ in range(_DEEPEST + 1):
+def check_depth(values: Any) -> None:
+    """Raise ValueError if lists and tables are nested too deep for functions that recurse."""
+    level: list[Any] = [[values]]
+    for _ in range(_DEEPEST + 2):
         level = [
             inner
             for one in level
-            if isinstance(one, (Mapping, list))
-            for inner in (one.values() if isinstance(one, Mapping) else one)
+            for inner in (one.values() if type(one) is dict else one)
+            if type(inner) in _CONTAINERS
         ]
         if not level:
             return

@@ -1,11 +1,11 @@
 """Model stores: saved models, aliases, evaluations, scorings and cached statistics.
 
-references        versions, aliases, and references such as ``air@champion``
+references        versions, aliases, trainings, and references such as ``air@champion``
 records           `Record`, a JSON file that is checked when it is read
 display           records as short text, for the command line and web pages
 model_folder      a model in a folder of its own, outside of a store
 model_store       `ModelStore` saves, loads, lists and promotes models
-promotions        the ledger of promotions: what each alias named, when, by whom and why
+promotions        `Ledger` of promotions: what an alias named, when, by whom and why
 gate              whether a challenger is better than the champion
 evaluations       recorded evaluations of a version
 scorings          recorded scorings with a version
@@ -20,6 +20,7 @@ statistics_cache  `StatisticsCache` finds, saves, lists and removes the statisti
     <store>/<model>/promotions/<alias>/<time>-<content id>.json      a promotion, or a refused one
     <store>/<model>/evaluations/<content id>/<digest>.json      result, and on which rows
     <store>/<model>/scorings/<time>-<digest>.json               partitions that were scored
+    <store>/<model>/trainings/<digest of inputs>.json           the version that a training made
     <store>/_statistics/…                          cached statistics; see `statistics_cache`
 
 A content id is 64 hex digits and ``aliases`` is not, so the two never clash; the name of a model

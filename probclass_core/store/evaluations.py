@@ -6,16 +6,14 @@ same evaluation again adds nothing, and two tasks that do so at once write the s
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
-from probclass_core.arrow.bundle import plain_json
+from probclass_core.arrow.bundle import json_digest, plain_json
 from probclass_core.errors import StoreError
-from probclass_core.io.filesystem import Location
-from probclass_core.store.records import ContentId, Record, Time, is_id, read_all, timestamp
+from probclass_core.store.records import ContentId, Object, Record, Time, timestamp
 from probclass_core.store.references import ModelVersion
 
 _MAX_BYTES = 1_000_000
@@ -52,81 +50,49 @@ class EvaluationRecord(Record):
     version: ContentId
     id: ContentId
     created: Time
-    on: Mapping[str, Any]
-    result: Mapping[str, Any]
-    provenance: Mapping[str, Any]
+    on: Object
+    result: Object
+    provenance: Object
 
     @property
     def path(self) -> str:
         """Path of the file in the store."""
-        return f"{_folder(self.model, self.version)}/{self.id}.json"
+        return f"{self.model}/{self.folder}/{self.version}/{self.id}.json"
 
     def brief(self) -> Self:
         """The record without the tables of its result."""
         return replace(self, result=_without_tables(self.result))
 
 
-def record_evaluation(
-    files: Location,
+def evaluation_record(
     version: ModelVersion,
     evaluation: Evaluated,
     on: Mapping[str, Any],
     provenance: Mapping[str, Any],
 ) -> EvaluationRecord:
-    """Record an evaluation, or return the equal record; see `ModelStore.record_evaluation`.
+    """The record of an evaluation; see `ModelStore.record_evaluation`.
 
     Raises:
-        StoreError: if the evaluation is of another version, a value is not plain JSON, or the file
-            system refuses.
+        StoreError: if the evaluation is of another version, or a value is not plain JSON.
     """
     result = plain_json(evaluation.to_dict(), "evaluation")
     if result.get("model_id") != version.id:
         raise StoreError(
             f"the evaluation is of model {str(result.get('model_id'))[:12]}, "
-            f"not of '{version.model}@{version.id[:12]}'; load that version and evaluate it."
+            f"not of {version.short!r}; load that version and evaluate it."
         )
     if len(json.dumps(result)) > _MAX_BYTES:
         result = _without_tables(result)
     rows = plain_json(on, "on")
-    digest = hashlib.sha256(json.dumps([rows, result], sort_keys=True).encode()).hexdigest()
-    record = EvaluationRecord(
+    return EvaluationRecord(
         model=version.model,
         version=version.id,
-        id=digest,
+        id=json_digest([rows, result]),
         created=timestamp(),
         on=rows,
         result=result,
         provenance=plain_json(provenance, "provenance"),
     )
-    if (known := EvaluationRecord.read(files, record.path)) is not None:
-        return known
-    files.write(record.path, record.encode())
-    return record
-
-
-def evaluations(files: Location, version: ModelVersion) -> list[EvaluationRecord]:
-    """Return the recorded evaluations of a version, oldest first.
-
-    Raises:
-        StoreError: if a record is damaged, or the file system refuses.
-    """
-    folder = _folder(version.model, version.id)
-    paths = [f"{folder}/{name}" for name in files.names(folder) if name.endswith(".json")]
-    records = read_all(files, EvaluationRecord, paths)
-    return sorted(records, key=lambda record: (record.created, record.id))
-
-
-def read_evaluation(files: Location, version: ModelVersion, digest: str) -> EvaluationRecord:
-    """Return one recorded evaluation; see `ModelStore.evaluation`.
-
-    Raises:
-        StoreError: if there is none, it is damaged, or the file system refuses.
-    """
-    path = f"{_folder(version.model, version.id)}/{digest}.json"
-    record = EvaluationRecord.read(files, path) if is_id(digest) else None
-    if record is None:
-        raise StoreError(f"'{version.model}@{version.id[:12]}' has no evaluation {digest[:12]!r}.")
-    return record
 
 
 def _without_tables(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,7 +101,3 @@ def _without_tables(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, list) and any(isinstance(row, dict) for row in value)
-
-
-def _folder(model: str, version: str) -> str:
-    return f"{model}/{EvaluationRecord.folder}/{version}"

@@ -103,21 +103,12 @@ class Gate(ShortRepr):
 
         Args:
             judged: `PairedEvaluation.to_dict`, with or without tables, and ``trained_on``: whether
-                challenger and champion were trained on the rows; see `TrainedOn`. Or
-                ``judged_until`` alone: the newest partition that a version was judged on, if that
-                is newer than the rows. Or ``other_columns`` alone: how the columns of the two
-                densities differ.
+                challenger and champion were trained on the rows; see `TrainedOn`.
             champion: what the champion is called, for reasons.
 
         Raises:
             SpecError: if a metric is the cost and the decision rule has no costs.
         """
-        if until := judged.get("judged_until"):
-            reason = f"it is judged on rows before {until}, up to which the {champion} was judged"
-            return Decision(False, f"{reason}; runs go forward in time", {"judged_until": until})
-        if differ := judged.get("other_columns"):
-            reason = f"log densities compare for the same columns only, and {differ}"
-            return Decision(False, f"{reason}; promote it without comparing", {})
         trained_on = dict(judged.get("trained_on") or {})
         if trained_on.get("challenger") == "yes" and not self.allow_training_rows:
             reason = "it was trained on rows that it is judged on; judge it on others"

@@ -34,11 +34,9 @@ def save(
     """
     files, folder = _folder_in_parent(path, options)
     bundle = model.to_bundle()
-    if files.entries(folder) or files.is_file(folder):
-        _check_equal(files, folder, bundle)
-        return
-    manifest = {**bundle.manifest(), "created": timestamp()}
-    files.publish(folder, {TABLES: bundle.data, MANIFEST: encode_json(manifest)})
+    if not (files.entries(folder) or files.is_file(folder)):
+        manifest = {**bundle.manifest(), "created": timestamp()}
+        files.publish(folder, {TABLES: bundle.data, MANIFEST: encode_json(manifest)})
     _check_equal(files, folder, bundle)  # another process may have been faster
 
 

@@ -132,10 +132,10 @@ def _listed(
 
     names = [str(info.base_name) for info in files.entries(model)]
     for kind in _KINDS:
-        folders = [f"{model}/{kind.folder}"] if kind.folder in names else []
+        found = inside(f"{model}/{kind.folder}") if kind.folder in names else []
         if kind in _NESTED:
-            folders = [files.relative(info.path) for one in folders for info in inside(one)]
-        for info in (info for folder in folders for info in inside(folder)):
+            found = [info for one in found for info in inside(files.relative(one.path))]
+        for info in found:
             if info.base_name.endswith(".json") and not info.base_name.startswith("."):
                 yield kind, info
     manifests = [f"{model}/{name}/{MANIFEST}" for name in names if is_id(name)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import EllipsisType
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
@@ -26,39 +26,22 @@ from probclass_core.errors import (
     one_of,
     suggest,
 )
-from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.filesystem import Location, open_location
 from probclass_core.io.inspection import scored_by
 from probclass_core.io.references import ABANDONED, TableRef
-from probclass_core.io.retry import CONTENDED_ATTEMPTS, contended_attempts
 from probclass_core.io.storage_options import SERVICE_OF
 from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.model.stored import model_from_bundle
-from probclass_core.store.evaluations import (
-    Evaluated,
-    EvaluationRecord,
-    evaluations,
-    read_evaluation,
-    record_evaluation,
-)
-from probclass_core.store.gate import Gate
+from probclass_core.store.evaluations import Evaluated, EvaluationRecord, evaluation_record
+from probclass_core.store.gate import Decision, Gate
 from probclass_core.store.model_records import ModelRecords, read_model_records
-from probclass_core.store.promotions import (
-    Promotion,
-    counted,
-    in_force,
-    ledger_paths,
-    newest_first,
-    record_promotion,
-    returns,
-    user,
-)
+from probclass_core.store.promotions import Ledger, Move, Promotion, counted, returns, user
 from probclass_core.store.records import (
     encode_json,
     is_id,
+    listed,
     read_all,
     read_json,
-    read_records,
     timestamp,
 )
 from probclass_core.store.references import (
@@ -67,6 +50,7 @@ from probclass_core.store.references import (
     PREVIOUS,
     Alias,
     ModelVersion,
+    Training,
     check_alias,
     check_model_name,
     is_id_prefix,
@@ -77,7 +61,7 @@ from probclass_core.store.scorings import (
     Scored,
     ScoringRecord,
     new_partitions,
-    record_partitions,
+    scoring_records,
 )
 
 
@@ -155,30 +139,33 @@ class ModelStore:
         inputs = made.inputs if isinstance(made, Model) else None
         recorded = plain_json(provenance or {}, "provenance")
         bundle = made.to_bundle()
-        stored = self._stored(name, bundle.content_id, inputs)
-        if stored is not None:
-            self._bundle(name, stored)  # raises an error if it is damaged
-            return self._version(name, stored)
-        manifest = {
-            **bundle.manifest(),
-            "provenance": {**bundle.provenance, **recorded},
-            "inputs": inputs,
-            "created": timestamp(),
-        }
-        files = {TABLES: bundle.data, MANIFEST: encode_json(manifest)}
-        self._files.publish(f"{name}/{bundle.content_id}", files)
-        return self._version(name, bundle.content_id)
+        training = Training(name, inputs or bundle.content_id, bundle.content_id)
+        stored = self._stored(training)
+        if stored is None:
+            with self._files.lock(training.path):
+                stored = self._stored(training)  # another process may have been faster
+                if stored is None:
+                    if inputs is not None:  # first: it counts once the version exists
+                        training.write(self._files)
+                    manifest = {
+                        **bundle.manifest(),
+                        "provenance": {**bundle.provenance, **recorded},
+                        "inputs": inputs,
+                        "created": timestamp(),
+                    }
+                    files = {TABLES: bundle.data, MANIFEST: encode_json(manifest)}
+                    self._files.publish(f"{name}/{training.id}", files)
+                    return self._version(name, training.id)
+        self._bundle(name, stored)  # raises an error if it is damaged
+        return self._version(name, stored)
 
-    def _stored(self, name: str, content_id: str, inputs: str | None) -> str | None:
-        """The version with this content, or that was made from these inputs; None if none was."""
-        if self._files.is_file(f"{name}/{content_id}/{MANIFEST}"):
-            return content_id
-        if inputs is None:
-            return None
-        manifests = [(ModelVersion, path) for path in self._manifests(name)]
-        known = read_records(self._files, manifests, brief=True)  # damaged ones are left out
-        versions = (version for version in known if isinstance(version, ModelVersion))
-        return next((version.id for version in versions if version.inputs == inputs), None)
+    def _stored(self, training: Training) -> str | None:
+        """The version with this content, or that the same training made; None if there is none."""
+        known = None
+        with suppress(StoreError):  # saving repairs a damaged record
+            known = Training.read(self._files, training.path)
+        ids = [one.id for one in (known, training) if one is not None]
+        return next((id_ for id_ in ids if self._has(training.model, id_)), None)
 
     def load(self, ref: ModelVersion | str) -> Model:
         """Load the model that a reference names.
@@ -235,7 +222,7 @@ class ModelStore:
             StoreError: if there is no such model, or the file of an alias is damaged.
         """
         self._check_exists(name)
-        paths = [_alias_path(name, alias) for alias in self._alias_names(name)]
+        paths = listed(self._files, f"{name}/{Alias.folder}")
         return {record.alias: record for record in read_all(self._files, Alias, paths)}
 
     def resolve(self, ref: ModelVersion | str) -> ModelVersion:
@@ -310,33 +297,37 @@ class ModelStore:
         expected_id = expected
         if isinstance(expected, (ModelVersion, str)):
             expected_id = self._version_of(name, expected).id
-        for seen in self._alias_revisions(name, alias):
-            current = None
-            with suppress(StoreError):  # promoting again repairs a damaged alias
-                current = self._seen_alias(name, alias, seen)
+
+        ledger, metrics = self._ledger(name, alias), plain_json(metrics or {}, "metrics")
+
+        def chosen(named: Alias | StoreError | None) -> Move:
+            current = named if isinstance(named, Alias) else None  # a damaged one is repaired
             current_id = None if current is None else current.id
             if expected_id not in (..., current_id):
-                named = "nothing" if current_id is None else f"{current_id[:12]}…"
+                found = "nothing" if current_id is None else f"{current_id[:12]}…"
                 raise StoreError(
-                    f"'{name}@{alias}' was promoted by another process: it names {named}, not the "
+                    f"'{name}@{alias}' was promoted by another process: it names {found}, not the "
                     "expected version; compare with the version that it names now, and try again."
                 )
-            entry = _entry(promoted, alias, current, by, provenance)
-            entry = replace(entry, reason=reason, metrics=metrics or {})
+            entry = Promotion.of(
+                promoted, alias, current, by, provenance, reason=reason, metrics=metrics
+            )
             if current_id == promoted.id:
-                return _unchanged(entry)
-            if not force and (why := self._rolled_back(current, promoted)):
-                self._refuse(replace(entry, action="refused", reason=why))
+                return entry.unchanged(), current_id
+            if not force and (why := ledger.rolled_back(current, promoted.id)):
+                ledger.refuse(replace(entry, action="refused", reason=why))
                 raise RolledBackError(f"{why}; {_TO_PROMOTE_AGAIN}.")
-            if moved := self._move(seen, entry, current_id):
-                return moved
-        raise self._contended(name, alias)
+            return entry, current_id
+
+        return ledger.move(chosen)
 
     def promote_if_better(
         self,
         challenger: ModelVersion | str,
         alias: str,
-        judge: Callable[[ModelVersion, ModelVersion | None], Evaluated | Mapping[str, Any]],
+        judge: Callable[
+            [ModelVersion, ModelVersion | None], Evaluated | Mapping[str, Any] | Decision
+        ],
         *,
         gate: Gate | None = None,
         propose: bool = False,
@@ -353,7 +344,8 @@ class ModelStore:
             challenger: version to promote, or a reference to it.
             alias: alias to move, such as ``"champion"``.
             judge: evaluates the challenger and the champion, which may be None, on the same labeled
-                rows: a `PairedEvaluation`, or the same as plain values; see `Gate.decide`.
+                rows: a `PairedEvaluation`, or the same as plain values; see `Gate.decide`. Or
+                decides by itself.
             gate: the conditions; those of ``Gate()`` by default.
             propose: whether a challenger that passes is left to somebody's decision: see `decide`.
             by: who promotes, by default the user of this process.
@@ -372,20 +364,24 @@ class ModelStore:
         gate = Gate() if gate is None else gate
         check_alias(alias)
         version = self.resolve(challenger)
-        named = self._alias(version.model, alias)
+        ledger = self._ledger(version.model, alias)
+        named = ledger.named()
         champion = None if named is None else self._version(version.model, named.id)
-        entry = _entry(version, alias, named, by, plain_json(provenance or {}, "provenance"))
-        entry = replace(entry, action="refused", metrics=gate.describe())
+        entry = Promotion.of(
+            version, alias, named, by, provenance, action="refused", metrics=gate.describe()
+        )
         if champion is not None and champion.id == version.id:
-            return _unchanged(entry)
-        if why := self._rolled_back(named, version):
-            return self._refuse(replace(entry, reason=f"{why}; {_TO_PROMOTE_AGAIN}"))
-        judged = judge(version, champion)
-        decision = gate.decide(judged if isinstance(judged, Mapping) else judged.to_dict(), alias)
+            return entry.unchanged()
+        if why := ledger.rolled_back(named, version.id):
+            return ledger.refuse(replace(entry, reason=f"{why}; {_TO_PROMOTE_AGAIN}"))
+        decision = judge(version, champion)
+        if not isinstance(decision, Decision):
+            values = decision if isinstance(decision, Mapping) else decision.to_dict()
+            decision = gate.decide(values, alias)
         metrics = plain_json({**entry.metrics, **decision.numbers}, "metrics")
         entry = replace(entry, metrics=metrics, reason=decision.reason)
         if not decision.accepted:
-            return self._refuse(entry)
+            return ledger.refuse(entry)
         proposal = replace(entry, action="proposed")
         return proposal if propose else self.decide(proposal, by=by)
 
@@ -416,7 +412,7 @@ class ModelStore:
         reason = ": ".join(filter(None, (reason, proposal.reason)))
         if not accepted:
             entry = replace(proposal, action="refused", time=timestamp(), by=by or user())
-            return self._refuse(replace(entry, reason=reason))
+            return self._ledger(entry.model, entry.alias).refuse(replace(entry, reason=reason))
         return self.promote(
             proposal.model,
             proposal.id,
@@ -465,14 +461,19 @@ class ModelStore:
         """
         check_alias(alias)
         left = None if expected is None else self._version_of(name, expected)
-        for seen in self._alias_revisions(name, alias):
-            current = self._seen_alias(name, alias, seen) or self._existing_alias(name, alias)
-            entries = self._in_force(current)
+
+        ledger = self._ledger(name, alias)
+
+        def chosen(named: Alias | StoreError | None) -> Move:
+            if isinstance(named, StoreError):
+                raise named
+            current = named or self._existing_alias(name, alias)
+            entries = ledger.in_force(current)
             stack, undone = returns(entries)
             if left is not None and left.id != current.id:
                 if left.id in undone:
-                    why = f"{alias} was rolled back from {_short(left)} already"
-                    return replace(entries[-1], action="unchanged", reason=why)
+                    why = f"{alias} was rolled back from {left.short} already"
+                    return replace(entries[-1], action="unchanged", reason=why), None
                 raise RollbackError(
                     f"'{name}@{alias}' names {current.id[:12]}, not {left.id[:12]}, the expected "
                     "version; nothing to roll back."
@@ -484,12 +485,19 @@ class ModelStore:
                     f"earlier promotions; 'probclass models history {name}' lists them."
                 )
             target = stack[position]
-            entry = _entry(self._version(name, target.id), alias, current, by, provenance)
-            entry = replace(entry, action="rolled_back", reason=reason, restores=target.time)
-            previous = stack[position - 1].id if position else None
-            if moved := self._move(seen, entry, previous):
-                return moved
-        raise self._contended(name, alias)
+            entry = Promotion.of(
+                self._version(name, target.id),
+                alias,
+                current,
+                by,
+                provenance,
+                action="rolled_back",
+                reason=reason,
+                restores=target.time,
+            )
+            return entry, stack[position - 1].id if position else None
+
+        return ledger.move(chosen)
 
     def left_behind(self, entry: Promotion) -> list[ModelVersion]:
         """The versions that a rollback left behind and that the alias has not named since.
@@ -506,7 +514,7 @@ class ModelStore:
             StoreError: if there is no such alias, or an entry is damaged.
         """
         alias = self._existing_alias(entry.model, entry.alias)
-        _, undone = returns(self._in_force(alias))
+        _, undone = returns(self._ledger(entry.model, entry.alias).in_force(alias))
         left = [
             f"{entry.model}/{id_}/{MANIFEST}"
             for id_, rollback in undone.items()
@@ -529,8 +537,9 @@ class ModelStore:
         if alias is not None and alias not in refused_to:
             self._existing_alias(name, alias)
         names = {*self._alias_names(name), *refused_to} if alias is None else {alias}
-        aliases = read_all(self._files, Alias, [_alias_path(name, each) for each in names])
-        paths = [path for each in names for path in ledger_paths(self._files, name, each)]
+        ledgers = [self._ledger(name, each) for each in names]
+        aliases = [named for each in ledgers if (named := each.named()) is not None]
+        paths = [path for each in ledgers for path in each.paths()]
         return counted(read_all(self._files, Promotion, paths), aliases)
 
     def ledger(self, name: str, alias: str = DEFAULT_ALIAS) -> Iterator[Promotion]:
@@ -540,7 +549,7 @@ class ModelStore:
         among them, and damaged entries are left out.
         """
         check_model_name(name)
-        return newest_first(self._files, name, check_alias(alias))
+        return self._ledger(name, check_alias(alias)).newest_first()
 
     def delete(self, ref: ModelVersion | str, *, dry_run: bool = False) -> ModelVersion:
         """Delete a version with its evaluations; its promotions stay in the ledger.
@@ -557,7 +566,7 @@ class ModelStore:
         aliases = self.aliases(version.model).items()
         if named := [alias for alias, record in aliases if record.id == version.id]:
             raise StoreError(
-                f"{_short(version)} has the alias {one_of(named)}; promote another version to it "
+                f"{version.short} has the alias {one_of(named)}; promote another version to it "
                 "first, or roll it back."
             )
         if dry_run:
@@ -565,7 +574,9 @@ class ModelStore:
         folder = f"{version.model}/{version.id}"
         self._files.remove(f"{folder}/{MANIFEST}")  # without it the version does not exist
         self._files.remove_folder(folder)
-        self._files.remove_folder(f"{version.model}/{EvaluationRecord.folder}/{version.id}")
+        self._files.remove_folder(_evaluations_of(version))
+        if version.inputs is not None:
+            self._files.remove(Training(version.model, version.inputs, version.id).path)
         return version
 
     def prune(
@@ -602,8 +613,8 @@ class ModelStore:
             raise SpecError(f"keep must be a whole number of at least 0, got {keep!r}.")
         versions = self.versions(name)
         in_use = {model_id for sink in sinks for model_id in scored_by(sink)}
-        for alias in self.aliases(name).values():
-            in_use |= {entry.id for entry in returns(self._in_force(alias))[0]}
+        for alias, named in self.aliases(name).items():
+            in_use |= {entry.id for entry in returns(self._ledger(name, alias).in_force(named))[0]}
         newest = {version.id for version in versions[len(versions) - keep :]} if keep else set()
         latest = datetime.now(UTC) - older_than
         pruned = [
@@ -614,64 +625,14 @@ class ModelStore:
         ]
         return [self.delete(version, dry_run=dry_run) for version in pruned]
 
-    def _alias_revisions(self, name: str, alias: str) -> Iterator[Revision]:
-        """What the file of an alias contains, once for each attempt at replacing it."""
-        path = _alias_path(name, alias)
-        with self._files.lock(path):
-            for _ in contended_attempts():
-                yield self._files.revision(path)
-
-    def _seen_alias(self, name: str, alias: str, seen: Revision) -> Alias | None:
-        if seen.data is None:
-            return None
-        return Alias.parse(self._files, _alias_path(name, alias), seen.data)
-
-    def _contended(self, name: str, alias: str) -> StoreError:
-        return StoreError(
-            f"'{name}@{alias}': other processes promoted first {CONTENDED_ATTEMPTS} times; try "
-            "again later."
-        )
-
-    def _move(self, seen: Revision, entry: Promotion, previous: str | None) -> Promotion | None:
-        """Record an entry and make its alias name it, unless another process moved the alias.
-
-        Args:
-            seen: content of the file of the alias; on a local disk it must be locked.
-            entry: the entry to record.
-            previous: content id of the version that the alias names after a rollback of the entry.
-
-        Returns:
-            The entry as it is recorded; None if another process moved the alias first.
-        """
-        alias = Alias(entry.model, entry.alias, entry.id, entry.time, previous)
-        entry = record_promotion(self._files, entry)
-        return entry if self._files.replace(alias.path, alias.encode(), seen) else None
-
-    def _refuse(self, entry: Promotion) -> Promotion:
-        """Record a refusal, unless the last one was the same."""
-        paths = ledger_paths(self._files, entry.model, entry.alias, entry.id)
-        for last in read_all(self._files, Promotion, paths[-1:]):
-            if replace(last, time=entry.time, by=entry.by) == entry:
-                return last
-        return record_promotion(self._files, entry)
-
-    def _rolled_back(self, named: Alias | None, version: ModelVersion) -> str:
-        """When and why an alias was rolled back from a version; empty if it was not."""
-        if named is None or not ledger_paths(self._files, named.model, named.alias, version.id):
-            return ""  # Most challengers are new, and the entries need not be read.
-        rollback = returns(self._in_force(named))[1].get(version.id)
-        if rollback is None:
-            return ""
-        reason = f" ({rollback.reason})" if rollback.reason else ""
-        left = f"{named.alias} was rolled back from {_short(version)}"
-        return f"{left} at {rollback.time[:16]}{reason}"
+    def _ledger(self, name: str, alias: str) -> Ledger:
+        return Ledger(self._files, name, alias)
 
     def _existing_alias(self, name: str, alias: str) -> Alias:
-        record = self._alias(name, alias)
-        if record is None:
-            self._resolve_id(name, alias)  # raises an error that lists the aliases
-            raise StoreError(f"'{name}@{alias}' is not an alias.")
-        return record
+        named = self._ledger(name, alias).named()
+        if named is None:
+            raise self._unknown(name, alias)
+        return named
 
     def _version_of(self, name: str, version: ModelVersion | str) -> ModelVersion:
         ref = version.ref if isinstance(version, ModelVersion) else version
@@ -702,9 +663,8 @@ class ModelStore:
             StoreError: if there is no such version, the evaluation is of another one, or the file
                 system refuses.
         """
-        return record_evaluation(
-            self._files, self.resolve(version), evaluation, on or {}, provenance or {}
-        )
+        record = evaluation_record(self.resolve(version), evaluation, on or {}, provenance or {})
+        return EvaluationRecord.read(self._files, record.path) or record.write(self._files)
 
     def evaluations(self, version: ModelVersion | str) -> list[EvaluationRecord]:
         """Return the recorded evaluations of a version, oldest first.
@@ -712,7 +672,9 @@ class ModelStore:
         Raises:
             StoreError: if there is no such version, or a record is damaged.
         """
-        return evaluations(self._files, self.resolve(version))
+        folder = _evaluations_of(self.resolve(version))
+        records = read_all(self._files, EvaluationRecord, listed(self._files, folder))
+        return sorted(records, key=lambda record: (record.created, record.id))
 
     def evaluation(self, version: ModelVersion | str, record: str) -> EvaluationRecord:
         """Return one recorded evaluation of a version, with its tables.
@@ -724,7 +686,13 @@ class ModelStore:
         Raises:
             StoreError: if there is no such version or evaluation, or it is damaged.
         """
-        return read_evaluation(self._files, self.resolve(version), record)
+        found, resolved = None, self.resolve(version)
+        if is_id(record):
+            path = f"{_evaluations_of(resolved)}/{record}.json"
+            found = EvaluationRecord.read(self._files, path)
+        if found is None:
+            raise StoreError(f"{resolved.short!r} has no evaluation {record[:12]!r}.")
+        return found
 
     def evaluation_at_promotion(self, version: ModelVersion | str) -> EvaluationRecord | None:
         """Return the evaluation that later ones of a version are compared with.
@@ -787,7 +755,8 @@ class ModelStore:
         if any(one["skipped"] for one in partitions):
             known = read_model_records(self._files, resolved.model).scorings
             partitions = new_partitions(report, known)
-        return record_partitions(self._files, resolved, report, partitions, provenance or {})
+        records = scoring_records(resolved, report, partitions, provenance or {})
+        return [record.write(self._files) for record in records]
 
     def scorings(self, name: str) -> list[ScoringRecord]:
         """Return the recorded scorings of a model, oldest first, without histograms.
@@ -835,7 +804,7 @@ class ModelStore:
         where = f"model '{name}@{content_id[:12]}' ({self._files.uri_of(folder)})"
         manifest = read_json(self._files, f"{folder}/{MANIFEST}", ModelVersion.advice)
         if manifest is None:
-            raise self._no_version(name, content_id)
+            raise self._unknown(name, content_id[:12])
         bundle = Bundle.from_files(
             manifest, lambda file: self._files.read(f"{folder}/{file}"), where=where
         )
@@ -849,61 +818,44 @@ class ModelStore:
     def _version(self, name: str, content_id: str) -> ModelVersion:
         version = ModelVersion.read(self._files, f"{name}/{content_id}/{MANIFEST}")
         if version is None:
-            raise self._no_version(name, content_id)
+            raise self._unknown(name, content_id[:12])
         return version
 
-    def _no_version(self, name: str, content_id: str) -> StoreError:
-        path = self._files.uri_of(f"{name}/{content_id}/{MANIFEST}")
-        return StoreError(
-            f"model {name!r} has no version {content_id[:12]}… ({path} does not exist); it has "
-            f"{self._choices(name)}."
-        )
-
-    def _alias(self, name: str, alias: str) -> Alias | None:
-        return Alias.read(self._files, _alias_path(name, alias))
-
-    def _in_force(self, alias: Alias | None) -> list[Promotion]:
-        """The entries of the ledger that an alias names, oldest first."""
-        return in_force(alias, lambda path: Promotion.read(self._files, path))
-
-    # Resolving references
-
-    def _resolve_id(self, name: str, selector: str | None) -> str:
-        if selector is None:
-            ids = self._known_ids(name)
-            if len(ids) == 1:
-                return ids[0]
-            raise StoreError(
-                f"model {name!r} has {len(ids)} versions; choose one, as in '{name}@champion': "
-                f"it has {self._choices(name)}."
-            )
-        if is_id(selector) and self._files.is_file(f"{name}/{selector}/{MANIFEST}"):
-            return selector  # without listing all versions
-        if is_id_prefix(selector):
-            matches = [id_ for id_ in self._known_ids(name) if id_.startswith(selector.lower())]
-            if len(matches) == 1:
-                return matches[0]
-            if matches:
-                raise StoreError(
-                    f"'{name}@{selector}' matches {len(matches)} versions, {one_of(matches)}; "
-                    "give more digits."
-                )
-        elif "@" not in selector and (record := self._alias(name, selector)) is not None:
-            return record.id
-        elif "@" in selector or selector == PREVIOUS:
-            alias = selector.rpartition("@")[0] or DEFAULT_ALIAS
-            return self._previous(self._existing_alias(name, alias))
+    def _unknown(self, name: str, selector: str) -> StoreError:
+        """The error that a model has no such version or alias; it lists the ones that it has."""
         self._check_exists(name)
-        raise StoreError(
+        return StoreError(
             f"model {name!r} has no version or alias {selector!r}; it has {self._choices(name)}."
             + nearest(selector, self._alias_names(name))
         )
 
-    def _previous(self, alias: Alias) -> str:
-        """Content id of the version that an alias named before."""
-        if alias.previous is None:
-            raise StoreError(f"'{alias.model}@{alias.alias}' named no version before this one.")
-        return alias.previous
+    # Resolving references
+
+    def _resolve_id(self, name: str, selector: str | None) -> str:
+        if selector is not None and is_id(selector) and self._has(name, selector):
+            return selector  # without listing all versions
+        if selector is None or is_id_prefix(selector):
+            ids = [id_ for id_ in self._ids(name) if id_.startswith((selector or "").lower())]
+            if len(ids) == 1:
+                return ids[0]
+            if selector is None and ids:
+                raise StoreError(
+                    f"model {name!r} has {len(ids)} versions; choose one, as in '{name}@champion': "
+                    f"it has {self._choices(name)}."
+                )
+            if ids:
+                raise StoreError(
+                    f"'{name}@{selector}' matches {len(ids)} versions, {one_of(ids)}; give more "
+                    "digits."
+                )
+        elif "@" not in selector and (named := self._ledger(name, selector).named()) is not None:
+            return named.id
+        elif "@" in selector or selector == PREVIOUS:
+            alias = self._existing_alias(name, selector.rpartition("@")[0] or DEFAULT_ALIAS)
+            if alias.previous is None:
+                raise StoreError(f"'{name}@{alias.alias}' named no version before this one.")
+            return alias.previous
+        raise self._unknown(name, str(selector))
 
     def _model_folders(self) -> list[str]:
         return [name for name in self._files.names("") if is_model_name(name)]
@@ -912,14 +864,11 @@ class ModelStore:
         """The paths at which versions of a model have their manifests."""
         return [f"{name}/{id_}/{MANIFEST}" for id_ in self._files.names(name) if is_id(id_)]
 
-    def _ids(self, name: str) -> Iterator[str]:
-        ids = (folder for folder in self._files.names(name) if is_id(folder))
-        return (id_ for id_ in ids if self._files.is_file(f"{name}/{id_}/{MANIFEST}"))
+    def _has(self, name: str, content_id: str) -> bool:
+        return self._files.is_file(f"{name}/{content_id}/{MANIFEST}")
 
-    def _known_ids(self, name: str) -> list[str]:
-        """Content ids of the versions of a model; an error that lists the models if it has none."""
-        self._check_exists(name)
-        return list(self._ids(name))
+    def _ids(self, name: str) -> Iterator[str]:
+        return (id_ for id_ in self._files.names(name) if is_id(id_) and self._has(name, id_))
 
     def _check_exists(self, name: str) -> None:
         """Refuse the name of a model without versions; the error lists the models."""
@@ -932,47 +881,15 @@ class ModelStore:
             raise StoreError(f"no model {name!r}: the store at {where} {found}")
 
     def _alias_names(self, name: str) -> list[str]:
-        files = self._files.names(f"{name}/{Alias.folder}")
-        return [file.removesuffix(".json") for file in files if file.endswith(".json")]
+        return [PurePath(path).stem for path in listed(self._files, f"{name}/{Alias.folder}")]
 
     def _choices(self, name: str) -> str:
         versions = one_of(id_[:12] for id_ in self._ids(name))
         return f"aliases {one_of(self._alias_names(name))}; versions {versions}"
 
 
-def _entry(
-    version: ModelVersion,
-    alias: str,
-    named: Alias | None,
-    by: str | None,
-    provenance: Mapping[str, Any] | None,
-) -> Promotion:
-    """The entry of a promotion of a version to an alias, which names another version until now."""
-    return Promotion(
-        model=version.model,
-        alias=alias,
-        action="promoted",
-        id=version.id,
-        previous=None if named is None else named.id,
-        time=timestamp(),
-        by=by or user(),
-        provenance=provenance or {},
-        before=None if named is None else named.promoted,
-    )
-
-
-def _unchanged(entry: Promotion) -> Promotion:
-    """The entry of an alias that names the version already."""
-    reason = f"{entry.model}@{entry.id[:12]} is the {entry.alias} already"
-    return replace(entry, action="unchanged", reason=reason)
-
-
-def _short(version: ModelVersion) -> str:
-    return f"{version.model}@{version.id[:12]}"
-
-
-def _alias_path(name: str, alias: str) -> str:
-    return f"{name}/{Alias.folder}/{alias}.json"
+def _evaluations_of(version: ModelVersion) -> str:
+    return f"{version.model}/{EvaluationRecord.folder}/{version.id}"
 
 
 def open_store_location(uri: str, options: Mapping[str, Any] | None) -> Location:

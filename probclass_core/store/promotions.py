@@ -12,19 +12,28 @@ import getpass
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self, TypeAlias
 
 from probclass_core.arrow.bundle import plain_json
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
-from probclass_core.store.records import ContentId, Record, Time, file_name
-from probclass_core.store.references import Alias
+from probclass_core.io.retry import CONTENDED_ATTEMPTS, contended_attempts
+from probclass_core.store.records import (
+    ContentId,
+    Object,
+    Time,
+    file_name,
+    listed,
+    read_all,
+    timestamp,
+)
+from probclass_core.store.references import Alias, ModelVersion, OfVersion
 
 Action = Literal["promoted", "refused", "rolled_back", "unchanged", "proposed"]
 
 
 @dataclass(frozen=True, repr=False)
-class Promotion(Record):
+class Promotion(OfVersion):
     """A promotion, a rollback, or the refusal of a promotion.
 
     Attributes:
@@ -55,20 +64,47 @@ class Promotion(Record):
     time: Time
     by: str | None = None
     reason: str | None = None
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Object = field(default_factory=dict)
+    provenance: Object = field(default_factory=dict)
     before: Time | None = None
     restores: Time | None = None
+
+    @classmethod
+    def of(
+        cls,
+        version: ModelVersion,
+        alias: str,
+        named: Alias | None,
+        by: str | None,
+        provenance: Mapping[str, Any] | None,
+        **values: Any,
+    ) -> Self:
+        """An entry about a version and an alias, which names another version until now.
+
+        Raises:
+            StoreError: if metrics or provenance are not plain JSON.
+        """
+        return cls(
+            model=version.model,
+            alias=alias,
+            id=version.id,
+            previous=None if named is None else named.id,
+            time=timestamp(),
+            by=by or user(),
+            provenance=plain_json(provenance or {}, "provenance"),
+            before=None if named is None else named.promoted,
+            **{"action": "promoted", **values},
+        )
+
+    def unchanged(self) -> Self:
+        """The entry of an alias that names the version already."""
+        reason = f"{self.short} is the {self.alias} already"
+        return replace(self, action="unchanged", reason=reason)
 
     @property
     def path(self) -> str:
         """Path of the file in the store."""
         return _path(self.model, self.alias, self.time, self.id)
-
-    @property
-    def ref(self) -> str:
-        """``name@id``, a reference that always names this version."""
-        return f"{self.model}@{self.id}"
 
 
 def user() -> str | None:
@@ -77,19 +113,6 @@ def user() -> str | None:
         return getpass.getuser()
     except (KeyError, OSError):  # as in a container without a user database
         return None
-
-
-def record_promotion(files: Location, entry: Promotion) -> Promotion:
-    """Append an entry, and return it as it is recorded.
-
-    Raises:
-        StoreError: if its metrics or provenance are not plain JSON, or the file system refuses.
-    """
-    metrics = plain_json(entry.metrics, "metrics")
-    provenance = plain_json(entry.provenance, "provenance")
-    entry = replace(entry, metrics=metrics, provenance=provenance)
-    files.write(entry.path, entry.encode())
-    return entry
 
 
 def in_force(alias: Alias | None, read: Callable[[str], Promotion | None]) -> list[Promotion]:
@@ -132,18 +155,6 @@ def counted(entries: Iterable[Promotion], aliases: Iterable[Alias]) -> list[Prom
     return sorted(found, key=lambda entry: (entry.time, entry.alias))
 
 
-def newest_first(files: Location, model: str, alias: str) -> Iterator[Promotion]:
-    """The entries of an alias, the newest first, each read when it is needed.
-
-    They include refusals, and what a killed writer left behind; damaged entries are left out.
-    """
-    for path in sorted(ledger_paths(files, model, alias), reverse=True):
-        with suppress(StoreError):
-            entry = Promotion.read(files, path)
-            if entry is not None:
-                yield entry
-
-
 def returns(entries: Sequence[Promotion]) -> tuple[list[Promotion], dict[str, Promotion]]:
     """To which entries an alias can roll back, and which versions it was rolled back from.
 
@@ -166,10 +177,95 @@ def returns(entries: Sequence[Promotion]) -> tuple[list[Promotion], dict[str, Pr
     return stack, undone
 
 
-def ledger_paths(files: Location, model: str, alias: str, id_: str = "") -> list[str]:
-    """The files of the entries of a version; of all versions if the id is empty."""
-    folder, end = f"{model}/{Promotion.folder}/{alias}", f"-{id_[:12]}.json" if id_ else ".json"
-    return [f"{folder}/{name}" for name in files.names(folder) if name.endswith(end)]
+Move: TypeAlias = tuple[Promotion, str | None]
+"""An entry of the ledger, and the content id of the version that its alias names after a rollback
+of the entry; nothing is moved if the action is ``"unchanged"``."""
+
+
+class Ledger:
+    """The entries of one alias, and the file of the alias, which names the last one in force.
+
+    Args:
+        files: the store.
+        model: name of the model.
+        alias: the alias.
+    """
+
+    def __init__(self, files: Location, model: str, alias: str) -> None:
+        self._files, self._name = files, f"{model}@{alias}"
+        self._folder = f"{model}/{Promotion.folder}/{alias}"
+        self._alias = f"{model}/{Alias.folder}/{alias}.json"
+
+    def named(self) -> Alias | None:
+        """What the alias names now; None if there is no such alias."""
+        return Alias.read(self._files, self._alias)
+
+    def paths(self, id_: str = "") -> list[str]:
+        """The files of the entries of a version, oldest first; of all versions without an id."""
+        paths = listed(self._files, self._folder)
+        return [path for path in paths if path.endswith(f"-{id_[:12]}.json" if id_ else "")]
+
+    def in_force(self, named: Alias | None) -> list[Promotion]:
+        """The entries that count, refusals aside, oldest first; see `in_force`."""
+        return in_force(named, lambda path: Promotion.read(self._files, path))
+
+    def newest_first(self) -> Iterator[Promotion]:
+        """All entries, the newest first, each read when it is needed.
+
+        They include refusals, and what a killed writer left behind; damaged ones are left out.
+        """
+        for path in reversed(self.paths()):
+            with suppress(StoreError):
+                if (entry := Promotion.read(self._files, path)) is not None:
+                    yield entry
+
+    def rolled_back(self, named: Alias | None, id_: str) -> str:
+        """When and why the alias was rolled back from a version; empty if it was not."""
+        if named is None or not self.paths(id_):
+            return ""  # Most challengers are new, and the entries need not be read.
+        rollback = returns(self.in_force(named))[1].get(id_)
+        if rollback is None:
+            return ""
+        reason = f" ({rollback.reason})" if rollback.reason else ""
+        left = f"{named.alias} was rolled back from {named.model}@{id_[:12]}"
+        return f"{left} at {rollback.time[:16]}{reason}"
+
+    def refuse(self, entry: Promotion) -> Promotion:
+        """Record a refusal, unless the last one was the same."""
+        for last in read_all(self._files, Promotion, self.paths(entry.id)[-1:]):
+            if replace(last, time=entry.time, by=entry.by) == entry:
+                return last
+        return entry.write(self._files)
+
+    def move(self, chosen: Callable[[Alias | StoreError | None], Move]) -> Promotion:
+        """Record an entry and make the alias name it, and again if another process was faster.
+
+        Args:
+            chosen: makes the move, by what the alias names now, or the error of its file.
+
+        Returns:
+            The entry as it is recorded.
+        """
+        with self._files.lock(self._alias):
+            for _ in contended_attempts():
+                seen = self._files.revision(self._alias)
+                named: Alias | StoreError | None = None
+                try:
+                    if seen.data is not None:
+                        named = Alias.parse(self._files, self._alias, seen.data)
+                except StoreError as error:
+                    named = error
+                entry, previous = chosen(named)
+                if entry.action == "unchanged":
+                    return entry
+                entry.write(self._files)
+                moved = Alias(entry.model, entry.alias, entry.id, entry.time, previous)
+                if self._files.replace(self._alias, moved.encode(), seen):
+                    return entry
+        raise StoreError(
+            f"'{self._name}': other processes promoted first {CONTENDED_ATTEMPTS} times; try again "
+            "later."
+        )
 
 
 def _path(model: str, alias: str, time: str, id_: str) -> str:

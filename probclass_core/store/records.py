@@ -4,39 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from functools import cache
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    Self,
-    TypeVar,
-    cast,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, ClassVar, Self, TypeVar, cast, get_type_hints
 
+from probclass_core.arguments import check_argument
 from probclass_core.arrow.bundle import Buffer
 from probclass_core.arrow.display import ShortRepr
-from probclass_core.errors import StoreError, one_of
+from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
+from probclass_core.spec.files import check_depth
 
 _MAX_BYTES = 2**26
 """Largest size of a record; reading a larger file could exhaust the memory."""
 
-_MAX_LEVELS = 100
-"""Most levels of a record; functions that walk through a record recurse as deep."""
-
 _READERS = 16
 """Threads that read records."""
 
-_CONTAINERS = frozenset({dict, list})
 _ID = re.compile(r"[0-9a-f]{64}")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -46,38 +33,26 @@ def is_id(value: object) -> bool:
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
-def _is_time(value: Any) -> bool:
-    """Whether a value is an ISO 8601 time with an offset from UTC."""
+def _is_time(value: str) -> bool:
+    """Whether a text is an ISO 8601 time with an offset from UTC."""
     try:
         return datetime.fromisoformat(value).tzinfo is not None
-    except (TypeError, ValueError):
+    except ValueError:
         return False
 
 
-@dataclass(frozen=True)
-class _Check:
-    """What the value of a field must be.
-
-    Attributes:
-        is_valid: whether a value is.
-        expected: what it must be, in words.
-    """
-
-    is_valid: Callable[[Any], bool]
-    expected: str
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
 
 
-Time = Annotated[str, _Check(_is_time, "a time")]
-ContentId = Annotated[str, _Check(is_id, "a content id")]
+def _are_objects(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_object, value))
 
-_CHECKS: Mapping[Any, _Check] = {
-    str: _Check(lambda value: isinstance(value, str), "a text"),
-    Mapping: _Check(lambda value: isinstance(value, dict), "an object"),
-    Sequence: _Check(
-        lambda value: isinstance(value, list) and all(isinstance(one, dict) for one in value),
-        "a list of objects",
-    ),
-}
+
+Time = Annotated[str, "a time", _is_time]
+ContentId = Annotated[str, "a content id", is_id]
+Object = Annotated[Mapping[str, Any], "a JSON object", _is_object]
+Objects = Annotated[Sequence[Mapping[str, Any]], "a list of JSON objects", _are_objects]
 
 
 class Record(ShortRepr):
@@ -109,10 +84,8 @@ class Record(ShortRepr):
             record = cls(**values)
         except TypeError:
             raise ValueError("it has other fields than a record of its kind") from None
-        for name, check, optional in _checks(cast(Any, cls)):
-            value = getattr(record, name)
-            if not (check.is_valid(value) or (optional and value is None)):
-                raise ValueError(f"its {name!r} is not {check.expected}")
+        for name, kind in _types(cast(Any, cls)).items():
+            check_argument(name, getattr(record, name), kind)
         if record.path.partition("/")[2] != path.partition("/")[2]:  # models may be renamed
             raise ValueError(f"it is the record {record.path!r}")
         return record
@@ -144,6 +117,11 @@ class Record(ShortRepr):
     def encode(self) -> bytes:
         """The content of the file."""
         return encode_json(asdict(self))  # type: ignore[call-overload] # of a dataclass
+
+    def write(self, files: Location) -> Self:
+        """Write the file."""
+        files.write(self.path, self.encode())
+        return self
 
     def brief(self) -> Self:
         """The record without what only its own page shows."""
@@ -185,6 +163,11 @@ def read_all(files: Location, kind: type[_Kind], paths: Iterable[str]) -> list[_
     return [one for one in found if isinstance(one, kind)]
 
 
+def listed(files: Location, folder: str) -> list[str]:
+    """The paths of the records in a folder, sorted."""
+    return [f"{folder}/{name}" for name in files.names(folder) if name.endswith(".json")]
+
+
 def timestamp() -> str:
     """The time now, ISO 8601 in UTC; later times sort later."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
@@ -220,6 +203,7 @@ def read_json(files: Location, path: str, advice: str) -> dict[str, Any] | None:
 
 
 def _damaged(files: Location, path: str, reason: object, advice: str) -> StoreError:
+    reason = str(reason).rstrip(".")
     return StoreError(f"{files.uri_of(path)} is damaged ({reason}); {advice}.")
 
 
@@ -237,45 +221,20 @@ def _parse(data: Buffer) -> dict[str, Any]:
         if _SURROGATE.search(text):  # only in pairs are they characters
             json.dumps(values, ensure_ascii=False).encode()
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("its lists and objects are nested too deep") from None
     except ValueError:
         raise ValueError("it is not JSON in UTF-8") from None
     if not isinstance(values, dict):
         raise ValueError("it is not a JSON object")
-    level: list[Any] = [values]
-    for _ in range(_MAX_LEVELS):
-        level = [
-            value
-            for one in level
-            for value in (one.values() if type(one) is dict else one)
-            if type(value) in _CONTAINERS
-        ]
-        if not level:
-            return values
-    raise ValueError("it is nested too deeply")
+    check_depth(values)
+    return values
 
 
 @cache
-def _checks(kind: Any) -> list[tuple[str, _Check, bool]]:
-    """The fields of a record: name, check, and whether None is valid."""
+def _types(kind: Any) -> dict[str, Any]:
+    """The fields of a record and their types."""
     hints = get_type_hints(kind, include_extras=True)
-    return [
-        (one.name, _check_of(hints[one.name]), type(None) in get_args(hints[one.name]))
-        for one in fields(kind)
-    ]
-
-
-def _check_of(hint: Any) -> _Check:
-    """What a type requires, except for None."""
-    origin = get_origin(hint)
-    if origin is Literal:
-        return _Check(get_args(hint).__contains__, f"one of {one_of(get_args(hint))}")
-    if origin is Annotated:
-        check: _Check = hint.__metadata__[0]
-        return check
-    if type(None) in get_args(hint):
-        return _check_of(get_args(hint)[0])
-    return _CHECKS[origin or hint]
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def _refuse_constant(name: str) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from probclass_core.arrow.bundle import FORMAT_VERSION
 from probclass_core.errors import StoreError, shown
-from probclass_core.store.records import ContentId, Record, Time
+from probclass_core.store.records import ContentId, Object, Record, Time
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _ID_PREFIX = re.compile(r"[0-9a-fA-F]{8,64}")
@@ -28,8 +29,24 @@ MANIFEST = "manifest.json"
 _RULE = "up to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
 
 
+class OfVersion(Record):
+    """A record that names a version by its content id."""
+
+    id: ContentId
+
+    @property
+    def ref(self) -> str:
+        """``name@id``, a reference that always names this version."""
+        return f"{self.model}@{self.id}"
+
+    @property
+    def short(self) -> str:
+        """The reference with the first digits of the id, for messages."""
+        return self.ref[: len(self.model) + 13]
+
+
 @dataclass(frozen=True, repr=False)
-class ModelVersion(Record):
+class ModelVersion(OfVersion):
     """One saved version of a model.
 
     Attributes:
@@ -38,6 +55,7 @@ class ModelVersion(Record):
         created: time when it was first saved, ISO 8601 in UTC.
         provenance: how it was made, as recorded by the fit and by the caller of `save`.
         inputs: digest of what it was made from, see `Model.inputs`; None if that is unknown.
+        format_version: version of the format of its files.
     """
 
     advice = "restore it from a copy, or remove this version and save it again"
@@ -45,8 +63,9 @@ class ModelVersion(Record):
     model: str
     id: ContentId
     created: Time
-    provenance: Mapping[str, Any]
+    provenance: Object
     inputs: ContentId | None = None
+    format_version: int = FORMAT_VERSION
 
     @property
     def path(self) -> str:
@@ -57,8 +76,14 @@ class ModelVersion(Record):
     def from_values(cls, path: str, values: Mapping[str, Any]) -> Self:
         """The version of a manifest."""
         model, id_, _ = path.split("/")
-        own = {name: values.get(name) for name in ("created", "provenance", "inputs")}
+        names = ("created", "provenance", "inputs", "format_version")
+        own = {name: values.get(name) for name in names}
         return super().from_values(path, {"model": model, "id": id_, **own})
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this release reads the format of its files."""
+        return self.format_version == FORMAT_VERSION
 
     def brief(self) -> Self:
         """The version without the profiles of its columns and the notes of its spec."""
@@ -66,14 +91,9 @@ class ModelVersion(Record):
         kept = {key: one for key, one in self.provenance.items() if key not in left_out}
         return replace(self, provenance=kept)
 
-    @property
-    def ref(self) -> str:
-        """``name@id``, a reference that always names this version."""
-        return f"{self.model}@{self.id}"
-
 
 @dataclass(frozen=True, repr=False)
-class Alias(Record):
+class Alias(OfVersion):
     """A name that moves from version to version, such as ``champion``.
 
     Attributes:
@@ -98,6 +118,28 @@ class Alias(Record):
     def path(self) -> str:
         """Path of the file in the store."""
         return f"{self.model}/{self.folder}/{self.alias}.json"
+
+
+@dataclass(frozen=True, repr=False)
+class Training(OfVersion):
+    """The version that a training made, found by what it was made from.
+
+    Attributes:
+        model: name of the model.
+        inputs: digest of spec, rows and release, see `Model.inputs`.
+        id: content id of the version.
+    """
+
+    folder = "trainings"
+
+    model: str
+    inputs: ContentId
+    id: ContentId
+
+    @property
+    def path(self) -> str:
+        """Path of the file in the store."""
+        return f"{self.model}/{self.folder}/{self.inputs}.json"
 
 
 def is_model_name(name: object) -> bool:

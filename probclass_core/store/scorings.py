@@ -14,8 +14,15 @@ from typing import Any, Protocol, Self
 
 from probclass_core.arrow.bundle import as_json, json_digest, plain_json
 from probclass_core.errors import StoreError, hide_credentials
-from probclass_core.io.filesystem import Location
-from probclass_core.store.records import ContentId, Record, Time, file_name, timestamp
+from probclass_core.store.records import (
+    ContentId,
+    Object,
+    Objects,
+    Record,
+    Time,
+    file_name,
+    timestamp,
+)
 from probclass_core.store.references import ModelVersion
 
 _MAX_BYTES = 1_000_000
@@ -69,9 +76,9 @@ class ScoringRecord(Record):
     id: str
     created: Time
     sink: str
-    partitions: Sequence[Mapping[str, Any]]
-    provenance: Mapping[str, Any]
-    stopped: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    partitions: Objects
+    provenance: Object
+    stopped: Objects = field(default_factory=list)
 
     @property
     def path(self) -> str:
@@ -80,10 +87,8 @@ class ScoringRecord(Record):
 
     def brief(self) -> Self:
         """The record without histograms and, if they are many, with the worst columns."""
-        partitions = _with_columns(self.partitions, _without_counts)
-        if len(json.dumps(partitions)) > _MAX_BRIEF_BYTES:
-            partitions = _with_columns(partitions, _most_unusual)
-        return replace(self, partitions=partitions)
+        without_counts = _with_columns(self.partitions, _without_counts)
+        return replace(self, partitions=_within(_MAX_BRIEF_BYTES, without_counts))
 
 
 def new_partitions(report: Scored, records: Iterable[ScoringRecord]) -> list[Mapping[str, Any]]:
@@ -109,7 +114,7 @@ def unscored(
     records: Sequence[ScoringRecord],
 ) -> list[tuple[ScoringRecord, Mapping[str, Any]]]:
     """The partitions that were not scored: the record of the first failure, and the last one."""
-    found: dict[str, tuple[ScoringRecord, Mapping[str, Any]]] = {}
+    found: dict[Any, tuple[ScoringRecord, Mapping[str, Any]]] = {}
     for record in records:
         for one in record.partitions:
             for place, (first, stopped) in [*found.items()]:
@@ -126,29 +131,23 @@ def is_part_of(partition: Any, values: Any) -> bool:
 
     So a partition by region and month is part of the month.
     """
-    if not (isinstance(partition, Mapping) and isinstance(values, Mapping)):
-        return False
-    texts = {name: str(value) for name, value in partition.items()}
-    return all(texts.get(name) == str(value) for name, value in values.items())
+    return isinstance(values, Mapping) and _texts(values) <= _texts(partition)
 
 
-def record_partitions(
-    files: Location,
+def scoring_records(
     version: ModelVersion,
     report: Scored,
     partitions: Sequence[Mapping[str, Any]],
     provenance: Mapping[str, Any],
 ) -> list[ScoringRecord]:
-    """Record partitions of a report; see `ModelStore.record_scoring`.
+    """The records of partitions of a report; see `ModelStore.record_scoring`.
 
     Raises:
-        StoreError: if the report is of another version, a value is not plain JSON, or the file
-            system refuses.
+        StoreError: if the report is of another version, or a value is not plain JSON.
     """
     if report.model_id != version.id:
         raise StoreError(
-            f"the scoring is with model {report.model_id[:12]}, "
-            f"not with '{version.model}@{version.id[:12]}'."
+            f"the scoring is with model {report.model_id[:12]}, not with {version.short!r}."
         )
     plain = plain_json(provenance, "provenance")
     records = []
@@ -159,28 +158,30 @@ def record_partitions(
         if catches_up or not one.is_transient
     ]
     for start in range(0, max(len(partitions), min(len(stopped), 1)), _MAX_PARTITIONS):
-        chosen = _bounded(as_json(partitions[start : start + _MAX_PARTITIONS]))
+        chosen = _within(_MAX_BYTES, as_json(partitions[start : start + _MAX_PARTITIONS]))
         time = timestamp()
         digest = json_digest([version.id, report.uri, chosen, stopped])
-        record = ScoringRecord(
-            model=version.model,
-            version=version.id,
-            id=file_name(time, digest),
-            created=time,
-            sink=report.uri,
-            partitions=chosen,
-            provenance=plain,
-            stopped=[] if start else stopped[:_MAX_PARTITIONS],
+        records.append(
+            ScoringRecord(
+                model=version.model,
+                version=version.id,
+                id=file_name(time, digest),
+                created=time,
+                sink=report.uri,
+                partitions=chosen,
+                provenance=plain,
+                stopped=[] if start else stopped[:_MAX_PARTITIONS],
+            )
         )
-        files.write(record.path, record.encode())
-        records.append(record)
     return records
 
 
-def _bounded(partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _within(
+    most_bytes: int, partitions: Sequence[Mapping[str, Any]]
+) -> Sequence[Mapping[str, Any]]:
     """The partitions, with less of their health if they are too large."""
     for reduce in (_without_counts, _most_unusual):
-        if len(json.dumps(partitions, indent=2)) <= _MAX_BYTES:
+        if len(json.dumps(partitions, indent=2)) <= most_bytes:
             break
         partitions = _with_columns(partitions, reduce)
     return partitions
@@ -219,7 +220,11 @@ def _most_unusual(columns: dict[str, Any]) -> dict[str, Any]:
     return {name: column for name, column in columns.items() if name in worst}
 
 
-def _place(sink: str, partition: Mapping[str, Any]) -> str:
-    values = as_json(partition.get("partition"))  # text in one record may be a number in another
-    texts = {str(k): str(v) for k, v in values.items()} if isinstance(values, dict) else values
-    return json.dumps([sink, texts], sort_keys=True)
+def _place(sink: str, one: Mapping[str, Any]) -> tuple[str, frozenset[tuple[str, str]]]:
+    return sink, _texts(one.get("partition"))
+
+
+def _texts(partition: Any) -> frozenset[tuple[str, str]]:
+    """The values of a partition as text, which in another record may be numbers."""
+    values = partition if isinstance(partition, Mapping) else {}
+    return frozenset((str(name), str(value)) for name, value in values.items())

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from probclass_core.arrow.bundle import Bundle
+from probclass_core.store.model_store import ModelStore
+from probclass_core.store.references import ModelVersion
 
 
 def sample_bundle(seed: int = 0, **provenance: Any) -> Bundle:
@@ -51,3 +54,9 @@ class SampleModel:
 
     def to_bundle(self) -> Bundle:
         return sample_bundle(self.seed, **self.provenance)
+
+
+def write_in_another_format(version: ModelVersion, store: ModelStore) -> None:
+    """Let a manifest say that another release wrote the version."""
+    path = Path(store.uri, version.path)
+    path.write_text(path.read_text().replace('"format_version": 2', '"format_version": 1'))

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 from lakes import write_rows
+from sample_models import write_in_another_format
 
 import probclass_core as pc
+from probclass_core.errors import StoreError
 from probclass_core.io.selection import Selection
 from probclass_core.store.promotions import Promotion
 from probclass_core.store.references import ModelVersion
@@ -128,6 +130,20 @@ def test_a_challenger_is_judged_in_windows_and_everything_is_recorded(
         assert record.on == {"source": lake, "where": rows["where"]}
     refused = pc.promote_if_better(store, poor, lake, **rows)
     assert (refused.action, refused.previous) == ("refused", good.id)
+
+
+def test_in_place_of_a_champion_of_another_format_the_floors_decide(
+    lake: str, store: pc.ModelStore
+) -> None:
+    old, new = (store.save(pc.fit(lake, s, where="month < 2014-04"), "m") for s in (POOR, SPEC))
+    store.promote("m", old, "champion")
+    write_in_another_format(old, store)
+    with pytest.raises(StoreError, match=r"is in format 1; .* train and save the model again"):
+        store.load("m@champion")
+    entry = pc.promote_if_better(store, new, lake, where="month >= 2014-04")
+    assert (entry.action, entry.previous) == ("promoted", old.id)
+    assert entry.reason == f"{old.short} is in a format that this release does not read"
+    assert "log_loss" in entry.metrics["floors"]
 
 
 def test_a_challenger_is_not_judged_on_rows_that_it_was_trained_on(

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from lakes import write_rows
+from sample_models import write_in_another_format
 
 import probclass_core as pc
 from probclass_core.errors import SpecError, StoreError
@@ -68,6 +69,19 @@ def test_a_champion_that_is_worse_is_replaced_as_configured(
     again = judge(store, lake, 2, fallback=fallback)  # as after a retry
     assert again.champion.id == wanted
     assert again.promotion is None
+
+
+def test_what_a_version_of_another_format_scored_is_not_judged(
+    store: pc.ModelStore, lake: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    champion = store.resolve("late@champion")
+    report = pc.score(store.load(champion.ref), lake, lake.parent / "scored", partition={"week": 2})
+    store.record_scoring(champion, report)
+    write_in_another_format(champion, store)
+    judgment = judge(store, lake, 2)
+    assert (judgment.served, judgment.promotion) == (None, None)
+    assert judgment.champion.id == champion.id
+    assert f"{champion.short} is in a format that this release does not read" in caplog.text
 
 
 def test_a_champion_that_was_trained_on_the_rows_stays(store: pc.ModelStore, lake: Path) -> None:

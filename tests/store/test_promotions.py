@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sample_models import SampleModel
 
 from probclass_core.errors import DataError, RollbackError, RolledBackError, SpecError, StoreError
-from probclass_core.store import model_store
+from probclass_core.store import promotions
 from probclass_core.store.gate import Gate
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.references import ModelVersion
@@ -34,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Sets the time that the store records."""
 
     def set_time(moment: str) -> None:
-        monkeypatch.setattr(model_store, "timestamp", lambda: f"{moment}:00.000000+00:00")
+        monkeypatch.setattr(promotions, "timestamp", lambda: f"{moment}:00.000000+00:00")
 
     return set_time
 
@@ -413,7 +413,7 @@ def test_a_deleted_version_is_gone_and_its_promotions_stay(
     assert not (tmp_path / "models" / "air" / first.id).exists()
     assert [entry.id for entry in store.history("air")] == [first.id, second.id]
     for call in (lambda: store.rollback("air"), lambda: store.resolve("air@previous")):
-        with pytest.raises(StoreError, match=f"has no version {first.id[:12]}"):
+        with pytest.raises(StoreError, match=f"has no version or alias {first.id[:12]!r}"):
             call()
     assert store.resolve("air@champion") == second
     assert store.save(SampleModel(0), "air").id == first.id

@@ -146,7 +146,7 @@ def test_other_files_in_a_store_are_ignored(tmp_path: Path) -> None:
     assert len(store.versions("air")) == 1
 
 
-def test_a_training_that_is_judged_promoted_and_scored_leaves_eight_files(tmp_path: Path) -> None:
+def test_a_training_that_is_judged_promoted_and_scored_leaves_nine_files(tmp_path: Path) -> None:
     for day in ("1", "2", "3"):
         write_rows(tmp_path / "lake" / f"day={day}", rows_of(int(day)))
     store, lake = ModelStore(tmp_path / "models"), str(tmp_path / "lake")
@@ -160,9 +160,10 @@ def test_a_training_that_is_judged_promoted_and_scored_leaves_eight_files(tmp_pa
     assert Counter(path.relative_to(tmp_path / "models").parts[1] for path in files) == {
         **{folder.name: 1 for folder in (tmp_path / "models" / "_statistics").iterdir()},
         version.id: 2,
+        "trainings": 1,
         "aliases": 1,
         "promotions": 1,
         "evaluations": 1,
         "scorings": 1,
     }
-    assert len(files) <= 8
+    assert len(files) <= 9

@@ -120,3 +120,19 @@ def test_a_version_that_was_deleted_is_saved_again(lake: str, tmp_path: Path) ->
     other = rounded_otherwise(model)
     assert store.save(other, "kinds").id == other.id
     assert store.save(model, "kinds").id == other.id
+
+
+def test_a_training_is_found_without_reading_other_versions(lake: str, tmp_path: Path) -> None:
+    store = pc.ModelStore(tmp_path / "store")
+    model = pc.fit(lake, SPEC)
+    version = store.save(model, "kinds")
+    (training,) = (tmp_path / "store" / "kinds" / "trainings").iterdir()
+    assert training.stem == version.inputs
+    for prior in ("uniform", {"x": 0.25, "y": 0.75}):
+        other = store.save(model.with_prior(prior), "kinds")
+        Path(store.uri, other.path).write_text("damaged")
+    assert store.save(rounded_otherwise(model), "kinds") == version
+    training.write_text("damaged")
+    assert store.save(model, "kinds") == version, "by its content"
+    store.delete(version.ref)
+    assert not training.exists()

@@ -26,7 +26,7 @@ import probclass_core as pc
 from probclass_airflow.links import store_key
 from probclass_airflow.ui.runs import Run
 from probclass_core.errors import StoreError
-from probclass_core.store.promotions import Promotion, record_promotion
+from probclass_core.store.promotions import Promotion
 from probclass_core.store.references import ModelVersion
 
 pytestmark = [
@@ -223,7 +223,7 @@ def test_promotions_show_rollbacks_and_refusals_with_their_reasons(operated: His
         *("air", "champion", "refused", third.id, store.resolve("air@champion").id),
         *("2026-01-01T00:00:00.000000+00:00", "air.gate", reason, metrics),
     )
-    record_promotion(store.files, refusal)
+    refusal.write(store.files)
     html = texts(operated.get("air/-/promotions"))
     assert reason in html
     assert "log loss 0.7100 against 0.7000 −0.01000 ± 0.004000, z -2.5" in html
@@ -384,7 +384,7 @@ def test_each_fault_needs_attention(
                 *("air", "champion", "refused", refused.id, version.id),
                 f"2026-01-0{len(store.versions('air'))}T00:00:00.000000+00:00",
             )
-            record_promotion(store.files, entry)
+            entry.write(store.files)
     for month in MONTHS[:14]:
         if (fault, month) != ("gap", "2013-11"):
             sentence = "x drifts 0.4 bits from training."
@@ -499,7 +499,7 @@ def test_near_identical_events_are_one_line(history: History) -> None:
     for at, refused in enumerate(versions[1:]):
         time = f"2099-01-0{at + 1}T00:00:00.000000+00:00"
         entry = ("air", "champion", "refused", refused.id, versions[0].id, time, "gate")
-        record_promotion(store.files, Promotion(*entry, f"log loss 0.{at} is not better"))
+        Promotion(*entry, f"log loss 0.{at} is not better").write(store.files)
     verdict = {"check": "drift", "subject": "x", "action": "warn"}
     for at, month in enumerate(MONTHS[:6]):
         verdicts = [] if at == 3 else [verdict | {"sentence": f"x drifts {at} bits."}]
@@ -524,7 +524,7 @@ def test_a_card_says_first_how_the_version_does_in_operation(operated: History) 
     metrics |= {"challenger_value": 0.58, "champion_value": 0.6}
     time = "2099-01-01T00:00:00.000000+00:00"
     entry = ("air", "champion", "refused", champion.id, champion.id, time, "gate", "", metrics)
-    record_promotion(store.files, Promotion(*entry))
+    Promotion(*entry).write(store.files)
     text = texts(operated.get("air/champion")).partition("How good it is")[0]
     assert "month=2015-01, scored last, with" in text
     assert "Partitions has the sentences; check the input first." in text
