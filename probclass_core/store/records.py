@@ -221,7 +221,7 @@ def _parse(data: Buffer) -> dict[str, Any]:
         if _SURROGATE.search(text):  # only in pairs are they characters
             json.dumps(values, ensure_ascii=False).encode()
     except RecursionError:
-        raise ValueError("its lists and objects are nested too deep") from None
+        raise ValueError("it is nested too deeply") from None
     except ValueError:
         raise ValueError("it is not JSON in UTF-8") from None
     if not isinstance(values, dict):
