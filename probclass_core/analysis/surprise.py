@@ -88,6 +88,5 @@ def _usual_surprise(model: Model, column: str) -> FloatArray:
                 within[: len(own.cuts) + 1] = density.mean_surprise(own.cuts)
         return np.asarray((p * (within[:, None] - logs)).sum(axis=0))
     grid = Grid.of(own, training_ends(model, column=column))
-    masses = grid.masses[: len(grid.points)]
-    logs = np.where(masses > 0.0, grid.log_density, 0.0)
-    return np.where(grid.known, -(masses * logs).sum(axis=0), np.nan)
+    logs = np.where(grid.masses > 0.0, grid.log_density, 0.0)
+    return np.where(grid.known, -(grid.masses * logs).sum(axis=0), np.nan)

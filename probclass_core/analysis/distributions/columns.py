@@ -211,14 +211,12 @@ def _curve_bins(
     if not curve.proper:
         return {}
     grid = Grid.of(curve, ends, _TOLERANCE)
-    # A class without a value of the column has no share in its mixture.
+    # A class without a density of the column has no share in its mixture.
     weights = np.where(grid.known, shares, 0.0)
     if not weights.any():
         return {}
     weights /= weights.sum()
-    points = grid.steps
-    below = np.maximum.accumulate(grid.below(points) @ weights)
-    deciles = np.interp(_LEVELS, below, points)
+    deciles = np.interp(_LEVELS, grid.below(grid.bounds) @ weights, grid.bounds)
     cuts = np.unique(np.floor(deciles) + 0.5) if curve.whole else _rounded_cuts(deciles)
     below = grid.below(cuts) @ weights
     return {"cuts": cuts, "expected": np.diff(below, prepend=0.0, append=1.0)}

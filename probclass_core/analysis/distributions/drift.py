@@ -68,7 +68,7 @@ class Drift(Report):
             v₂ / v₁; for categories, terms and bins the value whose probability changed most, with
             probability_before and probability_after. Of terms that a row has or not, the divergence
             is that of this term. Fields that do not apply are null, as is the divergence of a
-            density that does not integrate to 1, such as that of neighbors.
+            point mass, and of a density that does not integrate to 1, such as that of neighbors.
         by_feature: for each feature the row of `features` of the class that changed most, except
             that `divergence` is the mean over the classes, weighted by their mean shares; sorted by
             decreasing divergence.

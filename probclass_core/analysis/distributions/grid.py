@@ -51,7 +51,8 @@ class Grid:
     Attributes:
         curve: the curve, of ``k`` classes.
         points: ascending, ``(n,)``.
-        log_density: log density at the points, ``(n, k)``; −∞ for point masses.
+        log_density: log density at the points, ``(n, k)``; −∞ for a class without a value of the
+            column or with a single one, which has no density.
         widths: what a density at each point is multiplied with, ``(n,)``.
         bounds: where the width of a point ends and that of the next begins, ``(n − 1,)``.
     """
@@ -73,12 +74,11 @@ class Grid:
             ends: least and largest value of the training rows; None if unknown.
             tolerance: part of the mass by which Simpson's rule may be wrong in a cell.
         """
-        has_density = np.isnan(_point_masses(curve))
+        none = False if curve.whole or curve.variance is None else curve.variance == 0.0
 
         def density(points: FloatArray) -> FloatArray:
-            logs = np.where(has_density, curve.log_density(points), -np.inf)
-            logs[np.isnan(logs)] = -np.inf  # a class without values
-            return logs
+            logs = curve.log_density(points)
+            return np.where(np.isnan(logs) | none, -np.inf, logs)
 
         nodes = np.clip(_first_nodes(curve, ends), curve.low, curve.high)
         if curve.whole:
@@ -88,42 +88,28 @@ class Grid:
         return cls(curve, points, density(points), widths, bounds)
 
     @cached_property
-    def _mass_at(self) -> FloatArray:
-        return _point_masses(self.curve)
-
-    @cached_property
     def known(self) -> np.ndarray:
         """Which classes have a distribution, ``(k,)``: the density integrates to 1."""
         peak = _peak(self.log_density)
         with np.errstate(over="ignore"):
             total = (self.widths @ np.exp(self.log_density - peak)) * np.exp(peak)
-        total = np.where(np.isnan(self._mass_at), total, 1.0)
         found: np.ndarray = (total > _LEAST_MASS) & (total < 1.0 / _LEAST_MASS)
         return found & self.curve.proper
 
     @cached_property
     def masses(self) -> FloatArray:
-        """Mass of each point, and then of each atom, that of a point mass: ``(n + a, k)``."""
-        atoms = np.unique(self._mass_at[~np.isnan(self._mass_at)])
+        """Mass of each point, ``(n, k)``."""
         mass = self.widths[:, None] * np.exp(self.log_density - _peak(self.log_density))
         total = mass.sum(axis=0)
-        mass = np.divide(mass, total, out=np.zeros_like(mass), where=total > 0.0)
-        return np.concatenate([mass, self._mass_at == atoms[:, None]])
-
-    @property
-    def steps(self) -> FloatArray:
-        """Where `below` may change its slope: the bounds, and just above each point mass."""
-        atoms = self._mass_at[~np.isnan(self._mass_at)]
-        return np.unique(np.concatenate([self.bounds, atoms, np.nextafter(atoms, np.inf)]))
+        return np.divide(mass, total, out=np.zeros_like(mass), where=total > 0.0)
 
     def below(self, cuts: FloatArray) -> FloatArray:
         """P(x < cut | class), ``(len(cuts), k)``."""
         if self.curve.whole:
             cuts = np.ceil(cuts) - 0.5
-        cumulative = np.cumsum(self.masses[: len(self.points) - 1], axis=0)
+        cumulative = np.cumsum(self.masses[:-1], axis=0)
         found = [np.interp(cuts, self.bounds, of, 0.0, 1.0) for of in cumulative.T]
-        is_density = np.isnan(self._mass_at)
-        return np.where(is_density, np.stack(found, axis=1), self._mass_at < cuts[:, None])
+        return np.stack(found, axis=1)
 
     @property
     def moments(self) -> tuple[FloatArray, FloatArray]:
@@ -134,7 +120,7 @@ class Grid:
         curve = self.curve
         if curve.mean is not None and curve.variance is not None:
             return curve.mean, curve.variance
-        mass = np.where(self.known, self.masses[: len(self.points)], np.nan)
+        mass = np.where(self.known, self.masses, np.nan)
         center = mass.T @ self.points
         squares = mass * (self.points[:, None] - center) ** 2
         variance = squares.sum(axis=0)
@@ -163,13 +149,6 @@ def side_by_side(p: Curve, q: Curve) -> Curve:
         mean=joined(p.mean, q.mean),
         variance=joined(p.variance, q.variance),
     )
-
-
-def _point_masses(curve: Curve) -> FloatArray:
-    """Where each class has all of its mass, ``(k,)``; NaN if it has a density."""
-    if curve.whole or curve.mean is None or curve.variance is None:
-        return np.full(curve.log_density(np.empty(0)).shape[1], np.nan)
-    return np.where(curve.variance == 0.0, curve.mean, np.nan)
 
 
 def _peak(logs: FloatArray) -> FloatArray:
