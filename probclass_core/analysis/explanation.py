@@ -26,7 +26,7 @@ from probclass_core.analysis.json_values import json_values
 from probclass_core.analysis.surprise import UNUSUAL, surprise_table
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import FloatArray, IntArray
-from probclass_core.arrow.display import Part, Report, TablePart, as_text, counted
+from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.rows import Rows
 from probclass_core.attached import ExplanationMethods
 from probclass_core.errors import DataError, SpecError, shown, suggest
@@ -51,9 +51,6 @@ UNITS: Mapping[Units, float] = {
     "decibans": 10.0 / math.log(10.0),
 }
 """The number of each unit in one nat. Ten decibans are a factor of ten in the odds."""
-
-_MOST_IN_HTML = 10
-"""Rows that a notebook shows."""
 
 _MOST_REASONS = 3
 """Columns that are named as reasons why a row is unusual."""
@@ -114,26 +111,16 @@ class Explanation(Report, ExplanationMethods):
         return {"model_id": self.model_id, "units": self.units, "rows": list(rows.values())}
 
     def _report(self) -> list[Part]:
-        """The ledgers of the first rows."""
-        more = self.rows.num_rows - _MOST_IN_HTML
-        parts = self._ledgers(self.rows.slice(0, _MOST_IN_HTML))
-        return [*parts, f"… and {counted(more, 'more row')}"] if more > 0 else parts
-
-    def __str__(self) -> str:
-        """The ledgers of all rows as text."""
-        return as_text(self._ledgers(self.rows))
-
-    def _ledgers(self, rows: pa.Table) -> list[Part]:
+        """The ledger of each row, and why it is unusual."""
         parts: list[Part] = []
-        for row in rows.to_pylist():
-            number = f"row {row['row']}"
-            if "prediction" in row:
+        for row in self.rows.to_pylist():
+            number, says_class = f"row {row['row']}", "prediction" in row
+            if says_class:
                 parts += self._ledger(row, number)
-                number = ""
             if reasons := self._reasons(row["row"]):
-                start = f"{number} is unusual" if number else "unusual"
+                start = "unusual" if says_class else f"{number} is unusual"
                 parts.append(f"{start} because of {reasons}.")
-            elif number:
+            elif not says_class:
                 parts.append(f"{number} is not unusual in any column.")
         return parts
 
@@ -205,10 +192,11 @@ def explain(
     scale = UNITS[units]
     if limit is not None and limit < 1:
         raise SpecError(f"limit must be at least 1, or None, got {limit!r}.")
-    rival = None
-    if against is not None:
+    rival, names = None if against is None else category_text(against), model.class_names
+    if rival is not None:
         model.spec.label_for("against")
-        rival = _class_position(model, against)
+        if rival not in names:
+            raise SpecError(f"the model has no class {rival!r}; it has {suggest(rival, names)}")
     plan = Selection.plan_alone(source, partition, where, (), model.spec.features)
     batch, numbers = _read_rows(plan, None if rows is None else _checked_rows(rows))
     features = Rows(model.rows(batch).batch, keeps=True)
@@ -220,7 +208,8 @@ def explain(
         best = posterior.most_probable
         second = posterior.runner_up(best)
         if rival is not None:
-            second = np.where(best == rival, second, rival)
+            chosen = names.index(rival)
+            second = np.where(best == chosen, second, chosen)
         log_odds = posterior.log_odds(best, second)
         weights = weights_of_evidence(model, features, best, second)
         first = {"prior": model.log_prior[best] - model.log_prior[second]}
@@ -398,11 +387,11 @@ def _read_rows(plan: Plan, rows: Sequence[int] | None) -> tuple[pa.RecordBatch, 
     """The rows to explain as one batch, and their numbers; reading stops after the last one."""
     batches, seen = [], 0
     for batch in plan.batches():
-        if rows is None:
-            batches.append(batch)
+        if rows is not None:
+            places = [row - seen for row in rows if seen <= row < seen + batch.num_rows]
+            batches.append(batch.take(pa.array(places, pa.int64())))
         else:
-            indices = [row - seen for row in rows if seen <= row < seen + batch.num_rows]
-            batches.append(batch.take(pa.array(indices, pa.int64())))
+            batches.append(batch)
         seen += batch.num_rows
         if seen > (MAX_ROWS if rows is None else rows[-1]):
             break
@@ -428,15 +417,6 @@ def _checked_rows(rows: int | Sequence[int]) -> list[int]:
     if len(checked) > MAX_ROWS:
         raise SpecError(f"an explanation covers at most {MAX_ROWS:,} rows, got {len(checked):,}.")
     return [int(row) for row in checked]
-
-
-def _class_position(model: Model, label: object) -> int:
-    name = category_text(label)
-    if name not in model.class_names:
-        raise SpecError(
-            f"the model has no class {name!r}; it has {suggest(name, model.class_names)}"
-        )
-    return model.class_names.index(name)
 
 
 def _value_text(value: Any) -> str | None:

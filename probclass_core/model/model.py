@@ -202,22 +202,14 @@ class Model(Report, ModelMethods):
         """log p(x, c) of one batch, ``(n, k)``."""
         return self.log_likelihood(batch) + self.log_prior
 
-    def weighted_log_likelihood(self, batch: pa.RecordBatch | Rows) -> FloatArray:
-        """What the posterior is made of besides the prior, ``(n, k)``: weighted blocks and biases.
+    def posterior(self, batch: pa.RecordBatch | Rows, *, density: bool = True) -> Posterior:
+        """Posteriors of one batch, weighted and calibrated if the model is.
 
-        Without block weights it is `log_likelihood`; the caller must not change the array.
+        Args:
+            batch: ``n`` rows.
+            density: whether log p(x) is wanted: of weighted blocks it takes a pass of its own.
         """
-        if self._weighted_blocks is None:
-            return self.log_likelihood(batch)
-        return self._weighted_blocks.log_likelihoods(self.rows(batch), density=False)[0]
-
-    def posterior(self, batch: pa.RecordBatch | Rows) -> Posterior:
-        """Posteriors of one batch, weighted and calibrated if the model is."""
-        return self._posterior(*self.log_likelihoods(batch))
-
-    def _classified(self, batch: pa.RecordBatch | Rows) -> Posterior:
-        """Posteriors of one batch without log p(x), which takes a pass of its own if weighted."""
-        return self._posterior(self.weighted_log_likelihood(batch), None)
+        return self._posterior(*self.log_likelihoods(batch, density=density))
 
     def decide(
         self, batch: pa.RecordBatch | Rows, rule: CompiledRule, log_ratio: FloatArray | None = None
@@ -238,18 +230,21 @@ class Model(Report, ModelMethods):
             posterior = dataclasses.replace(shifted, log_density=posterior.log_density)
         return posterior, rule.decide(posterior, weighted)
 
-    def log_likelihoods(self, batch: pa.RecordBatch | Rows) -> tuple[FloatArray, FloatArray | None]:
-        """Weighted log-likelihoods, and those of the product if it is another and a density.
+    def log_likelihoods(
+        self, batch: pa.RecordBatch | Rows, *, density: bool = True
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """What the posterior is made of besides the prior, and the product if that is another.
 
-        Each is ``(n, k)``; the caller must not change them.
+        The former are weighted blocks and biases; without block weights, it is `log_likelihood`.
+        The latter is None if it is not another, no density, or not wanted. Each is ``(n, k)``; the
+        caller must not change them.
         """
-        rows = self.rows(batch)
-        return rows.kept("log-likelihoods", lambda: self._log_likelihoods(rows))
-
-    def _log_likelihoods(self, rows: Rows) -> tuple[FloatArray, FloatArray | None]:
-        if self._weighted_blocks is None:
-            return self.log_likelihood(rows), None
-        weighted, product = self._weighted_blocks.log_likelihoods(rows, density=self.normalized)
+        rows, blocks = self.rows(batch), self._weighted_blocks
+        if blocks is None:
+            return rows.kept("log-likelihood", lambda: self.log_likelihood(rows)), None
+        density = density and self.normalized
+        what = ("log-likelihoods", density)
+        weighted, product = rows.kept(what, lambda: blocks.log_likelihoods(rows, density=density))
         return weighted, None if product is None else self._within_bins(rows, product)
 
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
@@ -371,12 +366,14 @@ class Model(Report, ModelMethods):
     def predict_proba(self, data: Any) -> FloatArray:
         """P(c | x), ``(n, k)``; raises like `predict`."""
         self.spec.label_for("predict_proba")
-        return self._by_batch(data, lambda batch: self._classified(batch).probability)
+        return self._by_batch(data, lambda batch: self.posterior(batch, density=False).probability)
 
     def predict_log_proba(self, data: Any) -> FloatArray:
         """log P(c | x), ``(n, k)``; raises like `predict`."""
         self.spec.label_for("predict_log_proba")
-        return self._by_batch(data, lambda batch: self._classified(batch).log_probability)
+        return self._by_batch(
+            data, lambda batch: self.posterior(batch, density=False).log_probability
+        )
 
     def joint_log_likelihood(self, data: Any) -> FloatArray:
         """log p(x, c) = log P(c) + log p(x | c), ``(n, k)``; raises like `predict`."""

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from probclass_core import plots
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.importance import Importance, importance
-from probclass_core.errors import SpecError, TableError
+from probclass_core.errors import ProbClassError, SpecError, TableError
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
 from probclass_core.model.model import Model
 from probclass_core.pipeline.evaluation import evaluate
-from probclass_core.report.html import Html, joined, text
-from probclass_core.report.pictures import EmbeddedPictures
-from probclass_core.report.sections import Measured, Section, headline, sections
+from probclass_core.report.html import Html, image, joined, paragraph, text
+from probclass_core.report.pictures import as_svg
+from probclass_core.report.sections import Measured, headline, sections
 from probclass_core.store.evaluations import EvaluationRecord
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _STYLE = Path(__file__).parent / "static" / "report.css"
 
@@ -110,50 +115,52 @@ def _page(
     *,
     progress: ProgressOption,
 ) -> str:
-    bundle = model.to_bundle()
-    counter = RowCounter(progress, None)
+    """The page, with its style and without anything to load."""
+    bundle, counter = model.to_bundle(), RowCounter(progress, None)
     evaluation = None if measured is None else measured.evaluation
-    pictures = EmbeddedPictures(model, evaluation, lambda: counter.add(1))
-    has_matplotlib = find_spec("matplotlib") is not None
+
+    def picture(column: str | None, alt: str) -> Html:
+        """An image, or a line that says why there is none."""
+        try:
+            svg = as_svg(lambda: _draw(model, evaluation, column), "system")
+        except ProbClassError as error:
+            return paragraph(f"{alt}: {error}", "faint small")
+        counter.add(1)
+        return image(f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}", alt)
+
     found = sections(
         bundle,
-        picture=pictures if has_matplotlib else None,
+        picture=picture if find_spec("matplotlib") is not None else None,
         measured=measured,
         importance=importance,
     )
-    name = title or f"Model{model.spec.of_label}"
-    return page(name, model.id, headline(bundle, measured), found)
-
-
-def page(title: str, model_id: str, headline: Html, sections: Sequence[Section]) -> str:
-    """A whole page, with its style and without anything to load.
-
-    Args:
-        title: title of the page.
-        model_id: content id of the model.
-        headline: what stands above the sections.
-        sections: the sections.
-    """
-    links = joined(Html(f'<a href="#{section.id}">{section.title}</a>') for section in sections)
-    body = joined(section.__html__() for section in sections)
+    name = text(title or f"Model{model.spec.of_label}")
+    links = joined(Html(f'<a href="#{section.id}">{section.title}</a>') for section in found)
     return f"""<!doctype html>
 <html lang="en" data-theme="system">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{text(title)[5:-6]}</title>
+<title>{name[5:-6]}</title>
 <style>
 {_STYLE.read_text(encoding="utf-8")}</style>
 </head>
 <body>
 <main>
-<h1>{text(title)} <code>{model_id[:12]}</code></h1>
-{headline}
+<h1>{name} <code>{model.id[:12]}</code></h1>
+{headline(bundle, measured)}
 <nav class="contents" aria-label="Sections">
 {links}
 </nav>
-{body}
+{joined(section.__html__() for section in found)}
 </main>
 </body>
 </html>
 """
+
+
+def _draw(model: Model, evaluation: Evaluation | None, column: str | None) -> Figure:
+    if column is not None:
+        return plots.effect(model, column)
+    assert evaluation is not None  # only its section has the picture
+    return plots.reliability(evaluation)

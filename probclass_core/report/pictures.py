@@ -1,24 +1,17 @@
-"""Plots as SVG, in light and in dark colors, and as images within a page.
+"""Plots as SVG, in light and in dark colors.
 
 A page embeds an SVG as an image, in which a browser runs no script. Letters remain text.
 """
 
 from __future__ import annotations
 
-import base64
 import io
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
-from probclass_core import plots
-from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.errors import ProbClassError
-from probclass_core.model.model import Model
 from probclass_core.plots.style import least_width
-from probclass_core.report.html import Html, image, paragraph
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,34 +105,3 @@ def _colored(svg: str, colors: Mapping[str, str]) -> str:
 def _system_font(fonts: re.Match[str]) -> str:
     font = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
     return f"font-family: {font}" if fonts[0].startswith("font-family") else font
-
-
-@dataclass(frozen=True)
-class EmbeddedPictures:
-    """Draws the pictures of a report and embeds them; see `sections.Picture`.
-
-    Attributes:
-        model: the model.
-        evaluation: its evaluation, or None.
-        drawn: called after each picture.
-    """
-
-    model: Model
-    evaluation: Evaluation | None
-    drawn: Callable[[], None]
-
-    def __call__(self, column: str | None, alt: str) -> Html:
-        """An image, or a line that says why there is none."""
-        try:
-            svg = as_svg(lambda: self._draw(column), "system")
-        except ProbClassError as error:
-            return paragraph(f"{alt}: {error}", "faint small")
-        self.drawn()
-        data = base64.b64encode(svg.encode()).decode()
-        return image(f"data:image/svg+xml;base64,{data}", alt)
-
-    def _draw(self, column: str | None) -> Figure:
-        if column is not None:
-            return plots.effect(self.model, column)
-        assert self.evaluation is not None  # only its section has the picture
-        return plots.reliability(self.evaluation)

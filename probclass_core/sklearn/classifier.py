@@ -180,20 +180,16 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
             PluginError: if an estimator is unknown.
             ValueError: if scikit-learn does not accept X, y or the weights.
         """
-        labels = checked_labels(y)
-        table = self._rows(X, reset=True)
-        classes = np.unique(labels)
-        if self.groups is not None and (self.estimator not in EFFORTS or issparse(X)):
+        labels, derives = checked_labels(y), self.estimator in EFFORTS and not issparse(X)
+        table, classes = self._rows(X, reset=True), np.unique(labels)
+        if self.groups is not None and not derives:
             raise SpecError("groups are for blocks that are derived; else set them in a ModelSpec.")
-        if self.estimator in EFFORTS and not issparse(X):
+        if derives:
             spec = self._derived_spec(table, y, labels, classes, sample_weight)
         else:
             spec = self._spec(table.schema, y, sparse=issparse(X))
-        table = _model_columns(table, spec)
-        rows, weight = _labeled(
-            table, spec.label_for("ProbClassifier"), labels, classes, sample_weight
-        )
-        model, statistics = train(rows, dataclasses.replace(spec, weight=weight), workers=1)
+        rows, weighted = _labeled(table, spec, labels, classes, sample_weight)
+        model, statistics = train(rows, weighted, workers=1)
         # Last, so that a failed call changes no fitted attribute.
         self.statistics_ = _without_weight(statistics)
         self._model = dataclasses.replace(model, spec=spec)
@@ -226,11 +222,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
         table = self._rows(X, reset=first)
         sparse = issparse(X) if first else self._sparse
         spec = self._spec(table.schema, y, sparse=sparse) if first else self.statistics_.spec
-        table = _model_columns(table, spec)
-        rows, weight = _labeled(
-            table, spec.label_for("ProbClassifier"), labels, known, sample_weight
-        )
-        weighted = dataclasses.replace(spec, weight=weight)
+        rows, weighted = _labeled(table, spec, labels, known, sample_weight)
         statistics = _without_weight(summarize(rows, weighted, workers=1))
         if not first:
             statistics = merge([self.statistics_, statistics])
@@ -263,18 +255,15 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
 
     def predict_proba(self, X: Any) -> FloatArray:
         """P(c | x), ``(n, k)``, columns in the order of ``classes_``."""
-        table = self._features(X)
-        return self._all_classes(self.model_.predict_proba(table), absent=0.0)
+        return self._all_classes(self.model_.predict_proba(self._features(X)), absent=0.0)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """log P(c | x), ``(n, k)``, columns in the order of ``classes_``."""
-        table = self._features(X)
-        return self._all_classes(self.model_.predict_log_proba(table))
+        return self._all_classes(self.model_.predict_log_proba(self._features(X)))
 
     def predict_joint_log_proba(self, X: Any) -> FloatArray:
         """log p(x, c) in nats, ``(n, k)``, columns in the order of ``classes_``."""
-        table = self._features(X)
-        return self._all_classes(self.model_.joint_log_likelihood(table))
+        return self._all_classes(self.model_.joint_log_likelihood(self._features(X)))
 
     @available_if(_has_density)  # type: ignore[untyped-decorator]
     def score_samples(self, X: Any) -> FloatArray:
@@ -285,8 +274,7 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
                 their product is not one.
             NotSupportedError: if the densities of a block are known only up to a common term.
         """
-        table = self._features(X)
-        return self.model_.score_samples(table)
+        return self.model_.score_samples(self._features(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -347,12 +335,11 @@ class ProbClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # i
     ) -> ModelSpec:
         """The spec that `ModelSpec.auto` derives from the rows."""
         label = label_name(y, table.column_names)
-        rows, weight = _labeled(table, label, labels, classes, sample_weight)
-        effort = cast("Effort", self.estimator)
+        rows, weight = _with_labels(table, label, labels, classes, sample_weight)
         spec = ModelSpec.auto(
             rows,
             label,
-            effort=effort,
+            effort=cast("Effort", self.estimator),
             weight=weight,
             on_scarce=self.on_scarce or "pool",
             max_classes=self.max_classes,
@@ -433,6 +420,19 @@ def _without_weight(statistics: Statistics) -> Statistics:
 
 
 def _labeled(
+    table: pa.Table,
+    spec: ModelSpec,
+    labels: NDArray[Any],
+    classes: NDArray[Any],
+    sample_weight: Any,
+) -> tuple[pa.Table, ModelSpec]:
+    """The columns of the model with labels and weights, and the spec with the column of weights."""
+    table, label = _model_columns(table, spec), spec.label_for("ProbClassifier")
+    rows, weight = _with_labels(table, label, labels, classes, sample_weight)
+    return rows, dataclasses.replace(spec, weight=weight)
+
+
+def _with_labels(
     table: pa.Table, label: str, labels: NDArray[Any], classes: NDArray[Any], sample_weight: Any
 ) -> tuple[pa.Table, str | None]:
     """The rows with a column of labels and one of weights, if any, and the name of the latter."""

@@ -101,7 +101,8 @@ class Grid:
         """Mass of each point, ``(n, k)``."""
         mass = self.widths[:, None] * np.exp(self.log_density - _peak(self.log_density))
         total = mass.sum(axis=0)
-        return np.divide(mass, total, out=np.zeros_like(mass), where=total > 0.0)
+        masses: FloatArray = np.divide(mass, total, out=np.zeros_like(mass), where=total > 0.0)
+        return masses
 
     def below(self, cuts: FloatArray) -> FloatArray:
         """P(x < cut | class), ``(len(cuts), k)``."""
