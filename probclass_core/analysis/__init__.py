@@ -10,7 +10,7 @@ importance   what each column contributes to predictions on average
 comparison   log evidence and Bayes factors of several models
 distributions/  differences between two models, and of scored partitions from the training
 bayes_rule   Bayes' rule on plain tables
-batches      measures the batches of a plan on an engine
+batches      sums over the batches of a plan, measured on an engine
 row_moments  moments of a few numbers of each row
 json_values  results as plain JSON values
 """

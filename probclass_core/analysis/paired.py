@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.analysis.batches import measure_batches
+from probclass_core.analysis.batches import sum_over_batches
 from probclass_core.analysis.evaluation import (
     METRICS,
     Evaluation,
@@ -32,6 +32,7 @@ from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, TablePart
 from probclass_core.errors import naming
 from probclass_core.execution.engine import Engine
+from probclass_core.execution.progress import RowCounter
 from probclass_core.io.filters import partition_text
 from probclass_core.io.table import Plan
 from probclass_core.model.decision import DecisionOption
@@ -233,10 +234,10 @@ class PairedEvaluator:
         """The sums of no rows."""
         return PairedSums(tuple(one.no_rows for one in self.evaluators), {})
 
-    def measure_plan(self, plan: Plan, engine: Engine) -> Iterator[PairedSums]:
-        """Measure the batches of a plan on an engine, in order."""
+    def measure_plan(self, plan: Plan, engine: Engine, counter: RowCounter) -> PairedSums:
+        """The sums over the rows of a plan."""
         size = min(one.model.batch_rows for one in self.evaluators)
-        return measure_batches(self.measure, plan, size, engine)
+        return sum_over_batches(self.measure, self.no_rows, plan, size, engine, counter)
 
     def measure(self, batch: pa.RecordBatch) -> PairedSums:
         """The sums of one batch; safe to call from several threads."""

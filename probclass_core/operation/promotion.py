@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from probclass_core.analysis.distributions.reading import density_units
-from probclass_core.analysis.paired import PairedEvaluation, PairedEvaluator, PairedSums
+from probclass_core.analysis.paired import PairedEvaluation, PairedEvaluator
 from probclass_core.arguments import ColumnName, checks_arguments
 from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import DataError, SpecError, naming, one_of
@@ -77,15 +77,13 @@ def evaluate_paired(
     plans = [_plan(selection, challenger, champion) for _, selection in parts]
     known = [plan.rows for plan in plans if plan.rows is not None]
     counter = RowCounter(progress, sum(known) if len(known) == len(plans) else None)
-    measured: list[tuple[Mapping[str, Any] | None, PairedSums]] = []
     with open_engine(engine, workers) as opened:
-        for (window, _), plan in zip(parts, plans, strict=True):
-            total: PairedSums | None = None
-            for sums in evaluator.measure_plan(plan, opened):
-                counter.add(sums.rows)
-                total = sums if total is None else total + sums
-            measured.append((window, evaluator.no_rows if total is None else total))
-    return evaluator.result(measured)
+        return evaluator.result(
+            [
+                (window, evaluator.measure_plan(plan, opened, counter))
+                for (window, _), plan in zip(parts, plans, strict=True)
+            ]
+        )
 
 
 def _windows(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from probclass_core.analysis.batches import measure_batches
+import pyarrow as pa
+
+from probclass_core.analysis.batches import sum_over_batches
 from probclass_core.analysis.comparison import (
     Comparison,
     check_same_columns,
@@ -13,7 +16,7 @@ from probclass_core.analysis.comparison import (
     named_models,
 )
 from probclass_core.analysis.distributions.health import Health
-from probclass_core.analysis.distributions.sums import HealthMeter
+from probclass_core.analysis.distributions.sums import HealthMeter, HealthSums
 from probclass_core.analysis.evaluation import Evaluation, Evaluator
 from probclass_core.arguments import checks_arguments
 from probclass_core.errors import DataError
@@ -24,7 +27,7 @@ from probclass_core.io.filters import Where
 from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
-from probclass_core.model.decision import DecisionOption
+from probclass_core.model.decision import CompiledRule, DecisionOption
 from probclass_core.model.model import ModelOption, as_model, is_model
 from probclass_core.pipeline.training import summarize
 from probclass_core.spec.model_spec import SPEC_HINT, ModelSpec
@@ -74,10 +77,9 @@ def evaluate(
     plan = Selection.plan_alone(source, partition, where, *columns)
     counter = RowCounter(progress, plan.rows)
     with open_engine(engine, workers) as opened:
-        sums = evaluator.no_rows
-        for measured in measure_batches(evaluator.measure, plan, model.batch_rows, opened):
-            counter.add(measured.rows)
-            sums += measured
+        sums = sum_over_batches(
+            evaluator.measure, evaluator.no_rows, plan, model.batch_rows, opened, counter
+        )
     return evaluator.result(sums)
 
 
@@ -119,12 +121,18 @@ def health(
     rule = model.compile_rule(decision)
     columns = (), model.spec.features, missing_columns
     plan = Selection.plan_alone(source, partition, where, *columns)
-    meter = HealthMeter(model)
+    meter, counter = HealthMeter(model), RowCounter(progress, plan.rows)
+    measure = partial(_measure_health, meter, rule)
     with open_engine(engine, workers) as opened:
-        sums = meter.measure_plan(plan, rule, opened, RowCounter(progress, plan.rows))
+        sums = sum_over_batches(measure, meter.zero(), plan, model.batch_rows, opened, counter)
     if not sums.rows:
         raise DataError("there are no rows to measure: the source is empty, or no row matches.")
     return meter.health(sums)
+
+
+def _measure_health(meter: HealthMeter, rule: CompiledRule, batch: pa.RecordBatch) -> HealthSums:
+    rows = meter.model.rows(batch)
+    return meter.measure(rows, *meter.model.decide(rows, rule))
 
 
 @checks_arguments

@@ -22,9 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.errors import SpecError, one_of
+from probclass_core.errors import SpecError
 from probclass_core.model.model import Model
 from probclass_core.model.posterior import log_of
+from probclass_core.model.prior import prior_table
+from probclass_core.spec.model_spec import probabilities
 
 MOST_CLASSES = 100
 """Most classes whose shares are estimated: with more, fewer than 26 of the rows that are used are
@@ -35,6 +37,9 @@ _CELLS = 2**18
 
 _LEAST_PRECISION = 4.0
 """Inverse of the largest variance of a number between 0 and 1, which a share has at most."""
+
+_ROUNDING = 1e-3
+"""By which given shares may differ from a sum of 1, such as those of a report."""
 
 _STEPS = 200
 _TOLERANCE = 1e-7
@@ -122,18 +127,13 @@ def prior_vector(model: Model, prior: Mapping[str, float]) -> FloatArray:
     Raises:
         SpecError: if they are not a distribution over the model's classes.
     """
-    odd = sorted(set(prior) ^ set(model.class_names))
-    if odd:
-        problem = "names" if odd[0] in prior else "leaves out"
-        raise SpecError(
-            f"the prior {problem} class {odd[0]!r}; the model has {one_of(model.class_names)}."
-        )
-    shares = np.array([prior[name] for name in model.class_names], np.float64)
-    if not (np.isfinite(shares).all() and (shares >= 0.0).all() and abs(shares.sum() - 1.0) < 1e-3):
-        raise SpecError(
-            f"the shares of a prior must be at least 0 and sum to 1, got {dict(prior)!r}."
-        )
-    vector: FloatArray = shares / shares.sum()
+    shares = probabilities(prior, "the prior", "class")
+    total = math.fsum(shares.values())
+    if abs(total - 1.0) > _ROUNDING:
+        raise SpecError(f"the shares of a prior must sum to 1, got {dict(prior)!r}.")
+    scaled = {name: share / total for name, share in shares.items()}
+    table = prior_table(model.classes, model.priors["count"].to_numpy(), scaled)
+    vector: FloatArray = table["prior"].to_numpy()
     return vector
 
 

@@ -11,12 +11,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 
 import numpy as np
-import pyarrow as pa
 
-from probclass_core.analysis.batches import measure_batches
 from probclass_core.analysis.distributions.columns import expected_columns, rounded
 from probclass_core.analysis.distributions.health import (
     ClassHealth,
@@ -34,11 +32,8 @@ from probclass_core.analysis.distributions.label_shift import (
 )
 from probclass_core.arrow.arrays import MISSING, FloatArray
 from probclass_core.arrow.rows import Rows
-from probclass_core.execution.engine import Engine
-from probclass_core.execution.progress import RowCounter
 from probclass_core.execution.threads import single_threaded_blas
-from probclass_core.io.table import Plan
-from probclass_core.model.decision import CompiledRule, Decisions
+from probclass_core.model.decision import Decisions
 from probclass_core.model.density_quantiles import log_density_quantile
 from probclass_core.model.model import Model
 from probclass_core.model.posterior import Posterior
@@ -194,16 +189,6 @@ class HealthMeter:
             ),
         )
 
-    def measure_plan(
-        self, plan: Plan, rule: CompiledRule, engine: Engine, counter: RowCounter
-    ) -> HealthSums:
-        """The sums over the rows of a plan, which are not scored otherwise."""
-        total, work = self.zero(), partial(_measure_batch, self, rule)
-        for sums in measure_batches(work, plan, self.model.batch_rows, engine):
-            counter.add(sums.rows)
-            total += sums
-        return total
-
     def total(self, sums: Iterable[HealthSums]) -> HealthSums:
         """The sums over all rows, given those of consecutive rows in order."""
         return reduce(HealthSums.__add__, sums, self.zero())
@@ -267,11 +252,6 @@ class HealthMeter:
                 "the classes changed."
             )
         return estimate, None
-
-
-def _measure_batch(meter: HealthMeter, rule: CompiledRule, batch: pa.RecordBatch) -> HealthSums:
-    rows = meter.model.rows(batch)
-    return meter.measure(rows, *meter.model.decide(rows, rule))
 
 
 def _thinned(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
