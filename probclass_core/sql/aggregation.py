@@ -40,7 +40,7 @@ from probclass_core.estimation.statistics import PROFILE, Accumulator, Statistic
 from probclass_core.spec.model_spec import Block, ModelSpec
 from probclass_core.sql.connections import Database, SqlColumn
 from probclass_core.sql.dialects import Dialect
-from probclass_core.sql.render import Rendered, Renderer, Sql
+from probclass_core.sql.render import Renderer, Sql
 from probclass_core.sql.texts import Stages
 
 _LARGEST = 1e100
@@ -328,7 +328,7 @@ class Aggregation:
         refused: list[str] = []
         for name, block in blocks.items():
             for key, expression in block.terms.items():
-                terms[name, key] = renderer.text(expression, 0, 2)
+                terms[name, key] = renderer.expression(expression, 0).within(2)
             decided = [renderer.condition(condition, 0) for condition in block.refused]
             refused += [each.text for each in decided if isinstance(each, Sql)]
         for column in renderer.deviations:
@@ -432,7 +432,7 @@ class _RowRenderer(Renderer):
                 return False
         return super().condition(condition, at)
 
-    def _compute(self, expression: Expression, at: int) -> Rendered:
+    def _compute(self, expression: Expression, at: int) -> Sql:
         if not isinstance(expression, Deviation):
             return super()._compute(expression, at)
         column = self.number(expression.column).text

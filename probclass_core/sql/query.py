@@ -239,12 +239,8 @@ class _Query:
     def _sum_of(self, terms: Sequence[Expression], at: int) -> str:
         """The sum of a block's terms for one class; constants are added up."""
         values = [self.renderer.expression(term, at) for term in terms]
-        constant = math.fsum(
-            value for value in values if isinstance(value, float) and math.isfinite(value)
-        )
-        if any(value == -math.inf for value in values if isinstance(value, float)):
-            constant = -math.inf
-        texts = [value.within(1) for value in values if not isinstance(value, float)]
+        constant = math.fsum(each.value for each in values if each.value is not None)
+        texts = [each.within(1) for each in values if each.value is None]
         if constant or not texts:
             texts.insert(0, self.dialect.literal(constant))
         return plus(texts)

@@ -76,19 +76,17 @@ class Sql:
         text: the SQL.
         level: number of the common table expression that it can be computed in.
         binding: how tightly its outermost operator binds; an atom needs no parentheses.
+        value: its number if it is a constant, which is folded; else None.
     """
 
     text: str
-    level: int
+    level: int = 0
     binding: int = _ATOM
+    value: float | None = None
 
     def within(self, binding: int) -> str:
         """The text, in parentheses if an operator around it binds more tightly."""
         return self.text if self.binding >= binding else f"({self.text})"
-
-
-Rendered = Sql | float
-"""A folded constant stays a number."""
 
 
 @dataclass
@@ -221,19 +219,12 @@ class Renderer:
 
     # Expressions.
 
-    def expression(self, expression: Expression, position: int) -> Rendered:
+    def expression(self, expression: Expression, position: int) -> Sql:
         """An expression for the class at a position."""
-        if isinstance(expression, Constant):
-            values = expression.values
-            return float(values if values.ndim == 0 else values[position])
-        if not isinstance(expression, (Column, Lookup)) and not self._is_by_class(expression):
-            shared = self._compute(expression, position)
-            return shared if isinstance(shared, float) else self._named(shared)
-        return self._compute(expression, position)
-
-    def text(self, expression: Expression, position: int, binding: int = 0) -> str:
-        """An expression for the class at a position, as SQL."""
-        return self._text(self.expression(expression, position), binding)
+        computed = self._compute(expression, position)
+        if isinstance(expression, (Column, Lookup)) or self._is_by_class(expression):
+            return computed
+        return self._named(computed)
 
     def _is_by_class(self, node: Expression | Condition) -> bool:
         """Whether constants of an expression differ between classes."""
@@ -244,21 +235,22 @@ class Renderer:
         return self._by_class[id(node)][1]
 
     def _named(self, value: Sql) -> Sql:
-        if value.text.isidentifier():
+        if value.value is not None or value.text.isidentifier():
             return value
         return self.columns.add("v", value.text, value.level)
 
-    def _text(self, value: Rendered, binding: int = 0) -> str:
-        if isinstance(value, Sql):
-            return value.within(binding)
-        return self.literal(value) if binding else self.dialect.literal(value)
+    def _constant(self, value: float) -> Sql:
+        text = self.dialect.literal(value)
+        return Sql(text, binding=0 if text.startswith("-") else _ATOM, value=float(value))
 
     def literal(self, value: float) -> str:
         """A double as a literal within an expression, in parentheses if it is negative."""
-        literal = self.dialect.literal(value)
-        return f"({literal})" if value < 0.0 and literal[0] != "(" else literal
+        return self._constant(value).within(_ADDITIVE)
 
-    def _compute(self, expression: Expression, at: int) -> Rendered:
+    def _compute(self, expression: Expression, at: int) -> Sql:
+        if isinstance(expression, Constant):
+            values = expression.values
+            return self._constant(float(values if values.ndim == 0 else values[at]))
         if isinstance(expression, Column):
             return self.number(expression.name)
         if isinstance(expression, Arithmetic):
@@ -266,8 +258,7 @@ class Renderer:
         if isinstance(expression, Function):
             return self._function(expression, at)
         if isinstance(expression, Named):
-            value = self.expression(expression.expression, at)
-            return value if isinstance(value, float) else self._named(value)
+            return self._named(self.expression(expression.expression, at))
         if isinstance(expression, Distance):
             return self._distance(expression, at)
         if isinstance(expression, Square):
@@ -278,37 +269,31 @@ class Renderer:
             return self._lookup(expression, at)
         raise NotSupportedError(f"{type(expression).__name__} cannot be written as SQL.")
 
-    def _arithmetic(self, node: Arithmetic, at: int) -> Rendered:
-        left, right, sign = (
-            self.expression(node.left, at),
-            self.expression(node.right, at),
-            node.operator,
-        )
-        if isinstance(left, float) and isinstance(right, float):
+    def _arithmetic(self, node: Arithmetic, at: int) -> Sql:
+        left, right = self.expression(node.left, at), self.expression(node.right, at)
+        sign = node.operator
+        if left.value is not None and right.value is not None:
             with np.errstate(all="ignore"):
-                return float(_FOLDED[sign](left, right))
-        if isinstance(right, float):
-            if (right == 0.0 and sign in "+-") or (right == 1.0 and sign in "*/"):
-                return left
-            if right < 0.0 and sign in "+-" and math.isfinite(right):
-                sign, right = ("-" if sign == "+" else "+"), -right
-        if isinstance(left, float) and (
-            (left == 0.0 and sign == "+") or (left == 1.0 and sign == "*")
-        ):
+                return self._constant(float(_FOLDED[sign](left.value, right.value)))
+        if right.value == (0.0 if sign in "+-" else 1.0):
+            return left
+        if (sign, left.value) in (("+", 0.0), ("*", 1.0)):
             return right
+        if sign in "+-" and right.value is not None and -math.inf < right.value < 0.0:
+            sign, right = ("-" if sign == "+" else "+"), self._constant(-right.value)
         binding = _ADDITIVE if sign in "+-" else _MULTIPLICATIVE
         # The right side of a difference or quotient needs parentheses even at the same binding.
-        text = f"{self._text(left, binding)} {sign} {self._text(right, binding + (sign in '-/'))}"
-        return Sql(text, max(_level(left), _level(right)), binding)
+        text = f"{left.within(binding)} {sign} {right.within(binding + (sign in '-/'))}"
+        return Sql(text, max(left.level, right.level), binding)
 
-    def _function(self, node: Function, at: int) -> Rendered:
+    def _function(self, node: Function, at: int) -> Sql:
         value = self.expression(node.argument, at)
-        if isinstance(value, float):
+        if value.value is not None:
             folded = {"ln": np.log}.get(node.name) or getattr(np, node.name)
-            return float(folded(value))
+            return self._constant(float(folded(value.value)))
         return Sql(self.dialect.function(node.name.upper(), value.text), value.level)
 
-    def _distance(self, node: Distance, at: int) -> Rendered:
+    def _distance(self, node: Distance, at: int) -> Sql:
         _, expanded = self._expanded.setdefault(id(node), (node, self._expand(node)))
         return self._compute(expanded, at)
 
@@ -330,10 +315,10 @@ class Renderer:
         ]
         return Named(Case(bounds, scaled))
 
-    def _square(self, node: Square, at: int) -> Rendered:
+    def _square(self, node: Square, at: int) -> Sql:
         value = self.expression(node.argument, at)
-        if isinstance(value, float):
-            return value * value
+        if value.value is not None:
+            return self._constant(value.value * value.value)
         if self.dialect.raises and not isinstance(node.argument, Distance):
             size, literal = f"ABS({value.text})", self.dialect.literal
             bounded = (
@@ -344,8 +329,8 @@ class Renderer:
         factor = value.within(_MULTIPLICATIVE + 1)
         return Sql(f"{factor} * {factor}", value.level, _MULTIPLICATIVE)
 
-    def _case(self, node: Case, at: int) -> Rendered:
-        branches: list[tuple[Sql, Rendered]] = []
+    def _case(self, node: Case, at: int) -> Sql:
+        branches: list[tuple[Sql, Sql]] = []
         otherwise = node.otherwise
         for condition, value in node.branches:
             decided = self.condition(condition, at)
@@ -357,26 +342,23 @@ class Renderer:
         last = self.expression(otherwise, at)
         if not branches:
             return last
-        level = max(_level(part) for branch in branches for part in branch)
-        if _is_zero_if_null(node) and isinstance(last, Sql):
-            # Arithmetic with null is null: shorter than a condition, and faster.
-            text = f"COALESCE({last.text}, {self.dialect.literal(0.0)})"
-            return Sql(text, max(level, last.level))
-        cases = " ".join(f"WHEN {when.text} THEN {self._text(then)}" for when, then in branches)
-        return Sql(f"CASE {cases} ELSE {self._text(last)} END", max(level, _level(last)))
+        level = max(part.level for parts in (*branches, (last,)) for part in parts)
+        cases = " ".join(f"WHEN {when.text} THEN {then.text}" for when, then in branches)
+        return Sql(f"CASE {cases} ELSE {last.text} END", level)
 
     def condition(self, condition: Condition, at: int) -> Sql | bool:
         """A condition for the class at a position; a folded one stays a bool."""
         if isinstance(condition, IsNull):
             value = self.expression(condition.argument, at)
-            return False if isinstance(value, float) else Sql(f"{value.text} IS NULL", value.level)
+            is_null = Sql(f"{value.text} IS NULL", value.level)
+            return is_null if value.value is None else False
         if isinstance(condition, IsExtreme):
             if not self.dialect.raises:
                 return False
             x, literal = self.expression(condition.argument, at), self.dialect.literal
-            size = f"ABS({self._text(x)})"
+            size = f"ABS({x.text})"
             below = f"{size} > {literal(0.0)} AND {size} < {literal(1.0 / _EXTREME)}"
-            return Sql(f"({size} > {literal(_EXTREME)} OR {below})", _level(x))
+            return Sql(f"({size} > {literal(_EXTREME)} OR {below})", x.level)
         if isinstance(condition, IsCode):
             code = self.code(condition.code)
             return Sql(f"{code.text} = {condition.position}", code.level)
@@ -394,15 +376,15 @@ class Renderer:
             return Sql(text, max(side.level for side in rest), _ADDITIVE)
         assert isinstance(condition, Comparison)
         left, right = self.expression(condition.left, at), self.expression(condition.right, at)
-        if isinstance(left, float) and isinstance(right, float):
-            return bool(_FOLDED[condition.operator](left, right))
-        text = f"{self._text(left, _ADDITIVE)} {condition.operator} {self._text(right, _ADDITIVE)}"
-        return Sql(text, max(_level(left), _level(right)))
+        if left.value is not None and right.value is not None:
+            return bool(_FOLDED[condition.operator](left.value, right.value))
+        text = f"{left.within(_ADDITIVE)} {condition.operator} {right.within(_ADDITIVE)}"
+        return Sql(text, max(left.level, right.level))
 
-    def _lookup(self, node: Lookup, at: int) -> Rendered:
+    def _lookup(self, node: Lookup, at: int) -> Sql:
         values = np.ascontiguousarray(node.table[at]).ravel()
         if (values == values[0]).all():
-            return float(values[0])
+            return self._constant(float(values[0]))
         cell = self._cell(node)
         literals = [self.dialect.literal(float(value)) for value in values]
         if self.dialect.array is None:
@@ -423,47 +405,11 @@ class Renderer:
         return self.columns.add("n", text, 2)
 
 
-def _level(value: object) -> int:
-    return value.level if isinstance(value, Sql) else 0
-
-
 def _is_whole(text: str) -> bool:
     try:
         return str(int(text)) == text
     except ValueError:
         return False
-
-
-def _is_zero_if_null(node: Case) -> bool:
-    """Whether a case is 0 if some columns are null, and otherwise null itself with any of them."""
-    if len(node.branches) > 1:
-        return False
-    condition, value = node.branches[0]
-    is_zero = isinstance(value, Constant) and not value.values.any()
-    return is_zero and all(
-        isinstance(each, IsNull)
-        and isinstance(each.argument, Column)
-        and _spreads_null(node.otherwise, each.argument.name)
-        for each in _alternatives(condition)
-    )
-
-
-def _alternatives(condition: Condition) -> Iterator[Condition]:
-    if isinstance(condition, Junction) and condition.operator == "OR":
-        yield from _alternatives(condition.left)
-        yield from _alternatives(condition.right)
-    else:
-        yield condition
-
-
-def _spreads_null(node: Expression | Condition, name: str) -> bool:
-    """Whether an expression is null if a column is."""
-    if isinstance(node, Column):
-        return node.name == name
-    if isinstance(node, Case):
-        values = [node.otherwise, *(value for _, value in node.branches)]
-        return all(_spreads_null(value, name) for value in values)
-    return any(_spreads_null(child, name) for child in _children(node))
 
 
 def nodes(node: Expression | Condition) -> Iterator[object]:
