@@ -341,9 +341,10 @@ def weights_of_evidence(
                 for item, weight in _by_item(one, of_items, whole[row]).items():
                     of_row[item] += weight
         terms = Terms(others, [])
+        divided = {one.name for one in terms.divided}
         whole_blocks = {
-            terms.of_block[one.name]: (Item(one.block.columns), divides)
-            for one, divides in terms.blocks
+            terms.of_block[one.name]: (Item(one.block.columns), one.name in divided)
+            for one in others
             if one.name in terms.of_block
         }
         for name, of_term in terms.sums(rows, difference).items():

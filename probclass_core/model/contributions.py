@@ -189,7 +189,8 @@ class Terms:
         others: other terms.
 
     Attributes:
-        blocks: the blocks, and whether each is a sum over its columns.
+        whole: the blocks that have one column, or contribute as a whole, each with its term.
+        divided: the blocks of several columns that are sums over them.
         names: all names, columns first. One that is that of a column, too, ends with underscores.
         of_column: name of the term that each column is in, by column.
         of_block: name of the term of each block that is not, or not always, a sum over its columns.
@@ -197,23 +198,27 @@ class Terms:
     """
 
     def __init__(self, blocks: Sequence[CompiledBlock], others: Sequence[str]) -> None:
-        divided = [sums_over_columns(one.block, one.likelihood) for one in blocks]
-        self.blocks = list(zip(blocks, divided, strict=True))
-        columns = (name for one, divides in self.blocks if divides for name in one.block.columns)
+        self.whole: list[tuple[str, CompiledBlock]] = []
+        self.divided: list[CompiledBlock] = []
+        divides = {one.name: sums_over_columns(one.block, one.likelihood) for one in blocks}
+        columns = (name for one in blocks if divides[one.name] for name in one.block.columns)
         self.names = list(dict.fromkeys(columns))
         self.of_column = {name: name for name in self.names}
         self.of_block: dict[str, str] = {}
-        for one, divides in self.blocks:
+        for one in blocks:
+            several = len(one.block.columns) > 1
             # The limit of block weights applies to a block as a whole.
-            if not divides or (one.factor is not None and len(one.block.columns) > 1):
+            if not divides[one.name] or (one.factor is not None and several):
                 self.of_block[one.name] = self._add(one.name)
                 for column in one.block.columns:
                     self.of_column.setdefault(column, self.of_block[one.name])
+            if one.factor == 0.0:
+                continue
+            if several and divides[one.name]:
+                self.divided.append(one)
+            else:
+                self.whole.append((self.of_block.get(one.name, one.block.columns[0]), one))
         self.others = {name: self._add(name) for name in others}
-
-    def of(self, one: CompiledBlock) -> str:
-        """Name of the term of a block that has one column, or contributes as a whole."""
-        return self.of_block.get(one.name, one.block.columns[0])
 
     def _add(self, name: str) -> str:
         while name in self.names:
@@ -238,13 +243,9 @@ class Terms:
             else:
                 sums[name] = part
 
-        for one, divides in self.blocks:
-            if one.factor == 0.0:
-                continue
-            columns = one.block.columns
-            if len(columns) == 1 or not divides:
-                add(self.of(one), number_of(one.weighted(one.log(rows))))
-                continue
+        for name, one in self.whole:
+            add(name, number_of(one.weighted(one.log(rows))))
+        for one in self.divided:
             logs = rows.kept(
                 (one.name, "columns"),
                 partial(column_log_likelihoods, one.block, one.likelihood, rows),
@@ -257,7 +258,7 @@ class Terms:
                 limited = ~(np.abs(rest) <= ROUNDING * np.maximum(1.0, np.abs(whole)))
                 parts[:, limited] = 0.0
                 add(self.of_block[one.name], np.where(limited, whole, 0.0))
-            for column, part in zip(columns, parts, strict=True):
+            for column, part in zip(one.block.columns, parts, strict=True):
                 add(column, part)
         for name in (*self.of_column.values(), *self.of_block.values()):
             sums.setdefault(name, np.zeros(len(rows)))

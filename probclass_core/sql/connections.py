@@ -177,15 +177,6 @@ def database_of(connection: Any) -> Database:
     )
 
 
-SCHEMES: Mapping[str, str] = {
-    "duckdb": "duckdb",
-    "sqlite": "sqlite",
-    "postgresql": "postgres",
-    "postgres": "postgres",
-}
-"""Dialects by the scheme of a URI."""
-
-
 @contextmanager
 def open_database(uri: str, options: Mapping[str, Any]) -> Iterator[Database]:
     """Open the database at a URI, to read it.
@@ -201,7 +192,7 @@ def open_database(uri: str, options: Mapping[str, Any]) -> Iterator[Database]:
         NotSupportedError: if its driver is not installed.
     """
     scheme, _, path = uri.partition("://")
-    dialect = SCHEMES[scheme]
+    dialect = find_dialect(scheme).name
     if dialect != "postgres" and not Path(path).is_file():
         instead = path.lstrip("/")
         fix = "."

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from probclass_core.errors import NotSupportedError
 from probclass_core.estimation.formulas import Column, Expression, IsCode, Lookup
-from probclass_core.model.contributions import ROUNDING, Contributions, sums_over_columns
+from probclass_core.model.contributions import ROUNDING, Contributions
 from probclass_core.model.model import Model
 from probclass_core.sql.render import Renderer, nodes
 from probclass_core.sql.texts import Stages, numbered, pick, plus, position, sums
@@ -40,11 +40,8 @@ class ContributedColumns:
         self._contributions, self._model, self._renderer = contributions, model, renderer
         self._stage, self._each = stages.extend, stages.each
         self._size = len(model.classes)
-        self._divided = {
-            one.name: one.block.columns
-            for one in model.compiled_blocks
-            if len(one.block.columns) > 1 and sums_over_columns(one.block, one.likelihood)
-        }
+        both = contributions.log_odds_terms, contributions.surprise_terms
+        self._divided = {one.name: one.block.columns for terms in both for one in terms.divided}
         self._of_column: dict[tuple[str, str], list[str]] = {}
         self.columns: dict[str, str] = {}
         self.blocks: Mapping[str, Sequence[str]] = {}
@@ -117,15 +114,12 @@ class ContributedColumns:
         self._stage("runner_up", {"rival": position(tests)})
         terms = self._contributions.log_odds_terms
         sums: dict[str, list[str]] = {name: [] for name in terms.names}
-        for number, (one, divides) in enumerate(terms.blocks):
-            columns = one.block.columns
-            if one.factor == 0.0:
-                continue
-            if len(columns) == 1 or not divides:
-                sums[terms.of(one)].append(self._difference(self.pool[one.name]))
-                continue
+        for name, one in terms.whole:
+            sums[name].append(self._difference(self.pool[one.name]))
+        for number, one in enumerate(terms.divided):
             of_column = {
-                name: self._difference(self._of_column[one.name, name]) for name in columns
+                name: self._difference(self._of_column[one.name, name])
+                for name in one.block.columns
             }
             if one.factor is not None:
                 whole = self._difference(self.pool[one.name])
@@ -182,13 +176,11 @@ class ContributedColumns:
         self._stage("explaining", {"explains": position([f"{column} = top" for column in joint])})
         terms = self._contributions.surprise_terms
         sums: dict[str, list[str]] = {name: [] for name in terms.names}
-        for one, divides in terms.blocks:
-            if len(one.block.columns) == 1 or not divides:
-                sums[terms.of(one)].append(pick("explains", self.blocks[one.name]))
-                continue
+        for name, one in terms.whole:
+            sums[name].append(pick("explains", self.blocks[one.name]))
+        for one in terms.divided:
             for name in one.block.columns:
-                of_class = self._of_column[one.name, name]
-                sums[name].append(pick("explains", of_class))
+                sums[name].append(pick("explains", self._of_column[one.name, name]))
         for number, density in enumerate(self._model.compiled_bin_densities, 1):
             sums[terms.of_column[density.feature]].append(f"within{number}")
         zero = dialect.literal(0.0)

@@ -142,13 +142,12 @@ class _Query:
         self, name: str, letter: str, texts: Mapping[str, Sequence[str]]
     ) -> dict[str, list[str]]:
         """Add a column for each text, which are by block and class; the names of the columns."""
-        names = {
-            block: [f"{letter}{number}_{at + 1}" for at in range(self.size)]
-            for number, block in enumerate(texts, 1)
+        columns = {
+            block: numbered(f"{letter}{number}_", of_class)
+            for number, (block, of_class) in enumerate(texts.items(), 1)
         }
-        pairs = ((names[block], of_block) for block, of_block in texts.items())
-        self._stage(name, {key: one for pair in pairs for key, one in zip(*pair, strict=True)})
-        return names
+        self._stage(name, {key: text for one in columns.values() for key, text in one.items()})
+        return {block: list(of_block) for block, of_block in columns.items()}
 
     def text(self) -> str:
         dialect = self.dialect
@@ -180,14 +179,14 @@ class _Query:
         formulas = {name: formula_of(model, name) for name in model.likelihoods}
         blocks: dict[str, list[str]] = {}  # text by class
         for name, formula in formulas.items():
-            self._refuse(name, formula)
+            self._refuse(formula)
             terms = formula.terms
             if self.contributed is not None and self.contributed.divides(name):
                 blocks[name] = self.contributed.sum_of_columns(name, terms, self._sum_of)
             else:
                 blocks[name] = [self._sum_of(terms, at) for at in range(size)]
         within = [self._sum_of([*each.terms], 0) for each in model.compiled_bin_densities]
-        self._inputs(self.renderer.refused.values())
+        self._inputs()
         everywhere = [[name] * size for name in self._each("within_bins", "within", within)]
         if self.contributed is not None:
             self._stage("columns", self.contributed.columns)
@@ -225,16 +224,16 @@ class _Query:
                 pool[block] = [f"{one} * {self.renderer.literal(factor)}" for one in capped]
         return pool if self.contributed is None else self._stage_by_class("pool", "w", pool)
 
-    def _refuse(self, name: str, formula: Formula) -> None:
-        for number, condition in enumerate(formula.refused):
+    def _refuse(self, formula: Formula) -> None:
+        for condition in formula.refused:
             decided = self.renderer.condition(condition, 0)
             if not isinstance(decided, bool):
-                self.renderer.refused[f"block {name} {number}"] = decided.text
+                self.renderer.refuse(decided.text)
         if formula.complete:
             known = [self.renderer.number(column).text for column in formula.complete]
             some = " OR ".join(f"{column} IS NULL" for column in known)
             every = " AND ".join(f"{column} IS NULL" for column in known)
-            self.renderer.refused[f"complete {name}"] = f"(({some}) AND NOT ({every}))"
+            self.renderer.refuse(f"(({some}) AND NOT ({every}))")
 
     def _sum_of(self, terms: Sequence[Expression], at: int) -> str:
         """The sum of a block's terms for one class; constants are added up."""
@@ -245,7 +244,7 @@ class _Query:
             texts.insert(0, self.dialect.literal(constant))
         return plus(texts)
 
-    def _inputs(self, refused: Any) -> None:
+    def _inputs(self) -> None:
         """The columns of the source, and what is computed of them once for all classes."""
         dialect = self.dialect
         kept = [
@@ -254,22 +253,14 @@ class _Query:
         ]
         first, *later = self.renderer.columns.levels
         listed = [*kept, *(f"{text} AS {name}" for name, text in first.items())]
-        flags = list(dict.fromkeys(refused))
-        raw = [text for text in flags if f"{_SOURCE}." in text]
-        if raw:
-            listed.append(f"CASE WHEN {_any(raw)} THEN 1 ELSE 0 END AS r0")
-        if not listed:
-            listed = ["1 AS x0"]
-        body = ",\n    ".join(listed)
+        body = ",\n    ".join(listed or ["1 AS x0"])
         self.stages.add("input", f"SELECT {body}\n  FROM {self.source} AS {_SOURCE}")
         for number, columns in enumerate(later, 1):
             self._stage(f"values{number}", columns)
-        others = [text for text in flags if text not in raw]
-        if raw:
-            others.append("r0 = 1")
-        self.refused = bool(others)
-        if others:
-            self._stage("checked", {"refused": f"CASE WHEN {_any(others)} THEN 1 ELSE 0 END"})
+        self.refused = bool(self.renderer.refused)
+        if self.refused:
+            is_refused = _any([*self.renderer.refused])
+            self._stage("checked", {"refused": f"CASE WHEN {is_refused} THEN 1 ELSE 0 END"})
 
     # From log p(x, c) to the posterior.
 
@@ -277,12 +268,6 @@ class _Query:
         """The largest of some columns, or null if all are −∞."""
         largest = self.dialect.function("GREATEST", *columns)
         return f"NULLIF({largest}, {self.dialect.literal(-math.inf)})"
-
-    def _exp(self, text: str) -> str:
-        if not self.dialect.raises:
-            return f"EXP({text})"
-        least = self.dialect.literal(_LEAST_EXPONENT)
-        return f"EXP(GREATEST({text}, {least}))"
 
     def _normalize(
         self, columns: Sequence[str], names: str, instead: Sequence[str]
@@ -352,7 +337,7 @@ class _Query:
 
     def _isotonic(self, calibrator: IsotonicMaps, posterior: list[str]) -> list[str]:
         """Maps that are linear between knots; rows that no class explains keep their posterior."""
-        names = self._each("uncalibrated", "a", map(self._probability, posterior))
+        names = self._each("uncalibrated", "a", map(self._exp, posterior))
         mapped = []
         for name, (knots, values) in zip(names, calibrator.maps, strict=True):
             slopes = self._literals(np.diff(values) / np.diff(knots))
@@ -373,7 +358,7 @@ class _Query:
 
     # From the posterior to the scored columns.
 
-    def _probability(self, log: str) -> str:
+    def _exp(self, log: str) -> str:
         if not self.dialect.raises:
             return f"EXP({log})"
         least = self.dialect.literal(_LEAST_EXPONENT)
@@ -397,7 +382,7 @@ class _Query:
             even = [self.renderer.literal(-math.log(size))] * size
             names = self._each("likelihood", "l", likelihoods)
             criterion, _ = self._normalize(names, "o", even)
-        probabilities = numbered("p", map(self._probability, posterior))
+        probabilities = numbered("p", map(self._exp, posterior))
         self._stage("probabilities", {**probabilities, "density": log_density})
         p = list(probabilities)
         texts: dict[str, Sequence[str]] = {"prob": p}
@@ -406,7 +391,7 @@ class _Query:
         else:
             of_criterion = p
             if rule.rule.by == "ml":
-                even = [self._probability(each) for each in criterion]
+                even = [self._exp(each) for each in criterion]
                 of_criterion = self._each("even", "r", even)
             criterion = self._each("costs", "z", self._costs(of_criterion, rule.costs))
             self._stage("least", {"best_of": dialect.function("LEAST", *criterion)})

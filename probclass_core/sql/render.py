@@ -8,6 +8,7 @@ expression, see `Columns`. So does what an expression uses several times.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -50,6 +51,9 @@ _EXTREME = 1e150
 """Where arithmetic raises errors, formulas of densities refuse larger numbers and inverses."""
 
 _MAX = float(np.finfo(np.float64).max)
+
+_WHOLE = re.compile("0|-?[1-9][0-9]*")
+"""How a whole number is written as a category."""
 
 _FOLDED: Mapping[str, np.ufunc] = {
     "+": np.add,
@@ -126,9 +130,13 @@ class Renderer:
         self.columns = Columns()
         self._features = features
         self._source = source
-        self.refused: dict[str, str] = {}
+        self.refused: dict[str, None] = {}
         self._expanded: dict[int, tuple[Distance, Expression]] = {}  # with the node of the id
         self._by_class: dict[int, tuple[object, bool]] = {}
+
+    def refuse(self, condition: str) -> None:
+        """Refuse rows that meet a condition, given as SQL."""
+        self.refused[condition] = None
 
     # Columns of the table.
 
@@ -150,12 +158,11 @@ class Renderer:
         if pa.types.is_boolean(kind):
             number = f"CASE WHEN {raw} THEN 1 WHEN NOT {raw} THEN 0 END"
         text = dialect.to_double.format(number)
-        self._refuse_text(name)
         if dialect.is_nan is not None and not pa.types.is_boolean(kind):
             text = f"CASE WHEN NOT {dialect.is_nan.format(text)} THEN {text} END"
         column = self.columns.add("x", text, 0)
-        infinite = f"ABS({column.text}) > {dialect.literal(_MAX)}"
-        self.refused.setdefault(f"infinite {name}", infinite)
+        self._refuse_text(name)
+        self.refuse(f"ABS({column.text}) > {dialect.literal(_MAX)}")
         return column
 
     def _number_of_text(self, name: str) -> str:
@@ -173,7 +180,8 @@ class Renderer:
     def _refuse_text(self, name: str) -> None:
         """Refuse values that are not numbers: casts make them 0 where columns have no types."""
         if self.dialect.dynamic_types:
-            self.refused[f"text {name}"] = f"typeof({self._input(name)}) IN ('text', 'blob')"
+            is_text = f"typeof({self._input(name)}) IN ('text', 'blob')"
+            self.refuse(self.columns.add("text", is_text, 0).text)
 
     def code(self, code: Code) -> Sql:
         """The position of a value, an integer."""
@@ -194,7 +202,7 @@ class Renderer:
 
     def _category(self, code: Categories) -> Sql:
         name, kind, m = code.column, self._type(code.column), len(code.values)
-        whole = [each if _is_whole(each) else "NULL" for each in code.values]
+        whole = [each if _WHOLE.fullmatch(each) else "NULL" for each in code.values]
         texts = [self.dialect.string_literal(each) for each in code.values]
         if pa.types.is_boolean(kind):
             raw = self._input(name)
@@ -203,7 +211,7 @@ class Renderer:
             value, literals = self.columns.add("x", text, 0), texts
         elif pa.types.is_floating(kind):
             value, literals = self.number(name), whole
-            self.refused[f"fraction {name}"] = f"{value.text} <> FLOOR({value.text})"
+            self.refuse(f"{value.text} <> FLOOR({value.text})")
         elif pa.types.is_integer(kind):
             # Not cast: that would round the fractions of another type.
             value, literals = self.columns.add("x", self._input(name), 0), whole
@@ -403,13 +411,6 @@ class Renderer:
             text = f"({text})" if number else text
             text = f"{text} * {kind.size} + {code.text}"
         return self.columns.add("n", text, 2)
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        return str(int(text)) == text
-    except ValueError:
-        return False
 
 
 def nodes(node: Expression | Condition) -> Iterator[object]:
