@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,36 @@ from probclass_core.scoring.options import ScoringOption, ScoringOptions
 
 _ROUNDING = 1e-6
 """By how much the probabilities of a row may differ from a sum of 1."""
+
+
+class DecidedRows(NamedTuple):
+    """Rows of a batch with their posteriors and decisions."""
+
+    rows: Rows
+    posterior: Posterior
+    decisions: Decisions
+
+    @property
+    def chosen_probability(self) -> FloatArray:
+        """The posterior of the class that was chosen, ``(n,)``."""
+        return self.posterior.probability_of(self.decisions.choice)
+
+    @property
+    def rejected(self) -> pa.Array:
+        """Why each row is rejected; null if it is not."""
+        return rejection_reasons(self.decisions.rejected)
+
+    @property
+    def posterior_lists(self) -> pa.ListArray:
+        """The posteriors of each row as a list."""
+        probability = self.posterior.probability
+        offsets = np.arange(0, probability.size + 1, probability.shape[1], dtype=np.int32)
+        return pa.ListArray.from_arrays(offsets, probability.ravel())
+
+
+Group = tuple[Mapping[str, pa.DataType], Callable[[DecidedRows], Iterable[Any]]]
+"""Scored columns that are computed together: their types by name, and a function that gives them
+as arrays of Arrow or NumPy."""
 
 
 class BatchScorer:
@@ -79,8 +109,7 @@ class BatchScorer:
     def __init__(self, model: Model, schema: pa.Schema, options: ScoringOptions) -> None:
         columns = list(options.columns or ())
         prior = options.prior
-        self._as_list = options.posterior == "list"
-        if self._as_list:
+        if options.posterior == "list":
             model.spec.label_for("posterior='list'")
         if prior is not None:
             model.spec.label_for("prior")
@@ -99,10 +128,10 @@ class BatchScorer:
             self.contributions = Contributions(model, self.log_ratio)
         passthrough = [schema.field(name) for name in columns]
         self._columns = columns
-        self._kinds = {field.name: field.type for field in passthrough}
         self.rule, self.options = self.compiled_rule.rule, options
-        scored = self._scored_fields()
-        taken = {field.name for field in scored} & set(columns)
+        self._groups = list(self._scored_columns())
+        scored = {name: kind for kinds, _ in self._groups for name, kind in kinds.items()}
+        taken = scored.keys() & set(columns)
         if taken:
             raise SpecError(
                 f"column {min(taken)!r} of the source has the name of a scored column; rename it, "
@@ -113,36 +142,33 @@ class BatchScorer:
             "probclass.classes": json.dumps(model.class_names),
             "probclass.decision": json.dumps(self.rule.to_dict()),
         }
-        self.schema = pa.schema([*passthrough, *scored], metadata=metadata)
+        self.schema = pa.schema([*passthrough, *scored.items()], metadata=metadata)
 
-    def _scored_fields(self) -> list[pa.Field]:
-        model, rule = self._model, self.rule
-        of_density = [
-            pa.field("log_density", pa.float64()),
-            *([pa.field("rarity", pa.float64())] if self.quantiles is not None else []),
-            *([pa.field("rare", pa.bool_())] if self.options.rare is not None else []),
-            pa.field("model_id", pa.string()),
-            *self._contributed_fields(),
-        ]
-        if model.spec.label is None:
-            return of_density
-        if self._as_list:
-            posterior = [pa.field("posterior", pa.list_(pa.float64()))]
-        else:
-            posterior = [pa.field(f"p_{name}", pa.float64()) for name in model.class_names]
-        return [
-            pa.field("prediction", model.classes.type),
-            pa.field("probability", pa.float64()),
-            *([pa.field("rejected", pa.string())] if rule.rejects else []),
-            *([pa.field("expected_cost", pa.float64())] if rule.costs is not None else []),
-            *posterior,
-            *of_density,
-        ]
-
-    def _contributed_fields(self) -> Iterator[pa.Field]:
-        for name in self.contributions.columns if self.contributions is not None else ():
-            is_class = name == "runner_up"
-            yield pa.field(name, self._model.classes.type if is_class else pa.float64())
+    def _scored_columns(self) -> Iterator[Group]:
+        """The columns that follow the passthrough columns, in order."""
+        model, rule, rare = self._model, self.rule, self.options.rare
+        double, of_class = pa.float64(), model.classes.type
+        if model.spec.label is not None:
+            yield {"prediction": of_class}, lambda of: [self._classes(of.decisions.prediction)]
+            yield {"probability": double}, lambda of: [of.chosen_probability]
+            if rule.rejects:
+                yield {"rejected": pa.string()}, lambda of: [of.rejected]
+            if rule.costs is not None:
+                yield {"expected_cost": double}, lambda of: [of.decisions.expected_cost]
+            if self.options.posterior == "list":
+                yield {"posterior": pa.list_(double)}, lambda of: [of.posterior_lists]
+            else:
+                kinds = {f"p_{name}": double for name in model.class_names}
+                yield kinds, lambda of: of.posterior.probability.T
+        yield {"log_density": double}, self._log_density
+        if self.quantiles is not None:
+            yield {"rarity": double} | ({} if rare is None else {"rare": pa.bool_()}), self._rarity
+        yield {"model_id": pa.string()}, lambda of: [pa.repeat(model.id, len(of.rows))]
+        if self.contributions is not None:
+            kinds = dict.fromkeys(self.contributions.columns, double)
+            if "runner_up" in kinds:
+                kinds["runner_up"] = of_class
+            yield kinds, self._contributed
 
     @property
     def batch_rows(self) -> int:
@@ -153,77 +179,54 @@ class BatchScorer:
 
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Score a batch row by row; it has the passthrough columns and the features."""
-        rows = self._rows(batch)
-        return self._scored(batch, rows, *self.decide(rows))
+        return self._scored(batch, self._decide(batch))
 
     def score_and_measure(
         self, batch: pa.RecordBatch, meter: HealthMeter
     ) -> tuple[pa.RecordBatch, HealthSums]:
         """Score a batch and measure its health at once."""
-        rows = self._rows(batch)
-        posterior, decisions = self.decide(rows)
-        measured = meter.measure(rows, posterior, decisions)
-        return self._scored(batch, rows, posterior, decisions), measured
+        decided = self._decide(batch)
+        measured = meter.measure(*decided)
+        return self._scored(batch, decided), measured
 
-    def _rows(self, batch: pa.RecordBatch) -> Rows:
+    def _decide(self, batch: pa.RecordBatch) -> DecidedRows:
         rows = self._model.rows(batch)
-        return rows if self.contributions is None else Rows(rows.batch, keeps=True)
+        if self.contributions is not None:
+            rows = Rows(rows.batch, keeps=True)
+        return DecidedRows(rows, *self._model.decide(rows, self.compiled_rule, self.log_ratio))
 
-    def decide(self, batch: pa.RecordBatch | Rows) -> tuple[Posterior, Decisions]:
-        """Posteriors and decisions of a batch, which has the features."""
-        return self._model.decide(batch, self.compiled_rule, self.log_ratio)
-
-    def _scored(
-        self, batch: pa.RecordBatch, rows: Rows, posterior: Posterior, decisions: Decisions
-    ) -> pa.RecordBatch:
-        _check_distributions(posterior.probability)
-        # Text that is read as dictionaries is written as text.
-        columns = [batch.column(name).cast(self._kinds[name]) for name in self._columns]
-        if self._model.spec.label is not None:
-            columns += self._of_classes(posterior, decisions)
-        if self._model.normalized:
-            columns.append(pa.array(posterior.log_density))
-        else:
-            columns.append(pa.nulls(batch.num_rows, pa.float64()))
-        if self.quantiles is not None:
-            shares = rarity_of(self.quantiles, posterior.log_density)
-            columns.append(pa.array(shares))
-            if self.options.rare is not None:
-                columns.append(pa.array(shares <= self.options.rare))
-        columns.append(pa.repeat(self._model.id, batch.num_rows))
-        columns += self._contributed(rows, posterior, decisions.choice)
+    def _scored(self, batch: pa.RecordBatch, decided: DecidedRows) -> pa.RecordBatch:
+        _check_distributions(decided.posterior.probability)
+        columns: list[Any] = [batch.column(name) for name in self._columns]
+        for _, compute in self._groups:
+            columns.extend(compute(decided))
+        # Columns get the types of the schema: text that is read as dictionaries is written as text.
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _of_classes(self, posterior: Posterior, decisions: Decisions) -> list[pa.Array]:
-        """The columns that say which class a row is of."""
-        probability, columns = posterior.probability, []
-        columns.append(take_classes(self._model.classes, decisions.prediction))
-        columns.append(pa.array(posterior.probability_of(decisions.choice)))
-        if self.rule.rejects:
-            columns.append(rejection_reasons(decisions.rejected))
-        if decisions.expected_cost is not None:
-            columns.append(pa.array(decisions.expected_cost))
-        if self._as_list:
-            offsets = np.arange(0, probability.size + 1, probability.shape[1], dtype=np.int32)
-            columns.append(pa.ListArray.from_arrays(offsets, probability.ravel()))
-        else:
-            columns.extend(pa.array(column) for column in probability.T)
-        return columns
+    def _classes(self, positions: IntArray) -> pa.Array:
+        return take_classes(self._model.classes, positions)
 
-    def _contributed(
-        self, rows: Rows, posterior: Posterior, choice: IntArray
-    ) -> Iterator[pa.Array]:
-        """The columns of `_contributed_fields`."""
-        if self.contributions is None:
-            return
-        if self.contributions.log_odds_names:
-            runner_up = posterior.runner_up(choice)
-            yield take_classes(self._model.classes, runner_up)
-            numbers = self.contributions.log_odds(rows, posterior, choice, runner_up)
-            yield from (_or_null(numbers[name]) for name in self.contributions.log_odds_names)
-        if self.contributions.surprise_names:
-            numbers = self.contributions.surprise(rows)
-            yield from (_or_null(numbers[name]) for name in self.contributions.surprise_names)
+    def _log_density(self, decided: DecidedRows) -> Iterable[Any]:
+        if self._model.normalized:
+            return [decided.posterior.log_density]
+        return [pa.nulls(len(decided.rows), pa.float64())]
+
+    def _rarity(self, decided: DecidedRows) -> Iterable[Any]:
+        assert self.quantiles is not None
+        shares = rarity_of(self.quantiles, decided.posterior.log_density)
+        return [shares] if self.options.rare is None else [shares, shares <= self.options.rare]
+
+    def _contributed(self, decided: DecidedRows) -> Iterable[Any]:
+        contributions, (rows, posterior, decisions) = self.contributions, decided
+        assert contributions is not None
+        if contributions.log_odds_names:
+            runner_up = posterior.runner_up(decisions.choice)
+            yield self._classes(runner_up)
+            numbers = contributions.log_odds(rows, posterior, decisions.choice, runner_up)
+            yield from (_or_null(numbers[name]) for name in contributions.log_odds_names)
+        if contributions.surprise_names:
+            numbers = contributions.surprise(rows)
+            yield from (_or_null(numbers[name]) for name in contributions.surprise_names)
 
 
 def _or_null(numbers: FloatArray) -> pa.Array:
