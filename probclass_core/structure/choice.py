@@ -6,6 +6,7 @@ Blocks are weighed against each other on the sample, each row by blocks that did
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ from probclass_core.model.finalize import finalize
 from probclass_core.model.product import product
 from probclass_core.spec.model_spec import Block, ModelSpec
 from probclass_core.structure.candidates import Candidates
-from probclass_core.structure.columns import Columns, listed
+from probclass_core.structure.columns import ENOUGH_ROWS, Columns, listed
 from probclass_core.structure.dates import possible_parts
 from probclass_core.structure.names import Names
 from probclass_core.structure.network import network
@@ -29,6 +30,8 @@ from probclass_core.structure.notes import COMPARED_ROWS, notes_on_blocks, notes
 from probclass_core.structure.numbers import possible_numbers
 from probclass_core.structure.profile import Profile
 from probclass_core.structure.unlabeled import unlabeled_blocks
+
+log = logging.getLogger(__name__)
 
 SpecOf = Callable[..., ModelSpec]
 """The spec of blocks and notes, with the label, prior and other arguments of the caller."""
@@ -94,7 +97,12 @@ def _best(profile: Profile, spec_of: SpecOf) -> tuple[ModelSpec, float]:
     notes += failures
     if not chosen:
         chosen = candidates["columns"][:1]
-        notes.append("No column tells the classes apart on rows that a model did not see.")
+        notes.append(
+            "No column tells the classes apart on rows that a model did not see: it predicts the "
+            "class prior."
+        )
+        if profile.statistics.rows >= ENOUGH_ROWS:
+            log.warning("%s", " ".join([*profile.columns.decisions, notes[-1]]))
     read = {column for block in chosen for column in block.inputs}
     used = [column for column in profile.columns.used if column.name in read]
     density = network(profile, used, names, ", density")

@@ -191,6 +191,17 @@ class Columns:
         dates = {name: kind for name, kind in self.dates.items() if name not in reasons}
         return replace(self, used=used, left_out=left_out, dates=dates)
 
+    def without_unless_all(self, reasons: Mapping[str, str]) -> Columns:
+        """The same without some columns; if none would be left, all of them, with notes."""
+        if len(reasons) < len(self.used):
+            return self.without(reasons)
+        notes = [
+            f"Columns kept only because no other is left, although {reason}: "
+            f"{listed([name for name in reasons if reasons[name] == reason])}."
+            for reason in dict.fromkeys(reasons.values())
+        ]
+        return replace(self, notes=tuple(dict.fromkeys([*self.notes, *notes])))
+
 
 def columns_of(schema: pa.Schema, excluded: Iterable[str]) -> Columns:
     """The columns of a table by their types.
@@ -244,7 +255,7 @@ def keys_at_a_glance(columns: Columns, rows: pa.RecordBatch) -> Columns:
                 reasons[column.name] = _DATES_AS_TEXT
             elif differ_at_a_glance(values):
                 reasons[column.name] = _KEY
-    return columns if len(reasons) == len(columns.used) else columns.without(reasons)
+    return columns.without_unless_all(reasons)
 
 
 def differ_at_a_glance(values: pa.Array) -> bool:
@@ -273,7 +284,7 @@ _DATES_AS_TEXT = (
 )
 _NO_VALUES = "they have no values"
 _TOO_LARGE = "they are integers beyond 2⁵³ that float64 cannot tell apart (subtract a constant)"
-_KEY = "they differ in nearly every row, as a key or prose does"
+_KEY = "they differ in nearly every row, as a key or prose does (split prose into lists of words)"
 
 
 def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table) -> Columns:
@@ -291,13 +302,12 @@ def columns_by_values(columns: Columns, statistics: Statistics, sample: pa.Table
         for column in columns.used
     }
     reasons = {name: role for name, role in roles.items() if isinstance(role, str)}
-    if len(reasons) == len(columns.used):
-        # A model needs a column; one without values would not make any.
-        reasons = {name: reason for name, reason in reasons.items() if reason == _NO_VALUES}
     used = [
         column if isinstance(role := roles[column.name], str) else role for column in columns.used
     ]
-    return replace(columns, used=used).without(reasons)
+    # A model needs a column; one without values would not make any.
+    empty = {name: reasons.pop(name) for name in [*reasons] if reasons[name] == _NO_VALUES}
+    return replace(columns, used=used).without(empty).without_unless_all(reasons)
 
 
 def _role(
@@ -423,7 +433,7 @@ def _reason_to_leave_out(
         values = sample[column.name].drop_null()
         different = _different(values)
         if column.kind == "category" and different > _MOST_DIFFERENT * known:
-            return _KEY
+            return _DATES_AS_TEXT if _are_iso_dates(values.combine_chunks()) else _KEY
         if pa.types.is_integer(values.type) and different == known:
             bounds = pc.min_max(values).as_py()
             if bounds["max"] - bounds["min"] <= 2 * statistics.rows:

@@ -96,6 +96,6 @@ def test_an_interrupted_command_reports_it_and_saves_nothing(
 
     monkeypatch.setattr("probclass_core.fit", interrupt)
     before = probclass.files()
-    result = probclass(AUTO)
+    result = probclass(f"{AUTO} --quiet")
     assert (result.code, result.out, result.err) == (130, "", "error: interrupted.\n")
     assert probclass.files() == before

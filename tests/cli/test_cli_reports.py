@@ -71,7 +71,7 @@ def test_auto_says_once_what_it_decided(probclass: Any, penguins: pa.Table) -> N
     keyed = penguins.append_column("key", pa.array([f"{n:08x}" for n in range(344)]))
     source = probclass.table("penguins.parquet", keyed)
     auto = f"fit {source} --label species --effort fast"
-    decision = "they differ in nearly every row, as a key or prose does: 'key'."
+    decision = "as a key or prose does (split prose into lists of words): 'key'."
     written = probclass.ok(f"{auto} --dry-run").out
     assert written.count(decision) == 1
     assert written.startswith("# ")

@@ -95,7 +95,7 @@ def test_columns_that_cannot_help_are_left_out_and_the_notes_say_why() -> None:
     for sentence in (
         "they have the same value in every row: 'same'.",
         "they have no values: 'nothing', 'untyped'.",
-        "they differ in nearly every row, as a key or prose does: 'key'.",
+        "as a key or prose does (split prose into lists of words): 'key'.",
         "they number the rows: 'row'.",
         "they are copies of the label 'label': 'answer'.",
         "Parts of 'at' that are tried: 'hour(at)', 'weekday(at)'. Left out: the month, because",
@@ -104,6 +104,27 @@ def test_columns_that_cannot_help_are_left_out_and_the_notes_say_why() -> None:
     ):
         assert sentence in notes
     assert all(note.endswith(".") for note in spec.notes)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ([f"words of row {number}" for number in range(100)], "prose does (split prose into lists"),
+        ([f"2024-01-01 {n // 60:02}:{n % 60:02}" for n in range(100)], "dates as text (convert"),
+        (["same"] * 100, "the same value in every row"),
+    ],
+)
+def test_a_model_of_the_prior_alone_is_a_warning_that_says_why(
+    values: list[str], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = {"only": values, "label": ["yes", "no"] * 50}
+    model = pc.fit(rows, label="label")
+    (message,) = caplog.messages
+    assert message.startswith("Columns kept only because no other is left, although they ")
+    assert reason in message
+    assert message.endswith("it predicts the class prior.")
+    assert all(note in message or "'only'" in note for note in model.spec.notes)
+    np.testing.assert_allclose(model.predict_proba(rows), 0.5)
 
 
 def test_notes_are_no_part_of_the_spec() -> None:
