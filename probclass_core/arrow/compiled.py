@@ -30,14 +30,15 @@ def _installed() -> ModuleType | None:
         import probclass_kernels
     except ImportError:
         return None
-    except OSError as error:
+    except (OSError, AttributeError) as error:  # no library, or one that lacks a function
         logger.warning("probclass-kernels is not used, its library cannot be loaded: %s", error)
         return None
-    if probclass_kernels.INTERFACE != INTERFACE:
+    # What is left of an old one, without its __init__.py, can be imported as well.
+    if getattr(probclass_kernels, "INTERFACE", None) != INTERFACE:
         logger.warning(
-            "probclass-kernels %s is not used, it is of another release than probclass: "
+            "probclass-kernels in %s is not used, it is of another release than probclass: "
             "pip install --upgrade probclass-kernels",
-            probclass_kernels.__version__,
+            next(iter(probclass_kernels.__path__)),
         )
         return None
     return probclass_kernels

@@ -6,6 +6,8 @@ import ctypes
 import logging
 import sys
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
 
 import numpy as np
 import probclass_kernels
@@ -108,11 +110,12 @@ def test_the_loops_of_another_release_are_not_called(
     assert "pip install --upgrade probclass-kernels" in record.message
 
 
+@pytest.mark.parametrize("error", [OSError("wrong ELF class"), AttributeError("undefined symbol")])
 def test_a_library_that_cannot_be_loaded_is_not_used(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def load(path: str) -> None:
-        raise OSError(f"{path}: wrong ELF class")
+        raise error
 
     compiled._installed.cache_clear()
     monkeypatch.delitem(sys.modules, "probclass_kernels")
@@ -120,4 +123,18 @@ def test_a_library_that_cannot_be_loaded_is_not_used(
     with caplog.at_level(logging.WARNING):
         assert compiled.kernels(10_000) is None
     (record,) = caplog.records
-    assert "wrong ELF class" in record.message
+    assert str(error) in record.message
+
+
+def test_a_folder_that_is_left_of_the_loops_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "probclass_kernels").mkdir()
+    compiled._installed.cache_clear()
+    monkeypatch.delitem(sys.modules, "probclass_kernels")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.setattr(sys, "meta_path", [PathFinder])
+    with caplog.at_level(logging.WARNING):
+        assert compiled.kernels(10_000) is None
+    (record,) = caplog.records
+    assert f"probclass-kernels in {tmp_path}" in record.message
