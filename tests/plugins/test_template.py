@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,19 @@ def test_the_generated_project_passes_its_checks(project: Path, tool: str) -> No
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("summary", [SUMMARY, 'Waits "of" \\d+ or """ hours\\'])
+def test_the_summary_is_that_of_the_class_and_of_the_distribution(
+    tmp_path: Path, summary: str
+) -> None:
+    assert plugin_new("waits", "--directory", tmp_path, "--summary", summary).exit_code == 0
+    project = tmp_path / "probclass-waits"
+    metadata = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
+    assert metadata["project"]["description"] == summary
+    module = ast.parse((project / "probclass_waits" / "estimator.py").read_text(encoding="utf-8"))
+    (estimator,) = (node for node in module.body if isinstance(node, ast.ClassDef))
+    assert (ast.get_docstring(estimator) or "").split("\n")[0] == summary
 
 
 BAD_NAMES = ["LogNormal", "log-normal", "1st", "a__b", "_a", "class", "é", ""]

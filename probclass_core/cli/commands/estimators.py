@@ -180,7 +180,10 @@ def new(
         summary: TEXT: what the estimator models, as a sentence, for 'probclass estimators'.
     """
     names = _names(name)
-    names["summary"] = summary or f"Describe {name} here."
+    description = summary or f"The estimator {name} for probclass."
+    names["description"] = json.dumps(description, ensure_ascii=False)  # as TOML quotes text, too
+    described = summary or f"Describe {name} here."
+    names["summary"] = described.replace("\\", r"\\").replace('"""', r"\"\"\"")
     folder = directory / names["distribution"]
     if folder.exists():
         raise SpecError(f"{folder} already exists; choose another name or --directory.")
