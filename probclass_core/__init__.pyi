@@ -20,12 +20,12 @@ from .model.model import Model as Model
 from .operation.promotion import promote_if_better as promote_if_better
 from .pipeline.cross_validation import cross_validate as cross_validate
 from .pipeline.evaluation import compare as compare, evaluate as evaluate, health as health
-from .pipeline.scoring import score as score
 from .pipeline.training import fit as fit, summarize as summarize
 from .plugins.hookspecs import hookimpl as hookimpl
 from .plugins.manager import estimators as estimators, trying as trying
 from .scoring.commits import commits as commits
 from .scoring.options import ScoringOptions as ScoringOptions
+from .scoring.score import score as score
 from .scoring.selection import Partitions as Partitions
 from .spec.model_spec import Block as Block, ModelSpec as ModelSpec
 from .sql.scoring import score_sql as score_sql

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +20,6 @@ from probclass_core.errors import (
     TableError,
     TableMismatchError,
 )
-from probclass_core.execution.progress import ProgressOption, RowCounter
 from probclass_core.io.filters import Where, parse_where, partition_text, typed_partition
 from probclass_core.io.missing_columns import missing_shares, with_missing_columns
 from probclass_core.io.open import open_sink, open_table
@@ -117,7 +116,7 @@ class ScoringPlanner:
             "model_id": self.model.id,
             "input": plan.snapshot,
             "partition": as_json(partition),
-            "where": self._json_where,
+            "where": as_json(self.where),
             "schema": columns,
             **({} if scorer.rule == DecisionRule() else {"decision": scorer.rule.to_dict()}),
             **({} if self.options.prior is None else {"prior": self.options.prior}),
@@ -139,17 +138,6 @@ class ScoringPlanner:
         kept = plan if self._units_kept < _PLANS_KEPT else None
         self._units_kept += 0 if kept is None else len(kept.units)
         return PlannedPartition(self, scorer, sink, record, plan.rows, kept, missing, before)
-
-    def row_counter(
-        self, progress: ProgressOption, pending: Iterable[PlannedPartition], done: int
-    ) -> RowCounter:
-        """A counter of the rows of partitions to score, and of those that are already done."""
-        todo = [one.rows for one in pending]
-        total = None if None in todo else done + sum(rows or 0 for rows in todo)
-        counter = RowCounter(progress, total)
-        if done:
-            counter.add(done)
-        return counter
 
     def plan_rows(self, partition: Mapping[str, Any]) -> Plan:
         """Plan the rows of a partition: passthrough columns, features and partition columns."""
@@ -208,10 +196,6 @@ class ScoringPlanner:
     def _passthrough(self) -> list[str]:
         columns = self.options.columns
         return names_of_columns(self.table.schema) if columns is None else list(columns)
-
-    @cached_property
-    def _json_where(self) -> Any:
-        return as_json(self.where)
 
     def _scorer(
         self, schema: pa.Schema, partition: Mapping[str, Any]

@@ -25,7 +25,7 @@ from probclass_core.cli.options import (
 )
 from probclass_core.cli.output import Part, key_values, report_parts, show, show_report, table
 from probclass_core.errors import PartitionError, SpecError
-from probclass_core.pipeline.scoring import Deleted
+from probclass_core.scoring.score import Deleted
 from probclass_core.spec.model_spec import Effort
 from probclass_core.store.display import minute
 from probclass_core.store.records import timestamp
