@@ -5,8 +5,7 @@ open           open an engine by name, executor or session
 threads        threads of this process, and an ordered map over them
 executors      processes of this machine, and any `concurrent.futures.Executor`
 spark          executors of a Spark session
-serialization  work, items and results as bytes, and retries
-shared_memory  large buffers shared by the processes of one machine
+serialization  work, items and results as bytes, large buffers in shared memory, and retries
 progress       counts of rows across threads
 built_in       registers the engines
 """

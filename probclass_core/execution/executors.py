@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
-from probclass_core.errors import TableError, one_line
+from probclass_core.errors import SpecError, TableError, one_line
 from probclass_core.execution.engine import Item, Result
 from probclass_core.execution.serialization import resolve, run, serialize, serialize_work
 from probclass_core.execution.threads import available_processors
@@ -157,10 +157,18 @@ class Processes(ExecutorEngine):
 
     def __init__(self, workers: int | None = None) -> None:
         super().__init__(_pool(workers or available_processors()), workers)
+        self._first = self.executor.submit(available_processors)
 
     def replace_executor(self, suspects: Sequence[str]) -> None:
         self.executor.shutdown(wait=False, cancel_futures=True)
         self.executor = _pool(self.workers)
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        try:
+            self._first.result()
+        except BrokenExecutor:
+            raise SpecError(_NO_GUARD) from None
+        return super().map(work, items)
 
     def __enter__(self) -> Self:
         return self
@@ -169,6 +177,15 @@ class Processes(ExecutorEngine):
         self.executor.shutdown(wait=True, cancel_futures=True)
 
 
+_NO_GUARD = (
+    "worker processes end as soon as they start, as when a script starts them outside "
+    "`if __name__ == '__main__':`, for each process imports the script; put the call below that "
+    "line, or use threads."
+)
+
+
 def _pool(workers: int) -> ProcessPoolExecutor:
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SpecError(_NO_GUARD)  # in a worker that imports the script
     # A fork would copy the locks of other threads, but not the threads.
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))

@@ -1,16 +1,19 @@
 """Work, items and results as bytes for other processes, and retries of failed items.
 
-The work is the same for all items, and each process deserializes it once; its large buffers need
-not be copied to processes of the same machine (see `shared_memory`). A failure in a worker is sent
-back as a result, so every engine reports the same failure in the same words.
+The work is the same for all items, and each process deserializes it once. Its large buffers are not
+copied to processes of the same machine: they are in a temporary file that each process maps, so the
+system keeps their pages in memory once. A failure in a worker is sent back as a result, so every
+engine reports the same failure in the same words.
 """
 
 from __future__ import annotations
 
 import functools
 import pickle
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +25,6 @@ from probclass_core.errors import (
     TableError,
     one_line,
 )
-from probclass_core.execution.shared_memory import SharedPickle, share_buffers
 from probclass_core.execution.threads import single_threaded_blas
 from probclass_core.release import VERSION
 
@@ -34,6 +36,30 @@ _MAX_REASON_LENGTH = 300
 
 _MIN_SHARED_BYTES = 1 << 20
 """Size of the smallest buffer that is shared through a file."""
+
+_ALIGNMENT = 64
+"""Alignment of the buffers in bytes, as in Arrow."""
+
+
+@dataclass(frozen=True)
+class SharedPickle:
+    """A pickle whose large buffers are in a file.
+
+    Attributes:
+        pickled: bytes of the pickle.
+        path: path of the file; a process that has mapped it no longer needs it.
+        ranges: position and size in bytes of each buffer.
+    """
+
+    pickled: bytes
+    path: str
+    ranges: Sequence[tuple[int, int]]
+
+    def buffers(self) -> list[pa.Buffer]:
+        """The buffers to unpickle with: read-only, in shared memory."""
+        with pa.memory_map(self.path) as file:
+            mapped = file.read_buffer()
+        return [mapped.slice(start, size) for start, size in self.ranges]
 
 
 @contextmanager
@@ -48,9 +74,6 @@ def serialize_work(work: Any, *, share: bool) -> Iterator[bytes]:
         SpecError: see `serialize`.
         TableError: if the large buffers cannot be written to a file.
     """
-    if not share:
-        yield serialize(work)
-        return
     large: list[memoryview] = []
 
     def is_small(buffer: pickle.PickleBuffer) -> bool:
@@ -59,12 +82,26 @@ def serialize_work(work: Any, *, share: bool) -> Iterator[bytes]:
             large.append(raw)
         return raw.nbytes < _MIN_SHARED_BYTES
 
-    serialized = serialize(work, is_small)
+    serialized = serialize(work, is_small if share else None)
     if not large:
         yield serialized
         return
-    with share_buffers(serialized, large) as shared:
-        yield serialize(shared)
+    with ExitStack() as stack:
+        ranges = []
+        try:
+            file = stack.enter_context(tempfile.NamedTemporaryFile(prefix="probclass-"))
+            for buffer in large:
+                file.write(bytes(-file.tell() % _ALIGNMENT))
+                ranges.append((file.tell(), buffer.nbytes))
+                file.write(buffer)
+            file.flush()
+        except OSError as error:
+            size = sum(buffer.nbytes for buffer in large)
+            raise TableError(
+                f"cannot write {size:,} bytes for the worker processes to {tempfile.tempdir}: "
+                f"{error.strerror}; free some space there, or set TMPDIR to another folder."
+            ) from error
+        yield serialize(SharedPickle(serialized, file.name, ranges))
 
 
 def serialize(
@@ -135,8 +172,7 @@ def resolve(item: object, answer: bytes | Exception, retry: Callable[[], bytes |
     if lost:
         raise TableError(
             f"{item}: its worker was lost {MAX_ATTEMPTS} times ({reason}), as happens when memory "
-            "runs out, or when a script starts processes outside `if __name__ == '__main__':`; see "
-            "the log of the workers, or write the file with smaller row groups."
+            "runs out; see the log of the workers, or write the file with smaller row groups."
         ) from error
     raise TableError(
         f"{item}: failed {MAX_ATTEMPTS} times, the last time with {reason}."

@@ -167,18 +167,6 @@ class Block(ShortRepr):
         grows: bool = self.estimator_class.grows(self.options)
         return grows
 
-    def _of(self, columns: tuple[str, ...]) -> Block:
-        """The same block of fewer columns; options by column keep those of the others."""
-        gone = set(self.columns) - set(columns)
-        options = {}
-        for option, value in self.options.items():
-            if isinstance(value, Mapping) and not gone.isdisjoint(value):
-                value = {key: one for key, one in value.items() if key not in gone}
-                if not value:
-                    continue
-            options[option] = value
-        return Block(self.estimator, columns, self.name, given=self.given, **options)
-
     @property
     def inputs(self) -> tuple[str, ...]:
         """The features of the block: those that it models, then those given."""
@@ -460,66 +448,6 @@ class ModelSpec(Report, ModelSpecMethods):
         """
         sources = (name if name in available else _source(name) for name in self.features)
         return tuple(dict.fromkeys(sources))
-
-    def without(self, *columns: str) -> ModelSpec:
-        """The spec whose models do not read some columns.
-
-        A block that models other columns too keeps those, unless they are the columns of another
-        block. A block that is given one of the columns is left out, because its density would be
-        another one. Without a column, the parts of its dates, such as ``hour(pickup)``, are left
-        out as well. If columns of the density are given a column that is left out, the density is
-        left out too. The notes are kept.
-
-        Args:
-            columns: features of the spec, or columns that its features are parts of.
-
-        Raises:
-            SpecError: if a column is no feature of the spec, or no block is left.
-
-        Examples:
-            >>> spec = ModelSpec("y", {"gaussian_full": ["a", "b"], "categorical": "c"})
-            >>> spec.without("b").features
-            ('a', 'c')
-        """
-        left_out: set[str] = set()
-        for column in columns:
-            found = self._features_of(column)
-            if not found:
-                raise SpecError(
-                    f"the spec has no feature {column!r}; it has {suggest(column, self.features)}"
-                )
-            left_out.update(found)
-        unchanged = [block for block in self.blocks if not left_out.intersection(block.inputs)]
-        taken = {frozenset(block.columns) for block in unchanged}
-        blocks = []
-        for block in self.blocks:
-            if block not in unchanged:
-                rest = tuple(name for name in block.columns if name not in left_out)
-                if not rest or left_out.intersection(block.given) or frozenset(rest) in taken:
-                    continue
-                taken.add(frozenset(rest))
-                block = block._of(rest)
-            blocks.append(block)
-        if not blocks:
-            raise SpecError(f"no block is left without {one_of(columns)}.")
-        weights = self.block_weights
-        if isinstance(weights, Mapping):
-            names = {block.name for block in blocks}
-            weights = {name: value for name, value in weights.items() if name in names}
-        network = [block for block in blocks if block.name in self.density]
-        modeled = {column for block in network for column in block.columns}
-        if not modeled.issuperset(column for block in blocks for column in block.inputs):
-            blocks, network = [block for block in blocks if block not in network], []
-        density = tuple(str(block.name) for block in network)
-        return dataclasses.replace(
-            self, blocks=tuple(blocks), block_weights=weights, density=density
-        )
-
-    def _features_of(self, column: str) -> list[str]:
-        """The feature of this name, or the features that are parts of the column of this name."""
-        if column in self.features:
-            return [column]
-        return [name for name in self.features if _source(name) == column]
 
     def _report(self) -> list[Part]:
         """The blocks and the notes."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import re
+import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -18,6 +20,7 @@ import workloads
 from click.testing import CliRunner
 from lakes import digests
 from model_values import digest_of
+from python_processes import start_python
 from reversed_engine import ReversedEngine
 from workloads import SPEC, UNLABELED, WEIGHTED, FaultyTable, rows_of, scored_rows
 
@@ -280,6 +283,21 @@ def test_a_worker_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch)
         work = serialize(len)
     with pytest.raises(PluginError, match=r"was sent work by 0\.0\.1; install the same"):
         resolve("rows", run(work, serialize("four")), lambda: b"")
+
+
+def test_a_script_that_starts_processes_when_it_is_imported_is_told_to_guard_it(
+    lake: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import probclass_core as pc\n"
+        "spec = pc.ModelSpec('label', {'gaussian_diagonal': 'x'})\n"
+        f"pc.fit({str(lake)!r}, spec, engine='processes')\n"
+    )
+    process = start_python(script, stderr=subprocess.PIPE)
+    errors = process.communicate(timeout=600)[1]
+    assert process.returncode == 1
+    assert re.search("SpecError: worker .* outside `if __name__ == '__main__':`.*\n$", errors)
 
 
 def test_the_thread_that_reads_ahead_may_end_the_reading() -> None:

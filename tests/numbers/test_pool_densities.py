@@ -170,15 +170,6 @@ def test_blocks_of_a_density_model_each_column_once() -> None:
         spec(["a", "b", "again", "twice"])
 
 
-def test_a_column_less_keeps_the_density_if_no_other_column_was_given_it() -> None:
-    spec = pc.ModelSpec.auto(mixed(0), "label")
-    network = [block for block in spec.blocks if block.name in spec.density]
-    given = {column for block in network for column in block.given}
-    leaf = next(name for name in spec.features if name not in given)
-    assert len(spec.without(leaf).density) == len(spec.density) - 1
-    assert not spec.without(*given).density
-
-
 def test_stored_densities_are_checked(tmp_path: Path) -> None:
     table = mixed(0)
     model = pc.fit(table, label="label")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from lakes import write_rows
@@ -104,51 +103,3 @@ def test_a_spec_shows_a_row_for_each_block_and_its_notes_in_print_and_notebooks(
         for words in (block.estimator, ", ".join(block.columns), ", ".join(block.given)):
             assert words in row
             assert words in html
-
-
-def test_a_spec_without_a_column_no_longer_reads_it(rows: pa.Table) -> None:
-    spec = pc.ModelSpec(
-        "label",
-        [
-            pc.Block("gaussian_full", ["age", "fare", "sibsp"], "numbers"),
-            pc.Block("categorical", ["sex"], "sex"),
-            pc.Block("categorical", ["class"], "class", given="sex"),
-        ],
-        notes=["a decision"],
-    )
-    fewer = spec.without("fare", "sex")
-    assert {block.name: block.columns for block in fewer.blocks} == {"numbers": ("age", "sibsp")}
-    assert fewer.notes == spec.notes
-    assert (fewer.label, fewer.prior, fewer.block_weights) == ("label", "empirical", None)
-    narrow = rows.select(["label", "age", "sibsp"])
-    np.testing.assert_array_equal(
-        pc.fit(rows, fewer).predict_proba(rows), pc.fit(narrow, fewer).predict_proba(narrow)
-    )
-
-
-def test_the_default_spec_without_a_column_trains_on_a_table_without_it(
-    model: pc.Model, rows: pa.Table
-) -> None:
-    for column in model.spec.features:
-        fewer = model.spec.without(column)
-        assert set(fewer.features) <= set(rows.schema.names) - {column}
-        assert fewer.notes == model.spec.notes
-        assert pc.fit(rows.drop_columns([column]), fewer).spec == fewer
-
-
-def test_a_block_that_is_left_with_the_columns_of_another_goes() -> None:
-    cuts = {"c": [1.0], "b": [2.0]}
-    blocks = [
-        pc.Block("categorical", ["a"], "a"),
-        pc.Block("categorical_joint", ["a", "b"], "pair"),
-        pc.Block("discretized", ["c"], "c given b", given="b", cuts=cuts),
-        pc.Block("discretized", ["b", "c"], "bins", cuts=cuts),
-        pc.Block("categorical", ["hour(t)", "weekday(t)"], "parts"),
-    ]
-    weights = {block.name: 0.5 for block in blocks}
-    fewer = pc.ModelSpec("y", blocks, block_weights=weights).without("b")
-    assert [block.name for block in fewer.blocks] == ["a", "bins", "parts"]
-    assert fewer.blocks[1].options == {"cuts": {"c": [1.0]}}
-    assert fewer.block_weights == {"a": 0.5, "bins": 0.5, "parts": 0.5}
-    assert fewer.without("t").features == ("a", "c"), "no part of a date"
-    assert fewer.without("hour(t)").features == ("a", "c", "weekday(t)")
