@@ -27,8 +27,8 @@ from probclass_core.errors import hide_credentials
 from probclass_core.store.display import minute
 from probclass_core.store.records import is_id
 
-_MAX_MATRIX_SIZE = 8
-"""Number of rows and columns of a matrix that a report shows; JSON has all of them."""
+_MAX_NUMBERS = 64
+"""Numbers of a matrix up to which a report shows all of them; JSON has them in any case."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 
@@ -104,28 +104,24 @@ def table(
         total, columns = columns.num_rows, column_values(columns, limit)
     else:
         total = len(next(iter(columns.values())))
-        columns = {name: values[:limit] for name, values in columns.items()}
-    # In a table with matrices, vectors are written vertically, one entry per line.
-    has_matrix = any(isinstance(one, np.ndarray) and one.ndim > 1 for one in _all(columns))
     drawn = Table(
         box=box.SIMPLE_HEAD,
         header_style="bold",
         padding=(0, 2, 0, 0),
         pad_edge=False,
         show_edge=False,
-        show_lines=has_matrix,
     )
     cells = []
     for name, values in columns.items():
-        numeric = all(isinstance(value, (int, float)) or value is None for value in values)
-        number_format = format_of(values)
-        texts = [_cell(value, number_format, vertical=has_matrix) for value in values]
+        shown = values[:limit]
+        numeric = all(isinstance(value, (int, float)) or value is None for value in shown)
+        number_format = format_of(shown)
+        cells.append([_cell(value, number_format) for value in shown])
         drawn.add_column(
             Text(name),
             justify="right" if numeric else "left",
-            min_width=_longest_word([name, *texts]),
+            min_width=_longest_word([name, *cells[-1]]),
         )
-        cells.append(texts)
     for row in zip(*cells, strict=True):
         drawn.add_row(*map(Text, row))
     parts: list[RenderableType] = [] if title is None else [Text(title, style="bold")]
@@ -190,34 +186,19 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     return values
 
 
-def _all(columns: Mapping[str, Sequence[Any]]) -> chain[Any]:
-    return chain.from_iterable(columns.values())
-
-
 def _longest_word(texts: Any) -> int:
     """Width in which no word is broken; the lines of a matrix are words."""
     words = (text.split("\n" if "\n" in text else None) for text in texts)
     return max(map(cell_len, chain.from_iterable(words)), default=1)
 
 
-def _cell(value: Any, number_format: str, *, vertical: bool = False) -> str:
+def _cell(value: Any, number_format: str) -> str:
     if isinstance(value, np.ndarray):
-        is_matrix = value.ndim > 1 or vertical
-        return _matrix(value.reshape(len(value), -1) if is_matrix else value)
+        form: Any = {"float": "{:.5g}".format}
+        return np.array2string(value, threshold=_MAX_NUMBERS, edgeitems=4, formatter=form)
     if isinstance(value, (Mapping, list, tuple)):
         return hide_credentials(json.dumps(value, ensure_ascii=False, default=str))
     return hide_credentials(cell_text(value, number_format))
-
-
-def _matrix(values: np.ndarray) -> str:
-    """The first rows and columns of a matrix, or a vector as a row, as aligned text."""
-    corner = np.atleast_2d(values)[:_MAX_MATRIX_SIZE, :_MAX_MATRIX_SIZE]
-    texts = [[format(number, ".5g") for number in row] for row in corner.tolist()]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    end = "  …" if np.atleast_2d(values).shape[1] > _MAX_MATRIX_SIZE else ""
-    lines = ["  ".join(map(str.rjust, row, widths)) + end for row in texts]
-    rows_left = len(np.atleast_2d(values)) > _MAX_MATRIX_SIZE
-    return "\n".join([*lines, "…"] if rows_left else lines)
 
 
 def _json_value(value: Any) -> Any:

@@ -68,14 +68,6 @@ INVALID_WITH_A_MODEL: list[tuple[str, list[str]]] = [
     ("score air lake scored --partition month=2020-01", ["2020-01", "it has 2"]),
     ("evaluate air other.parquet", ["40 have one that the model never saw"]),
     ("inspect air --block gausian_full", ["it has 'categorical', 'gaussian_full'. Did you mean"]),
-    (
-        "inspect air --linear",
-        ["block 'gaussian_full' (gaussian_full) is not linear in its features"],
-    ),
-    (
-        "inspect air --linear --block categorical",
-        ["--linear shows the whole model and cannot be used with --block"],
-    ),
 ]
 
 

@@ -178,32 +178,19 @@ def inspect(
     *,
     block: str | None = None,
     rows: Annotated[int | None, click.IntRange(min=0)] = None,
-    linear: bool = False,
 ) -> None:
     """Show a model card: the spec, what the model was trained on, and its parameters.
 
-    The estimators of the model need not be installed, except for --linear.
+    The estimators of the model need not be installed.
 
     Example: probclass inspect air@champion --block gaussian_full
 
     Options:
         block: NAME: show only this block.
         rows: number of rows to show of each table; by default 20, in JSON all.
-        linear: show the weights of a linear model, not the model card.
     """
     version = model.version
     limit = MOST_ROWS if rows is None else rows
-    if linear:
-        if block is not None:
-            raise SpecError("--linear shows the whole model and cannot be used with --block.")
-        form = model.load().linear_form()
-        # The row without a feature is the intercept.
-        title = f"log p(x, class) of {version.model}, up to a term that all classes share"
-        show(
-            {"model": version.ref, "model_id": version.id, "linear": _records(form, rows)},
-            table(form, title, limit=limit),
-        )
-        return
     bundle = model.models.read_bundle(version)
     aliases = _aliases_of(version, model.models.aliases(version.model))
     blocks = {values["name"]: values for values in bundle.content["spec"]["blocks"]}
