@@ -291,7 +291,7 @@ def test_a_script_that_starts_processes_when_it_is_imported_is_told_to_guard_it(
     script = tmp_path / "train.py"
     script.write_text(
         "import probclass_core as pc\n"
-        "spec = pc.ModelSpec('label', {'gaussian_diagonal': 'x'})\n"
+        f"spec = pc.ModelSpec.from_dict({SPEC.to_dict()!r})\n"
         f"pc.fit({str(lake)!r}, spec, engine='processes')\n"
     )
     process = start_python(script, stderr=subprocess.PIPE)
