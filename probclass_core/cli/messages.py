@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -129,12 +129,13 @@ def progress(task: str, unit: str = "rows") -> Iterator[Progress]:
     count = 0
     started = time.monotonic()
     log.info("%s", task)
-    with progress_bar(task, unit) if not _is_quiet() else _nothing() as draw:
+    with progress_bar(task, unit) if not _is_quiet() else nullcontext() as draw:
 
         def report(done: int, total: int | None) -> None:
             nonlocal count
             count = done
-            draw(done, total)
+            if draw is not None:
+                draw(done, total)
 
         yield report
     log.info("%s: %s %s in %.2f s", task, f"{count:,}", unit, time.monotonic() - started)
@@ -142,8 +143,3 @@ def progress(task: str, unit: str = "rows") -> Iterator[Progress]:
 
 def _is_quiet() -> bool:
     return bool(_messages) and _messages[-1].verbosity == -1
-
-
-@contextmanager
-def _nothing() -> Iterator[Progress]:
-    yield lambda done, total: None

@@ -6,7 +6,7 @@ groups as well: `FIELDS` has what is written in another way as text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -57,24 +57,40 @@ def parse_where(texts: Sequence[str], option: str = "--where") -> list[Condition
     return [one for text in texts for one in parse_conditions(text, option)]
 
 
+def _pairs(
+    texts: Iterable[str], option: str, form: str, *, last: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Names and values of ``NAME=VALUE``.
+
+    Args:
+        texts: the texts.
+        option: name of the option.
+        form: what to write.
+        last: whether a name may contain ``=``, and not a value.
+
+    Raises:
+        SpecError: if a text is not such a pair, or a name is given twice.
+    """
+    names: set[str] = set()
+    for text in texts:
+        split = text.rpartition("=") if last else text.partition("=")
+        name, _, value = map(str.strip, split)
+        if not (name and value) or name[-1] in "<>!" or value[0] == "=":
+            raise SpecError(f"{option} {text!r}: write {form}.")
+        if name in names:
+            raise SpecError(f"{option} {text!r}: {name!r} is given twice; write {form}.")
+        names.add(name)
+        yield name, value
+
+
 def parse_partition(texts: Sequence[str], option: str = "--partition") -> dict[str, str]:
     """Parse values of partition columns from ``COLUMN=VALUE``.
 
     Raises:
         SpecError: if a text is not such a pair, or a column is given twice.
     """
-    partition: dict[str, str] = {}
-    for text in texts:
-        column, equals, value = (part.strip() for part in text.partition("="))
-        if not (column and equals and value) or column[-1] in "<>!" or value[0] == "=":
-            raise SpecError(f"{option} {text!r}: write COLUMN=VALUE, as in {option} month=2014-01.")
-        if column in partition:
-            raise SpecError(
-                f"{option} {text!r}: {column!r} is given twice; for several partitions use "
-                f'--where, as in --where "{column} in {partition[column]},{value}".'
-            )
-        partition[column] = value
-    return partition
+    form = f"COLUMN=VALUE, as in {option} month=2014-01, and of several partitions a condition, as "
+    return dict(_pairs(texts, option, form + 'in --where "month in 2014-01,2014-02"'))
 
 
 def parse_names(texts: Sequence[str], option: str) -> list[str]:
@@ -100,20 +116,12 @@ def parse_numbers(texts: Sequence[str], option: str) -> dict[str, float]:
     Raises:
         SpecError: if a text is not such a list, or a name is given twice.
     """
-    numbers: dict[str, float] = {}
-    for text in texts:
-        for item in split_values(text) or [text]:
-            name, _, number = (part.strip() for part in item.rpartition("="))
-            try:
-                value = float(number)
-            except ValueError:
-                name = ""
-            if not name:
-                raise SpecError(f"{option} {text!r}: write NAME=NUMBER,….")
-            if name in numbers:
-                raise SpecError(f"{option} {text!r}: {name!r} is given twice.")
-            numbers[name] = value
-    return numbers
+    items = [item for text in texts for item in split_values(text) or [text]]
+    pairs = dict(_pairs(items, option, "NAME=NUMBER,…", last=True))
+    try:
+        return {name: float(number) for name, number in pairs.items()}
+    except ValueError:
+        raise SpecError(f"{option} {' '.join(texts)!r}: write NAME=NUMBER,….") from None
 
 
 def parse_half_life(text: str, option: str = "--half-life") -> float | Literal["auto"]:
@@ -128,26 +136,6 @@ def parse_half_life(text: str, option: str = "--half-life") -> float | Literal["
         return float(text)
     except ValueError:
         raise SpecError(f"{option} must be a number of partitions or auto, got {text!r}.") from None
-
-
-def parse_floor(texts: Sequence[str], option: str = "--floor") -> str | dict[str, str] | None:
-    """Parse the floor of a gate: ``prior``, ``none``, or ``METRIC=prior`` and ``METRIC=NUMBER``.
-
-    Raises:
-        SpecError: if a text is none of these.
-    """
-    if [*texts] in (["prior"], ["none"]):
-        return "prior" if [*texts] == ["prior"] else None
-    floors = {}
-    for text in texts:
-        metric, is_pair, floor = (part.strip() for part in text.partition("="))
-        if not is_pair:
-            raise SpecError(
-                f"{option} {text}: write prior, none, METRIC=prior or METRIC=NUMBER, as in "
-                f"{option} accuracy=0.5."
-            )
-        floors[metric] = floor
-    return floors
 
 
 def read_costs(text: str, option: str) -> Any:
@@ -346,10 +334,9 @@ FIELDS: Mapping[str, Any] = {
     ],
     "Gate.floor": Annotated[
         Any,
-        "FLOOR: What the version must reach in any case: prior (the default) for "
-        "the log loss and metric of the class prior, METRIC=prior, METRIC=NUMBER, or none. May be "
-        "repeated.",
-        Parser(parse_floor),
+        "prior|none: What the version must reach in any case: the log loss and metric of the class "
+        "prior, or nothing.",
+        Parser(lambda text, _: None if text == "none" else text, repeats=False),
     ],
 }
 """Fields of classes of the library that text gives in another form; None for those it does not."""

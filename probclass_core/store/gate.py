@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from probclass_core.arguments import check_argument
 from probclass_core.arrow.display import ShortRepr
 from probclass_core.errors import DataError, SpecError, suggest
 
@@ -15,9 +16,6 @@ LESS_IS_BETTER = {
     **dict.fromkeys(("accuracy", "log_density"), False),
 }
 """The metrics of an evaluation that can be compared."""
-
-PRIOR = "prior"
-"""Floor: the metric of predicting the class prior, on the same rows."""
 
 _DEFAULT_MIN_Z = 1.0
 _NOISE = 1e-9
@@ -39,9 +37,8 @@ class Gate(ShortRepr):
         min_z: least improvement in its standard errors; 1 by default. The calibration error,
             ``"ece"``, has no standard error: its default is 0.
         floor: what the challenger must reach whether or not there is a champion. ``"prior"``: log
-            loss and metric at least as good as those of the class prior on the same rows. A mapping
-            from metrics to ``"prior"`` or a number, such as ``{"accuracy": "prior", "log_loss":
-            0.9}``: these metrics only. None: nothing.
+            loss and metric at least as good as those of the class prior on the same rows. None:
+            nothing.
         min_windows_better: least share of the windows in which the challenger must be better, if
             the rows are divided into windows.
         allow_training_rows: whether the challenger may be judged on rows that it was trained on.
@@ -53,12 +50,17 @@ class Gate(ShortRepr):
     metric: str = "log_loss"
     margin: float = 0.0
     min_z: float | None = None
-    floor: str | Mapping[str, float | str] | None = PRIOR
+    floor: Literal["prior"] | None = "prior"
     min_windows_better: float = 0.5
     allow_training_rows: bool = False
 
     def __post_init__(self) -> None:
-        _check_metric(self.metric)
+        if self.metric not in LESS_IS_BETTER:
+            raise SpecError(
+                f"metric {self.metric!r} is unknown; use one of "
+                f"{suggest(self.metric, LESS_IS_BETTER)}"
+            )
+        check_argument("floor", self.floor, Literal["prior"] | None)
         if self.min_z is None:
             object.__setattr__(self, "min_z", 0.0 if self.metric == "ece" else _DEFAULT_MIN_Z)
         for name in ("margin", "min_z", "min_windows_better"):
@@ -74,24 +76,6 @@ class Gate(ShortRepr):
                 "metric 'ece' is not a mean over rows and has no standard error; leave min_z out, "
                 "and set a margin instead."
             )
-        _ = self._floors  # checks them
-
-    @property
-    def _floors(self) -> dict[str, float | str]:
-        if self.floor is None or self.floor == PRIOR:
-            return {} if self.floor is None else dict.fromkeys(("log_loss", self.metric), PRIOR)
-        if not isinstance(self.floor, Mapping):
-            raise SpecError(
-                f"floor must be {PRIOR!r}, None, or a mapping from metrics to {PRIOR!r} or a "
-                f"number, got {self.floor!r}."
-            )
-        floors: dict[str, float | str] = {}
-        for metric, value in self.floor.items():
-            _check_metric(metric)
-            if value != PRIOR and not math.isfinite(_number(value)):
-                raise SpecError(f"floor of {metric}: {value!r} is neither {PRIOR!r} nor a number.")
-            floors[metric] = PRIOR if value == PRIOR else _number(value)
-        return floors
 
     def describe(self) -> dict[str, Any]:
         """The conditions as plain JSON values, for the ledger."""
@@ -114,7 +98,7 @@ class Gate(ShortRepr):
             reason = "it was trained on rows that it is judged on; judge it on others"
             return Decision(False, reason, {"trained_on": trained_on})
         own, other = judged["challenger"], judged.get("champion")
-        if "cost" in (self.metric, *self._floors) and own["cost"] is None and own["decided"]:
+        if self.metric == "cost" and own["cost"] is None and own["decided"]:
             raise SpecError(
                 "metric 'cost' needs a decision with costs; pass decision={'costs': …}, or --costs."
             )
@@ -123,11 +107,8 @@ class Gate(ShortRepr):
             "challenger_value": own[self.metric],
             "champion_value": None if other is None else other[self.metric],
             "floors": {
-                metric: {
-                    "value": own[metric],
-                    "floor": own.get(f"baseline_{metric}") if floor == PRIOR else floor,
-                }
-                for metric, floor in self._floors.items()
+                metric: {"value": own[metric], "floor": own.get(f"baseline_{metric}")}
+                for metric in (dict.fromkeys(("log_loss", self.metric)) if self.floor else ())
             },
             "trained_on": trained_on,
         }
@@ -162,11 +143,9 @@ class Gate(ShortRepr):
             if floor is None:  # undefined, or an infinite log loss of the prior
                 continue
             if value is None or sign * value > sign * floor + _NOISE * abs(floor):
-                of_prior = self._floors[metric] == PRIOR
-                name = "that of the class prior," if of_prior else "the floor"
                 return (
                     f"{metric} {_text(metric, value)} on {numbers['rows']:,} rows is worse than "
-                    f"{name} {floor:.6g}"
+                    f"that of the class prior, {floor:.6g}"
                 )
         return None
 
@@ -236,13 +215,6 @@ class Decision:
     accepted: bool
     reason: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _check_metric(metric: str) -> None:
-    if metric not in LESS_IS_BETTER:
-        raise SpecError(
-            f"metric {metric!r} is unknown; use one of {suggest(metric, LESS_IS_BETTER)}"
-        )
 
 
 def _number(value: object) -> float:

@@ -115,14 +115,13 @@ def test_the_conditions_of_the_gate_are_options(probclass: Any, store: pc.ModelS
     for command, reason in {
         f"{gate} --margin 9": "less than the margin 9",
         f"{gate} --min-z 1000": "standard errors and not 1000",
-        f"{gate} --floor accuracy=1.5": "is worse than the floor 1.5",
         on_training_rows: "it was trained on rows that it is judged on",
     }.items():
         refused = probclass(command)
         assert refused.code == 1
         assert reason in refused.out
     for options, problem in {
-        "--floor accuracy": "--floor accuracy: write prior, none, METRIC=prior or",
+        "--floor accuracy": "floor must be one of 'prior', got 'accuracy'",
         "--windows month": "windows must be a partition column of the table, got 'month'",
         "--metric ece --min-z 1": "has no standard error",
         "--force": "--force promotes without comparing",

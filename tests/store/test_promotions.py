@@ -287,7 +287,6 @@ def test_a_rollback_from_an_expected_version_happens_once(
         ({}, 3.4e-5, 5.8e-5, r"better by 3.4e-05 ± 5.8e-05, 0.59 standard errors and not 1"),
         ({"min_z": 2}, 0.03, 0.02, "1.5 standard errors and not 2"),
         ({"margin": 0.1}, 0.05, 0.001, "less than the margin 0.1"),
-        ({"floor": {"log_loss": 0.5}}, 0.05, 0.001, "0.65 on 100 rows is worse than the floor 0.5"),
         ({}, -0.4, 0.001, "1.1 on 100 rows is worse than that of the class prior, 1"),
         ({"floor": None}, -0.4, 0.001, "log_loss 1.1 against 0.7 on 100 rows is not better"),
     ],
@@ -392,7 +391,8 @@ def test_the_gate_refuses_what_it_cannot_compare(
         ({"margin": -1}, "margin must be a finite number of at least 0, got -1"),
         ({"min_windows_better": 2}, "min_windows_better must be a finite number from 0 to 1"),
         ({"metric": "ece", "min_z": 1}, "'ece' is not a mean over rows and has no standard error"),
-        ({"floor": {"acuracy": 0.5}}, "Did you mean 'accuracy'"),
+        ({"metric": "acuracy"}, "Did you mean 'accuracy'"),
+        ({"floor": "priors"}, "floor must be one of 'prior', got 'priors'. Did you mean 'prior'"),
     ],
 )
 def test_a_gate_checks_its_conditions(fields: Any, message: str) -> None:

@@ -39,8 +39,7 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
             ``"accuracy"`` or ``"log_density"``, that of models without a label; see `Gate`.
         margin: least improvement, in the unit of the metric.
         min_z: least improvement in its standard errors; by default that of `Gate`.
-        floor: what the challenger must reach in any case: ``"prior"``, a mapping from metrics to
-            ``"prior"`` or a number, or None; see `Gate`.
+        floor: what the challenger must reach in any case: ``"prior"``, or None; see `Gate`.
         windows: partition column that divides the rows into judging windows, such as ``"month"``.
         min_windows_better: least share of the windows in which the challenger must be better.
         allow_training_rows: whether the challenger may be judged on rows that it was trained on.
@@ -87,7 +86,7 @@ class ProbClassPromoteOperator(ProbClassEvaluateOperator):
         metric: Metric = "log_loss",
         margin: float | str = 0.0,
         min_z: float | str | None = None,
-        floor: Mapping[str, float | str] | str | None = "prior",
+        floor: Literal["prior"] | None = "prior",
         windows: str | None = None,
         min_windows_better: float = 0.5,
         allow_training_rows: bool = False,

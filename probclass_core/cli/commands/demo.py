@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any
 
 import probclass_core as pc
 from probclass_core import Block, ModelSpec
-from probclass_core.cli.output import Part, show, table
+from probclass_core.cli.output import show, table
 from probclass_core.demo.lake import lay_out
 
 _MONTHS = [f"{month:02}" for month in range(1, 7)]
+_TITLE = "Air quality in Beijing: each month of 2014, scored by models of the twelve months before"
 _METRICS = ("accuracy", "baseline_accuracy", "log_loss", "baseline_log_loss")
 
 
@@ -33,7 +33,7 @@ def demo(
     ]
     show(
         {"directory": str(directory), "months": results},
-        _summary(results),
+        table(results, _TITLE),
         _next_commands(directory, lake),
     )
 
@@ -72,21 +72,6 @@ def _run_month(
         "labeled": evaluation.rows,
         **{metric: getattr(evaluation, metric) for metric in _METRICS},
     }
-
-
-def _summary(results: list[dict[str, Any]]) -> Part:
-    means = [
-        {
-            "month": "mean",
-            "name": name,
-            **{one: fmean(row[one] for row in results if row["name"] == name) for one in _METRICS},
-        }
-        for name in _specs()
-    ]
-    title = (
-        "Air quality in Beijing: each month of 2014, scored by models of the twelve months before"
-    )
-    return table([*results, *means], title)
 
 
 def _next_commands(directory: Path, lake: Path) -> str:

@@ -23,6 +23,7 @@ from probclass_core.estimation.options import describe_options
 from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin
 from probclass_core.plugins.manager import FoundPlugin, estimator_plugins, find_estimator, registry
 
+_TRAITS = ("factorizes", "passes", "proper", "state_grows")
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
@@ -51,24 +52,18 @@ def estimators(
             "name": plugin.name,
             "summary": plugin.summary,
             "parameters_version": plugin.estimator.parameters_version,
-            "traits": _traits(plugin.estimator),
             "description": inspect.getdoc(plugin.estimator),
-            "options": _options(plugin.estimator),
-            "conditional": None
-            if plugin.conditional is None
-            else {
-                "traits": _traits(plugin.conditional),
-                "options": _options(plugin.conditional),
-            },
+            **_declared(plugin.estimator),
+            "conditional": plugin.conditional and _declared(plugin.conditional),
         }
         for plugin in plugins.values()
     ]
     if name is not None:
-        plugin = plugins[name]
-        description = inspect.getdoc(plugin.estimator) or plugin.summary
-        own = _options_text("Options:", _options(plugin.estimator))
-        given = _options_text("Options of blocks with given:", _options(plugin.conditional))
-        parts = [name, *map(prose, (description, *own, *given))]
+        (record,) = records
+        own = _options_text("Options:", record["options"])
+        conditional = record["conditional"] or {"options": []}
+        given = _options_text("Options of blocks with given:", conditional["options"])
+        parts = [name, *map(prose, (record["description"] or record["summary"], *own, *given))]
     else:
         columns = {
             "estimator": list(plugins),
@@ -79,8 +74,10 @@ def estimators(
     show({"estimators": records}, *parts)
 
 
-def _options(estimator: object) -> list[dict[str, object]]:
-    return [
+def _declared(estimator: Any) -> dict[str, Any]:
+    """What the class of an estimator declares: traits and options."""
+    traits = {name: getattr(estimator, name) for name in _TRAITS}
+    options = [
         {
             "name": name,
             "expected": option.expected,
@@ -89,6 +86,7 @@ def _options(estimator: object) -> list[dict[str, object]]:
         }
         for name, option in describe_options(estimator).items()
     ]
+    return {"traits": {**traits, "has_evidence": estimator.has_evidence()}, "options": options}
 
 
 def _options_text(title: str, options: Sequence[Mapping[str, object]]) -> list[str]:
@@ -99,13 +97,6 @@ def _options_text(title: str, options: Sequence[Mapping[str, object]]) -> list[s
         lines.append(f"    {option['name']}: {option['expected']}; default {default}.")
         lines.append(f"        {option['description']}")
     return ["\n".join(lines)] if len(lines) > 1 else []
-
-
-def _traits(estimator: Any) -> dict[str, object]:
-    """What the class of an estimator declares."""
-    names = ("factorizes", "passes", "proper", "state_grows")
-    declared = {name: getattr(estimator, name) for name in names}
-    return {**declared, "has_evidence": estimator.has_evidence()}
 
 
 def _described(plugin: EstimatorPlugin) -> str:
