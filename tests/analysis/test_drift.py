@@ -154,15 +154,21 @@ def test_categories_that_appear_and_disappear() -> None:
     assert b["divergence"] == 0.0
 
 
-def test_bins_are_joined_to_their_common_cuts() -> None:
-    block = pc.Block("discretized", ["x"], method="width", bins=2, pseudo_count=0.0)
-    before = fitted(block, x=[0.0, 1.0, 9.0, 10.0] * 2)
-    after = fitted(block, x=[0.0, 9.0, 9.0, 10.0] * 2)
+def test_other_bins_are_interpolated_at_the_cuts_of_the_first_model() -> None:
+    def of(cuts: list[float], x: list[object]) -> pc.Model:
+        return fitted(pc.Block("discretized", ["x"], cuts={"x": cuts}, pseudo_count=0.0), x=x)
+
+    before = of([4.0, 8.0], [1.0, 5.0, 6.0, 9.0] * 2)
+    after = of([2.0, 6.0, 10.0], [1.0, 1.0, 3.0, 11.0] * 2)
     row = pc.drift(before, after).features.to_pylist()[0]
-    assert row["value"] == "below 5"
-    assert (row["probability_before"], row["probability_after"]) == (0.5, 0.25)
-    elsewhere = fitted(block, x=[0.0, 1.0, 19.0, 20.0] * 2)
-    assert pc.drift(before, elsewhere).uncompared == ("x: the models' bins have no cut in common",)
+    # Half of 2 to 6, a quarter of the rows, is below 4: the model has 5/8 of the rows there.
+    assert row["value"] == "below 4"
+    assert (row["probability_before"], row["probability_after"]) == (0.25, 0.625)
+    masses = [0.25, 0.5, 0.25], [0.625, 0.125, 0.25]
+    assert row["divergence"] == pytest.approx(jensenshannon(*masses, base=2) ** 2)
+    elsewhere = of([100.0, 200.0], [1.0, 5.0, 6.0, 900.0] * 2)
+    message = "x: the models' bins have no range in common"
+    assert pc.drift(before, elsewhere).uncompared == (message,)
 
 
 @pytest.mark.parametrize("estimator", ["bernoulli", "multinomial"])

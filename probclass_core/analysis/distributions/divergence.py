@@ -58,3 +58,32 @@ def of_samples(left: FloatArray, right: FloatArray) -> float:
     shares = counts / counts.sum(axis=1, keepdims=True)
     chance = (counts.shape[1] - 1) / (8.0 * math.log(2.0)) * (1.0 / counts.sum(axis=1)).sum()
     return max(0.0, float(divergence(*shares) - chance))
+
+
+def in_shared_bins(
+    cuts: FloatArray, masses: FloatArray, other_cuts: FloatArray, other_masses: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    """Masses of two sets of bins of numbers, in the bins of the first within the cuts of the other.
+
+    The cumulative distribution of the other is interpolated between its cuts.
+
+    Args:
+        cuts: ascending cuts between the bins of the first, ``(b − 1,)``.
+        masses: probabilities or counts in them, ``(b, k)``.
+        other_cuts: likewise of the other.
+        other_masses: likewise.
+
+    Returns:
+        The cuts that are shared, and the masses of both between them; None if there is no such cut.
+    """
+    if not len(cuts) or not len(other_cuts):
+        return None
+    within = (cuts >= other_cuts[0]) & (cuts <= other_cuts[-1])
+    if not within.any():
+        return None
+    shared = cuts[within]
+    below, other_below = np.cumsum(masses, axis=0), np.cumsum(other_masses, axis=0)
+    found = [np.interp(shared, other_cuts, of[:-1]) for of in other_below.T]
+    own = np.diff(below[:-1][within], axis=0, prepend=0.0, append=below[-1:])
+    other = np.diff(np.stack(found, axis=1), axis=0, prepend=0.0, append=other_below[-1:])
+    return shared, own, other

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.analysis.distributions.divergence import divergence
+from probclass_core.analysis.distributions.divergence import divergence, in_shared_bins
 from probclass_core.analysis.distributions.grid import Grid, side_by_side
 from probclass_core.analysis.distributions.reading import read_column, training_ends
 from probclass_core.analysis.json_values import json_values
@@ -202,10 +202,13 @@ def _compared(old: Model, new: Model, column: str) -> tuple[str, Change]:
     if not isinstance(p, Levels) or not isinstance(q, Levels) or p.of != q.of:
         raise NotSupportedError("the models use different kinds of distribution")
     if p.cuts is not None and q.cuts is not None and not np.array_equal(p.cuts, q.cuts):
-        common = np.intersect1d(p.cuts, q.cuts)
-        if not len(common):
-            raise NotSupportedError("the models' bins have no cut in common")
-        p, q = _joined(p, common), _joined(q, common)
+        sizes = len(p.cuts) + 1, len(q.cuts) + 1  # without null
+        masses = p.probability[: sizes[0]], q.probability[: sizes[1]]
+        shared = in_shared_bins(p.cuts, masses[0], q.cuts, masses[1])
+        if shared is None:
+            raise NotSupportedError("the models' bins have no range in common")
+        cuts, *both = shared
+        p, q = bins(cuts, both[0], p.missing), bins(cuts, both[1], q.missing)
     return str(block.name), _change_of_levels(p, q)
 
 
@@ -236,15 +239,6 @@ def _masses(levels: Levels, values: Sequence[str | None]) -> FloatArray:
     masses[[values.index(name) for name in levels.names]] = levels.probability
     masses[-1] = np.maximum(0.0, 1.0 - masses.sum(axis=0))
     return masses
-
-
-def _joined(levels: Levels, cuts: FloatArray) -> Levels:
-    """Bins joined until they have these cuts, which can only reduce a divergence."""
-    assert levels.cuts is not None
-    starts = [0, *(np.searchsorted(levels.cuts, cuts) + 1)]
-    size = len(levels.cuts) + 1
-    joined = np.add.reduceat(levels.probability[:size], starts, axis=0)
-    return bins(cuts, joined, levels.missing)
 
 
 def _change_of_curves(p: Curve, q: Curve, ends: tuple[float, float] | None) -> Change:

@@ -6,13 +6,13 @@ share, a probability or a quantile has at most six significant digits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from probclass_core.analysis.distributions.divergence import of_samples
+from probclass_core.analysis.distributions.divergence import in_shared_bins, of_samples
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart, counted
 
@@ -59,17 +59,24 @@ class ColumnHealth(ShortRepr):
         Returns:
             Bits, at least 0, or None if the bins do not compare.
         """
-        if not self.counts or not other.counts:
+        counts, others = (np.array(one.counts, np.float64) for one in (self, other))
+        if not counts.any() or not others.any():
             return None
         if self.cuts != other.cuts:
-            pair = _rebinned(self, other)
+            cuts, other_cuts = np.array(self.cuts), np.array(other.cuts)
+            found = in_shared_bins(cuts, counts[:, None], other_cuts, others[:, None])
+            if found is None:
+                return None
+            counts, others = found[1][:, 0], found[2][:, 0]
         elif self.values != other.values:
-            pair = _matched(self, other)
-        else:
-            pair = np.array(self.counts, np.float64), np.array(other.counts, np.float64)
-        if pair is None or not pair[0].sum() or not pair[1].sum():
-            return None
-        return of_samples(*pair)
+            common = [value for value in self.values if value in other.values]
+            counts, others = self._counts_of(common), other._counts_of(common)
+        return of_samples(counts, others)
+
+    def _counts_of(self, values: Sequence[str]) -> FloatArray:
+        """Counts of some of the categories; all others count together."""
+        named = [float(self.counts[self.values.index(value)]) for value in values]
+        return np.array([*named, sum(self.counts) - sum(named)])
 
     @property
     def unusual(self) -> float:
@@ -243,31 +250,3 @@ def _from_plain(kind: Any, values: Mapping[str, Any]) -> Any:
             for name, value in values.items()
         }
     )
-
-
-def _rebinned(left: ColumnHealth, right: ColumnHealth) -> tuple[FloatArray, FloatArray] | None:
-    """Counts of numbers between those cuts of the left that lie within the cuts of the right."""
-    if not left.cuts or not right.cuts:
-        return None
-    cuts, others = np.array(left.cuts), np.array(right.cuts)
-    within = np.flatnonzero((cuts >= others[0]) & (cuts <= others[-1]))
-    if not len(within):
-        return None
-    cumulative = np.cumsum(right.counts, dtype=np.float64)
-    at_cuts = np.interp(cuts[within], others, cumulative[:-1])
-    own = np.cumsum(left.counts, dtype=np.float64)
-    return (
-        np.diff(own[within], prepend=0.0, append=own[-1]),
-        np.diff(at_cuts, prepend=0.0, append=cumulative[-1]),
-    )
-
-
-def _matched(left: ColumnHealth, right: ColumnHealth) -> tuple[FloatArray, FloatArray]:
-    """Counts of the categories that both name; all others count together."""
-    common = [value for value in left.values if value in right.values]
-
-    def counts(column: ColumnHealth) -> FloatArray:
-        named = [float(column.counts[column.values.index(value)]) for value in common]
-        return np.array([*named, sum(column.counts) - sum(named)])
-
-    return counts(left), counts(right)
