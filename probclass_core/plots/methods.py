@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.model.model import Model
@@ -15,41 +14,33 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-class _Plot(Generic[Parameters, Result]):
-    """A function whose first argument is the model or evaluation that it is read from."""
-
-    def __init__(self, function: Callable[Concatenate[Any, Parameters], Result]) -> None:
-        self._function = function
-        self.__doc__ = function.__doc__
-
-    def __get__(self, plots: Any, owner: type) -> Callable[Parameters, Result]:
-        method = partial(self._function, None if plots is None else plots._subject)
-        method.__doc__ = self.__doc__
-        return method
+def _plot_of(
+    subject: object, function: Callable[Concatenate[Any, Parameters], Result]
+) -> Callable[Parameters, Result]:
+    """A function whose first argument is the subject, with its docstring."""
+    method = partial(function, subject)
+    method.__doc__ = function.__doc__
+    return method
 
 
-@dataclass(frozen=True)
 class ModelPlots:
     """Plots of a model: of its columns, and of what it says about rows.
 
     They need matplotlib: ``pip install 'probclass[plots]'``.
     """
 
-    _subject: Model
+    def __init__(self, model: Model) -> None:
+        self.class_contours = _plot_of(model, planes.class_contours)
+        self.effect = _plot_of(model, columns.effect)
+        self.importance = _plot_of(model, results.importance_of_model)
+        self.waterfall = _plot_of(model, results.waterfall_of_row)
 
-    class_contours = _Plot(planes.class_contours)
-    effect = _Plot(columns.effect)
-    importance = _Plot(results.importance_of_model)
-    waterfall = _Plot(results.waterfall_of_row)
 
-
-@dataclass(frozen=True)
 class EvaluationPlots:
     """Plots of an evaluation.
 
     They need matplotlib: ``pip install 'probclass[plots]'``.
     """
 
-    _subject: Evaluation
-
-    reliability = _Plot(results.reliability)
+    def __init__(self, evaluation: Evaluation) -> None:
+        self.reliability = _plot_of(evaluation, results.reliability)
