@@ -235,16 +235,10 @@ class Terms:
             rows: ``n`` rows that keep results.
             number_of: number of each row, ``(n,)``, from the values of a block or a column.
         """
-        sums: dict[str, FloatArray] = {}
-
-        def add(name: str, part: FloatArray) -> None:
-            if name in sums:
-                sums[name] += part
-            else:
-                sums[name] = part
-
+        names = (*self.of_column.values(), *self.of_block.values())
+        sums = {name: np.zeros(len(rows)) for name in names}
         for name, one in self.whole:
-            add(name, number_of(one.weighted(one.log(rows))))
+            sums[name] += number_of(one.weighted(one.log(rows)))
         for one in self.divided:
             logs = rows.kept(
                 (one.name, "columns"),
@@ -257,9 +251,7 @@ class Terms:
                 rest = whole - parts.sum(axis=0)
                 limited = ~(np.abs(rest) <= ROUNDING * np.maximum(1.0, np.abs(whole)))
                 parts[:, limited] = 0.0
-                add(self.of_block[one.name], np.where(limited, whole, 0.0))
+                sums[self.of_block[one.name]] += np.where(limited, whole, 0.0)
             for column, part in zip(one.block.columns, parts, strict=True):
-                add(column, part)
-        for name in (*self.of_column.values(), *self.of_block.values()):
-            sums.setdefault(name, np.zeros(len(rows)))
+                sums[column] += part
         return sums
