@@ -190,19 +190,15 @@ class CrossValidations(Report):
     def _report(self) -> list[Part]:
         """The models, the smallest log loss first, and what a difference means."""
         columns = self.table.to_pydict()
-        tables = [
-            TablePart(
-                {
-                    "model": columns["model"],
-                    metric.replace("_", " "): columns[metric],
-                    "± s.e.": columns[f"{metric}_error"],
-                    "prior alone": columns[f"baseline_{metric}"],
-                    "difference": columns[f"{metric}_difference"],
-                    "± s.e. ": columns[f"{metric}_difference_error"],
-                }
-            )
-            for metric in _COMPARED
-        ]
+        table = {
+            "model": columns["model"],
+            "log loss": columns["log_loss"],
+            "± s.e.": columns["log_loss_error"],
+            "prior alone": columns["baseline_log_loss"],
+            "difference": columns["log_loss_difference"],
+            "± s.e. ": columns["log_loss_difference_error"],
+            "accuracy": columns["accuracy"],
+        }
         title = (
             f"{counted(len(columns['model']), 'model')}, the smallest log loss first, on the same "
             f"{self.validations[self.best]._folds}"
@@ -211,12 +207,8 @@ class CrossValidations(Report):
             f"Differences are from {self.best!r}, fold by fold; one of less than about two "
             "standard errors may be chance."
         )
-        return [
-            title,
-            *tables,
-            meaning,
-            [f"{name}: {note}" for name, one in self.validations.items() for note in one.notes],
-        ]
+        notes = [f"{name}: {note}" for name, one in self.validations.items() for note in one.notes]
+        return [title, TablePart(table), meaning, notes]
 
 
 class _Folding(TypedDict, total=False):
@@ -329,8 +321,12 @@ def cross_validate(
         target = next(iter(specs.values())).label_for("cross_validate")
         features = _union(one.features for one in specs.values())
         dealer: Dealer = _RowDealer(folds, target, features, seed)
+        if groups == target:
+            raise SpecError(
+                f"groups is the label {target!r}: a fold would have all rows of a class."
+            )
         if groups is not None:
-            dealer = _GroupDealer.of(table, target, groups, folds, seed, reading)
+            dealer = _GroupDealer.of(table, groups, folds, seed, reading)
         grouping = {
             name: dataclasses.replace(one, half_life=None).with_groups_of(table.partition_columns)
             for name, one in specs.items()
@@ -413,8 +409,7 @@ def _models(
     models = []
     for fold, statistics in enumerate(training):
         with naming(f"fold {fold}"):
-            model = finalize(statistics, early=True)
-            models.append(dataclasses.replace(model, spec=spec))
+            models.append(dataclasses.replace(finalize(statistics, early=True), spec=spec))
     return models
 
 
@@ -436,19 +431,9 @@ class _GroupDealer:
 
     @classmethod
     def of(
-        cls,
-        table: Source,
-        label: str,
-        column: str,
-        folds: int,
-        seed: int,
-        reading: Mapping[str, Any],
+        cls, table: Source, column: str, folds: int, seed: int, reading: Mapping[str, Any]
     ) -> _GroupDealer:
         """Read the column, and put each group in the fold that has the fewest rows so far."""
-        if column == label:
-            raise SpecError(
-                f"groups is the label {column!r}: a fold would have all rows of a class."
-            )
         values = pa.chunked_array(
             [batch.column(0) for batch in table.plan([column], **reading).batches()],
             table.schema.field(column).type,
