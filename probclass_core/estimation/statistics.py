@@ -36,7 +36,7 @@ from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.kinds import profile
 from probclass_core.estimation.kinds.class_counts import ClassCounts, check_classes
 from probclass_core.estimation.kinds.kind import Kind
-from probclass_core.estimation.kinds.sample import Sample
+from probclass_core.estimation.kinds.sample import Sample, rows_that_may_remain
 from probclass_core.estimation.tidy import scaled
 from probclass_core.spec.model_spec import Block, ModelSpec
 
@@ -399,6 +399,25 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
             merged[name] = own[0] if len(own) == 1 else kind.merge(own)
     rows, null_labels = (sum(getattr(part, n) for part in parts) for n in ("rows", "null_labels"))
     return Statistics(spec, features, merged, rows, null_labels)
+
+
+def merge_groups(groups: Sequence[Accumulator[Statistics]]) -> list[Statistics]:
+    """The merged statistics of each group, with the rows of the sample of all groups.
+
+    A group's own sample would have as many rows alone, of which most are of no use.
+    """
+    parts = [part for group in groups for part in group.parts]
+    samples = [part.tables["sample"] for part in parts if "sample" in part.tables]
+    if len(groups) > 1 and samples:
+        remaining = iter(rows_that_may_remain(samples))
+        for group in groups:
+            group.parts = [
+                dataclasses.replace(part, tables={**part.tables, "sample": next(remaining)})
+                if "sample" in part.tables
+                else part
+                for part in group.parts
+            ]
+    return [group.result() for group in groups]
 
 
 @checks_arguments

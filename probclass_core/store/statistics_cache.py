@@ -77,7 +77,8 @@ _MAX_SECONDS = 60.0
 _MAX_LISTINGS = 5
 """Attempts to read all packs while other processes join them."""
 
-_MAX_PACKS_IN_MEMORY = 16
+_MAX_PACKS_IN_MEMORY = 256
+"""About as many units are merged at once, whose statistics use the memory of their packs."""
 
 _TYPES = {
     "unit": pa.string(),

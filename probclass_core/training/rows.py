@@ -14,7 +14,13 @@ import pyarrow as pa
 
 from probclass_core.arrow.parts import feature_schema
 from probclass_core.errors import DataError, ProbClassError, SpecError, one_of
-from probclass_core.estimation.statistics import Statistics, accumulator, merge, summarize_batches
+from probclass_core.estimation.statistics import (
+    Statistics,
+    accumulator,
+    merge,
+    merge_groups,
+    summarize_batches,
+)
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import ProgressOption, RowCounter
 from probclass_core.io.filters import Where
@@ -257,7 +263,7 @@ def summarize_plan(
         with _doubt_entries(cached):
             merged[group].add(statistics)
     with _doubt_entries(cached):
-        return [of_group.result() for of_group in merged]
+        return merge_groups(merged)
 
 
 @contextmanager

@@ -89,14 +89,7 @@ class Sample:
                 for name in first.names
             ]
             samples = [sample.cast(pa.schema(kinds)) for sample in samples]
-        # Samples are sorted, so rows above the k-th smallest hash of all cannot remain.
-        hashes = [sample[HASH].to_numpy() for sample in samples]
-        if (limit := limit_of_hashes(np.concatenate(hashes), SAMPLE_ROWS)) is not None:
-            samples = [
-                sample.slice(0, int(np.searchsorted(of_sample, limit, side="right")))
-                for sample, of_sample in zip(samples, hashes, strict=True)
-            ]
-        return _smallest(pa.concat_tables(samples))
+        return _smallest(pa.concat_tables(rows_that_may_remain(samples)))
 
     def check(self, sample: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""
@@ -115,6 +108,18 @@ class Sample:
         within = (len(hashes) == SAMPLE_ROWS or counts.sum() >= low) and counts.sum() <= high
         if not ascending or not (counts > 0.0).all() or not within:
             raise StoreError("the sample has a row twice, too few or many rows, or a wrong count.")
+
+
+def rows_that_may_remain(samples: Sequence[pa.Table]) -> Sequence[pa.Table]:
+    """Samples without the rows that cannot be in the sample of all of them together."""
+    hashes = [sample[HASH].to_numpy() for sample in samples]
+    limit = limit_of_hashes(np.concatenate(hashes), SAMPLE_ROWS)
+    if limit is None:
+        return samples
+    return [  # which are sorted
+        sample.slice(0, int(np.searchsorted(of_sample, limit, side="right")))
+        for sample, of_sample in zip(samples, hashes, strict=True)
+    ]
 
 
 def _hashes_of(sample: pa.Table, names: Sequence[str]) -> HashArray:
