@@ -42,6 +42,9 @@ no snow in summer, tells of a dozen groups only, and many rows of each would tru
 _FOLDS = 4
 """Folds of the groups on which the penalty is chosen."""
 
+_ROUGH = 1e-6
+"""Share of the loss that a step must gain where fits only tell penalties apart."""
+
 _MAX_CELLS = 1 << 25
 """Log-likelihoods in memory, rows × classes × blocks: 256 MiB."""
 
@@ -71,8 +74,9 @@ def fit_block_weights(rows: LeftOutRows) -> tuple[pa.Table, dict[str, Any]]:
         product[names.index(base)] += 1.0
     groups = len(np.unique(rows.group)) if rows.groups else 0
     penalties = _PENALTIES if groups > 1 else _PENALTIES[:1]
-    losses = _left_out_losses(problem, rows.group) if groups > 1 else np.zeros(1)
-    shares, fits = softmax(-groups * losses), _solve_each(problem, penalties)
+    fits = _solve_each(problem, penalties)
+    losses = _left_out_losses(problem, rows.group, fits) if groups > 1 else np.zeros(1)
+    shares = softmax(-groups * losses)
     weights, bias = (np.tensordot(shares, terms, 1) for terms in zip(*fits, strict=True))
     return weights_table(names, weights, problem.importance(weights, bias), classes, bias), {
         "rows": len(problem.truth),
@@ -124,18 +128,22 @@ def weight_problem(rows: LeftOutRows) -> tuple[WeightProblem, dict[str, str]]:
     ), left_out
 
 
-def _left_out_losses(problem: WeightProblem, group: IntArray) -> FloatArray:
+def _left_out_losses(problem: WeightProblem, group: IntArray, fits: Sequence[Fit]) -> FloatArray:
     """Mean log loss under each penalty of groups that the weights were not fitted on.
 
     Args:
         problem: the problem of all rows.
         group: number of the group of each row, ``(n,)``.
+        fits: its solutions, near which those of most rows are.
     """
     fold = np.unique(group, return_inverse=True)[1] % _FOLDS
     losses: FloatArray = np.zeros(len(_PENALTIES))
     for number in np.unique(fold):
         seen, unseen = problem.of_rows(fold != number), problem.of_rows(fold == number)
-        of_fold = [unseen.log_loss(*fit) for fit in _solve_each(seen, _PENALTIES)]
+        of_fold = [
+            unseen.log_loss(*replace(seen, penalty=penalty).solve(fit, precision=_ROUGH))
+            for penalty, fit in zip(_PENALTIES, fits, strict=True)
+        ]
         losses += unseen.counts.sum() / problem.counts.sum() * np.array(of_fold)
     return losses
 
