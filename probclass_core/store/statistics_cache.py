@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from probclass_core.arguments import check_argument
@@ -473,7 +474,9 @@ class Pack:
     def entry(self, unit: str) -> Entry:
         """The entry of a unit."""
         row = self._row_of[unit]
-        tables = self._tables[row].as_buffer()
+        (_, ends, values), size = self._tables.buffers(), len(self._tables)
+        start, end = np.frombuffer(ends, np.int64, size + 1)[row : row + 2].tolist()
+        tables = values[start:end]  # an element of the array would be a copy
         return Entry(**self._heads[row], tables=tables, footers=self._footers[row])
 
 
