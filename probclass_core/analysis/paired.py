@@ -259,9 +259,7 @@ class PairedEvaluator:
         Raises:
             DataError: if a window has no row with a label that a model knows.
         """
-        total = windows[0][1]
-        for _, sums in windows[1:]:
-            total += sums
+        total = sum((sums for _, sums in windows[1:]), windows[0][1])
         parts = () if windows[0][0] is None else tuple(self._of(*each) for each in windows)
         moments = [sums.moments for _, sums in windows]
         return replace(self._of(None, total, moments), windows=parts)

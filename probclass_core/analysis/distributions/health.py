@@ -209,28 +209,29 @@ class Health(Report):
             sentences.append(f"{density.rare:.2%} of the rows are rare; 1 % would be usual.")
         if density is not None and density.impossible:
             sentences.append(f"{density.impossible:.2%} of the rows have p(x) = 0.")
-        classes = list(self.classes.values())
-        by_class: dict[str, list[Any]] = {
-            "class": list(self.classes),
-            **{
-                name: [getattr(one, name) for one in classes]
-                for name in ("prior", "predicted", "expected", "estimated", "error")
-            },
-        }
-        ranked = sorted(self.columns.items(), key=lambda item: -item[1].unusual)
-        by_column: dict[str, list[Any]] = {
-            "column": [name for name, _ in ranked],
-            **{
-                name.replace("_", " "): [getattr(one, name) for _, one in ranked]
-                for name in ("drift", "nulls", "training_nulls", "unseen", "outside")
-            },
-        }
+        by_class = _columns(
+            "class", self.classes, ("prior", "predicted", "expected", "estimated", "error")
+        )
+        ranked = dict(sorted(self.columns.items(), key=lambda item: -item[1].unusual))
+        by_column = _columns(
+            "column", ranked, ("drift", "nulls", "training_nulls", "unseen", "outside")
+        )
         return [
             f"Health of {counted(self.rows, 'row')}",
             sentences,
             *([TablePart(by_class, "classes, as shares of the rows")] if says_class else []),
             TablePart(by_column, "columns, most unusual first; drift in bits, others as shares"),
         ]
+
+
+def _columns(
+    title: str, rows: Mapping[str, ColumnHealth] | Mapping[str, ClassHealth], names: Sequence[str]
+) -> dict[str, list[Any]]:
+    """Columns of a table with a row for each name."""
+    figures = {
+        name.replace("_", " "): [getattr(one, name) for one in rows.values()] for name in names
+    }
+    return {title: list(rows), **figures}
 
 
 def _present(one: ColumnHealth | ClassHealth) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 
@@ -191,7 +191,7 @@ class HealthMeter:
 
     def total(self, sums: Iterable[HealthSums]) -> HealthSums:
         """The sums over all rows, given those of consecutive rows in order."""
-        return reduce(HealthSums.__add__, sums, self.zero())
+        return sum(sums, self.zero())
 
     @single_threaded_blas()  # its rounding must not depend on the number of threads
     def health(self, sums: HealthSums) -> Health:
