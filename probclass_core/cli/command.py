@@ -160,7 +160,10 @@ def _unwrapped(hint: Any) -> tuple[Any, list[Any]]:
 
 def _argument(name: str, kind: Any, default: Any, notes: Mapping[type, Any]) -> click.Argument:
     key, _, repeats, more = _described(name, kind, default, notes)
-    return click.Argument([key], nargs=-1 if repeats else 1, **more)
+    help_ = more.pop("help")
+    argument = click.Argument([key], nargs=-1 if repeats else 1, **more)
+    argument.help = help_  # which Click shows from 8.5 on
+    return argument
 
 
 def _option(name: str, kind: Any, default: Any, notes: Mapping[type, Any]) -> click.Option:

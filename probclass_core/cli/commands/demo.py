@@ -6,12 +6,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import probclass_core as pc
-from probclass_core import Block, ModelSpec
 from probclass_core.cli.output import show, table
 from probclass_core.demo.lake import lay_out
 
 _MONTHS = [f"{month:02}" for month in range(1, 7)]
-_TITLE = "Air quality in Beijing: each month of 2014, scored by models of the twelve months before"
+_TITLE = "Air quality in Beijing: each month of 2014, scored by a model of the twelve months before"
+_SPEC = pc.ModelSpec(
+    "air",
+    {
+        "gaussian_full": ["dew_point", "temperature", "pressure", "log_wind_speed"],
+        "categorical": ["wind_direction", "hour"],
+    },
+)
 _METRICS = ("accuracy", "baseline_accuracy", "log_loss", "baseline_log_loss")
 
 
@@ -23,14 +29,10 @@ def demo(
     """Train, score and evaluate models on bundled data; needs no setup and no Airflow.
 
     Writes the hourly air quality of Beijing as a lake partitioned by month. For each of six months,
-    trains two models on the twelve months before it, scores the month and evaluates the result.
+    trains a model on the twelve months before it, scores the month and evaluates the result.
     """
     lake = lay_out(directory / "lake")
-    results = [
-        _run_month(directory, lake, month, name, spec)
-        for month in _MONTHS
-        for name, spec in _specs().items()
-    ]
+    results = [_run_month(directory, lake, month) for month in _MONTHS]
     show(
         {"directory": str(directory), "months": results},
         table(results, _TITLE),
@@ -38,35 +40,17 @@ def demo(
     )
 
 
-def _specs() -> dict[str, ModelSpec]:
-    weather = ["dew_point", "temperature", "pressure", "log_wind_speed"]
-    categories = Block("categorical", ["wind_direction", "hour"])
-    return {
-        "air_full": ModelSpec("air", [Block("gaussian_full", weather), categories]),
-        "air_naive": ModelSpec("air", [Block("gaussian_diagonal", weather), categories]),
-    }
-
-
-def _run_month(
-    directory: Path, lake: Path, month: str, name: str, spec: ModelSpec
-) -> dict[str, Any]:
+def _run_month(directory: Path, lake: Path, month: str) -> dict[str, Any]:
     scored = f"2014-{month}"
-    model = pc.fit(lake, spec, where=[("month", ">=", f"2013-{month}"), ("month", "<", scored)])
+    model = pc.fit(lake, _SPEC, where=[("month", ">=", f"2013-{month}"), ("month", "<", scored)])
     store = pc.ModelStore(directory / "models")
-    store.promote(name, store.save(model, name), alias=scored)
+    store.promote("air", store.save(model, "air"), alias=scored)
     partition = {"month": scored}
-    sink = directory / "scored" / name
-    report = pc.score(
-        model,
-        lake,
-        sink,
-        partition=partition,
-        options=pc.ScoringOptions(columns=["time", "air"]),
-    )
+    options = pc.ScoringOptions(columns=["time", "air"])
+    report = pc.score(model, lake, directory / "scored", partition=partition, options=options)
     evaluation = pc.evaluate(model, lake, partition=partition)
     return {
         "month": scored,
-        "name": name,
         "model_id": model.id,
         "rows": report.rows,
         "labeled": evaluation.rows,
@@ -79,6 +63,6 @@ def _next_commands(directory: Path, lake: Path) -> str:
     return (
         f"Scored tables are in {scored}. Next, try:\n"
         f"  probclass models {store}\n"
-        f"  probclass inspect air_full@2014-06 {store}\n"
-        f"  probclass evaluate air_full@2014-06 {lake} {store} --partition month=2014-07"
+        f"  probclass inspect air@2014-06 {store}\n"
+        f"  probclass evaluate air@2014-06 {lake} {store} --partition month=2014-07"
     )
