@@ -19,7 +19,7 @@ from probclass_core.errors import SpecError, TableError, TableMismatchError
 from probclass_core.execution.engine import Engine, EngineOption
 from probclass_core.execution.open import open_engine
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
-from probclass_core.io.filters import Where
+from probclass_core.io.filters import Where, partition_text
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.sink import ColumnChanges, TypedPartition
@@ -145,8 +145,6 @@ def score(
         )
         run.compare_all(selected)
         required = selected.required
-        if isinstance(partition, Mapping):
-            required = selected.named or []
     if deleted == "fail":
         run.refuse_orphaned()
     if not dry_run:
@@ -157,8 +155,11 @@ def score(
     for each in required:
         run.require_rows(each)
     report = run.report(time.monotonic() - began, chosen, dry_run=dry_run)
-    if one is None and chosen == Partitions() and len(report.empty) == len(report.partitions):
-        raise TableError(f"{planner.table.uri or 'the source'} has no rows to score.")
+    is_empty = all(each.outcome == "empty" for each in run.outcomes.values())
+    part = partition_text(partition) if isinstance(partition, Mapping) else ""
+    if one is None and is_empty and (part or (chosen == Partitions() and not run.orphaned)):
+        of = f" of {part}" if part else ""
+        raise TableError(f"{planner.table.uri or 'the source'} has no rows{of} to score.")
     record_scored(store, version, report, facts)
     report.raise_failed(run.first_failure)
     return report
