@@ -231,7 +231,7 @@ class BatchScorer:
 
 def _or_null(numbers: FloatArray) -> pa.Array:
     """Numbers, NaN as null."""
-    return pa.array(numbers, from_pandas=bool(np.isnan(numbers).any()))
+    return pa.array(numbers, from_pandas=bool(np.isnan(numbers.min(initial=0.0))))
 
 
 def _check_distributions(probability: FloatArray) -> None:

@@ -7,9 +7,10 @@ of a query as Arrow batches, and runs statements in a transaction.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +59,31 @@ class Database(ABC):
         name: name of the database, for messages.
         dialect: its dialect.
         drivers: modules of its connections and their exceptions.
+        begin: statement that begins a transaction.
     """
 
     name: str
     dialect: Dialect
     drivers: tuple[str, ...]
+    begin = "BEGIN"
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+
+    @staticmethod
+    @abstractmethod
+    def connect(uri: str, path: str, options: Mapping[str, Any]) -> Any:
+        """Open a connection of the driver, to read.
+
+        Args:
+            uri: URI of the database.
+            path: the same without the scheme.
+            options: further arguments of the driver's ``connect``.
+
+        Raises:
+            TableError: if there is no such database.
+            NotSupportedError: if its driver is not installed.
+        """
 
     @abstractmethod
     def columns(self, source: str) -> dict[str, SqlColumn]:
@@ -136,7 +154,7 @@ class Database(ABC):
             raise TableMismatchError(
                 "the connection has an open transaction; commit it or roll it back first."
             )
-        self.execute("BEGIN IMMEDIATE" if self.dialect.name == "sqlite" else "BEGIN")
+        self.execute(self.begin)
         try:
             yield
             self.execute("COMMIT")
@@ -192,35 +210,29 @@ def open_database(uri: str, options: Mapping[str, Any]) -> Iterator[Database]:
         NotSupportedError: if its driver is not installed.
     """
     scheme, _, path = uri.partition("://")
-    dialect = find_dialect(scheme).name
-    if dialect != "postgres" and not Path(path).is_file():
-        instead = path.lstrip("/")
+    dialect = find_dialect(scheme)
+    database = next(kind for kind in _DATABASES if kind.dialect is dialect)
+    with _errors_of(hide_credentials(uri)):
+        connection = database.connect(uri, path, options)
+    with closing(connection):
+        yield database(connection)
+
+
+def _check_file(uri: str, path: str) -> None:
+    """Refuse the URI of a file that does not exist, which a driver would create."""
+    if not Path(path).is_file():
+        scheme, instead = uri.removesuffix(path), path.lstrip("/")
         fix = "."
         if path.startswith("/") and Path(instead).is_file():
-            fix = f"; a relative path has two slashes: {scheme}://{instead}."
+            fix = f"; a relative path has two slashes: {scheme}{instead}."
         raise TableMismatchError(f"{hide_credentials(uri)}: there is no file {path}{fix}")
-    with _errors_of(hide_credentials(uri)):
-        connection = _connect(dialect, uri, path, options)
-    with closing(connection):
-        yield database_of(connection)
 
 
-def _connect(dialect: str, uri: str, path: str, options: Mapping[str, Any]) -> Any:
-    if dialect == "sqlite":
-        import sqlite3
-
-        return sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, **options)
-    library = "duckdb" if dialect == "duckdb" else "psycopg"
+def _driver(uri: str, name: str) -> Any:
     try:
-        driver = __import__(library)
+        return import_module(name)
     except ImportError as error:
-        raise NotSupportedError(f"{uri} needs {library}: pip install {library}.") from error
-    if dialect == "duckdb":
-        return driver.connect(path, read_only=True, config=dict(options))
-    connection = driver.connect(uri, **options)
-    connection.read_only = True
-    connection.isolation_level = driver.IsolationLevel.REPEATABLE_READ  # one state for all queries
-    return connection
+        raise NotSupportedError(f"{uri} needs {name}: pip install {name}.") from error
 
 
 @contextmanager
@@ -242,6 +254,11 @@ class _DuckDb(Database):
 
     name, dialect, drivers = "DuckDB", find_dialect("duckdb"), ("duckdb", "_duckdb")
 
+    @staticmethod
+    def connect(uri: str, path: str, options: Mapping[str, Any]) -> Any:
+        _check_file(uri, path)
+        return _driver(uri, "duckdb").connect(path, read_only=True, config=dict(options))
+
     @contextmanager
     def cursor(self, *arguments: Any, **options: Any) -> Iterator[Any]:
         with _errors_of(self.name):
@@ -250,11 +267,17 @@ class _DuckDb(Database):
     def columns(self, source: str) -> dict[str, SqlColumn]:
         with _errors_of(self.name):
             schema = self._reader(f"SELECT * FROM {source} AS t LIMIT 0", 1).schema
-        return _arrow_columns(schema)
+        columns = {}
+        for column in schema:
+            kind = in_safe_types(pa.schema([column]).empty_table()).schema.field(0).type
+            extension = isinstance(kind, pa.BaseExtensionType)
+            columns[column.name] = SqlColumn(kind.storage_type if extension else kind)
+        return columns
 
     def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
         with _errors_of(self.name):
-            yield from _as_schema(self._reader(query, rows), schema)
+            for batch in self._reader(query, rows):
+                yield in_safe_types(batch).rename_columns(schema.names).cast(schema)
 
     def _reader(self, query: str, rows: int) -> pa.RecordBatchReader:
         relation = self._connection.sql(query)
@@ -263,24 +286,18 @@ class _DuckDb(Database):
         return relation.fetch_arrow_reader(rows)  # before DuckDB 1.4
 
 
-def _as_schema(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield in_safe_types(batch).rename_columns(schema.names).cast(schema)
-
-
-def _arrow_columns(schema: pa.Schema) -> dict[str, SqlColumn]:
-    columns = {}
-    for column in pa.schema(schema):
-        safe = in_safe_types(pa.schema([column]).empty_table()).schema.field(0).type
-        extension = isinstance(safe, pa.BaseExtensionType)
-        columns[column.name] = SqlColumn(safe.storage_type if extension else safe)
-    return columns
-
-
 class _Sqlite(Database):
     """A connection of sqlite3, whose columns have no types: their values do."""
 
     name, dialect, drivers = "SQLite", find_dialect("sqlite"), ("sqlite3",)
+    begin = "BEGIN IMMEDIATE"
+
+    @staticmethod
+    def connect(uri: str, path: str, options: Mapping[str, Any]) -> Any:
+        import sqlite3
+
+        _check_file(uri, path)
+        return sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True, **options)
 
     @contextmanager
     def cursor(self, *arguments: Any, **options: Any) -> Iterator[Any]:
@@ -289,7 +306,23 @@ class _Sqlite(Database):
             yield cursor
 
     def columns(self, source: str) -> dict[str, SqlColumn]:
-        return _sqlite_columns(self, source, [column[0] for column in self.described(source)])
+        declared: dict[str, str] = {}
+        if not source.startswith("("):
+            table = source.rpartition("`.`")[2].strip("`").replace("``", "`")
+            info = f"SELECT name, type FROM pragma_table_info({self.dialect.text(table)})"
+            declared = {name: str(kind).upper() for name, kind in self.rows(info)}
+        names = [column[0] for column in self.described(source)]
+        columns: dict[str, SqlColumn] = {}
+        for start in range(0, len(names), _PER_QUERY):
+            part = names[start : start + _PER_QUERY]
+            texts = [f"t.{self.dialect.identifier(name)}" for name in part]
+            counts = [f"GROUP_CONCAT(DISTINCT typeof({x})), MAX({x} NOT IN (0, 1))" for x in texts]
+            (row,) = self.rows(f"SELECT {', '.join(counts)} FROM {source} AS t")
+            for name, kinds, other in zip(part, row[::2], row[1::2], strict=True):
+                found, words = (kinds or "").split(","), declared.get(name, "")
+                is_bool = words.startswith("BOOL") and not other
+                columns[name] = _sqlite_column(found, words, is_bool)
+        return columns
 
     def batches(self, query: str, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
         with self.cursor() as cursor:
@@ -299,30 +332,6 @@ class _Sqlite(Database):
     @property
     def in_transaction(self) -> bool:
         return bool(self._connection.in_transaction)
-
-
-def _sqlite_columns(database: Database, source: str, names: Sequence[str]) -> dict[str, SqlColumn]:
-    """The columns of a table of SQLite, with the types of all of their values."""
-    dialect, rows = database.dialect, database.rows
-    declared: dict[str, str] = {}
-    if not source.startswith("("):
-        table = source.rpartition("`.`")[2].strip("`").replace("``", "`")
-        found = rows(f"SELECT name, type FROM pragma_table_info({dialect.text(table)})")
-        declared = {name: str(kind).upper() for name, kind in found}
-    columns: dict[str, SqlColumn] = {}
-    for start in range(0, len(names), _PER_QUERY):
-        part = names[start : start + _PER_QUERY]
-        texts = [f"t.{dialect.identifier(name)}" for name in part]
-        counts = [
-            f"GROUP_CONCAT(DISTINCT typeof({text})), MAX({text} NOT IN (0, 1))" for text in texts
-        ]
-        (row,) = rows(f"SELECT {', '.join(counts)} FROM {source} AS t")
-        for name, kinds, other in zip(part, row[::2], row[1::2], strict=True):
-            is_bool = declared.get(name, "").startswith("BOOL") and not other
-            columns[name] = _sqlite_column(
-                (kinds or "").split(","), declared.get(name, ""), is_bool
-            )
-    return columns
 
 
 _SQLITE_TYPES: Mapping[str, SqlColumn] = {
@@ -375,6 +384,15 @@ class _Postgres(Database):
     """A connection of psycopg or psycopg2."""
 
     name, dialect, drivers = "PostgreSQL", find_dialect("postgres"), ("psycopg", "psycopg2")
+
+    @staticmethod
+    def connect(uri: str, path: str, options: Mapping[str, Any]) -> Any:
+        driver = _driver(uri, "psycopg")
+        connection = driver.connect(uri, **options)
+        connection.read_only = True
+        # One state of the table for all queries.
+        connection.isolation_level = driver.IsolationLevel.REPEATABLE_READ
+        return connection
 
     def columns(self, source: str) -> dict[str, SqlColumn]:
         other = SqlColumn(pa.string(), "TEXT")

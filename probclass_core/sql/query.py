@@ -24,7 +24,7 @@ from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.contract import FormulaLikelihood
 from probclass_core.estimation.formulas import FORMULA_VERSION, Expression, Formula
-from probclass_core.model.block_weights import CAP, BlockWeights
+from probclass_core.model.block_weights import CAP, BlockWeights, CompiledBlock
 from probclass_core.model.calibration import IsotonicMaps, Softmax
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchScorer
@@ -176,15 +176,16 @@ class _Query:
     def _log_likelihoods(self) -> tuple[list[str], list[str] | None]:
         """Columns of log p(x, c), and of the unweighted one if the model has weights."""
         model, size = self.model, self.size
-        formulas = {name: formula_of(model, name) for name in model.likelihoods}
         blocks: dict[str, list[str]] = {}  # text by class
-        for name, formula in formulas.items():
+        for one in model.compiled_blocks:
+            formula = formula_of(one)
             self._refuse(formula)
-            terms = formula.terms
-            if self.contributed is not None and self.contributed.divides(name):
-                blocks[name] = self.contributed.sum_of_columns(name, terms, self._sum_of)
+            if self.contributed is not None and self.contributed.divides(one.name):
+                blocks[one.name] = self.contributed.sum_of_columns(
+                    one.name, formula.terms, self._sum_of
+                )
             else:
-                blocks[name] = [self._sum_of(terms, at) for at in range(size)]
+                blocks[one.name] = [self._sum_of(formula.terms, at) for at in range(size)]
         within = [self._sum_of([*each.terms], 0) for each in model.compiled_bin_densities]
         self._inputs()
         everywhere = [[name] * size for name in self._each("within_bins", "within", within)]
@@ -476,29 +477,28 @@ class _Query:
         return bisected("density", [*map(literal, limits)], [*map(literal, shares), literal(1.0)])
 
 
-def formula_of(model: Model, block: str) -> Formula:
+def formula_of(one: CompiledBlock) -> Formula:
     """The formula of a block.
 
     Raises:
         NotSupportedError: if it has none, saying why.
     """
-    estimator = next(each.estimator for each in model.spec.blocks if str(each.name) == block)
-    likelihood = model.likelihoods[block]
-    if not isinstance(likelihood, FormulaLikelihood):
+    estimator = one.block.estimator
+    if not isinstance(one.likelihood, FormulaLikelihood):
         raise NotSupportedError(
-            f"SQL cannot express block {block!r}: the estimator {estimator!r} does not write its "
-            "density as a formula; score it by pc.score."
+            f"SQL cannot express block {one.name!r}: the estimator {estimator!r} does not write "
+            "its density as a formula; score it by pc.score."
         )
     try:
-        formula = likelihood.formula()
+        formula = one.likelihood.formula()
     except NotSupportedError as error:
         raise NotSupportedError(
-            f"SQL cannot express block {block!r} ({estimator}): {error}"
+            f"SQL cannot express block {one.name!r} ({estimator}): {error}"
         ) from error
     if formula.version > FORMULA_VERSION:
         raise NotSupportedError(
-            f"block {block!r} ({estimator}) has a formula of version {formula.version}, and this "
-            f"probclass reads up to version {FORMULA_VERSION}; install a newer one."
+            f"block {one.name!r} ({estimator}) has a formula of version {formula.version}, and "
+            f"this probclass reads up to version {FORMULA_VERSION}; install a newer one."
         )
     return formula
 
