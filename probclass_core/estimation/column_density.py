@@ -62,15 +62,13 @@ class ColumnEstimates:
     Attributes:
         count: Σ w of the values, ``(k,)``.
         none: classes without a value, ``(k,)``.
-        own: parameters of each class by name, ``(k,)`` each.
-        of_all: parameters of all classes together, ``(1,)`` each.
+        parameters: by name, of each class and then of all classes together, ``(k + 1,)``.
         notes: sentences about estimates that the rows did not suffice for.
     """
 
     count: FloatArray
     none: BoolArray
-    own: Mapping[str, FloatArray]
-    of_all: Mapping[str, FloatArray]
+    parameters: Mapping[str, FloatArray]
     notes: Sequence[str] = ()
 
 
@@ -183,7 +181,15 @@ class ColumnDensity(Estimator):
         return " ".join([kind, " and ".join(bounds)])
 
     def in_ranges(self, estimates: Mapping[str, FloatArray]) -> tuple[Estimates, BoolArray]:
-        """The parameters as arrays, and where all of them are in their ranges, ``(k,)``."""
+        """Estimates, with those of all classes where they are not in their ranges.
+
+        Args:
+            estimates: parameters of ``n`` classes, then of all together, ``(n + 1,)`` each.
+
+        Returns:
+            The parameters, ``(n,)`` each, NaN if those of all classes are not in their ranges
+            either; and where they are not the class's own, ``(n,)``.
+        """
         if not isinstance(estimates, Mapping) or estimates.keys() != self.parameters.keys():
             returned = one_of(estimates) if isinstance(estimates, Mapping) else shown(estimates)
             raise PluginError(
@@ -198,28 +204,12 @@ class ColumnDensity(Estimator):
                 "number for each class, as the count of a term is."
             )
         inside = [allowed.contains(arrays[key]) for key, allowed in self.parameters.items()]
-        return arrays, np.all(inside, axis=0)
-
-    def with_those_of_all(
-        self, own: Mapping[str, FloatArray], of_all: Mapping[str, FloatArray]
-    ) -> tuple[Estimates, BoolArray]:
-        """Estimates of classes, with those of all classes where they are not in their ranges.
-
-        Args:
-            own: parameters of each class, ``(k,)`` each.
-            of_all: parameters of all classes together, ``(1,)`` each.
-
-        Returns:
-            The parameters, NaN if those of all classes are not in their ranges either; and where
-            they are not the class's own, ``(k,)``.
-        """
-        arrays, allowed = self.in_ranges(own)
-        if not allowed.all():
-            instead, possible = self.in_ranges(of_all)
-            for key, values in instead.items():
-                others = np.where(possible, values, np.nan)
-                arrays[key] = np.where(allowed, arrays[key], others)
-        return arrays, ~allowed
+        *own, of_all = np.all(inside, axis=0).tolist()
+        chosen = {
+            key: np.where(own, array[:-1], array[-1] if of_all else np.nan)
+            for key, array in arrays.items()
+        }
+        return chosen, ~np.array(own, np.bool_)
 
     @BEYOND_FLOAT64
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
@@ -227,7 +217,7 @@ class ColumnDensity(Estimator):
         fitted: dict[str, Estimates] = {}
         instead = "the density there is that of all classes"
         for name, found in self.estimates(statistics, classes):
-            arrays, wrong = self.with_those_of_all(found.own, found.of_all)
+            arrays, wrong = self.in_ranges(found.parameters)
             if np.isnan(list(arrays.values())).any():
                 continue  # the values of all classes do not suffice
             wrong &= ~found.none

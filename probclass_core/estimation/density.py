@@ -116,7 +116,10 @@ class Density(ColumnDensity):
 
     @abstractmethod
     def estimate(self, m: Terms) -> Mapping[str, FloatArray]:
-        """The parameters from the moments of the terms (see `Terms`), elementwise."""
+        """The parameters from the moments of the terms (see `Terms`), elementwise.
+
+        The moments are those of each class, and then of all classes together.
+        """
 
     def spread(self, m: Terms) -> FloatArray | None:
         """A measure of variation without unit, 0 if all values are equal; None for no floor.
@@ -255,7 +258,7 @@ class _Column:
         m: moments by term, ``(k,)`` each.
 
     Attributes:
-        of_all: moments of all classes together, ``(1,)`` each.
+        m: moments by term of each class and then of all classes together, ``(k + 1,)`` each.
         within: spread within the classes that vary, 0 if none does.
         floor: least spread of a class.
     """
@@ -264,36 +267,35 @@ class _Column:
     def __init__(
         self, density: Density, name: str, classes: pa.Array, m: Mapping[str, Moments]
     ) -> None:
-        self.density, self.name, self.classes, self.m = density, name, classes, m
-        self.of_all = {term: _pooled(moments) for term, moments in m.items()}
+        self.density, self.name, self.classes = density, name, classes
+        self.m = {term: _followed(moments, of_all_classes(moments)) for term, moments in m.items()}
         self.within = self.floor = 0.0
-        spread = density.spread(Terms(self._usable(m)))
-        of_all = density.spread(Terms(self.of_all))
-        if spread is not None and of_all is not None:
-            counts = np.where((spread > LEAST_SPREAD) & ~self._none, _first(m).count, 0.0)
+        spread = self._spread(self.m)
+        if spread is not None:
+            *of_classes, of_all = spread
+            varies = (np.array(of_classes) > LEAST_SPREAD) & ~self._none
+            counts = np.where(varies, _first(m).count, 0.0)
             if counts.any():
-                self.within = float(counts @ np.where(counts > 0.0, spread, 0.0) / counts.sum())
+                self.within = float(counts @ np.where(varies, of_classes, 0.0) / counts.sum())
             fraction: float = density.options.spread_floor
-            least = _LEAST_FRACTION * float(of_all[0])
-            self.floor = max(least, fraction * self.within, LEAST_SPREAD)
+            self.floor = max(_LEAST_FRACTION * of_all, fraction * self.within, LEAST_SPREAD)
 
     @property
     def _none(self) -> BoolArray:
         """The classes without values of some term, ``(k,)``."""
-        none: BoolArray = np.any([moments.count == 0.0 for moments in self.m.values()], axis=0)
+        none: BoolArray = np.any([each.count[:-1] == 0.0 for each in self.m.values()], axis=0)
         return none
 
     def fit(self) -> ColumnEstimates:
         """The estimates of the column."""
-        own, of_all = self._own_and_of_all(self.m)
         count, notes = _first(self.m).count, []
-        spread = self.density.spread(Terms(self._usable(self.m)))
+        spread = self._spread(self.m)
         if spread is not None:
-            alone = self._is_alone(spread, count)[:, None]
+            alone = self._is_alone(spread, count)[:-1, None]
             instead = "the spread there is that of the others"
             found = "too few values for a spread"
             notes = pooled(found, [self.name], self.classes, alone, instead)
-        return ColumnEstimates(count, self._none, own, of_all, notes)
+        return ColumnEstimates(count[:-1], self._none, self._estimate(self.m), notes)
 
     @BEYOND_FLOAT64
     def without_rows(
@@ -305,29 +307,29 @@ class _Column:
             of_class = self.m[term].map(itemgetter(truth))
             known = ~np.isnan(values)
             without = without_row(of_class, np.where(known, values, 0.0), weights)
-            left[term] = _choose(known, without, of_class)
-        return self.density.with_those_of_all(*self._own_and_of_all(left))[0]
+            of_all = self.m[term].map(itemgetter(slice(-1, None)))
+            left[term] = _followed(_choose(known, without, of_class), of_all)
+        return self.density.in_ranges(self._estimate(left))[0]
 
-    def _own_and_of_all(self, m: Mapping[str, Moments]) -> Sequence[Mapping[str, FloatArray]]:
-        """The parameters from moments, and from those of all classes, ``(1,)`` each."""
-        moments = self._usable(m), self.of_all
-        counts = _first(m).count, _first(self.of_all).count
-        return [self._estimate(*each) for each in zip(moments, counts, strict=True)]
-
-    def _estimate(self, m: Mapping[str, Moments], count: FloatArray) -> Mapping[str, FloatArray]:
-        terms = Terms(m)
-        spread = self.density.spread(terms)
+    def _estimate(self, m: Mapping[str, Moments]) -> Mapping[str, FloatArray]:
+        """The parameters from moments of which the last are those of all classes."""
+        terms, spread = self._usable(m), self._spread(m)
         if spread is not None:
-            spread = np.where(self._is_alone(spread, count), self.within, spread)
-            terms.spread = np.maximum(spread, self.floor)
+            alone = self._is_alone(spread, _first(m).count)
+            terms.spread = np.maximum(np.where(alone, self.within, spread), self.floor)
         return self.density.estimate(terms)
 
-    def _usable(self, m: Mapping[str, Moments]) -> dict[str, Moments]:
-        """Moments with those of all classes in place of none."""
-        return {
-            term: _choose(moments.count > 0.0, moments, self.of_all[term])
-            for term, moments in m.items()
-        }
+    def _spread(self, m: Mapping[str, Moments]) -> FloatArray | None:
+        return self.density.spread(self._usable(m))
+
+    def _usable(self, m: Mapping[str, Moments]) -> Terms:
+        """Moments with those of all classes, the last, in place of none."""
+        return Terms(
+            {
+                term: _choose(each.count > 0.0, each, each.map(itemgetter(-1)))
+                for term, each in m.items()
+            }
+        )
 
     def _is_alone(self, spread: FloatArray, count: FloatArray) -> BoolArray:
         """Whether a class has a single value, so that its spread is that of the others."""
@@ -338,9 +340,10 @@ def _first(m: Mapping[str, Moments]) -> Moments:
     return next(iter(m.values()))
 
 
-def _pooled(moments: Moments) -> Moments:
-    """Moments of all classes together, from ``(k,)`` to ``(1,)``."""
-    return of_all_classes(moments.map(lambda values: values[:, None]))
+def _followed(first: Moments, last: Moments) -> Moments:
+    """Moments, then others."""
+    pairs = zip(vars(first).values(), vars(last).values(), strict=True)
+    return Moments(*(np.append(*pair) for pair in pairs))
 
 
 def _choose(mask: BoolArray, first: Moments, second: Moments) -> Moments:
@@ -391,11 +394,6 @@ class Counts:
         fits = [fit(self.values[n > 0.0], n[n > 0.0]) if n.any() else np.nan for n in self.counts]
         return np.stack(np.broadcast_arrays(*fits), axis=-1)
 
-    @property
-    def of_all(self) -> Counts:
-        """Those of all classes together, as of one class."""
-        return Counts(self.values, self.counts.sum(axis=0, keepdims=True))
-
 
 class HistogramDensity(ColumnDensity):
     """A `ColumnDensity` whose parameters follow from counts of the values on a grid.
@@ -420,7 +418,7 @@ class HistogramDensity(ColumnDensity):
     def estimate(self, h: Counts) -> Mapping[str, FloatArray]:
         """The parameters of every class, ``(k,)``, from the counts of the values.
 
-        Those of a class without values are NaN.
+        Those of a class without values are NaN. All classes together count as one more class.
         """
 
     @property
@@ -448,6 +446,7 @@ class HistogramDensity(ColumnDensity):
     ) -> Iterator[tuple[str, ColumnEstimates]]:
         for name, histogram, _ in self.kind.read([statistics], classes):
             if len(histogram.values):
-                h = Counts(histogram.values + 0.5 * histogram.width, histogram.counts)
-                own, of_all = self.estimate(h), self.estimate(h.of_all)
-                yield name, ColumnEstimates(h.count, h.count == 0.0, own, of_all)
+                counts = np.vstack([histogram.counts, histogram.counts.sum(axis=0)])
+                h = Counts(histogram.values + 0.5 * histogram.width, counts)
+                count = h.count[:-1]
+                yield name, ColumnEstimates(count, count == 0.0, self.estimate(h))
