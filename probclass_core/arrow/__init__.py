@@ -2,9 +2,8 @@
 
 types          column types: what values mean, safe types, canonical types, common types
 arrays         columns as NumPy arrays: chunks, nulls, NaN, infinities, dictionaries
-bins           the bin of each number between cuts
 compiled       the compiled loops of another distribution, if it is installed
-rows           the rows of one batch as NumPy arrays, each column converted once
+rows           the rows of one batch as NumPy arrays, each column converted once; bins of numbers
 parts          where batches become features; parts of dates and times such as the hour
 unreadable     why Arrow cannot convert a data frame: the column, and how to fix it
 row_hashes     hashes of the values of rows, whatever their types

@@ -1,29 +1,25 @@
-"""The rows of one batch as NumPy arrays: the door through which estimators see a table."""
+"""The rows of one batch as NumPy arrays: the door through which estimators see a table.
+
+Bins of numbers are looked up in a guide table (Chen and Asau, "On generating random variates from
+an empirical distribution", 1974): equal cells on the line, each with the number of cuts before it.
+A number's place on the line never falls while numbers rise, rounding included, so its bin begins
+with the cuts before its cell, and the few cuts in the cell are compared with the number itself.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from probclass_core.arrow.arrays import (
-    SHORT,
-    Extremes,
-    FloatArray,
-    IntArray,
-    check_columns,
-    check_finite,
-    encoded,
-    extremes,
-    rounded_down,
-    short_doubles,
-    unchecked_values,
-)
-from probclass_core.arrow.bins import bins_of
+from probclass_core.arrow import arrays
+from probclass_core.arrow.arrays import Extremes, FloatArray, IntArray
 
 Made = TypeVar("Made")
 
@@ -72,7 +68,7 @@ class Rows:
         """
         place = self.batch.schema.get_field_index(name)
         if place < 0:
-            check_columns(self.batch.schema, [name])
+            arrays.check_columns(self.batch.schema, [name])
         return self.batch.column(place)
 
     def numbers(self, name: str) -> FloatArray:
@@ -107,10 +103,12 @@ class Rows:
 
     def short(self, names: Sequence[str]) -> FloatArray | None:
         """`matrix` of few rows; None unless all columns are finite float64."""
-        if len(self) >= SHORT:
+        if len(self) >= arrays.SHORT:
             return None
         batch = self.batch
-        return short_doubles(batch if batch.schema.names == names else batch.select(names), names)
+        return arrays.short_doubles(
+            batch if batch.schema.names == names else batch.select(names), names
+        )
 
     def unchecked(self, name: str) -> FloatArray:
         """`numbers` that may be infinite; `check` refuses these later.
@@ -118,7 +116,9 @@ class Rows:
         Raises:
             DataError: if the column is missing or not numeric.
         """
-        return self.once(name, "unchecked", lambda: unchecked_values(self.column(name), name))
+        return self.once(
+            name, "unchecked", lambda: arrays.unchecked_values(self.column(name), name)
+        )
 
     def check(self, names: Sequence[str], found: Sequence[Extremes]) -> None:
         """Refuse infinite values of columns whose extremes were found in passing.
@@ -128,15 +128,15 @@ class Rows:
         """
         for name, ends in zip(names, found, strict=True):
             self._made.setdefault((name, "extremes"), ends)
-            check_finite(name, self.unchecked(name), ends)
+            arrays.check_finite(name, self.unchecked(name), ends)
 
     def extremes(self, name: str) -> Extremes:
         """Least and greatest number of a column, NaN if there is none, and the number of NaN."""
-        return self.once(name, "extremes", lambda: extremes(self.unchecked(name)))
+        return self.once(name, "extremes", lambda: arrays.extremes(self.unchecked(name)))
 
     def _checked(self, name: str) -> FloatArray:
         values = self.unchecked(name)
-        check_finite(name, values, self.extremes(name))
+        arrays.check_finite(name, values, self.extremes(name))
         return values
 
     def rounded_down(self, name: str) -> tuple[FloatArray, float]:
@@ -149,7 +149,7 @@ class Rows:
         Raises:
             DataError: as `numbers`.
         """
-        make = functools.partial(rounded_down, self.column(name), self.numbers(name))
+        make = functools.partial(arrays.rounded_down, self.column(name), self.numbers(name))
         return self.once(name, "rounded down", make)
 
     def categories(self, name: str) -> tuple[NDArray[np.signedinteger[Any]], list[str]]:
@@ -166,7 +166,7 @@ class Rows:
         Raises:
             DataError: if the column is missing, or its values are not categories.
         """
-        return self.once(name, "categories", lambda: encoded(self.column(name), name))
+        return self.once(name, "categories", lambda: arrays.encoded(self.column(name), name))
 
     def bins(self, name: str, cuts: Sequence[float], null: int) -> IntArray:
         """The number of cuts that are not above each number of a column: its bin, ``(n,)``.
@@ -192,8 +192,8 @@ class Rows:
         """The same rows, with null in some columns."""
         nothing = {name: pa.nulls(len(self), self.column(name).type) for name in names}
         schema = self.batch.schema
-        arrays = [nothing.get(name, self.batch.column(at)) for at, name in enumerate(schema.names)]
-        rows = Rows(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        columns = [nothing.get(name, self.batch.column(at)) for at, name in enumerate(schema.names)]
+        rows = Rows(pa.RecordBatch.from_arrays(columns, schema=schema))
         rows._made = {key: made for key, made in self._made.items() if key[0] not in nothing}
         return rows
 
@@ -206,3 +206,93 @@ class Rows:
         if (start, stop) == (0, len(self)):
             return self
         return Rows(self.batch.slice(start, stop - start))
+
+
+_CELLS = 4096
+"""Cells of a guide table, so that it stays in the processor's cache."""
+
+_OUTLYING = (0, 1, 2, 4, 8)
+"""Numbers of cuts at both ends that the cells may leave out, because they may be far away."""
+
+_MOST_IN_A_CELL = 16
+"""Up to this many cuts in one cell, the table is faster than a binary search."""
+
+_FEW_IN_A_CELL = 2
+"""With so few cuts in a cell, a table is good enough."""
+
+_LEAST_VALUES = 1024
+"""Below this number of values, a binary search takes no longer than making a table."""
+
+_BLOCK = 16_384
+"""Values that are looked up at once, so that they stay in the processor's cache."""
+
+
+def bins_of(values: FloatArray, cuts: Sequence[float]) -> IntArray:
+    """Number of cuts that are not above a value: its bin, from 0; any number for NaN: ``(n,)``.
+
+    Args:
+        values: ``n`` numbers.
+        cuts: ascending.
+    """
+    guide = _guide(tuple(cuts)) if len(cuts) and len(values) >= _LEAST_VALUES else None
+    if guide is None or guide.most > _MOST_IN_A_CELL:
+        return np.searchsorted(np.asarray(cuts, np.float64), values, side="right")
+    bins = np.empty(len(values), np.intp)
+    with np.errstate(over="ignore"):  # numbers may be far from the cells
+        for start in range(0, len(values), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            bins[block] = guide.bins(values[block])
+    return bins
+
+
+@dataclass(frozen=True)
+class _Guide:
+    """A guide table.
+
+    Attributes:
+        low: the number at which the cells begin.
+        scale: cells per unit.
+        cuts: the cuts, then infinity.
+        before: number of cuts before each cell.
+        most: largest number of cuts in a cell.
+    """
+
+    low: float
+    scale: float
+    cuts: FloatArray
+    before: IntArray
+    most: int
+
+    def bins(self, values: FloatArray) -> IntArray:
+        """See `bins_of`."""
+        bins: IntArray = self.before.take(_cells(values, self.low, self.scale))
+        for _ in range(self.most):
+            bins += values >= self.cuts.take(bins)
+        return bins
+
+
+@functools.lru_cache(maxsize=1024)
+def _guide(cuts: tuple[float, ...]) -> _Guide | None:
+    """A table with few cuts in each cell; None if the cuts are too near or too far."""
+    best: _Guide | None = None
+    for left_out in _OUTLYING[: 1 + len(cuts) // 4]:
+        low, high = cuts[left_out], cuts[-1 - left_out]
+        scale = (_CELLS - 1) / ((high - low) or 1.0)
+        if 0.0 < scale < math.inf:
+            occupied = _cells(np.array(cuts), low, scale)
+            most = int(np.bincount(occupied).max())
+            if best is None or most < best.most:
+                before = np.searchsorted(occupied, np.arange(_CELLS))
+                best = _Guide(low, scale, np.array([*cuts, math.inf]), before, most)
+            if most <= _FEW_IN_A_CELL:
+                break
+    return best
+
+
+def _cells(values: FloatArray, low: float, scale: float) -> IntArray:
+    """The cell of each number, the first or the last if it is beyond them; NaN in the first."""
+    places = values - low
+    places *= scale
+    np.fmax(places, 0.0, out=places)
+    np.fmin(places, _CELLS - 1, out=places)
+    return places.astype(np.int32)

@@ -5,11 +5,10 @@ suite       `EstimatorLaws`: subclass it, and pytest tries every law of an estim
 generators  columns, tables, parts and rows with extreme values, as Hypothesis strategies
 laws        the laws, as plain functions that need neither pytest nor Hypothesis
 totals      sums of masses and integrals of densities, for the laws that they are 1
-law         the decorator that turns a check into a law
+law         the decorator that turns a check into a law, and comparisons of results
 trial       an estimator with columns and options, to try laws on
 retyped     the same values in other Arrow types and layouts
 sqlite      rows and queries on SQLite, for the law of SQL
-comparison  comparison of results, with messages that show the first difference
 
 `tables`, `suite` and `generators` need the extra ``testing``.
 """

@@ -30,8 +30,7 @@ from probclass_core.model.model import Model
 from probclass_core.pipeline.training import summarize
 from probclass_core.sql.query import joint_sql
 from probclass_core.sql.source import SqlSource
-from probclass_core.testing.comparison import as_text, check, check_equal, check_plain
-from probclass_core.testing.law import Equations, Law, law
+from probclass_core.testing.law import Equations, Law, as_text, check, check_equal, check_plain, law
 from probclass_core.testing.retyped import nan_for_null, retyped
 from probclass_core.testing.sqlite import on_sqlite, run_on_sqlite
 from probclass_core.testing.totals import Total, densities, masses

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from probclass_core.arrow.bins import bins_of
+from probclass_core.arrow.rows import bins_of
 
 LARGEST = float(np.finfo(np.float64).max)
 SMALLEST = 5e-324

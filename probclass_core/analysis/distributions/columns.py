@@ -21,8 +21,7 @@ from probclass_core.analysis.distributions.grid import Grid
 from probclass_core.analysis.distributions.health import ColumnHealth
 from probclass_core.analysis.distributions.reading import read_column, training_ends
 from probclass_core.arrow.arrays import MISSING, FloatArray, is_numeric_type
-from probclass_core.arrow.bins import bins_of
-from probclass_core.arrow.rows import Rows
+from probclass_core.arrow.rows import Rows, bins_of
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
 

@@ -39,6 +39,17 @@ def parse_cuts(path: OptionPath, given: Any) -> dict[str, list[float]]:
     return cuts
 
 
+def cut_points(histogram: Histogram, method: str, bins: int, row_weight: float) -> list[float]:
+    """The cuts of a column by one of the methods below; none if it has no values."""
+    if not len(histogram.values):
+        return []
+    if method == "mdl":
+        cuts = mdl_cuts(histogram, row_weight)
+    else:
+        cuts = {"width": width_cuts, "frequency": frequency_cuts}[method](histogram, bins)
+    return [float(cut) for cut in cuts]
+
+
 def between_cells(histogram: Histogram) -> FloatArray:
     """The cut between each cell and the next, ``(g − 1,)``.
 

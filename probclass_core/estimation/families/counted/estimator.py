@@ -34,12 +34,7 @@ from probclass_core.estimation.families.counted.chain import (
     Prior,
     best_shared_strength,
 )
-from probclass_core.estimation.families.counted.cuts import (
-    frequency_cuts,
-    mdl_cuts,
-    parse_cuts,
-    width_cuts,
-)
+from probclass_core.estimation.families.counted.cuts import cut_points, parse_cuts
 from probclass_core.estimation.families.counted.encoder import Encoder, LabeledCells
 from probclass_core.estimation.families.counted.options import (
     CategoricalOptions,
@@ -242,15 +237,7 @@ class Counted(Estimator):
         return _Counted([encoder], counts, notes)
 
     def _cuts(self, cells: Histogram) -> list[float]:
-        if not len(cells.values):
-            return []
-        if self.options.method == "width":
-            cuts = width_cuts(cells, self.options.bins)
-        elif self.options.method == "frequency":
-            cuts = frequency_cuts(cells, self.options.bins)
-        else:
-            cuts = mdl_cuts(cells, self.row_weight)
-        return [float(cut) for cut in cuts]
+        return cut_points(cells, self.options.method, self.options.bins, self.row_weight)
 
     def _rounded(self, feature: str, cells: Histogram, has_nulls: bool) -> list[str]:
         """A sentence about integers that were counted no finer than float64 represents them.
