@@ -59,17 +59,11 @@ def normal_evidence(
     Returns:
         Log evidence in the shape of the statistics.
     """
-    return multivariate_normal_evidence(*_as_blocks(prior, count, mean, scatter))
-
-
-def _as_blocks(
-    prior: NormalPrior, count: FloatArray, mean: FloatArray, scatter: FloatArray
-) -> tuple[NormalPrior, FloatArray, FloatArray, FloatArray]:
-    """Single features as blocks of one feature and one group."""
     of_block = replace(
         prior, mean=prior.mean[..., None, None], scatter=prior.scatter[..., None, None]
     )
-    return of_block, count[..., None], mean[..., None, None], scatter[..., None, None, None]
+    rows = count[..., None], mean[..., None, None], scatter[..., None, None, None]
+    return multivariate_normal_evidence(of_block, *rows)
 
 
 def multivariate_normal_posterior(

@@ -178,7 +178,8 @@ def number(
 
     `ABOVE_0` is the least number above 0, and ``-math.inf`` is no bound.
     """
-    bounds = _bounded("a number", at_least)
+    above = "above 0" if at_least == math.ulp(0.0) else f"of at least {at_least:g}"
+    bounds = f"a number {above}"
     if at_most < math.inf:
         bounds = f"a number from {at_least:g} to {at_most:g}"
     others = [", ".join(map(repr, words))] * bool(words) + ["None"] * (default is None)
@@ -215,21 +216,6 @@ def flag(default: bool, *, doc: str) -> Any:
         return value
 
     return Option(default, "true or false", doc, parse)
-
-
-def parse_number(path: OptionPath, value: Any, at_least: float = 0.0) -> float:
-    """A number within bounds.
-
-    Raises:
-        SpecError: if the value is not a number, or is below ``at_least``.
-    """
-    if not _is_number(value) or not value >= at_least:
-        raise path.error(_bounded("a number", at_least), value)
-    return value  # type: ignore[no-any-return]  # checked to be a number above
-
-
-def _bounded(kind: str, at_least: float) -> str:
-    return f"{kind} above 0" if at_least == math.ulp(0.0) else f"{kind} of at least {at_least:g}"
 
 
 def parse_table(path: OptionPath, value: Any) -> Mapping[str, Any]:

@@ -27,6 +27,8 @@ PseudoCount = float | dict[str, float]
 
 _PSEUDO_COUNT = 1.0
 
+_ALPHA: options.Option = options.number(_PSEUDO_COUNT, doc="The pseudo-count of a value.")
+
 
 def _parse_domain(path: options.OptionPath, given: Any) -> dict[str, list[str]]:
     """Declared values by column."""
@@ -44,7 +46,8 @@ def _parse_domain(path: options.OptionPath, given: Any) -> dict[str, list[str]]:
 def _parse_pseudo_count(path: options.OptionPath, given: Any) -> dict[str, PseudoCount]:
     """Pseudo-counts by column."""
     if not isinstance(given, Mapping):
-        return dict.fromkeys(path.columns, float(options.parse_number(path, given)))
+        alpha: PseudoCount = _ALPHA.parse(path, given)
+        return dict.fromkeys(path.columns, alpha)
     options.parse_table(path, given)
     counts: dict[str, PseudoCount] = {}
     for column in path.columns:
@@ -52,13 +55,11 @@ def _parse_pseudo_count(path: options.OptionPath, given: Any) -> dict[str, Pseud
         part = path.part(f"pseudo_count of {column!r}")
         if isinstance(count, Mapping) and count:
             counts[column] = {
-                category_text(value): options.parse_number(
-                    part.part(f"{part.option} ({value!r})"), alpha
-                )
-                for value, alpha in count.items()
+                category_text(value): _ALPHA.parse(part.part(f"{part.option} ({value!r})"), number)
+                for value, number in count.items()
             }
         else:
-            counts[column] = options.parse_number(part, count)
+            counts[column] = _ALPHA.parse(part, count)
     return counts
 
 
