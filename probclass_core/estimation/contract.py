@@ -56,7 +56,7 @@ from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.kinds.kind import DistinctRows, Kind, Sums
 from probclass_core.estimation.marginals import Marginal
 from probclass_core.estimation.options import ColumnTypes, EstimatorOptions, require_types
-from probclass_core.estimation.tidy import check_same_when_merged, label_rows, scaled, with_notes
+from probclass_core.estimation.tidy import check_same, label_rows, scaled, with_notes
 
 POINT_MASS_WIDTH = float(np.finfo(np.float64).tiny)
 """Width (σ, or radius) used in place of 0: the smallest normal double, so that logs are finite."""
@@ -396,7 +396,7 @@ class Estimator(ABC):
             self.kind.check(statistics, classes)
             return
         label_rows(statistics, classes["class"].combine_chunks())
-        check_same_when_merged(statistics, self.merge([statistics]))
+        check_same(statistics, self.merge([statistics]))
 
     def refine(self, statistics: pa.Table, classes: pa.Array) -> Mapping[str, Any] | None:
         """Options for another pass over the rows, or None if no further pass is needed.

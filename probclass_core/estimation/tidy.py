@@ -257,26 +257,34 @@ def check_parameters(
         _check_sums(table, ["class", *within], complete=complete)
 
 
-def check_same_when_merged(table: pa.Table, merged: pa.Table, infinite: Sequence[str] = ()) -> None:
-    """Check that statistics are the result of a merge: merging them alone does not change them.
+def check_same(
+    table: pa.Table,
+    made: pa.Table,
+    infinite: Sequence[str] = (),
+    differs: str = "is another after a merge",
+) -> None:
+    """Check that a table is what is made of it again: statistics are those of their merge alone.
 
     The order of rows may differ: those of many parts follow each other if checked together.
 
     Args:
-        table: statistics of one part.
-        merged: the same table, merged alone.
+        table: statistics of one part, or parameters.
+        made: the table that is made of it.
         infinite: columns that may be infinite.
+        differs: what is said of a column that differs.
 
     Raises:
         StoreError: naming the column that differs, or whose numbers are not finite.
     """
-    if table.schema.remove_metadata() != merged.schema.remove_metadata():
+    if table.schema.remove_metadata() != made.schema.remove_metadata():
         raise StoreError(f"its columns are {table.schema.names}, or have types of other tables.")
-    if table.num_rows != merged.num_rows:
-        raise StoreError(f"{table.num_rows - merged.num_rows} rows repeat another, or are empty.")
-    table, merged = _sorted_by_keys(table), _sorted_by_keys(merged)
+    more = table.num_rows - made.num_rows
+    if more:
+        wrong = "repeat another, or are empty" if more > 0 else "are missing"
+        raise StoreError(f"{abs(more)} rows {wrong}.")
+    table, made = _sorted_by_keys(table), _sorted_by_keys(made)
     for name in table.column_names:
-        own, other = (_leaves(values[name].combine_chunks()) for values in (table, merged))
+        own, other = (_leaves(values[name].combine_chunks()) for values in (table, made))
         if not pa.types.is_floating(own.type):
             same = own.equals(other)
         elif same := own.is_valid().equals(other.is_valid()):
@@ -286,7 +294,7 @@ def check_same_when_merged(table: pa.Table, merged: pa.Table, infinite: Sequence
             scale = np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)
             same = np.allclose(numbers, others, rtol=0.0, atol=_MERGED * scale)
         if not same:
-            raise StoreError(f"{name} is another after a merge.")
+            raise StoreError(f"{name} {differs}.")
 
 
 def check_row_counts(

@@ -37,9 +37,9 @@ def bundles() -> dict[str, Bundle]:
         ("gaussian_diagonal", "priors", "prior", 0.9, "the priors sum to 1[.][0-9]* instead"),
         ("gaussian_diagonal", "gaussian_diagonal", "variance", -1.0, "variance is -1.0"),
         ("gaussian_diagonal", "gaussian_diagonal", "mean", np.inf, "mean is inf"),
-        ("categorical", "categorical", "log_probability", 2.0, "log_probability is 2.0"),
-        ("categorical", "categorical", "log_probability", -9.0, "sum to 0.5[0-9]* instead of 1"),
-        ("discretized", "discretized", "lower", 0.5, "bins of column .x. are not those of"),
+        ("categorical", "categorical", "log_probability", 2.0, "log_probability is not what the"),
+        ("categorical", "categorical", "log_probability", -9.0, "log_probability is not what the"),
+        ("discretized", "discretized", "lower", 0.5, "lower is not what the counts"),
         ("poisson", "poisson", "rate", -3.0, "rate is -3.0"),
         ("isotonic", "calibration", "value", 7.0, "calibrated probability is 7.0"),
         ("isotonic", "calibration", "value", 0.0, "calibrated probability is 0.0"),
@@ -59,7 +59,7 @@ def test_a_missing_row_and_an_indefinite_covariance_are_refused(
     bundles: dict[str, Bundle],
 ) -> None:
     categorical = bundles["categorical"]
-    with pytest.raises(StoreError, match="1 of 15 combinations of class and cell have no row"):
+    with pytest.raises(StoreError, match="1 rows are missing"):
         stored(categorical, categorical=categorical.tables["categorical"].slice(1))
     full = bundles["gaussian_full"]
     table = full.tables["gaussian_full"]

@@ -23,7 +23,7 @@ from probclass_core.arrow.compiled import kernels
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, StoreError, one_of
 from probclass_core.estimation.kinds.kind import DistinctRows
-from probclass_core.estimation.tidy import check_row_counts, check_same_when_merged, sum_counts
+from probclass_core.estimation.tidy import check_row_counts, check_same, sum_counts
 
 Encoded: TypeAlias = tuple[NDArray[np.signedinteger[Any]], Sequence[str]]
 """Codes of a column, ``(n,)``, `MISSING` for null, and the values that they mean."""
@@ -128,7 +128,7 @@ class Cells:
 
     def check(self, table: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""
-        check_same_when_merged(table, self.merge([table]))
+        check_same(table, self.merge([table]))
         check_row_counts(table, classes, ["feature"], features=self.columns)
         for name in self.cuts.keys() & {*self.columns, *self.given}:
             if name in self.given:

@@ -131,7 +131,7 @@ class CountSums:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""
         labels = classes["class"].combine_chunks()
         codes = tidy.label_rows(table, labels)
-        tidy.check_same_when_merged(table, self.merge([table]))
+        tidy.check_same(table, self.merge([table]))
         features = None if self.reader.of_terms else [*self.reader.columns, None]
         tidy.check_row_counts(table, classes, ["feature"], features=features, count="rows")
         tidy.NOT_NEGATIVE.check("count", table["count"])

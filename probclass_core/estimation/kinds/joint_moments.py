@@ -20,7 +20,7 @@ from probclass_core.errors import StoreError
 from probclass_core.estimation.formulas import Column, Expression, known
 from probclass_core.estimation.kinds.kind import ClassSums, Deviation, Sums
 from probclass_core.estimation.moments import Moments, cross_moments, merge_moments, moments_about
-from probclass_core.estimation.tidy import ROUNDING, check_same_when_merged, label_rows
+from probclass_core.estimation.tidy import ROUNDING, check_same, label_rows
 
 _FIELDS = ("count", "mean", "scatter")
 
@@ -58,7 +58,7 @@ class JointMoments:
     def check(self, table: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""
         row = label_rows(table, classes["class"].combine_chunks())
-        check_same_when_merged(table, self.merge([table]))
+        check_same(table, self.merge([table]))
         parts, rows = _parts(table), classes["count"].to_numpy()[row]
         spread = np.sqrt(np.maximum(np.diagonal(parts.scatter, axis1=1, axis2=2), 0.0))
         for name, values, most in (

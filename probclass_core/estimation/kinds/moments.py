@@ -102,7 +102,7 @@ class TermMoments:
             StoreError: naming the column and what is wrong.
         """
         allowed = ["scatter"] if infinite else []
-        tidy.check_same_when_merged(table, self.merge([table]), infinite=allowed)
+        tidy.check_same(table, self.merge([table]), infinite=allowed)
         tidy.check_row_counts(table, classes, ["feature", "term"], features=self.columns)
         tidy.Range(low=0.0, finite=not infinite).check("scatter", table["scatter"])
 

@@ -368,56 +368,37 @@ class Counted(Estimator):
         lower, upper = (pa.array(bound, from_pandas=True) for bound in bounds)  # NaN is null
         return {"bin": codes, "lower": lower, "upper": upper}
 
-    def _keys(self, given: Sequence[str]) -> dict[str, pa.DataType]:
-        """Columns of parameters that name a cell of a column, with their types."""
-        if self._has_bounds:
-            return {"bin": pa.int64()}
-        texts = dict.fromkeys(["value", *map(given_title, given)], pa.string())
-        return {**texts, "depth": pa.int64()} if self.given.names else texts
-
-    @property
-    def _numbers(self) -> dict[str, tidy.Range]:
-        """Columns of parameters that are numbers."""
-        bounds = {"lower": tidy.BOUND, "upper": tidy.BOUND} if self._has_bounds else {}
-        return {**bounds, "count": tidy.COUNT, "log_probability": tidy.LOG_PROBABILITY}
-
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
+        """Refuse a table that is not made of its counts and notes again."""
         notes = tidy.notes_of(parameters)
         tidy.check_notes(notes["strengths"], "strengths", tidy.NOT_NEGATIVE)
         parse_cuts(OptionPath(self.name, "note 'cuts'", self.inputs.names), notes["cuts"])
         if notes["given"] not in ([], self.given.names):
             raise StoreError(f"the columns that its notes say are given are {notes['given']}.")
-        given = len(notes["given"])
-        for name in [*self.features.names, *notes["given"]]:
-            pa.array(notes["values"][name], pa.string())  # refuses what is not text
-        for name in self.features.names:
-            found, has_values = notes["strengths"][name], bool(notes["values"][name])
-            are_numbers = all(isinstance(each, (int, float)) for each in found)
-            wrong = has_values and len(found) - given not in (0, 1)
-            if wrong or not isinstance(found, list) or not are_numbers:
+        for name, values in notes["values"].items():
+            if len({*values}) < len(values):
+                raise StoreError(f"a value of column {name!r} is twice in its notes.")
+        for name, found in notes["strengths"].items():
+            if notes["values"][name] and len(found) - len(notes["given"]) not in (0, 1):
                 raise StoreError(f"the strengths of column {name!r} in its notes are {found!r}.")
-        keys = self._keys(notes["given"])
-        tidy.check_parameters(
+        tidy.COUNT.check("count", parameters["count"])
+        chains, _ = self._chains(parameters, classes)
+        tables = [table for chain in chains for table in self._tables(chain, classes)]
+        tidy.check_same(
             parameters,
-            classes,
-            {"feature": pa.string(), **keys},
-            self._numbers,
-            nullable=keys,
-            complete=not self.given.names and not notes.get("sparse"),
-            # With smooth="zeros", cells without a count add to a sum of 1.
-            within=None if self.options.smooth == "zeros" else ["feature", *list(keys)[1:]],
+            pa.concat_tables(tables),
+            infinite=["lower", "upper", "log_probability"],
+            differs="is not what the counts and the notes give",
         )
-        for name, rows in tidy.by_feature(parameters, self.features.names):
-            encoder = self._encoder(name, notes["values"][name], notes["cuts"].get(name))
-            bins = rows["bin"].to_numpy() if self._has_bounds else encoder.of_labels(rows["value"])
-            if len(bins) and not (bins.min() >= 0 and bins.max() < len(encoder.values)):
-                raise StoreError(f"values of column {name!r} are not those in its notes.")
-            if self._has_bounds:
-                bounds = np.stack([rows["lower"].to_numpy(), rows["upper"].to_numpy()])
-                if not np.array_equal(bounds, encoder.bounds[:, bins], equal_nan=True):
-                    raise StoreError(f"the bins of column {name!r} are not those of its cuts.")
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CountedLikelihood:
+        chains, given = self._chains(parameters, classes)
+        return CountedLikelihood(chains, given, len(classes), self.options)
+
+    def _chains(
+        self, parameters: pa.Table, classes: pa.Array
+    ) -> tuple[list[Chain], Sequence[Encoder]]:
+        """The estimates of the columns, and the given columns."""
         notes = tidy.notes_of(parameters)
         encoders = {
             name: self._encoder(name, values, notes["cuts"].get(name))
@@ -435,7 +416,7 @@ class Counted(Estimator):
             )
             cells = [*self._cells_of(table, own, given, classes)]
             chains.append(Chain([own, *given], cells, len(classes), prior))
-        return CountedLikelihood(chains, given, len(classes), self.options)
+        return chains, given
 
     def _cells_of(
         self, table: pa.Table, own: Encoder, given: Sequence[Encoder], classes: pa.Array
