@@ -211,9 +211,7 @@ def check_parameters(
     cells: Mapping[str, pa.DataType],
     numbers: Mapping[str, Range],
     *,
-    nullable: Collection[str] = (),
     complete: bool = True,
-    within: Sequence[str] | None = None,
 ) -> None:
     """Check the columns of a table with one row per class and cell, as `tidy_table` makes them.
 
@@ -222,11 +220,7 @@ def check_parameters(
         classes: ``k`` labels.
         cells: columns that name a cell, with their types.
         numbers: columns of float64, with the numbers that they may contain.
-        nullable: columns of `cells` in which null is a value.
         complete: whether every class has every cell of the table.
-        within: columns within which the probabilities of a class, exp of the column
-            log_probability, sum to 1, or to less if the table is not complete; None for
-            probabilities of other events, or other parameters.
 
     Raises:
         StoreError: naming the column and what is wrong.
@@ -236,7 +230,7 @@ def check_parameters(
     for name, kind in types.items():
         check_column(table, name, kind)
     for name in cells:
-        if name not in nullable and table[name].null_count:
+        if table[name].null_count:
             raise StoreError(f"{name} is null in {table[name].null_count} rows.")
     for name, allowed in numbers.items():
         allowed.check(name, table[name])
@@ -253,8 +247,6 @@ def check_parameters(
             )
     elif complete and table.num_rows != len(classes):
         raise StoreError(f"{table.num_rows} rows for {len(classes)} classes.")
-    if within is not None:
-        _check_sums(table, ["class", *within], complete=complete)
 
 
 def check_same(
@@ -391,20 +383,3 @@ def check_notes(notes: Any, name: str, allowed: Range) -> None:
             check_notes(value, name, allowed)
     elif notes is not None:
         allowed.check(f"note {name!r}", pa.array([float(notes)]))
-
-
-def _check_sums(table: pa.Table, keys: list[str], *, complete: bool) -> None:
-    masses = table.set_column(
-        table.column_names.index("log_probability"),
-        "mass",
-        pc.exp(table["log_probability"]),
-    )
-    sums = masses.group_by(keys, use_threads=False).aggregate([("mass", "sum")])
-    total = sums["mass_sum"].to_numpy()
-    wrong = total > 1.0 + ROUNDING
-    if complete:
-        wrong |= total < 1.0 - ROUNDING
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        where = ", ".join(f"{key} {sums[key][row].as_py()!r}" for key in keys)
-        raise StoreError(f"the probabilities of {where} sum to {total[row]:.6g} instead of 1.")

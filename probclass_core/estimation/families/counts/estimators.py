@@ -83,8 +83,6 @@ class CountEstimator(Estimator):
 
     Attributes:
         field: column of parameters that `estimate` returns.
-        allowed: numbers that it may contain.
-        adds_up: whether its probabilities add up to 1 in a class.
         priors: options that are the prior, above 0 if it is proper; the last one is in rows.
         presences: whether presences are counted.
         of_whole_counts: whether counts must be whole.
@@ -94,8 +92,6 @@ class CountEstimator(Estimator):
     Options: ClassVar[type[CountOptions]] = CountOptions
     options: CountOptions
     field: ClassVar[str] = "log_probability"
-    allowed: ClassVar[tidy.Range] = tidy.LOG_PROBABILITY
-    adds_up: ClassVar[bool] = False
     priors: ClassVar[Sequence[str]] = ("pseudo_count",)
     presences: ClassVar[bool] = False
     of_whole_counts: ClassVar[bool] = False
@@ -200,31 +196,37 @@ class CountEstimator(Estimator):
         return self.annotate(table, scarce=scarce, **self.notes_on_rows(rows))
 
     def check_parameters(self, parameters: pa.Table, classes: pa.Array) -> None:
-        numbers = {"count": tidy.COUNT, self.field: self.allowed}
-        cells = {"feature": pa.string()}
-        tidy.check_parameters(
-            parameters, classes, cells, numbers, within=[] if self.adds_up else None
-        )
+        """Refuse a table that is not made of its counts and rows again."""
         tidy.check_notes(tidy.notes_of(parameters).get("rows"), "rows", tidy.COUNT)
+        tidy.COUNT.check("count", parameters["count"])
+        features, count, rows, _ = self._read(parameters, classes)
+        fields = {"count": count, self.field: self.estimate(count, rows)}
+        made = tidy.tidy_table(classes, {"feature": features}, fields)
+        differs = "is not what the counts and the rows give"
+        tidy.check_same(parameters, made, infinite=[self.field], differs=differs)
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> CountLikelihood | NoLikelihood:
         if not parameters.num_rows:
             return NoLikelihood(len(classes))
+        features, *arrays_of_classes = self._read(parameters, classes)
+        known = {"vocabulary": features} if self.of_terms else {"columns": features.to_pylist()}
+        reader = replace(self.reader, **known)
+        count, rows, values = (np.ascontiguousarray(each.T) for each in arrays_of_classes)
+        with np.errstate(divide="ignore"):
+            factors = self.factors(values, count, rows)
+        return self.compiled(reader, features, factors, columns=self.features.names)
+
+    def _read(
+        self, parameters: pa.Table, classes: pa.Array
+    ) -> tuple[pa.Array, FloatArray, FloatArray, FloatArray]:
+        """Features, counts, `possible_rows` and values of `field`, by class."""
         features = pc.unique(parameters["feature"])
         fields = ["count", self.field]
         count, values = tidy.dense_arrays(parameters, classes, "feature", features, fields)
-        known = {"vocabulary": features} if self.of_terms else {"columns": features.to_pylist()}
         # Rows are recorded in the order of the table.
         position = arrays.label_codes(classes, pc.unique(parameters["class"]))
-        rows = np.array(tidy.notes_of(parameters).get("rows", np.zeros((len(classes), 0))))[
-            position
-        ]
-        reader = replace(self.reader, **known)
-        with np.errstate(divide="ignore"):
-            factors = self.factors(
-                *(np.ascontiguousarray(each.T) for each in (values, count, rows))
-            )
-        return self.compiled(reader, features, factors, columns=self.features.names)
+        rows = tidy.notes_of(parameters).get("rows", np.zeros((len(classes), 0)))
+        return features, count, np.array(rows)[position], values
 
     def log_evidence(self, statistics: pa.Table) -> float:
         """Log evidence under the pseudo-counts as prior.
@@ -313,7 +315,6 @@ class Poisson(CountEstimator):
 
     options: Options
     field = "rate"
-    allowed = tidy.NOT_NEGATIVE
     priors = ("pseudo_count", "pseudo_rows")
     of_whole_counts = True
 
@@ -350,7 +351,6 @@ class Multinomial(CountEstimator):
     name: ClassVar[str] = "multinomial"
 
     compiled = SharesLikelihood
-    adds_up = True
 
     def possible_rows(self, counts: ClassCounts) -> FloatArray:
         """The total of all counts of a class, ``(k, 1)``: each could be of any feature."""
