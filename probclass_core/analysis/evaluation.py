@@ -389,6 +389,8 @@ class Evaluator:
                 f"nothing to evaluate: none of {sums.null_labels:,} rows has a label "
                 f"{self.model.spec.label!r} yet; evaluate when labels have arrived."
             )
+        if not rows and not unseen:
+            raise DataError("nothing to evaluate: there are no rows, or none that meets where.")
         if not rows:
             raise DataError(
                 f"nothing to evaluate: {sums.null_labels} rows have a null label "

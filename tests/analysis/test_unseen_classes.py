@@ -88,3 +88,8 @@ def test_rows_of_unseen_classes_only_are_an_error_that_counts_them(model: pc.Mod
     rows: Any = ROWS.filter(compute.equal(ROWS["y"], "c"))
     with pytest.raises(DataError, match="40 have one that the model never saw"):
         pc.evaluate(model, rows)
+
+
+def test_no_rows_are_an_error_that_says_so(model: pc.Model) -> None:
+    with pytest.raises(DataError, match="there are no rows, or none that meets where"):
+        pc.evaluate(model, ROWS.slice(0, 0))
