@@ -337,6 +337,25 @@ def test_of_several_partition_columns_one_is_named_as_the_time(
             )
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"partition": "week=14"}, r"one partition column, got 'week=14'; name the one"),
+        ({"partition": None}, r"one partition column, got None; name the one"),
+        ({"options": ["time"]}, r"options are by name, such as .*, got \['time'\]"),
+        ({"fail_on": ["worce"]}, r"fail_on is a list of 'labels', .*, got \['worce'\]"),
+        ({"fail_on": "worse"}, r"fail_on is a list of 'labels', .*, got 'worse'"),
+    ],
+)
+def test_a_wrong_argument_is_an_error_when_the_file_is_parsed(
+    wrong: dict[str, Any], message: str
+) -> None:
+    right = {"source": "/lake", "sink": "/scored", "store": "/models", "label_column": "late"}
+    given: dict[str, Any] = {**right, "partition": {"week": "14"}, **wrong}
+    with DAG("wrong", schedule=None), pytest.raises(ValueError, match=message):
+        operate_model("late", **given)
+
+
 def test_every_argument_is_in_the_table_of_its_page() -> None:
     page = Path(__file__).parents[2] / "docs" / "operate.md"
     lines = page.read_text(encoding="utf-8").split("| argument |")[1].split("\n\n")[0]

@@ -10,7 +10,7 @@ gate compares log densities, no task judges, and an unusual partition is what ca
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from airflow.sdk import Asset, BaseOperator, TaskGroup, XComArg, chain
 from airflow.sdk.exceptions import (
@@ -239,7 +239,7 @@ class ProbClassReportOperator(BaseOperator):
         results: results of the tasks plan, train, promote, judge and score by name; None of one
             that did not finish.
         fail_on: faults that fail the task, without a retry; the paragraphs are the exception,
-            for a notifier as `on_failure_callback`.
+            for a notifier as `on_failure_callback`. Others are a ValueError.
         kwargs: arguments of `BaseOperator`. The outlets get an event, with the paragraphs, if there
             was a fault; else a task with outlets is skipped.
 
@@ -255,6 +255,11 @@ class ProbClassReportOperator(BaseOperator):
         self, *, results: Mapping[str, Any], fail_on: Sequence[str] = (), **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
+        known = get_args(Fault)
+        if isinstance(fail_on, str) or not {*fail_on} <= {*known}:
+            raise ValueError(
+                f"fail_on is a list of {', '.join(map(repr, known))}, got {fail_on!r}."
+            )
         self.results = results
         self.fail_on = fail_on
 
@@ -423,13 +428,16 @@ def operate_model(
         default_args: arguments of all tasks, such as retries.
 
     Raises:
-        ValueError: if the partition has several columns.
+        ValueError: if the partition is not one column and its value, the options are not by name,
+            or `fail_on` has an unknown fault.
     """
-    if len(partition) != 1:
+    if not isinstance(partition, Mapping) or len(partition) != 1:
         raise ValueError(
-            f"operate_model counts along one partition column, got {dict(partition)}; name the one "
+            f"operate_model counts along one partition column, got {partition!r}; name the one "
             "that is the time, such as {'day': …}: a run scores all partitions with its value."
         )
+    if not isinstance(options or {}, Mapping):
+        raise ValueError(f"options are by name, such as {{'columns': ['time']}}, got {options!r}.")
     (time,) = partition
     places: dict[str, Any] = {
         "source": source,
