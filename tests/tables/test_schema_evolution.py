@@ -13,7 +13,7 @@ import pytest
 from delta_and_iceberg import IcebergLake
 from deltalake import write_deltalake
 from lakes import write_rows
-from pyiceberg.types import DoubleType, LongType
+from pyiceberg.types import DoubleType, LongType, StringType
 from reading import read_rows
 
 import probclass_core as pc
@@ -30,14 +30,15 @@ FIRST = pa.table(
 LATER = pa.table(
     {
         "extra": [10.0, 20.0],
+        "word": ["r", "s"],
         "y": ["a", "b"],
         "x": [0.1, 4.1],
         "n": pa.array([2**40, 5]),
         "kind": ["p", "q"],
     }
 )
-LATER_WITH_SAME_TYPES = LATER.set_column(2, "x", pa.array([0.1, 4.1], pa.float32())).set_column(
-    3, "n", pa.array([6, 5], pa.int32())
+LATER_WITH_SAME_TYPES = LATER.set_column(3, "x", pa.array([0.1, 4.1], pa.float32())).set_column(
+    4, "n", pa.array([6, 5], pa.int32())
 )
 
 
@@ -67,6 +68,7 @@ def iceberg(root: Path) -> tuple[pc.TableRef, pa.Table]:
     lake.write("lake", FIRST.append_column("month", pa.array(["2014-01"] * 4)), ["month"])
     with lake.table("lake").update_schema() as change:
         change.add_column("extra", DoubleType())
+        change.add_column("word", StringType())
         change.update_column("n", LongType())
         change.update_column("x", DoubleType())
         change.move_first("y")
@@ -96,11 +98,12 @@ def read(table: pc.TableRef, *columns: str, **rows: object) -> pa.Table:
 
 def test_all_rows_are_read_by_column_name(lake: tuple[pc.TableRef, pa.Table]) -> None:
     ref, later = lake
-    table = read(ref, "n", "x", "extra", "kind", "y", "month")
+    table = read(ref, "n", "x", "extra", "word", "kind", "y", "month")
     assert table["n"].to_pylist() == [1, 2, 3, 4, *later["n"].to_pylist()]
     x = pa.chunked_array([FIRST["x"].cast(pa.float64()).chunk(0), later["x"].chunk(0).cast("f8")])
     assert table["x"].cast(pa.float64()).to_pylist() == x.to_pylist()
     assert table["extra"].to_pylist() == [None] * 4 + [10.0, 20.0]
+    assert table["word"].to_pylist() == [None] * 4 + ["r", "s"]
     assert table["kind"].to_pylist() == ["p", "q", "p", "q", "p", "q"]
     assert table["month"].to_pylist() == ["2014-01"] * 4 + ["2014-02"] * 2
     assert set(pc.open_table(ref).schema.names) == {*LATER.column_names, "month"}
@@ -126,7 +129,7 @@ def test_the_model_is_that_of_the_same_rows_in_memory(
     ref, later = lake
     blocks = [
         pc.Block("gaussian_diagonal", ["n", "x", "extra"]),
-        pc.Block("categorical", ["kind"]),
+        pc.Block("categorical", ["kind", "word"]),
     ]
     spec = pc.ModelSpec("y", blocks)
     parts = [
@@ -138,7 +141,7 @@ def test_the_model_is_that_of_the_same_rows_in_memory(
     probability = model.predict_proba(in_memory)
     np.testing.assert_allclose(probability, expected.predict_proba(in_memory), rtol=1e-12)
     with pytest.raises(
-        PartitionError, match=r"1 of 2 .*: month=2014-01: no file has column 'extra'"
+        PartitionError, match=r"1 of 2 .*: month=2014-01: no file has columns 'extra', 'word'"
     ):
         pc.score(model, ref, tmp_path / "scored")
     report = pc.score(model, ref, tmp_path / "scored", options={"missing_columns": "warn"})

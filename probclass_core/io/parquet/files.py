@@ -314,10 +314,13 @@ class RowGroups(Unit):
     def _scan(self, dictionaries: Collection[str]) -> Iterator[pa.RecordBatch]:
         """Read the rows in the columns of the table, with some as dictionaries."""
         reading, fragment = self.reading, self.file.fragment
+        planned = self._stored_columns(self.file.schema.names)
         with pq.ParquetFile(
             fragment.open(),
             metadata=None if self.file.reopen else fragment.metadata,
-            read_dictionary=dictionaries,
+            read_dictionary=[
+                column.stored for column in planned if column.stored and column.name in dictionaries
+            ],
             coerce_int96_timestamp_unit=fragment.format.read_options.coerce_int96_timestamp_unit,
             # Reading ahead pays on a network; from a local disk it doubles the time.
             pre_buffer=reading.remote,
