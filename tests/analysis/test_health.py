@@ -151,6 +151,14 @@ def test_em_finds_the_shares_of_largest_likelihood(shares: tuple[float, float, f
     assert slopes.max() < 1.0 + 1e-3
 
 
+def test_a_column_with_a_single_value_in_a_class_has_counts_and_no_drift() -> None:
+    x = [1.0] * 50 + [float(number) for number in range(50)]
+    rows = {"x": x, "y": ["a"] * 50 + ["b"] * 50}
+    block = pc.Block("gaussian_diagonal", ["x"], variance_floor=0)
+    column = pc.health(pc.fit(rows, pc.ModelSpec("y", [block])), rows).columns["x"]
+    assert (sum(column.counts), column.expected, column.drift) == (100, None, None)
+
+
 def test_posteriors_under_other_shares_follow_from_bayes_rule(model: pc.Model) -> None:
     """Those of a model with this prior and the same likelihoods."""
     shares = {"u": 0.6, "v": 0.2, "w": 0.2}

@@ -206,16 +206,18 @@ def _joined_bins(cuts: FloatArray, probability: FloatArray) -> dict[str, Any]:
 def _curve_bins(
     curve: Curve, shares: FloatArray, ends: tuple[float, float] | None
 ) -> dict[str, Any]:
-    """Cuts at the deciles of the mixture; nothing if no class has a proper density."""
-    if not curve.proper:
+    """Cuts at the deciles of the mixture; nothing if it is not a proper density."""
+    has_point_mass = curve.variance is not None and (curve.variance == 0.0).any()
+    if not curve.proper or (has_point_mass and not curve.whole):
         return {}
     grid = Grid.of(curve, ends, _TOLERANCE)
-    # A class without a density of the column has no share in its mixture.
+    # A class without a value of the column has no share in its mixture.
     weights = np.where(grid.known, shares, 0.0)
     if not weights.any():
         return {}
     weights /= weights.sum()
-    deciles = np.interp(_LEVELS, grid.below(grid.bounds) @ weights, grid.bounds)
+    below = np.maximum.accumulate(grid.below(grid.bounds) @ weights)
+    deciles = np.interp(_LEVELS, below, grid.bounds)
     cuts = np.unique(np.floor(deciles) + 0.5) if curve.whole else _rounded_cuts(deciles)
     below = grid.below(cuts) @ weights
     return {"cuts": cuts, "expected": np.diff(below, prepend=0.0, append=1.0)}
