@@ -35,7 +35,7 @@ from probclass_core.io.filters import Where
 from probclass_core.io.selection import Selection
 from probclass_core.io.table import Plan
 from probclass_core.model.block_weights import BlockValues, CompiledBlock
-from probclass_core.model.contributions import ROUNDING, Terms
+from probclass_core.model.contributions import ROUNDING, Contributions
 from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.spec.model_spec import category_text
 
@@ -326,32 +326,18 @@ def weights_of_evidence(
         return values.of(best) - values.of(second)
 
     weights: list[dict[Item, float]] = [defaultdict(float) for _ in best]
-    others = []
+    terms = Contributions(model).log_odds_terms
     with np.errstate(invalid="ignore"):
-        for one in model.compiled_blocks:
-            if one.block not in model.spec.pool or one.factor == 0.0:
-                continue
-            if not isinstance(one.likelihood, ItemizedLikelihood):
-                others.append(one)
-                continue
-            whole = difference(one.weighted(one.log(rows))).tolist()
-            for row, of_row in enumerate(weights):
-                logs = one.likelihood.itemize(rows.slice(row, row + 1))
-                of_items = {name: log[best[row]] - log[second[row]] for name, log in logs.items()}
-                for item, weight in _by_item(one, of_items, whole[row]).items():
-                    of_row[item] += weight
-        terms = Terms(others, [])
-        divided = {one.name for one in terms.divided}
-        whole_blocks = {
-            terms.of_block[one.name]: (Item(one.block.columns), one.name in divided)
-            for one in others
-            if one.name in terms.of_block
-        }
-        for name, of_term in terms.sums(rows, difference).items():
-            item, divides = whole_blocks.get(name, (Item((name,)), False))
-            for of_row, weight in zip(weights, of_term.tolist(), strict=True):
-                if weight or not divides:  # else only the few rows where the limit applies
-                    of_row[item] += weight
+        for name, block, part in terms.parts(rows, difference):
+            item = Item((name,) if block is None else block.block.columns)
+            for row, weight in enumerate(part.tolist()):
+                if block is not None and isinstance(block.likelihood, ItemizedLikelihood):
+                    logs = block.likelihood.itemize(rows.slice(row, row + 1))
+                    items = {of: log[best[row]] - log[second[row]] for of, log in logs.items()}
+                    for of_block, of_item in _by_item(block, items, weight).items():
+                        weights[row][of_block] += of_item
+                elif weight or block not in terms.divided:
+                    weights[row][item] += weight
     return weights
 
 

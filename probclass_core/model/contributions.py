@@ -18,7 +18,7 @@ otherwise as one, under its own name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -237,8 +237,22 @@ class Terms:
         """
         names = (*self.of_column.values(), *self.of_block.values())
         sums = {name: np.zeros(len(rows)) for name in names}
+        for name, _, part in self.parts(rows, number_of):
+            sums[name] += part
+        return sums
+
+    def parts(
+        self, rows: Rows, number_of: Callable[[BlockValues], FloatArray]
+    ) -> Iterator[tuple[str, CompiledBlock | None, FloatArray]]:
+        """The summands of `sums`, which has the arguments.
+
+        Yields:
+            Term, block, number of each row ``(n,)``. The block is None for what a column adds to a
+            block that is a sum over them. Where the limit of block weights applies, such a block
+            counts as a whole; in all other rows it is 0.
+        """
         for name, one in self.whole:
-            sums[name] += number_of(one.weighted(one.log(rows)))
+            yield name, one, number_of(one.weighted(one.log(rows)))
         for one in self.divided:
             logs = rows.kept(
                 (one.name, "columns"),
@@ -251,7 +265,6 @@ class Terms:
                 rest = whole - parts.sum(axis=0)
                 limited = ~(np.abs(rest) <= ROUNDING * np.maximum(1.0, np.abs(whole)))
                 parts[:, limited] = 0.0
-                sums[self.of_block[one.name]] += np.where(limited, whole, 0.0)
+                yield self.of_block[one.name], one, np.where(limited, whole, 0.0)
             for column, part in zip(one.block.columns, parts, strict=True):
-                sums[column] += part
-        return sums
+                yield column, None, part
