@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,19 @@ def test_a_training_is_known_with_every_engine_and_with_kept_statistics(
         assert store.save(rounded_otherwise(again), "kinds") == version, way
     assert store.versions("kinds") == [version]
     assert store.save(rounded_otherwise(first), "others").id != version.id
+
+
+def test_two_processors_that_save_a_training_at_once_make_one_version(
+    lake: str, tmp_path: Path
+) -> None:
+    models = [pc.fit(lake, SPEC)]
+    models += [rounded_otherwise(models[-1]) for _ in range(3)]
+    for attempt in range(5):
+        store = pc.ModelStore(tmp_path / str(attempt))
+        with ThreadPoolExecutor(4) as pool:
+            saved = {one.id for one in pool.map(store.save, models, ["kinds"] * len(models))}
+        assert saved == {version.id for version in store.versions("kinds")}
+        assert len(saved) == 1
 
 
 def test_other_rows_another_spec_and_a_changed_model_are_other_versions(
