@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from probclass_core.errors import NotSupportedError
@@ -15,32 +15,28 @@ from probclass_core.plugins.hookspecs import hookimpl
 __all__ = ["PROBCLASS_API", "probclass_engines"]
 
 
-@contextmanager
-def _open_threads(handle: None, workers: int | None) -> Iterator[Engine]:
+_Opened = AbstractContextManager[Engine]
+
+
+def _open_threads(handle: None, workers: int | None) -> _Opened:
     from probclass_core.execution.threads import Threads
 
-    yield Threads(workers)
+    return nullcontext(Threads(workers))
 
 
-@contextmanager
-def _open_processes(handle: Executor | None, workers: int | None) -> Iterator[Engine]:
+def _open_processes(handle: Executor | None, workers: int | None) -> _Opened:
     from probclass_core.execution.executors import ExecutorEngine, Processes
 
-    if handle is not None:
-        yield ExecutorEngine(handle, workers)
-        return
-    with Processes(workers) as engine:
-        yield engine
+    return Processes(workers) if handle is None else nullcontext(ExecutorEngine(handle, workers))
 
 
-@contextmanager
-def _open_spark(handle: Any, workers: int | None) -> Iterator[Engine]:
+def _open_spark(handle: Any, workers: int | None) -> _Opened:
     try:
         from probclass_core.execution.spark import Spark, spark_session
     except ImportError as error:
         raise NotSupportedError("Spark needs pyspark: pip install 'probclass[spark]'.") from error
 
-    yield Spark(spark_session() if handle is None else handle, workers)
+    return nullcontext(Spark(spark_session() if handle is None else handle, workers))
 
 
 def _is_spark_session(handle: object) -> bool:

@@ -229,8 +229,7 @@ def promote_if_better(
             return {"trained_on": seen}  # which the gate refuses
         for each, answer in zip(versions, seen.values(), strict=True):
             if answer != "no":
-                name = f"{each.model}@{each.id[:12]}"
-                log.warning("%s %s the rows that it is judged on", name, _SEEN[answer])
+                log.warning("%s %s the rows that it is judged on", each.short, _SEEN[answer])
         paired = evaluate_paired(
             models[0],
             models[1] if champion is not None else None,
@@ -247,7 +246,7 @@ def promote_if_better(
             if evaluation is not None:
                 store.record_evaluation(each, evaluation, on=rows, provenance=provenance)
                 if evaluation.warning:
-                    log.warning("%s@%s: %s", each.model, each.id[:12], evaluation.warning)
+                    log.warning("%s: %s", each.short, evaluation.warning)
         if callable(progress):
             progress(paired.challenger.rows, paired.challenger.rows)  # the last chance to stop
         decision = gate.decide({**paired.to_dict(), "trained_on": seen}, alias)

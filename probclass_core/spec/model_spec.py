@@ -130,16 +130,13 @@ class Block(ShortRepr):
         conditions = _column_names(given)
         if conditions is None:
             raise SpecError(f"{where}: given must be column names, got {shown(given)}.")
-        for column in conditions:
-            if column in modeled:
+        inputs = (*modeled, *conditions)
+        for column in inputs:
+            if inputs.count(column) > 1:
+                also = " and also given" if column in modeled and column in conditions else ""
                 raise SpecError(
-                    f"{where}: column {column!r} is modeled by the block and also given; remove it "
-                    "from one of them."
+                    f"{where}: column {column!r} is listed twice{also}; remove it from one place."
                 )
-        for names in (modeled, conditions):
-            repeated = sorted({column for column in names if names.count(column) > 1})
-            if repeated:
-                raise SpecError(f"{where}: column {repeated[0]!r} is listed twice; remove one.")
         plain = {key: _plain(value, f"{where}, option {key!r}") for key, value in options.items()}
         vars(self).update(
             estimator=estimator, columns=modeled, name=name, options=plain, given=conditions
@@ -333,28 +330,22 @@ class ModelSpec(Report, ModelSpecMethods):
             )
 
     def _check_columns(self) -> None:
-        roles = {} if self.label is None else {self.label: "the label"}
-        fixed = {self.label, self.weight}
-        if self.weight is not None:
-            if self.weight == self.label:
-                raise SpecError(f"column {self.label!r} cannot be both the label and the weight.")
-            roles[self.weight] = "the weight"
+        fixed = {self.weight: "the weight", self.label: "the label"}
+        if self.weight is not None and self.weight == self.label:
+            raise SpecError(f"column {self.label!r} cannot be both the label and the weight.")
+        owners: dict[str, str] = {}
         for block in self.blocks:
-            for column in block.columns:
-                if column in roles and (self.block_weights is None or column in fixed):
+            for column in block.inputs:
+                role = fixed.get(column)
+                if role is None and column in block.columns and self.block_weights is None:
+                    role = owners.get(column)
+                if role is not None:
                     fix = "" if column in fixed else ", unless it fits block_weights"
                     raise SpecError(
-                        f"column {column!r} is {roles[column]} and also in block {block.name!r}; "
-                        f"a model can use a column only once{fix}."
+                        f"column {column!r} is {role} and also in block {block.name!r}; a model "
+                        f"can use a column only once{fix}."
                     )
-                roles[column] = f"in block {block.name!r}"
-        for block in self.blocks:
-            for column in block.given:
-                if column in (self.label, self.weight):
-                    raise SpecError(
-                        f"column {column!r} is {roles[column]} and also given in block "
-                        f"{block.name!r}; remove it from given."
-                    )
+            owners |= dict.fromkeys(block.columns, f"in block {block.name!r}")
         cycle = _cycle(self.blocks)
         if cycle and self.block_weights is None:
             raise SpecError(
@@ -605,15 +596,13 @@ def _cycle(blocks: Sequence[Block]) -> list[str]:
 
 
 def _check_prior(prior: object) -> Prior:
-    if isinstance(prior, str):
-        if prior not in _NAMED_PRIORS:
-            raise SpecError(
-                f"prior {prior!r} is unknown; use {one_of(_NAMED_PRIORS)}, "
-                "or a probability for every class."
-            )
+    if isinstance(prior, str) and prior in _NAMED_PRIORS:
         return prior
     if not isinstance(prior, Mapping) or not prior:
-        raise SpecError(f"prior must be {one_of(_NAMED_PRIORS)} or a mapping, got {shown(prior)}.")
+        raise SpecError(
+            f"prior must be {one_of(_NAMED_PRIORS)} or a probability for every class, got "
+            f"{shown(prior)}."
+        )
     return distribution(prior, "the prior", "class")
 
 
