@@ -58,6 +58,9 @@ _MOST_BYTES = 1 << 23
 _MOST_STATISTICS = 257
 """Statistics of units that are merged at once, the previous result included."""
 
+_MOST_SAMPLED = 1 << 19
+"""Rows of their samples, which take most of the memory if the units are large."""
+
 Merged = TypeVar("Merged")
 
 
@@ -355,7 +358,12 @@ def scale(statistics: Statistics, factor: float) -> Statistics:
 
 def accumulator() -> Accumulator[Statistics]:
     """Collects statistics of parts and merges them in bounded memory."""
-    return Accumulator(merge, lambda pending: len(pending) >= _MOST_STATISTICS)
+
+    def is_due(pending: Sequence[Statistics]) -> bool:
+        sampled = sum(0 if part.sample is None else len(part.sample) for part in pending)
+        return len(pending) >= _MOST_STATISTICS or sampled >= _MOST_SAMPLED
+
+    return Accumulator(merge, is_due)
 
 
 def merge(parts: Sequence[Statistics]) -> Statistics:
