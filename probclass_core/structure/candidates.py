@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,10 @@ _MOST_NUMBERS = 256
 
 _RIDGE = 1e-3
 """Ridge of normal densities, as a fraction of the variances."""
+
+_OUTLIERS: dict[str, Any] = {"outliers": 1e-10}
+"""Rows to score may be far from all that training saw. There the log odds of normals with different
+covariances grow with the square of the distance; 1e-10 changes little near the rows."""
 
 _NEIGHBORS = (5, 20, 60)
 """Numbers of neighbors of the KNN densities."""
@@ -123,8 +128,9 @@ class Candidates:
     def _normals(self) -> Iterator[Block]:
         """Normal densities of all numbers: a covariance for each class, and one for all."""
         if len(self._numbers) >= 2:
-            for estimator in ("gaussian_full", "gaussian_shared"):
-                yield Block(estimator, self._numbers, self.names.of(estimator), ridge=_RIDGE)
+            for estimator, options in (("gaussian_full", _OUTLIERS), ("gaussian_shared", {})):
+                name = self.names.of(estimator)
+                yield Block(estimator, self._numbers, name, ridge=_RIDGE, **options)
 
     def _neighbors(self) -> Iterator[Block]:
         """KNN densities of all numbers, with few neighbors and more: if asked for, or if free."""

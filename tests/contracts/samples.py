@@ -57,6 +57,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"ddof": 1},
         {"shrinkage": "oas"},
         {"shrinkage": 0.5},
+        {"outliers": 1e-8},
     ],
     "gaussian_shared": [
         {},
@@ -64,6 +65,7 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
         {"ddof": 1},
         {"shrinkage": "oas"},
         {"shrinkage": 0.5},
+        {"outliers": 1e-8},
     ],
     "categorical": [
         {},

@@ -123,6 +123,20 @@ def test_each_row_has_the_density_of_the_columns_that_it_has(
             assert ours[number, position] == pytest.approx(expected, rel=1e-10)
 
 
+def test_far_from_all_rows_classes_are_equally_probable_with_outliers() -> None:
+    rows = sample(300)
+    models = [
+        fitted(rows, "c", block("gaussian_full", **options)) for options in ({}, {"outliers": 1e-8})
+    ]
+    near, near_with_outliers = (model.predict_proba(rows) for model in models)
+    np.testing.assert_allclose(near_with_outliers, near, atol=1e-6)
+    far = table_of_matrix(matrix(rows) * 1000.0, "xyz")
+    certain, unknown = (model.predict_proba(far) for model in models)
+    assert np.median(certain.max(axis=1)) > 0.999
+    prior = np.tile(np.exp(models[1].log_prior), (len(far), 1))
+    np.testing.assert_allclose(unknown, prior, atol=1e-9)
+
+
 def test_the_pooled_divisor_subtracts_ddof_once_per_class() -> None:
     table = sample(31)
     points, labels = matrix(table), np.array(table["c"])

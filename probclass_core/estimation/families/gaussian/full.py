@@ -26,6 +26,7 @@ from probclass_core.estimation.evidence import multivariate_normal_evidence
 from probclass_core.estimation.families import scarce
 from probclass_core.estimation.families.gaussian import normal
 from probclass_core.estimation.families.gaussian.multivariate import (
+    FlooredLikelihood,
     FullLikelihood,
     SharedLikelihood,
 )
@@ -76,6 +77,13 @@ class GaussianFull(Estimator):
             doc="If a covariance is not positive definite to working precision, 'ridge' adds the "
             "smallest ridge that raises its least eigenvalue (features scaled to unit pooled "
             "variance) to 1e-9, 'error' refuses.",
+        )
+        outliers: float = number(
+            0.0,
+            at_most=0.5,
+            doc="Share ε of the rows that may be far from those of a class: no class is less "
+            "probable than ε times a normal of all classes together, at least twice as wide as "
+            "each. Far from all rows the classes are equally probable; no form is linear.",
         )
         conjugate_prior: normal.ConjugatePrior = normal.conjugate_prior(
             joint=True,
@@ -163,7 +171,10 @@ class GaussianFull(Estimator):
 
     def likelihood(self, parameters: pa.Table, classes: pa.Array) -> FullLikelihood:
         rows = pa.array(arrays.label_codes(classes, parameters["class"].combine_chunks()))
-        return self.density(*self._read(parameters.take(rows)))
+        normals = self._read(parameters.take(rows))
+        if self.options.outliers:
+            return FlooredLikelihood(*normals, self.options.outliers)
+        return self.density(*normals)
 
     def _read(self, parameters: pa.Table) -> tuple[list[str], FloatArray, FloatArray]:
         """Names, means and covariances of the ``d`` columns that have values.

@@ -142,6 +142,49 @@ class FullLikelihood:
         return whiten, -0.5 * len(observed) * LOG_2PI - log_width.sum(axis=1)
 
 
+class FlooredLikelihood(FullLikelihood):
+    """max( N(x; μ_c, Σ_c), ε N(x; μ, Σ) ): a share ε of the rows may be far from those of a class.
+
+    μ is the mean of the μ_c, and Σ = 4 Σ_c [Σ_c + (μ_c − μ)(μ_c − μ)ᵀ] at least twice as wide as
+    each Σ_c in every direction: far from all rows the classes are equally probable, where normals
+    alone would differ without bound.
+
+    Args:
+        features: names of the columns, ``d`` of them.
+        mean: μ_c, ``(k, d)``.
+        covariance: Σ_c, ``(k, d, d)``, positive definite.
+        share: ε, above 0.
+    """
+
+    normalized = False  # its integral is between 1 and 1 + ε
+
+    def __init__(
+        self, features: Sequence[str], mean: FloatArray, covariance: FloatArray, share: float
+    ) -> None:
+        super().__init__(features, mean, covariance)
+        self.log_share = np.log(share)
+        self.wide = self._wide(1)
+
+    def _wide(self, copies: int) -> FullLikelihood:
+        """The normal of all classes, as that of some equal ones."""
+        center = self.mean.mean(axis=0)
+        between = self.mean - center
+        covariance = 4.0 * (self.covariance.sum(axis=0) + between.T @ between)  # twice as wide
+        of_all = np.tile(center, (copies, 1)), np.tile(covariance, (copies, 1, 1))
+        return FullLikelihood(self.features, *of_all)
+
+    def _formula_of(self, observed: IntArray, columns: Mapping[int, Column]) -> Expression:
+        own = Named(super()._formula_of(observed, columns))
+        wide = self._wide(len(self.mean))._formula_of(observed, columns)
+        floor = Named(float(self.log_share) + wide)
+        return Case([(own < floor, floor)], own)
+
+    def _density(self, values: FloatArray, observed: IntArray) -> FloatArray:
+        floor = self.log_share + self.wide._density(values, observed)
+        density: FloatArray = np.maximum(super()._density(values, observed), floor)
+        return density
+
+
 class SharedLikelihood(FullLikelihood):
     """log N(x; μ_c, Σ): a quadratic form common to all classes, and a linear form for each."""
 
