@@ -9,7 +9,7 @@ What a block says of a row is said by parameters that saw neither the row nor it
 most. Rows of one group are alike, so how much weights should be held back is found by leaving
 groups out as well: each penalty λ of `_PENALTIES` is tried on four folds of G groups. A dozen
 groups hardly tell which is the best, so the weights are the mean of those under each penalty, a
-group counting as one observation for it::
+group counting as one observation for it (for each block, λ is multiplied by `_errors_by_group`)::
 
     w = Σ_λ a_λ w_λ        a_λ ∝ exp(−G · log loss of left-out groups under λ)
 
@@ -73,9 +73,14 @@ def fit_block_weights(rows: LeftOutRows) -> tuple[pa.Table, dict[str, Any]]:
     for base in base_blocks(pool).values():
         product[names.index(base)] += 1.0
     groups = len(np.unique(rows.group)) if rows.groups else 0
-    penalties = _PENALTIES if groups > 1 else _PENALTIES[:1]
+    penalties: list[float | FloatArray] = [_PENALTIES[0]]
+    if groups > 1:
+        errors = _errors_by_group(problem, rows.group)
+        penalties = [penalty * errors for penalty in _PENALTIES]
     fits = _solve_each(problem, penalties)
-    losses = _left_out_losses(problem, rows.group, fits) if groups > 1 else np.zeros(1)
+    losses = np.zeros(1)
+    if groups > 1:
+        losses = _left_out_losses(problem, rows.group, penalties, fits)
     shares = softmax(-groups * losses)
     weights, bias = (np.tensordot(shares, terms, 1) for terms in zip(*fits, strict=True))
     return weights_table(names, weights, problem.importance(weights, bias), classes, bias), {
@@ -83,7 +88,7 @@ def fit_block_weights(rows: LeftOutRows) -> tuple[pa.Table, dict[str, Any]]:
         "prior_log_loss": problem.log_loss(np.zeros(len(names)), np.zeros(len(classes))),
         "product_log_loss": problem.log_loss(product, np.zeros(len(classes))),
         "log_loss": problem.log_loss(weights, bias),
-        **({"groups": groups, "penalty": penalties[int(np.argmin(losses))]} if groups else {}),
+        **({"groups": groups, "penalty": _PENALTIES[int(np.argmin(losses))]} if groups else {}),
         **({"left_out": left_out} if left_out else {}),
     }
 
@@ -128,27 +133,54 @@ def weight_problem(rows: LeftOutRows) -> tuple[WeightProblem, dict[str, str]]:
     ), left_out
 
 
-def _left_out_losses(problem: WeightProblem, group: IntArray, fits: Sequence[Fit]) -> FloatArray:
+def _errors_by_group(problem: WeightProblem, group: IntArray) -> FloatArray:
+    """How much less is known of each weight than as many independent rows would tell, at least 1.
+
+    What rows say of a weight is the derivative of their loss. If a block errs in the same direction
+    in all rows of a group, as on a month that was unlike the others, the sum over all rows has a
+    larger standard error: by the root of the design effect (Kish, "Survey sampling", 1965)::
+
+        √( Σ_g (s_g − mean of s)² / Σ_i s_i² )        s_g = Σ s_i of the rows of group g
+
+    Args:
+        problem: the problem of all rows.
+        group: number of the group of each row, ``(n,)``.
+    """
+    slopes = problem.slopes(*replace(problem, penalty=_PENALTIES[1]).solve())
+    of_groups = np.stack([np.bincount(group, of_block) for of_block in slopes])
+    of_groups -= of_groups.mean(axis=1, keepdims=True)
+    independent = np.maximum(np.square(slopes).sum(axis=1), np.finfo(np.float64).tiny)
+    errors: FloatArray = np.sqrt(np.maximum(np.square(of_groups).sum(axis=1) / independent, 1.0))
+    return errors
+
+
+def _left_out_losses(
+    problem: WeightProblem,
+    group: IntArray,
+    penalties: Sequence[float | FloatArray],
+    fits: Sequence[Fit],
+) -> FloatArray:
     """Mean log loss under each penalty of groups that the weights were not fitted on.
 
     Args:
         problem: the problem of all rows.
         group: number of the group of each row, ``(n,)``.
+        penalties: the penalties, each of all blocks or ``(blocks,)``.
         fits: its solutions, near which those of most rows are.
     """
     fold = np.unique(group, return_inverse=True)[1] % _FOLDS
-    losses: FloatArray = np.zeros(len(_PENALTIES))
+    losses: FloatArray = np.zeros(len(penalties))
     for number in np.unique(fold):
         seen, unseen = problem.of_rows(fold != number), problem.of_rows(fold == number)
         of_fold = [
             unseen.log_loss(*replace(seen, penalty=penalty).solve(fit, precision=_ROUGH))
-            for penalty, fit in zip(_PENALTIES, fits, strict=True)
+            for penalty, fit in zip(penalties, fits, strict=True)
         ]
         losses += unseen.counts.sum() / problem.counts.sum() * np.array(of_fold)
     return losses
 
 
-def _solve_each(problem: WeightProblem, penalties: Sequence[float]) -> list[Fit]:
+def _solve_each(problem: WeightProblem, penalties: Sequence[float | FloatArray]) -> list[Fit]:
     """Weights under each penalty, each found from those under the next larger one."""
     fits: list[Fit] = []
     for penalty in reversed(penalties):

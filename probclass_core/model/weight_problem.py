@@ -42,7 +42,7 @@ class WeightProblem:
         truth: positions of the true classes, ``(n,)``.
         counts: weights of the rows, ``(n,)``.
         most: largest weight.
-        penalty: nats of log-likelihood that a unit of weight must gain.
+        penalty: nats of log-likelihood that a unit of weight must gain, of all blocks or of each.
         pull: p of ½ p Σ (w − 1)², which pulls weights to 1.
         has_biases: whether there are biases besides 0.
     """
@@ -53,7 +53,7 @@ class WeightProblem:
     truth: IntArray
     counts: FloatArray
     most: float = np.inf
-    penalty: float = 0.0
+    penalty: float | FloatArray = 0.0
     pull: float = 0.0
     has_biases: bool = True
 
@@ -115,6 +115,13 @@ class WeightProblem:
             increases.append(float((without - losses) @ self.counts / total))
         return increases
 
+    def slopes(self, weights: FloatArray, bias: FloatArray) -> FloatArray:
+        """Derivatives of the loss of each row by the weights, ``(blocks, n)``."""
+        _, excess = self._losses(self._scores(weights, bias))
+        excess[self._true] -= 1.0
+        slopes: FloatArray = np.einsum("bcn,cn->bn", self.factors, excess * self.counts)
+        return slopes
+
     @single_threaded_blas()
     def curvature(self, weights: FloatArray, bias: FloatArray) -> FloatArray:
         """Second derivatives of the penalized loss by weights and biases."""
@@ -170,7 +177,7 @@ class WeightProblem:
         size = len(self.factors)
         weights, bias = terms[:size], terms[size:]
         losses, excess = self._losses(self._scores(weights, bias))
-        value = losses @ self.counts + self.penalty * weights.sum() + 0.5 * (bias @ bias)
+        value = losses @ self.counts + np.sum(self.penalty * weights) + 0.5 * (bias @ bias)
         value += 0.5 * self.pull * ((weights - 1.0) @ (weights - 1.0))
         excess[self._true] -= 1.0
         excess *= self.counts

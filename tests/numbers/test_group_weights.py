@@ -68,18 +68,31 @@ def test_weights_solve_the_problem_that_is_documented(tmp_path: Path) -> None:
     truth = (frame["state"] == "well").to_numpy(dtype=int)
     prior = np.log(model.priors["prior"].to_numpy())
 
-    def losses(terms: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def posteriors(terms: np.ndarray, rows: np.ndarray) -> np.ndarray:
         scores = np.tensordot(terms[:2], factors[:, rows], 1) + prior + terms[2:]
-        return -log_softmax(scores, axis=1)[np.arange(rows.sum()), truth[rows]]
+        return np.asarray(log_softmax(scores, axis=1))
+
+    def losses(terms: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return -posteriors(terms, rows)[np.arange(rows.sum()), truth[rows]]
+
+    errors = np.ones(2)
 
     def solve(rows: np.ndarray, penalty: float) -> np.ndarray:
         def loss(terms: np.ndarray) -> float:
-            held_back = penalty * terms[:2].sum() + 0.5 * (terms[2:] ** 2).sum()
+            held_back = penalty * errors @ terms[:2] + 0.5 * (terms[2:] ** 2).sum()
             return float(losses(terms, rows).sum() + held_back)
 
         bounds = [(0, 1)] * 2 + [(None, None)] * 2
         return np.asarray(minimize(loss, np.zeros(4), bounds=bounds).x)
 
+    excess = np.exp(posteriors(solve(day >= 0, 6.0), day >= 0)) - np.eye(2)[truth]
+    slopes = (factors * excess).sum(axis=2)
+    by_day = np.array(
+        [[of_block[day == number].sum() for number in range(DAYS)] for of_block in slopes]
+    )
+    effect = DAYS * by_day.var(axis=1) / (slopes**2).sum(axis=1)
+    errors = np.sqrt(np.maximum(effect, 1.0))
+    assert errors[1] > 1.5  # `today` errs alike in all rows of a day
     penalties = (2.0, 6.0, 20.0, 60.0)
     unseen = [
         sum(losses(solve(day % 4 != fold, penalty), day % 4 == fold).sum() for fold in range(4))
