@@ -251,10 +251,9 @@ def clean_table(
         PluginError: if the format is unknown.
     """
     ref = TableRef.parse(table)
-    if not ref.newest:
+    if ref.version is not None:
         raise TableError(
-            f"{ref.uri}: all versions of a table are cleaned at once; leave version and timestamp "
-            "out."
+            f"{ref.uri}: all versions of a table are cleaned at once; leave version out."
         )
     leftovers = [left for left in format_of(ref).leftovers(ref) if left.abandoned(older_than)]
     if not dry_run:

@@ -63,9 +63,9 @@ def open_sink(table: str | Path | TableRef, partition: Mapping[str, Any]) -> Sin
     """
     ref = TableRef.parse(table)
     table_format = format_of(ref)
-    if not ref.newest and table_format.has_versions:
+    if ref.version is not None and table_format.has_versions:
         raise TableMismatchError(
-            f"{ref.uri}: an earlier version cannot be written; leave version and timestamp out."
+            f"{ref.uri}: an earlier version cannot be written; leave version out."
         )
     _check_versions(ref, table_format)
     return table_format.sink(ref, partition)
@@ -79,10 +79,10 @@ def open_ref(ref: TableRef) -> Source:
 
 
 def _check_versions(ref: TableRef, table_format: TableFormat) -> None:
-    if not ref.newest and not table_format.has_versions:
+    if ref.version is not None and not table_format.has_versions:
         raise TableMismatchError(
             f"{ref.uri} is of format {table_format.name!r}, which has no versions; leave version "
-            "and timestamp out."
+            "out."
         )
 
 

@@ -28,28 +28,21 @@ class TableRef:
             ``delta+/lake/table``.
         format: name of a registered format; by default it follows from the prefix or the files.
         version: version or snapshot to read; by default the newest.
-        timestamp: time whose newest version to read; not together with `version`.
         options: options of the storage, see `io.storage_options`, properties of a catalog, and for
             text files also how to read them, see `io.text.options`. The query of a URI adds to
             them, except after ``http``. They are never shown or recorded.
 
     Raises:
-        TableError: if `version` and `timestamp` are both given, the prefix and `format` differ, or
-            the URI contains a password.
+        TableError: if the prefix and `format` differ, or the URI contains a password.
     """
 
     uri: str
     format: str | None = None
     version: int | None = None
-    timestamp: datetime | None = None
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         check_argument("uri", self.uri, str)
-        if self.version is not None and self.timestamp is not None:
-            raise TableMismatchError(
-                f"{self.uri}: give a version or a timestamp to read, not both."
-            )
         prefix, plus, rest = self.uri.partition("+")
         if plus and ("://" in rest or rest.startswith("/")) and prefix.isidentifier():
             if self.format not in (None, prefix):
@@ -63,7 +56,7 @@ class TableRef:
         object.__setattr__(self, "uri", self.uri.removeprefix("file://"))
 
     def __repr__(self) -> str:
-        values = {name: getattr(self, name) for name in ("format", "version", "timestamp")}
+        values = {"format": self.format, "version": self.version}
         given = [f"{name}={value!r}" for name, value in values.items() if value is not None]
         return f"TableRef({', '.join([repr(hide_credentials(self.uri)), *given])})"
 
@@ -98,11 +91,6 @@ class TableRef:
                 f"{str(table)!r} was a URI before it was made a Path; give it as a str."
             )
         return cls(str(table))
-
-    @property
-    def newest(self) -> bool:
-        """Whether the newest version is read."""
-        return self.version is None and self.timestamp is None
 
 
 ABANDONED = timedelta(hours=24)

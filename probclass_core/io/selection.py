@@ -110,7 +110,7 @@ class Selection:
         is_address = isinstance(source, (str, Path, TableRef))
         if is_address and isinstance(partition, Mapping) and partition:
             ref = TableRef.parse(source)
-            if ref.newest and format_of(ref).name == "parquet":
+            if ref.version is None and format_of(ref).name == "parquet":
                 from probclass_core.io.parquet.discovery import parquet_table
 
                 with suppress(ProbClassError):

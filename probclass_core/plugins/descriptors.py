@@ -88,7 +88,7 @@ class TableFormat(ABC):
 
     Attributes:
         name: name in `TableRef.format` and before the ``+`` of a URI.
-        has_versions: whether a `TableRef` may have a version or a timestamp.
+        has_versions: whether a `TableRef` may have a version.
     """
 
     name: ClassVar[str]

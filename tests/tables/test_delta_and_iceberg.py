@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import sys
 
 import pytest
@@ -14,16 +13,12 @@ from probclass_core.errors import NotSupportedError, TableError
 lake = lake_fixture(*LAKES)
 
 
-def test_earlier_versions_are_read_by_number_and_by_time(lake: Lake) -> None:
-    before = dt.datetime.now(dt.UTC)
+def test_earlier_versions_are_read_by_number(lake: Lake) -> None:
     lake.write("lake", rows("2014-03"), ["month"])
     oldest = lake.versions("lake")[0]
     assert pc.fit(lake.ref("lake"), spec()).training["rows"] == 120
     first = pc.fit(lake.ref("lake", version=oldest), spec())
     assert (first.training["rows"], first.training["version"]) == (80, oldest)
-    assert pc.fit(lake.ref("lake", timestamp=before), spec()).id == first.id
-    without_zone = before.replace(tzinfo=None)
-    assert pc.fit(lake.ref("lake", timestamp=without_zone), spec()).id == first.id
     newest = "version 9; the newest is 1" if isinstance(lake, DeltaLake) else "snapshot 9; it has"
     with pytest.raises(TableError, match=f"lake has no {newest}"):
         pc.fit(lake.ref("lake", version=9), spec())

@@ -198,13 +198,11 @@ def test_a_uri_must_name_catalog_namespace_and_table(lake: IcebergLake, uri: str
         pc.open_table(pc.TableRef(uri, options=lake.options))
 
 
-def test_unknown_catalogs_and_times_before_the_table_are_refused(lake: IcebergLake) -> None:
+def test_an_unknown_catalog_is_refused(lake: IcebergLake) -> None:
     with pytest.raises(
         TableError, match=r"catalog 'nowhere' is not configured; .*PYICEBERG_CATALOG__NOWHERE__"
     ):
         pc.open_table("iceberg://nowhere/air.lake")
-    with pytest.raises(TableError, match="did not exist at"):
-        pc.open_table(lake.ref("lake", timestamp=dt.datetime(2014, 1, 1)))
 
 
 def test_a_catalog_may_be_configured_by_the_environment(

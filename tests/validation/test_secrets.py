@@ -71,7 +71,7 @@ def test_errors_and_representations_hide_secrets(
     attempts: list[Any] = [
         lambda: repr(pc.TableRef(address)),
         lambda: repr(pc.ModelStore(address)),
-        lambda: pc.TableRef(address, format="csv", version=1, timestamp=pc),  # type: ignore[arg-type]
+        lambda: pc.open_table(pc.TableRef(address, format="csv", version=1)),
         lambda: pc.TableRef(address, format="csv", options={"delimiter": 3}),
     ]
     if not address.startswith(("s3", "delta", "https")):

@@ -220,8 +220,8 @@ def open_delta(ref: TableRef) -> DeltaTable:
         raise TableError(
             f"{ref.uri} has no version {ref.version}; the newest is {table.version()}."
         )
-    if (asked := ref.timestamp if ref.version is None else ref.version) is not None:
-        table.load_as_version(asked)
+    if ref.version is not None:
+        table.load_as_version(ref.version)
     _check_features(ref, table, READ_FEATURES, "read or write")
     return table
 
@@ -260,10 +260,9 @@ def translate_delta_errors(ref: TableRef) -> Iterator[None]:
     except (DeltaError, OSError, ValueError) as error:
         if isinstance(error, TableError):
             raise
-        version = ref.version if ref.timestamp is None else ref.timestamp
+        version = "" if ref.version is None else f" at version {ref.version}"
         raise TableError(
-            f"cannot read the Delta table {ref.uri}{'' if ref.newest else f' at {version}'}: "
-            f"{one_line(error)}."
+            f"cannot read the Delta table {ref.uri}{version}: {one_line(error)}."
         ) from error
 
 

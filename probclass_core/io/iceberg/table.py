@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -73,8 +72,7 @@ class IcebergTable(AdaptedFiles):
             snapshot = _snapshot(ref, table)
             # Without a pinned snapshot, the newest rows are read with the newest schema, which may
             # be newer than the snapshot.
-            pinned = None if ref.newest or snapshot is None else snapshot.snapshot_id
-            self._scan = table.scan(snapshot_id=pinned)
+            self._scan = table.scan(snapshot_id=ref.version)
             self._columns = self._scan.projection()
             self._name_mapping = table.name_mapping()
             self._filesystem, root = locate(table.io, table.location())
@@ -282,14 +280,6 @@ def _snapshot(ref: TableRef, table: Table) -> Snapshot | None:
         if snapshot is None:
             ids = one_of(snapshot.snapshot_id for snapshot in table.snapshots())
             raise TableError(f"{ref.uri} has no snapshot {ref.version}; it has {ids}.")
-        return snapshot
-    if ref.timestamp is not None:
-        moment = ref.timestamp
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=dt.UTC)
-        snapshot = table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))
-        if snapshot is None:
-            raise TableError(f"{ref.uri} did not exist at {ref.timestamp}.")
         return snapshot
     return table.current_snapshot()
 
