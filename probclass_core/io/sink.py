@@ -112,8 +112,8 @@ class StagedPartition(ABC):
         """Check the staged files and make them the partition in one step: the commit.
 
         Args:
-            summary: further entries of the commit record, the same that a single part was finished
-                with. A format without commit records ignores them.
+            summary: further entries of the commit record if there are several parts; a single one
+                was finished with them. A format without commit records ignores them.
 
         Raises:
             TableError: if the files do not contain the rows written, the partition cannot be
@@ -197,7 +197,8 @@ class Sink(ABC):
     def commits(self) -> Sequence[CommitRecord | None]:
         """Records of the commits that the existing rows come from, in the order of their files.
 
-        Each has its ``rows``; None stands for rows of another writer, or of a part of a commit.
+        Each has its ``rows``; None stands for rows of another writer, or of a part of a commit. If
+        another writer has put rows of several commits into one file, their records may follow.
         """
         return ()
 
@@ -210,8 +211,9 @@ class Sink(ABC):
         commits = self.commits()
         return commits[0] if len(commits) == 1 else None
 
+    @property
     def commit_records(self) -> Sequence[CommitRecord]:
-        """The records that `commits` knows, with all that the table tells of them."""
+        """The records that `commits` knows."""
         return [record for record in self.commits() if record is not None]
 
     def check_columns(

@@ -45,5 +45,5 @@ def commits(
     for values in partitions:
         typed = TypedPartition(typed_partition(table.schema, values), table.schema)
         opened = open_sink(ref, typed) if opened is None else opened.sibling(typed)
-        found += opened.commit_records()
+        found += opened.commit_records
     return found

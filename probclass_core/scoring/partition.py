@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from probclass_core.analysis.distributions.health import Health
 from probclass_core.analysis.distributions.sums import HealthMeter, HealthSums
-from probclass_core.analysis.distributions.watch import Watch
+from probclass_core.analysis.distributions.watch import Verdict, Watch
 from probclass_core.errors import TableError
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter
@@ -290,14 +290,14 @@ def _commit(
     assert staged is not None
     if partition.sums:
         summary = work.summarize(work.meter.total(partition.sums), planned.scorer.options)
+    verdicts: Sequence[Verdict] = ()  # they follow from other partitions, too
     if staged.rows:
         if checks is not None and "health" in summary:
             verdicts = checks.check(planned, Health.from_dict(summary["health"]))
-            if verdicts:
-                summary = {**summary, "verdicts": [verdict.to_dict() for verdict in verdicts]}
         counter.report()
         staged.publish(summary)
-    return {**planned.record, **summary, "rows": staged.rows}
+    record = {**planned.record, **summary, "rows": staged.rows}
+    return {**record, "verdicts": [one.to_dict() for one in verdicts]} if verdicts else record
 
 
 def _check_partition(batch: pa.RecordBatch, partition: Mapping[str, Any]) -> None:

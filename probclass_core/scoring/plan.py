@@ -310,7 +310,7 @@ class PlannedPartition:
     def commit_records(self) -> Sequence[Mapping[str, Any]]:
         """Records of the commits in the sink: several if rows are appended, else at most one."""
         if self._appends:
-            return self.sink.commit_records()
+            return self.sink.commit_records
         record = self.sink.commit_record
         return [] if record is None else [record]
 

@@ -44,7 +44,7 @@ from probclass_core.plugins.descriptors import TableFormat
 PARTS = 2
 """Files that a partition is written to, if its format can have several."""
 
-SUMMARY = {"verdicts": ["good"]}
+SUMMARY = {"health": {"rows": 3}}
 """Entries of a commit record that are known once the rows are written."""
 
 Rows = Mapping[str, Sequence[float]]
@@ -118,7 +118,7 @@ class SinkLaws:
         if self.keeps_records:
             assert record is not None
             assert (record["commit_id"], record["rows"]) == (commit_id(FIRST["a"]), 5)
-            assert [one["rows"] for one in table.sink("a").commit_records()] == [5]
+            assert [one["rows"] for one in table.sink("a").commit_records] == [5]
         else:
             assert record is None
 

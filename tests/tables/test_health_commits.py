@@ -35,7 +35,7 @@ NULLS = pc.Watch(min_rows=10, rows=None)
 
 
 @pytest.mark.parametrize("part_rows", [2**24, 20])
-def test_every_commit_has_the_health_of_its_rows_and_the_verdicts_on_them(
+def test_every_commit_has_the_health_of_its_rows(
     backend: Backend,
     model: pc.Model,
     source: Path,
@@ -56,16 +56,15 @@ def test_every_commit_has_the_health_of_its_rows_and_the_verdicts_on_them(
     assert pc.commits(sink, partition=FEBRUARY) == commits[1:]
     verdicts = [verdict.to_dict() for _, verdict in report.verdicts]
     assert {(one["check"], one["subject"]) for one in verdicts} >= {("nulls", "x")}
-    assert [one for commit in commits for one in commit.get("verdicts", ())] == verdicts
     again = pc.score(model, source, sink, options=pc.ScoringOptions(watch=NULLS))
     assert (again.counts["unchanged"], again.health) == (2, expected)
 
 
-def test_appended_rows_have_a_health_and_verdicts_of_their_own(
+def test_appended_rows_have_a_health_of_their_own(
     backend: Backend, model: pc.Model, source: Path
 ) -> None:
     """The order of the commits does not matter."""
-    sink, expected = backend.ref("scored"), {}
+    sink, expected = backend.ref("scored"), set()
     for where in ("n < 20", "n >= 20"):
         report = pc.score(
             model,
@@ -75,10 +74,10 @@ def test_appended_rows_have_a_health_and_verdicts_of_their_own(
             where=where,
             options={"overwrite": "append", "watch": NULLS},
         )
-        expected[report.commit_id] = [verdict.to_dict() for _, verdict in report.verdicts]
-        assert expected[report.commit_id]
+        assert report.verdicts
+        expected.add(report.commit_id)
     commits = pc.commits(sink)
-    assert {commit["commit_id"]: commit["verdicts"] for commit in commits} == expected
+    assert {commit["commit_id"] for commit in commits} == expected
     assert [commit["health"]["rows"] for commit in commits] == [20, 20]
 
 

@@ -79,9 +79,6 @@ class FileSink(Sink):
         """The staged file; arguments as of `open_writer`."""
         return FilePart(self, path, schema, commit)
 
-    def add_summary(self, path: Path, summary: Mapping[str, Any]) -> None:
-        """Add to the record of a finished file what only the commit knows, if there is a place."""
-
     @contextmanager
     def stage(
         self, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool = False
@@ -106,7 +103,6 @@ class StagedFile(StagedPartition):
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
         self._parts[0].finish(summary)
         with translate_write_errors(self._sink.location):
-            self._sink.add_summary(self._path, summary or {})
             sync(self._path)
             put_in_place(self._path, self._sink.path)
             sync_names(self._sink.path)

@@ -66,12 +66,12 @@ class _Shared(Generic[LogTable]):
     Attributes:
         table: one version of the table; None if it does not exist.
         files: names of the data and delete files of each partition, by its `partition_key`.
-        log: records of the log by their commit, or None if it was not read.
+        log: what `LogSink.log_records` returns, or None if it was not read.
     """
 
     table: LogTable | None
     files: Mapping[frozenset[Any], Sequence[str]]
-    log: Mapping[str, Mapping[str, Any]] | None = None
+    log: Sequence[CommitRecord | None] | None = None
 
 
 def partition_key(values: Mapping[str, Any]) -> frozenset[Any]:
@@ -138,55 +138,34 @@ class LogSink(EvolvingSink, Generic[LogTable]):
         return bool(self.current_files(self._planned_table()))
 
     def commits(self) -> Sequence[CommitRecord | None]:
-        return self._commits_in(self._planned_table())
+        return self.commits_in(self._planned_table())
 
-    def commit_records(self) -> list[Mapping[str, Any]]:
-        """See `Sink`; verdicts follow from other partitions and are only in the log."""
-        table = self._planned_table()
-        records = self.commit_records_in(table)
-        logged = self._logged(table) if records else {}
-        return [_with_summary(record, logged) for record in records]
+    def commits_in(self, table: LogTable | None) -> Sequence[CommitRecord | None]:
+        """See `commits`; records are read from the footers of files, and if need be from the log.
 
-    def _logged(self, table: LogTable | None) -> Mapping[str, Mapping[str, Any]]:
-        """The records of the log by their commit; siblings share those of their version."""
+        The log has the summaries of several parts and, if another engine has compacted files, the
+        records of the commits since the partition was last replaced.
+        """
+        files = [self._file_record(table, name) for name in self.current_files(table)]
+        commits = complete_commits(files, lambda: _by_commit(self._log_of(table)))
+        if None in commits:
+            known = {record["commit_id"] for record in commits if record is not None}
+            logged = _by_commit(self._since_replacement(self._log_of(table)))
+            commits += [logged[commit_id] for commit_id in logged if commit_id not in known]
+        return commits
+
+    def _log_of(self, table: LogTable | None) -> Sequence[CommitRecord | None]:
+        """The records of the log; siblings share those of their version."""
         shared = self._shared
         if shared is None or shared.table is not table:
             shared = _Shared(table, {})
         if shared.log is None:
-            records = () if table is None else self.log_records(table)
-            shared.log = {record["commit_id"]: record for record in records if record}
+            shared.log = [] if table is None else list(self.log_records(table))
         return shared.log
 
     def _planned_table(self) -> LogTable | None:
         """The version that siblings share, else the newest."""
         return self.load() if self._shared is None else self._shared.table
-
-    def commit_records_in(self, table: LogTable | None) -> list[Mapping[str, Any]]:
-        """Return the records of the commits that the partition's rows come from.
-
-        They are read from the footers of its files. If another engine has compacted files, the log
-        still has the records of the commits since the partition was last replaced.
-        """
-        from_files = self._commits_in(table)
-        records: dict[str, Mapping[str, Any]] = {
-            record["commit_id"]: record for record in from_files if record is not None
-        }
-        if table is not None and None in from_files:
-            for record in self._since_replacement(self.log_records(table)):
-                records.setdefault(record["commit_id"], record)
-        return list(records.values())
-
-    def _commits_in(self, table: LogTable | None) -> list[Mapping[str, Any] | None]:
-        """See `complete_commits`; parts without rows have no file, only an entry in the log."""
-        found = [self._file_record(table, name) for name in self.current_files(table)]
-        in_parts = {one["commit_id"]: one for one in found if one is not None and "parts" in one}
-        logged = self._logged(table) if in_parts else {}
-        found += [
-            {**record, "part": number, "rows": 0}
-            for commit_id, record in in_parts.items()
-            for number in logged.get(commit_id, {}).get("without_rows", ())
-        ]
-        return [one and _with_summary(one, logged) for one in complete_commits(found)]
 
     def _since_replacement(
         self, logged: Iterable[Mapping[str, Any] | None]
@@ -370,12 +349,13 @@ class LogSink(EvolvingSink, Generic[LogTable]):
         """
 
 
-def _with_summary(
-    record: Mapping[str, Any], logged: Mapping[str, Mapping[str, Any]]
-) -> Mapping[str, Any]:
-    """The record of a commit, with the summary of several parts, which only the log has."""
-    of_log = {**logged.get(record["commit_id"], {}), **record}
-    return {key: of_log[key] for key in of_log if key not in ("appended", "without_rows")}
+def _by_commit(logged: Iterable[CommitRecord | None]) -> dict[str, dict[str, Any]]:
+    """Records of a log by their commit."""
+    return {
+        record["commit_id"]: {key: record[key] for key in record if key != "appended"}
+        for record in logged
+        if record is not None
+    }
 
 
 def _sync(paths: Iterable[Path]) -> None:
@@ -482,8 +462,6 @@ class StagedFiles(StagedPartition, Generic[LogTable]):
         sink = self._sink
         files = [part for part in self._parts if part.rows]
         record = {**self._commit, **(summary or {}), "rows": self.rows, "appended": self._append}
-        if len(files) < len(self._parts):
-            record["without_rows"] = [part.number for part in self._parts if not part.rows]
         properties = {COMMIT_KEY: json.dumps(record, sort_keys=True)}
         with translate_write_errors(sink.location):
             for file in files:
@@ -492,7 +470,7 @@ class StagedFiles(StagedPartition, Generic[LogTable]):
         for _ in contended_attempts():
             table = sink.newest()
             if self._append:
-                committed = [commit["commit_id"] for commit in sink.commit_records_in(table)]
+                committed = {one["commit_id"] for one in sink.commits_in(table) if one is not None}
                 if self._commit["commit_id"] in committed:
                     return  # another attempt at this commit came first
             elif sink.current_files(table) != self._files_before:

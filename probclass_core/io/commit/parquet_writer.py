@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +73,10 @@ class ParquetPart(StagedPart):
         self.rows = 0
         self.path = path
         self._codec = codec
-        self.number, count = part
+        number, count = part
         self._location = location
         self._filesystem = filesystem
-        part_record = {"part": self.number, "parts": count} if count > 1 else {}
+        part_record = {"part": number, "parts": count} if count > 1 else {}
         record = json.dumps({**commit, **part_record}, sort_keys=True).encode()
         # Between processes, the fields inside maps lose their names, which the file contains.
         plain = pa.ipc.read_schema(schema.serialize())
@@ -119,18 +119,6 @@ class ParquetPart(StagedPart):
             )
         self._footer = footer
         return footer
-
-    def write_again(self, source: Any, summary: Mapping[str, Any]) -> None:
-        """Write all rows of a finished file, and finish with a summary that it lacks.
-
-        Args:
-            source: path of the file, or the open file.
-            summary: see `finish`.
-        """
-        with pq.ParquetFile(source) as file, closing(self):
-            for batch in file.iter_batches():
-                self.write(pa.record_batch(batch.columns, schema=self._schema))
-            self.finish(summary)
 
     def adopt(self, finished: Any) -> None:
         self.rows, self._footer = finished.num_rows, finished
@@ -236,11 +224,14 @@ def commit_record_in(footer: pq.FileMetaData) -> dict[str, Any] | None:
 
 def complete_commits(
     file_records: Iterable[Mapping[str, Any] | None],
+    of_parts: Callable[[], Mapping[str, Mapping[str, Any]]],
 ) -> list[dict[str, Any] | None]:
     """Combine the records of files to one record for each commit whose files are all present.
 
     Args:
         file_records: the commit record of each file, or None for a file without one.
+        of_parts: returns the records of commits of several parts by their id, as far as they are
+            known, with their summary and, if parts without rows have no file, with their rows.
 
     Returns:
         Records of commits, and None for each file without one or whose commit lacks other files.
@@ -252,10 +243,13 @@ def complete_commits(
             parts_by_commit.setdefault(record["commit_id"], []).append(record)
         else:
             commits.append(None if record is None else dict(record))
-    for parts in parts_by_commit.values():
-        commit = {key: value for key, value in parts[0].items() if key not in ("part", "parts")}
-        if sorted(part["part"] for part in parts) == [*range(parts[0]["parts"])]:
-            commits.append({**commit, "rows": sum(part["rows"] for part in parts)})
+    known = of_parts() if parts_by_commit else {}
+    for commit_id, parts in parts_by_commit.items():
+        commit, rows = dict(known.get(commit_id, {})), sum(part["rows"] for part in parts)
+        numbers = sorted(part["part"] for part in parts)
+        if numbers == [*range(parts[0]["parts"])] or rows == commit.get("rows"):
+            commit |= {key: parts[0][key] for key in parts[0] if key not in ("part", "parts")}
+            commits.append({**commit, "rows": rows})
         else:
             commits.extend([None] * len(parts))
     return commits

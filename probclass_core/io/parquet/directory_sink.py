@@ -2,11 +2,11 @@
 
 Nothing under the name of a partition changes before the commit. Rows go to files in a staging
 folder next to the table. The commit closes and syncs the files, reads their footers back, adds
-``_SUCCESS``, and lets the folder take the place of the partition in one step (`put_in_place`). Rows
-that are added to a partition are one more file, named by its commit and renamed into the partition.
-The commit record is in the footers of the files, so that readers of Parquet find nothing else. A
-killed writer leaves its staging folder behind and nothing else; a later writer of the table removes
-it. Concurrent writers have a staging folder each.
+`SUCCESS_FILE`, and lets the folder take the place of the partition in one step (`put_in_place`).
+Rows that are added to a partition are one more file, named by its commit and renamed into the
+partition. The commit record is in the footers of the files. A killed writer leaves its staging
+folder behind and nothing else; a later writer of the table removes it. Concurrent writers have a
+staging folder each.
 """
 
 from __future__ import annotations
@@ -21,14 +21,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo
 
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.file_sink import FileSink
 from probclass_core.io.commit.parquet_writer import (
-    COMMIT_KEY,
-    SUMMARY_KEY,
     ParquetPart,
     complete_commits,
     read_commit_record,
@@ -37,15 +34,15 @@ from probclass_core.io.commit.schemas import EvolvingSink
 from probclass_core.io.commit.staging import CONTENT, put_in_place, staging_folder
 from probclass_core.io.errors import translate_write_errors
 from probclass_core.io.filesystem import Location, is_file, open_location
-from probclass_core.io.local_files import sync, sync_names
+from probclass_core.io.local_files import sync, sync_names, write_synced
 from probclass_core.io.parquet.discovery import list_files, stored_columns
 from probclass_core.io.parquet.partitions import hive_folder, hive_segment
 from probclass_core.io.references import TableRef
 from probclass_core.io.sink import ColumnChanges, CommitRecord, StagedPartition
 
 SUCCESS_FILE = "_SUCCESS"
-_SUMMARIES = "_summary"
-SUMMARY_FILE = f"{_SUMMARIES}.parquet"
+"""File of a complete partition; the record of a commit of several parts, else empty."""
+
 REMOVED = "removed"
 
 
@@ -150,19 +147,15 @@ class DirectorySink(FolderSink):
         super()._check_target()
 
     def commits(self) -> Sequence[CommitRecord | None]:
-        """See `Sink.commits`; what footers cannot contain is in files of summaries.
+        files = self.visible_entries(self.folder)
+        return complete_commits((read_commit_record(info.path) for info in files), self._of_parts)
 
-        That is the summary of several parts, and the verdicts on one.
-        """
-        commits = complete_commits(
-            read_commit_record(info.path) for info in self.visible_entries(self.folder)
-        )
-        found = [read_commit_record(path) for path in self.target.glob(f"{_SUMMARIES}*.parquet")]
-        summaries = {one["commit_id"]: {**one, "rows": None} for one in found if one is not None}
-        return [
-            None if record is None else {**summaries.get(record["commit_id"], {}), **record}
-            for record in commits
-        ]
+    def _of_parts(self) -> Mapping[str, Mapping[str, Any]]:
+        try:
+            record = json.loads((self.target / SUCCESS_FILE).read_bytes())
+            return {record["commit_id"]: record}
+        except (OSError, ValueError, LookupError, TypeError):
+            return {}  # of another writer
 
     @contextmanager
     def stage(
@@ -248,33 +241,15 @@ class StagedDirectory(StagedPartition):
                 sync(path)
             target = self._sink.target
             target.parent.mkdir(parents=True, exist_ok=True)
-            # Else it is in the footer of the only file, except for what follows from others.
-            if summary and (len(paths) > 1 or "verdicts" in summary):
-                self._write_summary(summary)
-            (self._content / SUCCESS_FILE).touch()
+            record = {**self._commit, **summary} if summary and len(paths) > 1 else None
+            success = "" if record is None else json.dumps(record, sort_keys=True)
+            write_synced(self._content / SUCCESS_FILE, success.encode())
             sync(self._content)
             if self._append:
                 self._add(paths[0], target)
             else:
                 put_in_place(self._content, target)
             sync_names(target)
-
-    def _write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write a file without rows whose footer has the summary, for readers of all files."""
-        path = self._content / self._summary_name
-        values = {COMMIT_KEY: self._commit, SUMMARY_KEY: summary}
-        metadata = {key: json.dumps(value, sort_keys=True) for key, value in values.items()}
-        pq.write_table(self._schema.with_metadata(metadata).empty_table(), path)
-        sync(path)
-
-    @property
-    def _summary_name(self) -> str:
-        # Each commit that was appended may have one.
-        return (
-            f"{_SUMMARIES}-{self._commit['commit_id'][:32]}.parquet"
-            if self._append
-            else SUMMARY_FILE
-        )
 
     def _add(self, path: Path, target: Path) -> None:
         """Add a file by one rename: of the folder if there is no partition, else of the file."""
@@ -286,9 +261,6 @@ class StagedDirectory(StagedPartition):
                 if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
             with suppress(FileNotFoundError):  # the partition was removed in between
-                summary = self._content / self._summary_name
-                if summary.exists():  # readers look for it only once the rows are there
-                    summary.rename(target / summary.name)
                 path.rename(target / path.name)
                 sync(target)
                 return
@@ -302,13 +274,3 @@ class ParquetFileSink(FileSink):
 
     def new_part(self, path: Path, schema: pa.Schema, commit: Mapping[str, Any]) -> ParquetPart:
         return ParquetPart(path, schema, commit, location=self.location)
-
-    def add_summary(self, path: Path, summary: Mapping[str, Any]) -> None:
-        """Write the rows again if there are verdicts, because a footer cannot be changed."""
-        if "verdicts" not in summary:
-            return
-        schema = pq.read_schema(path)
-        commit = json.loads(schema.metadata[COMMIT_KEY.encode()])
-        part = self.new_part(path.with_name(f"{path.name}.again"), schema, commit)
-        part.write_again(path, summary)
-        Path(part.path).replace(path)

@@ -30,7 +30,7 @@ from pyarrow.fs import FileInfo, FileType
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.parquet_writer import ParquetPart, read_commit_record
 from probclass_core.io.conditional_writes import Revision
-from probclass_core.io.errors import translate_read_errors, translate_write_errors
+from probclass_core.io.errors import translate_read_errors
 from probclass_core.io.filesystem import Location, file_state, open_location, scratch_name
 from probclass_core.io.parquet.directory_sink import FolderSink
 from probclass_core.io.parquet.discovery import (
@@ -151,24 +151,15 @@ class StagedObject(StagedPartition):
 
     def parts(self, count: int) -> Sequence[ObjectPart]:
         # One request puts one object, so the rows are not divided.
-        self._parts = [self._part()]
+        self._parts = [ObjectPart(self._sink, self._schema, self._commit, self._codec)]
         return self._parts
-
-    def _part(self) -> ObjectPart:
-        return ObjectPart(self._sink, self._schema, self._commit, self._codec)
 
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
         sink, (part,) = self._sink, self._parts
         part.finish()
-        if summary and "verdicts" in summary:  # the footer has all else
-            with translate_write_errors(sink.location):
-                judged = self._part()
-                judged.write_again(part._file(), summary)
-                part.close_file()
-                self._parts = [part := judged]
         if self._added is not None:
             commit_id = self._commit["commit_id"]
-            if commit_id not in {record["commit_id"] for record in sink.commit_records()}:
+            if commit_id not in {record["commit_id"] for record in sink.commit_records}:
                 # If there is one of this name, another attempt at this commit came first.
                 part.put(sink.path_of(self._added), Revision(None, compared=False))
             return
