@@ -38,7 +38,7 @@ def air_quality_arrivals(what: str, least_share: float, due: timedelta) -> None:
         )
         def arrived(lake: str, month: str) -> bool:
             from probclass_core.errors import TableError
-            from probclass_core.io.labels import count_labels
+            from probclass_core.io.selection import count_labels
 
             try:
                 counts = count_labels(lake, "air", partition={"month": month})

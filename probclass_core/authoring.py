@@ -91,8 +91,8 @@ from probclass_core.estimation.tidy import tidy_table as tidy_table
 from probclass_core.estimation.tidy import with_notes as with_notes
 from probclass_core.execution.engine import Engine as Engine
 from probclass_core.io.commit.file_sink import FileSink as FileSink
-from probclass_core.io.commit.staging import table_leftovers as table_leftovers
-from probclass_core.io.parquet.partitions import hive_folder as hive_folder
+from probclass_core.io.local_files import table_leftovers as table_leftovers
+from probclass_core.io.parquet.discovery import hive_folder as hive_folder
 from probclass_core.io.references import Leftover as Leftover
 from probclass_core.io.sink import Sink as Sink
 from probclass_core.io.sink import StagedPart as StagedPart

@@ -1,21 +1,18 @@
 """Tables: plan and read units, stage and commit partitions.
 
-references   TableRef: the address of a table
+references   TableRef: the address of a table; patterns of file names
 table        Source, Plan, Unit: the contract of a source of rows
 sink         Sink and staged partitions: the contract of a sink
 open         open a table or a sink by path, URI or object
 filters      partition and row filters as Arrow expressions
-selection    the rows of a table that a caller asked for
+selection    the rows of a table that a caller asked for, and how many have a label
 memory       tables and frames in memory, readers, and datasets of pyarrow
-patterns     patterns of file names, such as trips/*.csv
 filesystem   Location: files at a path or URI, read and written atomically; FileVersion of a file
 storage_options  names of the options of object stores in each library
 conditional_writes  replace a file of an object store only if it has not changed since it was read
-local_files  durable changes of a local disk
-retry        retries of transient failures
-errors       errors of file systems as one line that names the location
+local_files  durable changes of a local disk, staged and put in place
+failures     failures of file systems: retries, and errors of one line that name the location
 built_in     registers the formats below
-labels       how many rows have a label
 missing_columns  columns of a model that files lack
 inspection   what a table contains, from its footers; remove what killed writers left
 parquet/ delta/ iceberg/ text/   one package per format

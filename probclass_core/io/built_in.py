@@ -100,7 +100,7 @@ class Csv(TableFormat):
         return _call("text.csv", "CsvSink", ref, partition)
 
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
-        return () if "://" in ref.uri else _call("commit.staging", "table_leftovers", ref)
+        return () if "://" in ref.uri else _call("local_files", "table_leftovers", ref)
 
 
 class JsonLines(TableFormat):
@@ -139,7 +139,7 @@ class Parquet(TableFormat):
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
         if "://" in ref.uri:
             return _call("parquet.object_sink", "object_leftovers", ref)
-        return _call("commit.staging", "table_leftovers", ref)
+        return _call("local_files", "table_leftovers", ref)
 
 
 _FILE_SUFFIXES = re.compile(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from probclass_core.arrow.bundle import Buffer
-from probclass_core.io.retry import RETRIES
+from probclass_core.io.failures import RETRIES
 from probclass_core.io.storage_options import is_plain_http
 
 if TYPE_CHECKING:

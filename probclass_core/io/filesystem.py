@@ -47,7 +47,7 @@ from probclass_core.io.conditional_writes import (
     Content,
     Revision,
 )
-from probclass_core.io.errors import translate_read_errors, translate_write_errors
+from probclass_core.io.failures import RETRIES, retry, translate_read_errors, translate_write_errors
 from probclass_core.io.local_files import (
     exclusive_lock,
     new_folder,
@@ -56,7 +56,6 @@ from probclass_core.io.local_files import (
     write_synced,
 )
 from probclass_core.io.references import Leftover
-from probclass_core.io.retry import RETRIES, retry
 from probclass_core.io.storage_options import SERVICE_OF, pyarrow_options, read_options
 
 _OpenedFileSystem = tuple[FileSystem, str, Mapping[str, Any]]

@@ -14,7 +14,7 @@ from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.parquet_writer import commit_record_in
-from probclass_core.io.errors import translate_read_errors
+from probclass_core.io.failures import translate_read_errors
 from probclass_core.io.filters import Where, partition_text
 from probclass_core.io.open import format_of, open_ref
 from probclass_core.io.references import ABANDONED, Leftover, TableRef
@@ -211,7 +211,7 @@ def scored_by(table: str | Path | TableRef) -> list[str]:
 
 def _data_file(location: str, fragment: ds.Fragment, partition_columns: Sequence[str]) -> DataFile:
     from probclass_core.io.parquet.column_chunks import check_columns
-    from probclass_core.io.parquet.partitions import partition_of
+    from probclass_core.io.parquet.files import partition_of
 
     values = partition_of(fragment)
     with translate_read_errors(location):

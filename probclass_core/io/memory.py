@@ -13,7 +13,7 @@ from probclass_core.arrow.arrays import BATCH_ROWS, as_table, in_slices, joined,
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.arrow.types import in_safe_types, safe_types
 from probclass_core.errors import TableError
-from probclass_core.io.errors import translate_read_errors
+from probclass_core.io.failures import translate_read_errors
 from probclass_core.io.table import Plan, Query, Source, Unit, columns_and_filter
 
 if TYPE_CHECKING:

@@ -1,22 +1,20 @@
-"""Addresses of tables, and leftovers of killed writers.
-
-A plugin registers a format as a descriptor with a name and functions: to open a table, to open the
-sink of a partition, to list what killed writers left. The built-in formats are registered the same
-way.
-"""
+"""Addresses of tables, patterns of file names, leftovers of writers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 from probclass_core.arguments import check_argument
 from probclass_core.errors import TableMismatchError, hide_credentials, shown
+
+_WILDCARD = re.compile(r"[*?]|\[.+\]")
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,6 +89,49 @@ class TableRef:
                 f"{str(table)!r} was a URI before it was made a Path; give it as a str."
             )
         return cls(str(table))
+
+
+def split_pattern(uri: str) -> tuple[str, str | None]:
+    """Split a path or URI before the first name with a wildcard.
+
+    Returns:
+        The folder before it, and the pattern below that folder; the URI and None if it has no
+        wildcard, or a local file or directory has this name.
+    """
+    scheme, separator, path = uri.rpartition("://")
+    if not _WILDCARD.search(path) or (not separator and Path(uri).exists()):
+        return uri, None
+    names = path.split("/")
+    first = next(number for number, name in enumerate(names) if _WILDCARD.search(name))
+    folder = "/".join(names[:first]) or ("/" if first else "")
+    return f"{scheme}{separator}{folder}", "/".join(names[first:])
+
+
+def matches(path: str, pattern: str, *, below: bool = False) -> bool:
+    """Whether a relative path matches; names that begin with ``_`` or ``.`` do not.
+
+    Args:
+        path: path of a file or a folder.
+        pattern: names separated by ``/``, in which ``*``, ``?`` and ``[…]`` match characters; the
+            name ``**`` matches any number of folders.
+        below: whether a file below the path may match instead.
+    """
+    return _match(path.split("/"), pattern.split("/"), below)
+
+
+def _match(names: Sequence[str], patterns: Sequence[str], below: bool) -> bool:
+    if not patterns or not names:
+        return not names and (below or not patterns)
+    first, rest = patterns[0], patterns[1:]
+    if first == "**":
+        if _match(names, rest or ["*"], below):
+            return True
+        rest = patterns
+    return _matches_name(names[0], first) and _match(names[1:], rest, below)
+
+
+def _matches_name(name: str, pattern: str) -> bool:
+    return not name.startswith(("_", ".")) and fnmatchcase(name, pattern)
 
 
 ABANDONED = timedelta(hours=24)

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from probclass_core.errors import nearest, one_of
-from probclass_core.io.retry import RETRIES
+from probclass_core.io.failures import RETRIES
 
 Library: TypeAlias = Literal["pyarrow", "deltalake", "pyiceberg"]
 

@@ -36,10 +36,9 @@ from probclass_core.errors import (
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption
 from probclass_core.io.filters import Condition, partition_text
-from probclass_core.io.labels import count_labels
 from probclass_core.io.open import open_table
 from probclass_core.io.references import TableRef
-from probclass_core.io.selection import Selection
+from probclass_core.io.selection import Selection, count_labels
 from probclass_core.io.table import Source
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model

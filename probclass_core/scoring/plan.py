@@ -23,8 +23,7 @@ from probclass_core.errors import (
 from probclass_core.io.filters import Where, parse_where, partition_text, typed_partition
 from probclass_core.io.missing_columns import missing_shares, with_missing_columns
 from probclass_core.io.open import open_sink, open_table
-from probclass_core.io.patterns import may_match, split_pattern
-from probclass_core.io.references import TableRef
+from probclass_core.io.references import TableRef, matches, split_pattern
 from probclass_core.io.sink import ColumnChanges, Sink, StagedPartition, TypedPartition
 from probclass_core.io.table import Plan, Source
 from probclass_core.model.contributions import Contributions
@@ -365,7 +364,7 @@ def _refuse_overlap(source: str, sink: str) -> None:
     (source_path, source), (sink_path, sink) = _resolve(source), _resolve(sink)
     folder = _resolve(base)[0]
     below = sink_path.relative_to(folder).as_posix() if folder in sink_path.parents else None
-    if pattern is not None and below is not None and may_match(below, pattern):
+    if pattern is not None and below is not None and matches(below, pattern, below=True):
         raise TableMismatchError(f"{sink} matches {source}; write the scored table somewhere else.")
     if source_path == sink_path:
         raise TableMismatchError(f"{sink} is the source; write the scored table somewhere else.")

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import probclass_core as pc
 from probclass_core.cli.app import app
-from probclass_core.io.labels import count_labels
+from probclass_core.io.selection import count_labels
 
 ROWS = 60
 FRAME = pd.DataFrame(

@@ -11,7 +11,7 @@ from backends import Backend
 
 import probclass_core as pc
 from probclass_core.errors import DataError, TableError
-from probclass_core.io.labels import LabelCounts, count_labels
+from probclass_core.io.selection import LabelCounts, count_labels
 
 LABELS: dict[str, Any] = {
     "text": ["good", None, "bad", None, None, "good"],

@@ -76,7 +76,7 @@ USES = """
 import sys
 import probclass_core as pc
 from probclass_core.errors import TableError
-from probclass_core.io.labels import count_labels
+from probclass_core.io.selection import count_labels
 
 def model(path, column, where=None):
     spec = pc.ModelSpec("y", [pc.Block("gaussian_full", [column])])

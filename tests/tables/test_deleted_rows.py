@@ -15,7 +15,7 @@ from pyiceberg.manifest import FileFormat
 from reading import read_rows
 
 import probclass_core as pc
-from probclass_core.io.labels import LabelCounts, count_labels
+from probclass_core.io.selection import LabelCounts, count_labels
 
 lake = lake_fixture(*LAKES)
 

@@ -23,7 +23,7 @@ import probclass_core as pc
 from probclass_core.arrow.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
 from probclass_core.io.built_in import Parquet
-from probclass_core.io.retry import skip_rows
+from probclass_core.io.failures import skip_rows
 from probclass_core.scoring.reports import ScoreReport
 from probclass_core.testing.tables import FIRST, SECOND, TableUnderTest, sorted_rows
 
@@ -131,7 +131,7 @@ def test_no_row_is_read_twice_if_a_file_fails_half_way(
         read_before.append(count)
         return skip_rows(count, batches)
 
-    monkeypatch.setattr("probclass_core.io.retry.skip_rows", skip)
+    monkeypatch.setattr("probclass_core.io.failures.skip_rows", skip)
     assert pa.Table.from_batches(unit.read()).equals(rows)
     assert fault.met > fault.times
     assert read_before[0] == 0

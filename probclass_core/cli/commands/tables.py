@@ -8,8 +8,8 @@ from typing import Annotated
 import probclass_core as pc
 from probclass_core.cli.options import Age, DryRun, Rows
 from probclass_core.cli.output import show, show_report, table
-from probclass_core.io.labels import count_labels
 from probclass_core.io.references import ABANDONED
+from probclass_core.io.selection import count_labels
 
 Uri = Annotated[str, "URI: Path or URI of a table, such as delta+s3://bucket/table."]
 Format = Annotated[str | None, "--format NAME: Format of the table, if it cannot be recognized."]

@@ -2,7 +2,6 @@
 
 schemas         portable types, and whether rows fit the columns of a table, which may gain some
 parquet_writer  write Parquet files, with commit records in their footers
-staging         folders in which rows are staged, put in place by a rename; their leftovers
 file_sink       FileSink: a table of one local file, staged and renamed
 log_sink        write a partition of a table that has a log (Delta, Iceberg)
 """

@@ -13,9 +13,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from probclass_core.errors import TableMismatchError
-from probclass_core.io.commit.staging import put_in_place, staging_folder
-from probclass_core.io.errors import translate_write_errors
-from probclass_core.io.local_files import sync, sync_names
+from probclass_core.io.failures import translate_write_errors
+from probclass_core.io.local_files import put_in_place, staging_folder, sync, sync_names
 from probclass_core.io.references import TableRef
 from probclass_core.io.sink import Sink, StagedPart, StagedPartition
 

@@ -31,10 +31,13 @@ from probclass_core.io.commit.parquet_writer import (
     unique_names,
 )
 from probclass_core.io.commit.schemas import EvolvingSink, cast_exactly, portable_schema
-from probclass_core.io.errors import translate_write_errors
+from probclass_core.io.failures import (
+    CONTENDED_ATTEMPTS,
+    contended_attempts,
+    translate_write_errors,
+)
 from probclass_core.io.local_files import sync, sync_names
 from probclass_core.io.references import TableRef
-from probclass_core.io.retry import CONTENDED_ATTEMPTS, contended_attempts
 from probclass_core.io.sink import ColumnChanges, CommitRecord, StagedPartition, partition_schema
 
 LogTable = TypeVar("LogTable")

@@ -17,8 +17,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from probclass_core.arrow.arrays import BATCH_ROWS
 from probclass_core.errors import TableError
-from probclass_core.io.errors import translate_write_errors
-from probclass_core.io.retry import retry
+from probclass_core.io.failures import retry, translate_write_errors
 from probclass_core.io.sink import StagedPart
 
 COMMIT_KEY = "probclass.commit"

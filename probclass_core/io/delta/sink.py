@@ -27,7 +27,7 @@ from probclass_core.io.delta.table import (
     open_delta,
     translate_delta_errors,
 )
-from probclass_core.io.parquet.partitions import hive_folder
+from probclass_core.io.parquet.discovery import hive_folder
 from probclass_core.io.references import TableRef
 from probclass_core.io.storage_options import deltalake_options
 from probclass_core.spec.model_spec import category_text

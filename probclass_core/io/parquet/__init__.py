@@ -1,12 +1,11 @@
 """Parquet files and Hive-partitioned directories.
 
-discovery       find the files of a table by path or URI, and open them
+discovery       names of Hive folders; find the files of a table, and open them
 dataset         plan the files of a pyarrow dataset
 adapted         files whose columns or rows differ from the table's
 files           what footers say, and how row groups are read
 units           which files and row groups are read, summarized and cached together
 column_chunks   check what a footer says about its columns, before Arrow uses it
-partitions      folder names and partition values
 directory_sink  write a partition or a file on a local disk, committed by a rename; what sinks of
                 folders share
 object_sink     write a partition on an object store, committed by one PUT

@@ -21,21 +21,19 @@ import pyarrow.dataset as ds
 
 from probclass_core.arrow.types import common_type, safe_types
 from probclass_core.errors import DataError, TableError, one_of
-from probclass_core.io.errors import translate_read_errors
+from probclass_core.io.failures import retry, translate_read_errors
 from probclass_core.io.filesystem import FileVersion, Location
 from probclass_core.io.filters import Where, expression, parse_where, partition_text
 from probclass_core.io.parquet.files import (
     PlannedFile,
     Reading,
     RowGroups,
-    path_of,
-    reopened,
-    with_utf8_names,
-)
-from probclass_core.io.parquet.partitions import (
     fragments_by_partition,
     partition_of,
     partition_values,
+    path_of,
+    reopened,
+    with_utf8_names,
 )
 from probclass_core.io.parquet.units import (
     FragmentDigests,
@@ -44,7 +42,6 @@ from probclass_core.io.parquet.units import (
     file_digest,
     unit_of,
 )
-from probclass_core.io.retry import retry
 from probclass_core.io.table import Footer, Plan, Query, Source, columns_and_filter
 
 _CONCURRENT_FOOTERS = 16

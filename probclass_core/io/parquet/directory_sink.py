@@ -31,12 +31,22 @@ from probclass_core.io.commit.parquet_writer import (
     read_commit_record,
 )
 from probclass_core.io.commit.schemas import EvolvingSink
-from probclass_core.io.commit.staging import CONTENT, put_in_place, staging_folder
-from probclass_core.io.errors import translate_write_errors
+from probclass_core.io.failures import translate_write_errors
 from probclass_core.io.filesystem import Location, is_file, open_location
-from probclass_core.io.local_files import sync, sync_names, write_synced
-from probclass_core.io.parquet.discovery import list_files, stored_columns
-from probclass_core.io.parquet.partitions import hive_folder, hive_segment
+from probclass_core.io.local_files import (
+    CONTENT,
+    put_in_place,
+    staging_folder,
+    sync,
+    sync_names,
+    write_synced,
+)
+from probclass_core.io.parquet.discovery import (
+    hive_folder,
+    hive_segment,
+    list_files,
+    stored_columns,
+)
 from probclass_core.io.references import TableRef
 from probclass_core.io.sink import ColumnChanges, CommitRecord, StagedPartition
 

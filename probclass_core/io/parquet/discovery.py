@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -20,14 +20,15 @@ from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.arrow.types import common_columns, safe_types, value_type
 from probclass_core.errors import TableError, TableMismatchError
-from probclass_core.io.errors import translate_read_errors
+from probclass_core.io.failures import is_transient, retry, translate_read_errors
 from probclass_core.io.filesystem import Location, file_state, is_file, is_scratch, open_location
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.files import with_utf8_names
-from probclass_core.io.parquet.partitions import HIVE_NULL, is_value
-from probclass_core.io.patterns import matching_files, split_pattern
-from probclass_core.io.references import TableRef
-from probclass_core.io.retry import is_transient, retry
+from probclass_core.io.references import TableRef, matches, split_pattern
+from probclass_core.spec.model_spec import category_text
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""Text for null in the name of a folder."""
 
 _FILES_TRIED = 3
 """Files at each end of a table that are tried for one that can be read."""
@@ -138,7 +139,7 @@ def find_files(ref: TableRef, kind: str, partition: Mapping[str, Any] | None = N
     base, pattern = split_pattern(ref.uri)
     location = open_location(base, ref.options)
     if pattern is not None:
-        files = matching_files(location, pattern)
+        files = _matching_files(location, pattern)
         uri = location.uri_of(pattern) if location.remote else ref.uri
         if not files:
             raise TableError(f"no file matches {uri}.")
@@ -150,6 +151,18 @@ def find_files(ref: TableRef, kind: str, partition: Mapping[str, Any] | None = N
             f"{location.uri} {f'has no {kind} files' if exists else 'does not exist'}."
         )
     return FoundFiles(location.uri, location, files)
+
+
+def _matching_files(location: Location, pattern: str, folder: str = "") -> Sequence[FileInfo]:
+    """List the files in a folder of a location that match a pattern, by path; see `matches`."""
+    files: list[FileInfo] = []
+    for info in location.entries(folder):
+        path = location.relative(info.path)
+        if info.type == FileType.Directory and matches(path, pattern, below=True):
+            files += _matching_files(location, pattern, path)
+        elif is_file(info) and matches(path, pattern):
+            files.append(info)
+    return sorted(files, key=lambda info: str(info.path))
 
 
 def _dataset(found: FoundFiles) -> ds.Dataset:
@@ -248,7 +261,7 @@ def _entries(location: Location, folder: str, partition: Mapping[str, Any]) -> l
         return location.entries(folder, recursive=True)
     for info, (name, _, text) in zip(folders, segments, strict=True):
         rest = dict(partition)
-        if is_value(text, rest.pop(unquote(name))):
+        if _is_value(text, rest.pop(unquote(name))):
             entries += _entries(location, location.relative(info.path), rest)
     return sorted(entries, key=lambda info: str(info.path))
 
@@ -311,3 +324,43 @@ def _refuse_loops(entries: Sequence[FileInfo]) -> None:
 
 def _is_visible(path: str) -> bool:
     return not any(part.startswith(("_", ".")) for part in path.split("/"))
+
+
+def hive_folder(partition: Mapping[str, Any]) -> str:
+    """Return the folder of a partition relative to its table: ``"a=1/b=2"``.
+
+    Args:
+        partition: values of the partition columns, outermost first; empty for a whole table, whose
+            folder is ``""``.
+
+    Raises:
+        TableError: as `hive_segment`.
+    """
+    return "/".join(hive_segment(name, value) for name, value in partition.items())
+
+
+def hive_segment(name: str, value: Any) -> str:
+    """Return the folder name of one partition value, escaped as Hive does.
+
+    Raises:
+        TableError: if readers would skip a folder of that column, or misread its name.
+    """
+    if name.startswith(("_", ".")) or set(name) & set("/="):
+        raise TableMismatchError(
+            f"column {name!r} cannot be a partition column: readers skip folders that begin with "
+            "'_' or '.', and would misread '/' or '='; rename the column."
+        )
+    if value is None:
+        return f"{name}={HIVE_NULL}"
+    # Only ASCII is escaped: Hive and Spark would read each escaped byte as a character.
+    escaped = (quote(c, safe=" -_.~") if c.isascii() else c for c in category_text(value))
+    return f"{name}={''.join(escaped)}"
+
+
+def _is_value(text: str, value: Any) -> bool:
+    """Whether the text in the name of a folder may be of a partition value."""
+    if type(value) not in (str, int):
+        return True
+    texts = unquote(text), category_text(value)
+    numbers = [int(text) for text in texts if re.fullmatch(r"-?\d{1,9}", text)]
+    return texts[0] == texts[1] or (len(numbers) == 2 and numbers[0] == numbers[1])

@@ -18,11 +18,9 @@ from probclass_core.arrow.arrays import BATCH_ROWS, joined, read_rows
 from probclass_core.arrow.types import value_type
 from probclass_core.errors import TableError, TableMismatchError, one_line
 from probclass_core.execution.threads import prefetch
-from probclass_core.io.errors import translate_read_errors
+from probclass_core.io.failures import read_again, skip_rows, translate_read_errors
 from probclass_core.io.filesystem import FileVersion
 from probclass_core.io.parquet.column_chunks import check_columns
-from probclass_core.io.parquet.partitions import partition_of
-from probclass_core.io.retry import read_again, skip_rows
 from probclass_core.io.table import Footer, Unit
 
 _CHUNK_ROWS = BATCH_ROWS
@@ -61,6 +59,40 @@ def reopened(fragment: ds.Fragment) -> ds.Fragment:
     return fragment.format.make_fragment(
         fragment.path, fragment.filesystem, fragment.partition_expression
     )
+
+
+def partition_of(fragment: ds.Fragment) -> dict[str, Any]:
+    """Return the partition columns that have one value in a whole file, with their values."""
+    return dict(ds.get_partition_keys(fragment.partition_expression))
+
+
+def partition_values(fragment: ds.Fragment, names: Sequence[str]) -> tuple[Any, ...]:
+    """Return the values of partition columns, None for one that the file is in no folder of."""
+    values = partition_of(fragment) if names else {}
+    return tuple(values.get(name) for name in names)
+
+
+def fragments_by_partition(
+    dataset: ds.Dataset, names: Sequence[str]
+) -> Mapping[tuple[Any, ...], list[ds.Fragment]]:
+    """Group the files of a dataset by the values of its partition columns.
+
+    Args:
+        dataset: the dataset.
+        names: names of the partition columns.
+
+    Returns:
+        Files by partition; empty if a file may have rows of several partitions.
+    """
+    groups: dict[tuple[Any, ...], list[ds.Fragment]] = {}
+    if not names or not isinstance(dataset, ds.FileSystemDataset):
+        return groups
+    for fragment in dataset.get_fragments():
+        values = partition_of(fragment)
+        if not all(name in values for name in names):
+            return {}
+        groups.setdefault(tuple(values[name] for name in names), []).append(fragment)
+    return groups
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from pyarrow.fs import FileInfo, FileType
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.parquet_writer import ParquetPart, read_commit_record
 from probclass_core.io.conditional_writes import Revision
-from probclass_core.io.errors import translate_read_errors
+from probclass_core.io.failures import retry, translate_read_errors
 from probclass_core.io.filesystem import Location, file_state, open_location, scratch_name
 from probclass_core.io.parquet.directory_sink import FolderSink
 from probclass_core.io.parquet.discovery import (
@@ -42,7 +42,6 @@ from probclass_core.io.parquet.discovery import (
     without_replaced,
 )
 from probclass_core.io.references import Leftover, TableRef
-from probclass_core.io.retry import retry
 from probclass_core.io.sink import CommitRecord, StagedPartition
 
 _CODECS = ("snappy", "zstd")

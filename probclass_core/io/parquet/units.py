@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 
 from probclass_core.arrow.arrays import joined
 from probclass_core.io.filters import Condition
-from probclass_core.io.parquet.files import RowGroups
-from probclass_core.io.parquet.partitions import partition_values
+from probclass_core.io.parquet.files import RowGroups, partition_values
 from probclass_core.io.table import Unit
 
 _UNIT_ROWS = 65_536

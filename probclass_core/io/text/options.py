@@ -14,8 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from probclass_core.errors import TableMismatchError, suggest
-from probclass_core.io.patterns import split_pattern
-from probclass_core.io.references import TableRef
+from probclass_core.io.references import TableRef, split_pattern
 
 _COMPRESSED = r"(\.(gz|bz2|zst|lz4|br))?"
 
