@@ -7,7 +7,6 @@ generation on Google Cloud Storage.
 from __future__ import annotations
 
 import mmap
-import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping
@@ -243,26 +242,20 @@ def _aws_credentials(options: dict[str, Any]) -> Any:
     """A source of credentials that obstore lacks: an assumed role, or a profile.
 
     Raises:
-        ImportError: if boto3, which provides them, is not installed.
+        ImportError: if boto3 is not installed, which assumes roles.
     """
+    role, has_boto3 = options.get("role_arn"), find_spec("boto3") is not None
+    if role and not has_boto3:
+        raise ImportError("conditional writes with role_arn need boto3: pip install boto3.")
     given = options.get("access_key_id") or options.get("skip_signature")
-    role = options.get("role_arn")
-    by_environment = "AWS_ACCESS_KEY_ID" in os.environ or "AWS_ROLE_ARN" in os.environ
-    if not role and (given or by_environment):
+    if not role and (given or not has_boto3):
         return None
-    profiles = Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"))
-    if find_spec("boto3") is None:
-        if role or "AWS_PROFILE" in os.environ or profiles.expanduser().exists():
-            needs = "role_arn" if role else "a profile of AWS"
-            raise ImportError(f"conditional writes with {needs} need boto3: pip install boto3.")
-        return None  # the role of the machine
     from obstore.auth.boto3 import Boto3CredentialProvider, StsCredentialProvider
 
     if role:
         session = options.get("role_session_name", "probclass")
         external = {"ExternalId": options["external_id"]} if "external_id" in options else {}
         return StsCredentialProvider(RoleArn=role, RoleSessionName=session, **external)
-    try:
+    with suppress(ValueError):  # boto3 finds no credentials
         return Boto3CredentialProvider()
-    except ValueError:  # boto3 finds no credentials
-        return None
+    return None

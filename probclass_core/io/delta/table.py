@@ -24,8 +24,8 @@ from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSys
 from probclass_core.errors import TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.commit.parquet_writer import DATA_FILE
 from probclass_core.io.filesystem import Location, is_file
-from probclass_core.io.parquet.adapted import AdaptedFiles, ColumnMatch, field_id
-from probclass_core.io.parquet.files import StoredColumn
+from probclass_core.io.parquet.columns import ColumnMatch, StoredColumn, field_id
+from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import deltalake_options
 
@@ -55,7 +55,7 @@ def delta_table(ref: TableRef) -> DeltaFiles:
         return DeltaFiles(open_delta(ref), ref)
 
 
-class DeltaFiles(AdaptedFiles):
+class DeltaFiles(DatasetTable):
     """The files of a Delta table at one version.
 
     Files never change, so their paths and their deleted rows identify the state of the input.
@@ -84,8 +84,8 @@ class DeltaFiles(AdaptedFiles):
             mode = "name"  # as delta-rs reads files without ids
         return _MATCHES[mode].columns(self._fields, file_schema)
 
-    def _deleted_positions(self, path: str) -> pa.Int64Array:
-        return self._deleted.get(path, pa.array([], pa.int64()))
+    def _deleted_positions(self, path: str) -> pa.Int64Array | None:
+        return self._deleted.get(path)
 
     def _deletions(self, path: str) -> Sequence[str]:
         positions = self._deleted.get(path)

@@ -48,8 +48,7 @@ from probclass_core.io.iceberg.table import (
     predicate,
     translate_iceberg_errors,
 )
-from probclass_core.io.parquet.adapted import FIELD_ID
-from probclass_core.io.parquet.files import typed_scalar
+from probclass_core.io.parquet.columns import FIELD_ID, typed_scalar
 
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 

@@ -29,8 +29,8 @@ from probclass_core.io.commit.parquet_writer import DATA_FILE
 from probclass_core.io.failures import translate_read_errors
 from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where, typed_conditions
-from probclass_core.io.parquet.adapted import AdaptedFiles, ColumnMatch, field_id
-from probclass_core.io.parquet.files import StoredColumn, typed_scalar
+from probclass_core.io.parquet.columns import ColumnMatch, StoredColumn, field_id, typed_scalar
+from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import pyiceberg_options
 
@@ -50,7 +50,7 @@ _PREDICATES: Mapping[str, Callable[..., ice.BooleanExpression]] = {
 _OURS = re.compile(DATA_FILE)
 
 
-class IcebergTable(AdaptedFiles):
+class IcebergTable(DatasetTable):
     """An Iceberg table at the snapshot that a reference names, or at its newest.
 
     A plan reads only the files that the manifests do not rule out: by partition values, and by the
@@ -165,7 +165,7 @@ class IcebergTable(AdaptedFiles):
     def _deletions(self, path: str) -> Sequence[str]:
         return sorted(file.file_path for file in self._tasks[path].delete_files)
 
-    def _deleted_positions(self, path: str) -> pa.Int64Array:
+    def _deleted_positions(self, path: str) -> pa.Int64Array | None:
         task = self._tasks[path]
         chunks = [
             chunk.cast(pa.int64())
@@ -173,7 +173,7 @@ class IcebergTable(AdaptedFiles):
             if (positions := self._positions(file).get(task.file.file_path)) is not None
             for chunk in positions.chunks
         ]
-        return pc.unique(pa.chunked_array(chunks, pa.int64()))
+        return pc.unique(pa.chunked_array(chunks, pa.int64())) if chunks else None
 
     def _positions(self, file: DataFile) -> Mapping[str, pa.ChunkedArray]:
         """Positions of deleted rows by data file, from position deletes or deletion vectors."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -24,6 +24,7 @@ from probclass_core.errors import DataError, TableError, one_of
 from probclass_core.io.failures import retry, translate_read_errors
 from probclass_core.io.filesystem import FileVersion, Location
 from probclass_core.io.filters import Where, expression, parse_where, partition_text
+from probclass_core.io.parquet.columns import StoredColumn
 from probclass_core.io.parquet.files import (
     PlannedFile,
     Reading,
@@ -60,16 +61,22 @@ _ANY = object()
 class DatasetTable(Source):
     """A table of files.
 
+    Files may differ from the table: columns were renamed or added since, or rows deleted. A format
+    says how by `_match`, `_deleted_positions` and `_deletions`.
+
     Args:
         dataset: the files, each with the condition that its partition meets.
         uri: path or URI of the table.
         location: location of the files, or None if they are local.
         partition_columns: names of the partition columns, outermost first.
         state: function that returns a text which differs between two states of a file; by default
-            its path, for formats whose files never change.
+            its path.
         version: version of the table, or None if its format has no versions.
-        files_change: whether a file may be replaced by another under its name.
+        has_log: whether a log names the columns of the table and its files, which never change.
     """
+
+    _matched: tuple[pa.Schema, Sequence[StoredColumn]] | None = None
+    """The schema of the file that was matched last, and its columns; most files have the same."""
 
     def __init__(
         self,
@@ -80,14 +87,14 @@ class DatasetTable(Source):
         partition_columns: Sequence[str],
         state: Callable[[ds.Fragment], str] = path_of,
         version: int | None = None,
-        files_change: bool = False,
+        has_log: bool = True,
     ) -> None:
         self.uri: str = uri
         self.version = version
         self._dataset = dataset
         self._location = location
         self._state = state
-        self._files_change = files_change
+        self._has_log = has_log
         self._footer_cache: Mapping[str, Footer] | None = None
         self.partition_columns = partition_columns
 
@@ -172,8 +179,36 @@ class DatasetTable(Source):
     def _row_groups(
         self, file: PlannedFile, numbers: tuple[int, ...], reading: Reading, digest: str | None
     ) -> RowGroups:
-        """Return the part of a unit that reads some row groups; a format may leave out rows."""
-        return RowGroups(file, numbers, reading, digest)
+        """Return the part of a unit that reads some row groups, without the deleted rows."""
+        rows = RowGroups(file, numbers, reading, digest)
+        positions = self._deleted_positions(path_of(file.fragment))
+        return rows if positions is None else rows.without(positions)
+
+    def _deleted_positions(self, path: str) -> pa.Int64Array | None:
+        """Return the positions of all deleted rows of a file, without duplicates."""
+        return None
+
+    def _deletions(self, path: str) -> Sequence[str]:
+        """Return texts that differ between two states of the deleted rows of a file."""
+        return ()
+
+    def _match(self, file_schema: pa.Schema) -> Sequence[StoredColumn]:
+        """Return where a file of a schema has each column of the table."""
+        names = {*file_schema.names}
+        return [StoredColumn(name, name if name in names else None) for name in self.schema.names]
+
+    def _stored(self, file_schema: pa.Schema) -> Sequence[StoredColumn]:
+        if self._matched is None or not self._matched[0].equals(file_schema, check_metadata=True):
+            self._matched = file_schema, self._match(file_schema)
+        return self._matched[1]
+
+    def _changed_columns(self, file_schema: pa.Schema) -> dict[str, StoredColumn]:
+        """Return the columns that Arrow would not read from a file as they are in the table."""
+        return {
+            column.name: column
+            for column in self._stored(file_schema)
+            if not column.same and (column.present or column.name in file_schema.names)
+        }
 
     def _name(self, fragment: ds.Fragment) -> str:
         """Return the name of a file, which remains the same if the table is copied."""
@@ -184,15 +219,12 @@ class DatasetTable(Source):
         """Count the rows in files without a column, by column."""
         rows: dict[str, int] = {}
         for file in files:
-            present = {*self._stored_columns(file), *partition_of(file.fragment)}
+            present = {one.name for one in self._stored(file.schema) if one.present}
+            present |= partition_of(file.fragment).keys()
             for name in columns:
                 if name not in present:
                     rows[name] = rows.get(name, 0) + sum(file.rows)
         return rows
-
-    def _stored_columns(self, file: PlannedFile) -> Collection[str]:
-        """Return the columns of the table that a file has."""
-        return list(file.schema.names)
 
     def parquet_files(
         self, *, partition: Mapping[str, Any] | None = None, where: Where = None
@@ -260,6 +292,7 @@ class DatasetTable(Source):
             reopen,
             None if footer is None else footer.file,
             self._version(fragment, state),
+            self._changed_columns(schema),
         )
 
     def _fragments(self, partition: Mapping[str, Any] | None, where: Where) -> list[ds.Fragment]:
@@ -285,20 +318,18 @@ class DatasetTable(Source):
 
     def _read_schema(self, files: Sequence[PlannedFile]) -> pa.Schema:
         """Return the schema of the table in types that all these files can be read as."""
-        return _common_schema(self.schema, files)
+        return self.schema if self._has_log else _common_schema(self.schema, files)
 
     def _version(self, fragment: ds.Fragment, state: str) -> FileVersion | None:
         """Return a file in its planned state, or None if files never change."""
-        if self._location is None or not self._files_change:
+        if self._location is None or self._has_log:
             return None
         return FileVersion(self._location, self._location.relative(path_of(fragment)), state)
 
     def _row_state(self, file: PlannedFile) -> str:
-        """Return a text that differs between two states of the rows of a file.
-
-        A format that deletes rows without changing their file must cover the deletions.
-        """
-        return file.state
+        """Return a text that differs between two states of the rows of a file."""
+        changed = map(str, file.changed.values())
+        return "\0".join([file.state, *self._deletions(path_of(file.fragment)), *changed])
 
     @property
     def _remote(self) -> bool:

@@ -64,7 +64,7 @@ def parquet_table(ref: TableRef, partition: Mapping[str, Any] | None = None) -> 
         location=found.location,
         partition_columns=found.partition_schema.names,
         state=found.state(),
-        files_change=True,
+        has_log=False,
     )
 
 

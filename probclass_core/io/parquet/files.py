@@ -21,6 +21,7 @@ from probclass_core.execution.threads import prefetch
 from probclass_core.io.failures import read_again, skip_rows, translate_read_errors
 from probclass_core.io.filesystem import FileVersion
 from probclass_core.io.parquet.column_chunks import check_columns
+from probclass_core.io.parquet.columns import StoredColumn, typed_scalar
 from probclass_core.io.table import Footer, Unit
 
 _CHUNK_ROWS = BATCH_ROWS
@@ -93,35 +94,6 @@ def fragments_by_partition(
             return {}
         groups.setdefault(tuple(values[name] for name in names), []).append(fragment)
     return groups
-
-
-@dataclass(frozen=True)
-class StoredColumn:
-    """Where a file has a column of the table.
-
-    Attributes:
-        name: name in the table.
-        stored: name in the file, or None if the file lacks it.
-        default: value of all rows if the file lacks it; None is null.
-        same_parts: whether a nested column has the parts that the table has, in the same order.
-    """
-
-    name: str
-    stored: str | None
-    default: Any = None
-    same_parts: bool = True
-
-    @property
-    def same(self) -> bool:
-        """Whether Arrow reads the column as it is in the table."""
-        return self.stored == self.name and self.same_parts
-
-
-def typed_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
-    """Return a value of metadata, where dates and times may be counts since 1970."""
-    if isinstance(value, int) and pa.types.is_temporal(kind):
-        return pa.scalar(value, pa.int32() if kind.bit_width == 32 else pa.int64()).cast(kind)
-    return pa.scalar(value).cast(kind)
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -275,6 +247,15 @@ class RowGroups(Unit):
     def is_whole_file(self) -> bool:
         """Whether they are all of a Parquet file."""
         return len(self.numbers) == len(self.file.rows) > 0
+
+    def without(self, positions: pa.Int64Array) -> RowGroups:
+        """Return the same row groups without the rows at these positions in the file."""
+        first = sum(self.file.rows[: self.numbers[0]])
+        in_groups = pc.and_(
+            pc.greater_equal(positions, first), pc.less(positions, first + self.rows)
+        )
+        deleted = positions.filter(in_groups)
+        return replace(self, deleted=deleted) if len(deleted) else self
 
     @property
     def remaining_rows(self) -> int:

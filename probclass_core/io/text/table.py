@@ -90,7 +90,7 @@ class TextTable(DatasetTable):
             location=found.location,
             partition_columns=found.partition_schema.names,
             state=found.state(),
-            files_change=True,
+            has_log=False,
         )
         self._format = text_format
 
