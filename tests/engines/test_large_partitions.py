@@ -120,7 +120,7 @@ def test_every_engine_writes_the_same_files(
     files = [digests(tmp_path / name) for name in engines]
     assert all(each == files[0] for each in files)
     parts = [f"part-{part}.parquet" for part in range(PARTS)]
-    assert sorted(files[0]) == ["_SUCCESS", *parts]
+    assert sorted(files[0]) == ["_SUCCESS", "_summary.parquet", *parts]
     assert {report.rows for report in reports} == {ROWS}
     assert len({report.commit_id for report in reports}) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(engines), "nothing is left"

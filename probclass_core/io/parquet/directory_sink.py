@@ -2,7 +2,7 @@
 
 Nothing under the name of a partition changes before the commit. Rows go to files in a staging
 folder next to the table. The commit closes and syncs the files, reads their footers back, adds
-`SUCCESS_FILE`, and lets the folder take the place of the partition in one step (`put_in_place`).
+``_SUCCESS``, and lets the folder take the place of the partition in one step (`put_in_place`).
 Rows that are added to a partition are one more file, named by its commit and renamed into the
 partition. The commit record is in the footers of the files. A killed writer leaves its staging
 folder behind and nothing else; a later writer of the table removes it. Concurrent writers have a
@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo
 
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.file_sink import FileSink
 from probclass_core.io.commit.parquet_writer import (
+    COMMIT_KEY,
     ParquetPart,
     complete_commits,
     read_commit_record,
@@ -39,7 +41,6 @@ from probclass_core.io.local_files import (
     staging_folder,
     sync,
     sync_names,
-    write_synced,
 )
 from probclass_core.io.parquet.discovery import (
     hive_folder,
@@ -51,7 +52,8 @@ from probclass_core.io.references import TableRef
 from probclass_core.io.sink import ColumnChanges, CommitRecord, StagedPartition
 
 SUCCESS_FILE = "_SUCCESS"
-"""File of a complete partition; the record of a commit of several parts, else empty."""
+SUMMARY_FILE = "_summary.parquet"
+"""File without rows whose footer has the record of a commit of several parts."""
 
 REMOVED = "removed"
 
@@ -161,11 +163,8 @@ class DirectorySink(FolderSink):
         return complete_commits((read_commit_record(info.path) for info in files), self._of_parts)
 
     def _of_parts(self) -> Mapping[str, Mapping[str, Any]]:
-        try:
-            record = json.loads((self.target / SUCCESS_FILE).read_bytes())
-            return {record["commit_id"]: record}
-        except (OSError, ValueError, LookupError, TypeError):
-            return {}  # of another writer
+        record = read_commit_record(self.target / SUMMARY_FILE)
+        return {} if record is None else {record["commit_id"]: {**record, "rows": None}}
 
     @contextmanager
     def stage(
@@ -251,9 +250,12 @@ class StagedDirectory(StagedPartition):
                 sync(path)
             target = self._sink.target
             target.parent.mkdir(parents=True, exist_ok=True)
-            record = {**self._commit, **summary} if summary and len(paths) > 1 else None
-            success = "" if record is None else json.dumps(record, sort_keys=True)
-            write_synced(self._content / SUCCESS_FILE, success.encode())
+            if summary and len(paths) > 1:
+                record = json.dumps({**self._commit, **summary}, sort_keys=True)
+                file = self._schema.with_metadata({COMMIT_KEY: record}).empty_table()
+                pq.write_table(file, self._content / SUMMARY_FILE)
+                sync(self._content / SUMMARY_FILE)
+            (self._content / SUCCESS_FILE).touch()
             sync(self._content)
             if self._append:
                 self._add(paths[0], target)

@@ -7,19 +7,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
 
 from probclass_core.errors import TableMismatchError, suggest
-from probclass_core.io.references import TableRef, split_pattern
+from probclass_core.io.references import TableRef
 
 _COMPRESSED = r"(\.(gz|bz2|zst|lz4|br))?"
-
-_FILES_LOOKED_AT = 100
-"""Files of a directory after which it is not recognized as one of text."""
 
 NAMES = {
     "csv": re.compile(rf".*\.(csv|tsv|tab){_COMPRESSED}", re.IGNORECASE),
@@ -125,23 +121,13 @@ def _text(value: Any) -> str:
 def names_files(ref: TableRef, kind: str) -> bool:
     """Whether a table consists of files with the usual names of a format.
 
-    A local directory is recognized by its first files. Directories of an object store are not
-    listed; a file or a pattern there is recognized by its own name.
+    A file or a pattern is recognized by its own name, a local directory by the first file in it
+    that is of this format or of Parquet. Directories of an object store are not listed.
     """
     is_named = NAMES[kind].fullmatch
-    if "://" in ref.uri:
-        return is_named(ref.uri.rstrip("/")) is not None
-    base, pattern = split_pattern(ref.uri)
-    path = Path(base)
-    if pattern is not None and is_named(pattern) is None:
-        found = (file for file in path.glob(pattern) if file.is_file())
-        return is_named(next(found, Path()).name) is not None
-    if pattern is not None or not path.is_dir():
-        return is_named(pattern or path.name) is not None
-    for file in islice(_visible_files(path), _FILES_LOOKED_AT):
-        if is_named(file) or file.endswith(".parquet"):
-            return is_named(file) is not None
-    return False
+    files = _visible_files(Path(ref.uri)) if "://" not in ref.uri else iter(())
+    known = (file for file in files if is_named(file) or file.endswith(".parquet"))
+    return is_named(next(known, ref.uri.rstrip("/"))) is not None
 
 
 def _visible_files(folder: Path) -> Iterator[str]:
