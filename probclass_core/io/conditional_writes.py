@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from probclass_core.arrow.bundle import Buffer
-from probclass_core.io.failures import RETRIES
+from probclass_core.io.failures import ATTEMPTS, REQUEST_SECONDS
 from probclass_core.io.storage_options import is_plain_http
 
 if TYPE_CHECKING:
@@ -217,8 +217,8 @@ def _open(service: str, bucket: str, options: dict[str, Any]) -> ObjectStore:
         "config": {name: options[name] for name in options if name not in NOT_IN_CONFIG},
         "client_options": client,
         "retry_config": {
-            "max_retries": RETRIES.attempts - 1,
-            "retry_timeout": timedelta(seconds=RETRIES.seconds),
+            "max_retries": ATTEMPTS - 1,
+            "retry_timeout": timedelta(seconds=REQUEST_SECONDS),
         },
     }
     if service == "S3":

@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
@@ -25,6 +24,12 @@ from probclass_core.errors import (
 )
 
 Result = TypeVar("Result")
+
+ATTEMPTS = 4
+"""Attempts at an operation in all. Below them, the libraries retry a few times on their own."""
+
+REQUEST_SECONDS = 15
+"""Seconds in which the libraries retry a request."""
 
 _TRANSIENT = re.compile(
     r"slow.?down|throttl|too.?many.?requests|service.?unavailable|internal.?(failure|error)"
@@ -49,35 +54,14 @@ def is_transient(error: OSError, *, remote: bool = True) -> bool:
     return _TRANSIENT.search(text) is not None and _PERMANENT.search(text) is None
 
 
-@dataclass(frozen=True)
-class RetryPolicy:
-    """How often an operation is tried, with pauses that double and vary at random.
+def _wait(failures: int, error: OSError, *, remote: bool = True) -> None:
+    """Sleep before the next attempt; raise the error of the last one if there is none.
 
-    Attributes:
-        attempts: attempts in all. Below them, the libraries retry a few times on their own.
-        first_pause: least seconds of the first pause; the longest is twice that.
-        seconds: seconds in which the libraries retry a request.
+    The pauses double and vary at random.
     """
-
-    attempts: int = 4
-    first_pause: float = 0.2
-    seconds: int = 15
-
-    def wait(self, failures: int, error: OSError, *, remote: bool = True) -> None:
-        """Sleep before the next attempt; raise the error if there is none.
-
-        Args:
-            failures: number of failed attempts, at least 1.
-            error: error of the last one.
-            remote: see `is_transient`.
-        """
-        if failures >= self.attempts or not is_transient(error, remote=remote):
-            raise error
-        time.sleep(random.uniform(0.5, 1.0) * self.first_pause * 2**failures)
-
-
-RETRIES = RetryPolicy()
-"""The policy for all operations on tables and stores."""
+    if failures >= ATTEMPTS or not is_transient(error, remote=remote):
+        raise error
+    time.sleep(random.uniform(0.1, 0.2) * 2**failures)
 
 
 CONTENDED_ATTEMPTS = 20
@@ -100,7 +84,7 @@ def retry(operation: Callable[[], Result]) -> Result:
             return operation()
         except OSError as error:
             failures += 1
-            RETRIES.wait(failures, error)
+            _wait(failures, error)
 
 
 def read_again(
@@ -121,7 +105,7 @@ def read_again(
             return
         except OSError as error:
             failures += 1
-            RETRIES.wait(failures, error, remote=remote)
+            _wait(failures, error, remote=remote)
 
 
 def skip_rows(count: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

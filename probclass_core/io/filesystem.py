@@ -47,7 +47,13 @@ from probclass_core.io.conditional_writes import (
     Content,
     Revision,
 )
-from probclass_core.io.failures import RETRIES, retry, translate_read_errors, translate_write_errors
+from probclass_core.io.failures import (
+    ATTEMPTS,
+    REQUEST_SECONDS,
+    retry,
+    translate_read_errors,
+    translate_write_errors,
+)
 from probclass_core.io.local_files import (
     exclusive_lock,
     new_folder,
@@ -123,15 +129,11 @@ class Location:
                 file = retry(lambda: self.filesystem.open_input_file(self.absolute(path)))
             except FileNotFoundError:
                 return None
-            with file:
-                try:
-                    found = {name.lower(): value for name, value in file.metadata().items()}
-                except ValueError:
-                    if file.closed:  # as pyarrow leaves an object that was removed in between
-                        return None
-                    raise
-        tag = found.get("generation") or found.get("etag")
-        return None if tag is None else bytes(tag).decode()
+            with file, suppress(ValueError):  # as of an object that was removed in between
+                found = {name.lower(): value for name, value in file.metadata().items()}
+                tag = found.get("generation") or found.get("etag")
+                return None if tag is None else bytes(tag).decode()
+        return None
 
     def is_file(self, path: str) -> bool:
         """Whether there is a file at a path."""
@@ -508,7 +510,7 @@ def _s3(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
         settings["region"] = resolve_s3_region(path.partition("/")[0])
     filesystem = S3FileSystem(
         allow_delayed_open=True,  # a small file by one PUT
-        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=RETRIES.attempts),
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
         **pyarrow_options("S3", settings),
     )
     settings["region"] = filesystem.region
@@ -520,7 +522,7 @@ def _google(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
 
     service, path = "Google Cloud Storage", uri.partition("://")[2]
     filesystem = GcsFileSystem(
-        retry_time_limit=timedelta(seconds=RETRIES.seconds),  # by default a quarter of an hour
+        retry_time_limit=timedelta(seconds=REQUEST_SECONDS),  # by default a quarter of an hour
         **pyarrow_options(service, options),
     )
     return filesystem, path, read_options(service, options)

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from probclass_core.errors import nearest, one_of
-from probclass_core.io.failures import RETRIES
+from probclass_core.io.failures import REQUEST_SECONDS
 
 Library: TypeAlias = Literal["pyarrow", "deltalake", "pyiceberg"]
 
@@ -134,7 +134,7 @@ def deltalake_options(uri: str, options: Mapping[str, Any]) -> dict[str, str] | 
     texts = {name: _text(value, milliseconds=True) for name, value in translated.items()}
     if is_plain_http(options):
         texts["allow_http"] = "true"
-    return {"retry_timeout": f"{RETRIES.seconds}s", **texts}
+    return {"retry_timeout": f"{REQUEST_SECONDS}s", **texts}
 
 
 def is_plain_http(options: Mapping[str, Any]) -> bool:

@@ -63,17 +63,18 @@ class NewFile:
 
 
 @dataclass
-class _Shared(Generic[LogTable]):
-    """What the sinks of many partitions read once.
+class _Version(Generic[LogTable]):
+    """One version of a table, with what sinks of its partitions read of it once.
 
     Attributes:
-        table: one version of the table; None if it does not exist.
-        files: names of the data and delete files of each partition, by its `partition_key`.
+        table: the table; None if it does not exist.
+        files: names of the data and delete files of each partition, by its `partition_key`; None
+            if only those of one partition are needed.
         log: what `LogSink.log_records` returns, or None if it was not read.
     """
 
     table: LogTable | None
-    files: Mapping[frozenset[Any], Sequence[str]]
+    files: Mapping[frozenset[Any], Sequence[str]] | None = None
     log: Sequence[CommitRecord | None] | None = None
 
 
@@ -101,12 +102,11 @@ class LogSink(EvolvingSink, Generic[LogTable]):
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
         super().__init__(ref, partition)
         self._records: dict[str, Mapping[str, Any] | None] = {}
-        self._of_siblings: _Shared[LogTable] | None = None
-        self._shared: _Shared[LogTable] | None = None
-        self._open(partition, self.load())
+        self._planned = _Version(self.load())
+        self._open(partition)
 
-    def _open(self, partition: Mapping[str, Any], table: LogTable | None) -> None:
-        self.partition = dict(partition)
+    def _open(self, partition: Mapping[str, Any]) -> None:
+        self.partition, table = dict(partition), self._planned.table
         self._partition_schema = partition_schema(partition)
         if table is not None:
             columns = self.partition_columns(table)
@@ -118,13 +118,11 @@ class LogSink(EvolvingSink, Generic[LogTable]):
                 )
 
     def sibling(self, partition: Mapping[str, Any]) -> Self:
-        if self._of_siblings is None:
-            table = self.load()
-            files = {} if table is None else self.files_by_partition(table)
-            self._of_siblings = _Shared(table, files)
+        planned = self._planned
+        if planned.files is None and planned.table is not None:
+            planned.files = self.files_by_partition(planned.table)
         sibling = copy.copy(self)
-        sibling._shared = self._of_siblings
-        sibling._open(partition, self._of_siblings.table)
+        sibling._open(partition)
         return sibling
 
     @property
@@ -138,10 +136,10 @@ class LogSink(EvolvingSink, Generic[LogTable]):
 
     @property
     def exists(self) -> bool:
-        return bool(self.current_files(self._planned_table()))
+        return bool(self.current_files(self._planned.table))
 
     def commits(self) -> Sequence[CommitRecord | None]:
-        return self.commits_in(self._planned_table())
+        return self.commits_in(self._planned.table)
 
     def commits_in(self, table: LogTable | None) -> Sequence[CommitRecord | None]:
         """See `commits`; records are read from the footers of files, and if need be from the log.
@@ -159,16 +157,10 @@ class LogSink(EvolvingSink, Generic[LogTable]):
 
     def _log_of(self, table: LogTable | None) -> Sequence[CommitRecord | None]:
         """The records of the log; siblings share those of their version."""
-        shared = self._shared
-        if shared is None or shared.table is not table:
-            shared = _Shared(table, {})
-        if shared.log is None:
-            shared.log = [] if table is None else list(self.log_records(table))
-        return shared.log
-
-    def _planned_table(self) -> LogTable | None:
-        """The version that siblings share, else the newest."""
-        return self.load() if self._shared is None else self._shared.table
+        version = self._planned if self._planned.table is table else _Version(table)
+        if version.log is None:
+            version.log = [] if table is None else list(self.log_records(table))
+        return version.log
 
     def _since_replacement(
         self, logged: Iterable[Mapping[str, Any] | None]
@@ -195,7 +187,7 @@ class LogSink(EvolvingSink, Generic[LogTable]):
     def check_columns(
         self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
     ) -> ColumnChanges:
-        return self._changes(self._planned_table(), self.portable(schema))
+        return self._changes(self._planned.table, self.portable(schema))
 
     def stored_schema(self, table: LogTable | None, schema: pa.Schema) -> pa.Schema:
         """The schema in which rows of a portable schema are stored: in the types of the table.
@@ -279,8 +271,8 @@ class LogSink(EvolvingSink, Generic[LogTable]):
         """Return the names of the partition's data and delete files, sorted."""
         if table is None:
             return []
-        if self._shared is not None and self._shared.table is table:
-            return self._shared.files.get(self._key(table), [])
+        if self._planned.table is table and self._planned.files is not None:
+            return self._planned.files.get(self._key(table), [])
         return self.files_of_partition(table)
 
     def files_of_partition(self, table: LogTable) -> Sequence[str]:
