@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from probclass_core.arrow.types import value_type
 from probclass_core.errors import TableMismatchError
 from probclass_core.io.failures import translate_write_errors
 from probclass_core.io.local_files import put_in_place, staging_folder, sync, sync_names
@@ -69,7 +70,7 @@ class FileSink(Sink):
 
         Args:
             path: path of the new file, with the name of the table.
-            schema: schema of the rows.
+            schema: schema of the rows, without dictionaries.
             commit: record to store with the rows.
         """
         raise NotImplementedError
@@ -114,14 +115,15 @@ class FilePart(StagedPart):
         self, sink: FileSink, path: Path, schema: pa.Schema, commit: Mapping[str, Any]
     ) -> None:
         self.rows = 0
-        self._sink, self._path, self._schema, self._commit = sink, path, schema, dict(commit)
+        self._sink, self._path, self._commit = sink, path, dict(commit)
+        self._schema = pa.schema([field.with_type(value_type(field.type)) for field in schema])
         self._writer: BatchWriter | None = None
         self._context: ExitStack | None = None
         self._finished = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         with translate_write_errors(self._sink.location):
-            self._open().write_batch(batch.replace_schema_metadata(None))
+            self._open().write_batch(batch.cast(self._schema))
         self.rows += batch.num_rows
 
     def finish(self, summary: Mapping[str, Any] | None = None) -> int:
@@ -144,8 +146,6 @@ class FilePart(StagedPart):
     def _open(self) -> BatchWriter:
         if self._writer is None:
             self._context = ExitStack()
-            opened = self._sink.open_writer(
-                self._path, self._schema.remove_metadata(), self._commit
-            )
+            opened = self._sink.open_writer(self._path, self._schema, self._commit)
             self._writer = self._context.enter_context(opened)
         return self._writer

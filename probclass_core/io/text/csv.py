@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from probclass_core.arrow.types import value_type
 from probclass_core.errors import DataError, TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.commit.file_sink import BatchWriter, FileSink
 from probclass_core.io.references import TableRef
@@ -328,20 +327,9 @@ class CsvSink(FileSink):
     def open_writer(
         self, path: Path, schema: pa.Schema, commit: Mapping[str, Any]
     ) -> Iterator[BatchWriter]:
-        plain = pa.schema([column.with_type(value_type(column.type)) for column in schema])
         options = arrow_csv.WriteOptions(delimiter=self.delimiter)
         with (
             pa.output_stream(str(path)) as file,  # compressed as its name says
-            arrow_csv.CSVWriter(file, plain, write_options=options) as writer,
+            arrow_csv.CSVWriter(file, schema, write_options=options) as writer,
         ):
-            yield _PlainBatches(writer, plain)
-
-
-class _PlainBatches:
-    """A writer of batches whose dictionaries become their values."""
-
-    def __init__(self, writer: arrow_csv.CSVWriter, schema: pa.Schema) -> None:
-        self._writer, self._schema = writer, schema
-
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch.cast(self._schema))
+            yield writer
