@@ -7,9 +7,9 @@ open         open a table or a sink by path, URI or object
 filters      partition and row filters as Arrow expressions
 selection    the rows of a table that a caller asked for, and how many have a label
 memory       tables and frames in memory, readers, and datasets of pyarrow
-filesystem   Location: files at a path or URI, read and written atomically; FileVersion of a file
+filesystem   Location: files read and written atomically, on disks and by fsspec; FileVersion
+object_stores  open a Location; files on object stores, replaced only as they were seen
 storage_options  names of the options of object stores in each library
-conditional_writes  replace a file of an object store only if it has not changed since it was read
 local_files  durable changes of a local disk, staged and put in place
 failures     failures of file systems: retries, and errors of one line that name the location
 built_in     registers the formats below

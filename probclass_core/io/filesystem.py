@@ -1,8 +1,7 @@
 """Files of a table or a store at a path or URI, read and written atomically.
 
-pyarrow opens local paths, S3, Google Cloud Storage and Azure; fsspec opens all other schemes.
-Options are those of `storage_options`. Credentials come from them, or from where the library
-looks for them on its own; messages and records only contain `Location.uri`, which has none.
+A class for each medium says how a file is put in place: here for a local disk and for fsspec, in
+`object_stores` for S3, Google Cloud Storage and Azure.
 """
 
 from __future__ import annotations
@@ -14,58 +13,26 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
+from mmap import mmap
 from pathlib import Path
 from re import Pattern
 from stat import S_ISREG
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import pyarrow as pa
-from pyarrow.fs import (
-    FileInfo,
-    FileSelector,
-    FileSystem,
-    FileType,
-    FSSpecHandler,
-    LocalFileSystem,
-    PyFileSystem,
-)
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
 from probclass_core.arrow.bundle import Buffer
-from probclass_core.errors import (
-    NotSupportedError,
-    ProbClassError,
-    TableError,
-    hide_credentials,
-    one_line,
-    shown_cause,
-)
-from probclass_core.io.conditional_writes import (
-    SCRATCH_SUFFIX,
-    ConditionalWrites,
-    Content,
-    Revision,
-)
-from probclass_core.io.failures import (
-    ATTEMPTS,
-    REQUEST_SECONDS,
-    retry,
-    translate_read_errors,
-    translate_write_errors,
-)
-from probclass_core.io.local_files import (
-    exclusive_lock,
-    new_folder,
-    sync,
-    sync_names,
-    write_synced,
-)
+from probclass_core.errors import ProbClassError, TableError, one_line
+from probclass_core.io.failures import retry, translate_read_errors, translate_write_errors
+from probclass_core.io.local_files import exclusive_lock, new_folder, sync, sync_names, write_synced
 from probclass_core.io.references import Leftover
-from probclass_core.io.storage_options import SERVICE_OF, pyarrow_options, read_options
 
-_OpenedFileSystem = tuple[FileSystem, str, Mapping[str, Any]]
-"""A file system, the path in it, and the options of an object store."""
+Content: TypeAlias = Buffer | mmap
+
+_SCRATCH_SUFFIX = ".put"
+"""End of the names of files that are removed at once; a killed process may leave one."""
 
 _STAGING_PREFIX = ".staging-"
 _LOCK_PREFIX = ".lock-"
@@ -78,6 +45,21 @@ _MOST_IN_MEMORY = 2**28
 
 
 @dataclass(frozen=True)
+class Revision:
+    """What a file contained at one time.
+
+    Attributes:
+        data: content of the file; None if it did not exist.
+        version: what the object store calls this state: an ETag or a generation, or both.
+        compared: whether a file is only replaced in this state, if the store has no versions.
+    """
+
+    data: Buffer | None
+    version: Mapping[str, str] = field(default_factory=dict)
+    compared: bool = True
+
+
+@dataclass(frozen=True)
 class Location:
     """A folder or file at a path or URI. Paths in its methods are relative to it.
 
@@ -87,8 +69,6 @@ class Location:
         uri: path or URI for messages and provenance, without credentials.
         remote: whether every request goes over a network.
         error: class of the errors that methods raise.
-        folder_markers: whether folders on Google Cloud Storage get marker objects; pyarrow lists
-            no other folders there.
     """
 
     filesystem: FileSystem = field(repr=False)
@@ -96,8 +76,6 @@ class Location:
     uri: str
     remote: bool
     error: type[ProbClassError] = field(default=TableError, repr=False)
-    folder_markers: bool = field(default=False, repr=False)
-    conditional: ConditionalWrites | None = field(default=None, repr=False)
 
     def absolute(self, path: str) -> str:
         """Return the path in the file system; of ``""``, the location itself."""
@@ -122,17 +100,10 @@ class Location:
 
         The result is None if the object does not exist, or the file system does not report ETags.
         """
-        if self.conditional is None:
-            return None
-        with translate_read_errors(self.uri_of(path), error=self.error):
-            try:
-                file = retry(lambda: self.filesystem.open_input_file(self.absolute(path)))
-            except FileNotFoundError:
-                return None
-            with file, suppress(ValueError):  # as of an object that was removed in between
-                found = {name.lower(): value for name, value in file.metadata().items()}
-                tag = found.get("generation") or found.get("etag")
-                return None if tag is None else bytes(tag).decode()
+        return None
+
+    def state_key(self, path: str) -> str | None:
+        """Return what differs between two states of a file besides its size and time, if any."""
         return None
 
     def is_file(self, path: str) -> bool:
@@ -175,42 +146,31 @@ class Location:
             data: content of the file.
         """
         with translate_write_errors(self.uri_of(path), error=self.error):
-            self._replace(self.absolute(path), data)
+            retry(partial(self._put, self.absolute(path), data))
 
     def revision(self, path: str, *, content: bool = True) -> Revision:
         """Read what a file contains now, for `replace`.
 
         Args:
             path: path of the file.
-            content: whether to read the content, without which only conditional writes can
-                compare; others then replace what is there.
+            content: whether to read the content, without which only an object store can compare;
+                others then replace what is there.
 
         Raises:
-            NotSupportedError: if obstore, which writes conditionally, is not installed.
+            NotSupportedError: if obstore, which writes to object stores, is not installed.
         """
-        absolute, conditional = self.absolute(path), self.conditional
-        if conditional is not None and not conditional.available:
-            raise NotSupportedError(
-                f"{self.uri_of(path)} can only be replaced safely with obstore: "
-                "pip install 'probclass[object-store]'."
-            )
-        with translate_read_errors(self.uri_of(path), error=self.error):
-            try:
-                if conditional is not None:
-                    return retry(lambda: conditional.read(absolute, content=content))
-                if not content:
-                    return Revision(None, compared=False)
-                return Revision(retry(partial(self._read, absolute, None)))
-            except FileNotFoundError:
-                return Revision(None)
-            except (ImportError, ValueError) as cause:  # of options that obstore does not have
-                raise NotSupportedError(f"{self.uri}: {one_line(cause)}.") from cause
+        if not content:
+            return Revision(None, compared=False)
+        try:
+            return Revision(self.read(path))
+        except FileNotFoundError:
+            return Revision(None)
 
     def replace(self, path: str, data: Content, seen: Revision) -> bool:
         """Make or replace a file if it is still as it was seen.
 
-        On a local disk the path must be locked. Without conditional writes, as with fsspec,
-        another process may replace the file between comparing and writing.
+        On a local disk the path must be locked. With fsspec, another process may replace the file
+        between comparing and writing.
 
         Args:
             path: path of the file; its folders are made.
@@ -220,13 +180,6 @@ class Location:
         Returns:
             False if another process replaced, made or removed the file first.
         """
-        with translate_write_errors(self.uri_of(path), error=self.error):
-            if self.conditional is not None:
-                conditional = self.conditional
-                return retry(lambda: conditional.write(self.absolute(path), data, seen))
-            if not seen.compared:
-                self._by_scratch(self.absolute(path), data, self.filesystem.move)
-                return True
         if self.revision(path).data != seen.data:
             return False
         self.write(path, data)
@@ -300,71 +253,19 @@ class Location:
         """Exclude other processes that lock the same path; only a local disk has locks."""
         return nullcontext()
 
-    def make_folder(self, folder: str) -> None:
-        """Make a folder, if the file system has folders; raise its own error if it cannot."""
-        if isinstance(self.filesystem, (PyFileSystem, LocalFileSystem)) or (
-            self.folder_markers and self.filesystem.type_name == "gcs"
-        ):
-            self.filesystem.create_dir(self.absolute(folder), recursive=True)
-
-    def fsspec_key(self, path: str) -> str | None:
-        """Return the digest of all that fsspec knows of a file; None without fsspec or the file."""
-        if self._fsspec is None:
-            return None
-        with suppress(FileNotFoundError):
-            return str(self._fsspec.ukey(self.absolute(path)))
-        return None
-
-    @property
-    def _fsspec(self) -> Any:
-        """The file system of fsspec, or None if pyarrow has its own."""
-        handler = getattr(self.filesystem, "handler", None)
-        return handler.fs if isinstance(handler, FSSpecHandler) else None
-
     def _forget_listings(self) -> None:
-        """Make fsspec list folders again, for it caches what other processes have changed."""
-        if self._fsspec is not None:
-            self._fsspec.invalidate_cache()
+        """Forget folders that were listed before, which other processes may have changed."""
 
-    # The methods below take paths in the file system.
-
-    def _replace(self, path: str, data: Content) -> None:
-        if self.filesystem.type_name != "abfs":
-            retry(partial(self._put, path, data))
-        else:
-            # pyarrow writes to Azure in three requests, the first of which empties the old file.
-            self._by_scratch(path, data, self.filesystem.copy_file)
-
-    def _by_scratch(
-        self, path: str, data: Content, put_in_place: Callable[[str, str], None]
-    ) -> None:
-        """Write a file under another name, and put it in place by a copy or a move."""
-        scratch = f"{path.rpartition('/')[0]}/{scratch_name()}"
-        try:
-            retry(partial(self._put, scratch, data))
-            retry(partial(put_in_place, scratch, path))
-        finally:
-            with suppress(OSError):
-                self.filesystem.delete_file(scratch)
-
-    # fsspec reads and writes whole files: some file systems show a file once it is opened.
+    # These two take paths in the file system.
 
     def _read(self, path: str, at_most: int | None) -> Buffer:
-        if self._fsspec is not None:
-            if at_most is not None:
-                _check_size(path, self._fsspec.size(path), at_most)
-            return bytes(self._fsspec.cat_file(path))
         with self.filesystem.open_input_file(path) as file:
             _check_size(path, file.size(), at_most)
             return bytes(file.read())
 
     def _put(self, path: str, data: Content) -> None:
-        self.make_folder(self.relative(path).rpartition("/")[0])
-        if self._fsspec is not None:
-            self._fsspec.pipe_file(path, bytes(data))
-            return
-        with self.filesystem.open_output_stream(path) as file:
-            file.write(data)
+        """Make or replace a file in one step, with its folders."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -431,59 +332,56 @@ class LocalLocation(Location):
             yield
 
 
-def open_location(
-    uri: str,
-    options: Mapping[str, Any] | None = None,
-    *,
-    error: type[ProbClassError] = TableError,
-    folder_markers: bool = False,
-) -> Location:
-    """Open the location at a path or URI.
+@dataclass(frozen=True)
+class FsspecLocation(Location):
+    """Files of a file system of fsspec, which reads and writes them whole."""
 
-    Args:
-        uri: local path, or URI of a file system.
-        options: options of the storage, see `storage_options`; a local path takes none.
-        error: class of the errors to raise, here and by the location.
-        folder_markers: see `Location`.
+    @property
+    def _fsspec(self) -> Any:
+        return self.filesystem.handler.fs
 
-    Raises:
-        ProbClassError: as `error`, if no library knows the scheme or accepts the options, or the
-            library is not installed.
-    """
-    options = options or {}
-    if "://" not in uri:
-        if options:
-            raise error(f"{uri}: a local path takes no options; leave them out.")
-        path = str(Path(uri))
-        return LocalLocation(LocalFileSystem(), path, path, remote=False, error=error)
-    shown = hide_credentials(uri).partition("?")[0].rstrip("/")
-    scheme = uri.partition("://")[0]
-    try:
-        service = SERVICE_OF.get(scheme, "")
-        filesystem, path, settings = _OPENERS.get(service, _by_fsspec)(uri, options)
-    except (ImportError, TypeError, ValueError, OSError, pa.ArrowException) as cause:
-        raise error(f"cannot open {shown}: {one_line(cause)}.") from shown_cause(cause)
-    conditional = ConditionalWrites(service, path.partition("/")[0], settings) if service else None
-    return Location(
-        filesystem,
-        path.rstrip("/"),
-        shown,
-        remote=True,
-        error=error,
-        folder_markers=folder_markers,
-        conditional=conditional,
-    )
+    def state_key(self, path: str) -> str | None:
+        with suppress(FileNotFoundError):  # fsspec gives pyarrow no times
+            return str(self._fsspec.ukey(self.absolute(path)))
+        return None
+
+    def _forget_listings(self) -> None:
+        self._fsspec.invalidate_cache()
+
+    def replace(self, path: str, data: Content, seen: Revision) -> bool:
+        if seen.compared:
+            return super().replace(path, data, seen)
+        # Some file systems show a file before it is complete.
+        target, folder = self.absolute(path), path.rpartition("/")[0]
+        scratch = self.absolute(f"{folder}/{scratch_name()}".lstrip("/"))
+        with translate_write_errors(self.uri_of(path), error=self.error):
+            try:
+                retry(partial(self._put, scratch, data))
+                retry(partial(self.filesystem.move, scratch, target))
+            finally:
+                with suppress(OSError):
+                    self.filesystem.delete_file(scratch)
+        return True
+
+    def _read(self, path: str, at_most: int | None) -> Buffer:
+        if at_most is not None:
+            _check_size(path, self._fsspec.size(path), at_most)
+        return bytes(self._fsspec.cat_file(path))
+
+    def _put(self, path: str, data: Content) -> None:
+        self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+        self._fsspec.pipe_file(path, bytes(data))
 
 
 def scratch_name() -> str:
     """Return a name for a hidden file that is removed at once."""
-    return f".{uuid.uuid4().hex}{SCRATCH_SUFFIX}"
+    return f".{uuid.uuid4().hex}{_SCRATCH_SUFFIX}"
 
 
 def is_scratch(info: FileInfo) -> bool:
     """Whether a killed writer left this file, which has such a name."""
     name = str(info.base_name)
-    return name.startswith(".") and name.endswith(SCRATCH_SUFFIX)
+    return name.startswith(".") and name.endswith(_SCRATCH_SUFFIX)
 
 
 def _check_size(path: str, size: int | None, at_most: int | None) -> None:
@@ -497,76 +395,11 @@ def is_file(info: FileInfo) -> bool:
     return bool(info.type == FileType.File)
 
 
-def _s3(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
-    from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem, resolve_s3_region
-
-    path, settings = uri.partition("://")[2], read_options("S3", options)
-    # pyarrow reads these variables when it opens a URI, but not when it gets options.
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if endpoint:
-        settings.setdefault("endpoint", endpoint)
-    in_environment = {"AWS_REGION", "AWS_DEFAULT_REGION"} & {*os.environ}
-    if not in_environment and not {"region", "endpoint"} & {*settings}:
-        settings["region"] = resolve_s3_region(path.partition("/")[0])
-    filesystem = S3FileSystem(
-        allow_delayed_open=True,  # a small file by one PUT
-        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
-        **pyarrow_options("S3", settings),
-    )
-    settings["region"] = filesystem.region
-    return filesystem, path, settings
-
-
-def _google(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
-    from pyarrow.fs import GcsFileSystem
-
-    service, path = "Google Cloud Storage", uri.partition("://")[2]
-    filesystem = GcsFileSystem(
-        retry_time_limit=timedelta(seconds=REQUEST_SECONDS),  # by default a quarter of an hour
-        **pyarrow_options(service, options),
-    )
-    return filesystem, path, read_options(service, options)
-
-
-def _azure(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
-    from pyarrow.fs import AzureFileSystem
-
-    authority, _, path = uri.partition("://")[2].partition("/")
-    container, at, host = authority.rpartition("@")
-    settings = read_options("Azure", options)
-    if at or "." in host:
-        settings.setdefault("account_name", host.partition(".")[0])
-    elif "AZURE_STORAGE_ACCOUNT_NAME" in os.environ:
-        settings.setdefault("account_name", os.environ["AZURE_STORAGE_ACCOUNT_NAME"])
-    if "account_name" not in settings:
-        raise ValueError(
-            "no storage account; write abfss://container@account.dfs.core.windows.net/path."
-        )
-    folder = container if at else "" if "." in host else host
-    path = f"{folder}/{path}".lstrip("/")
-    filesystem = AzureFileSystem(**pyarrow_options("Azure", settings))
-    return filesystem, path, settings
-
-
-def _by_fsspec(uri: str, options: Mapping[str, Any]) -> _OpenedFileSystem:
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError as error:
-        raise ImportError("it needs fsspec: pip install 'probclass[fsspec]'.") from error
-    filesystem, path = url_to_fs(uri, **options)
-    filesystem.invalidate_cache()  # a cached listing would hide what another process wrote
-    return PyFileSystem(FSSpecHandler(filesystem)), path, {}
-
-
-_OPENERS = {"S3": _s3, "Azure": _azure, "Google Cloud Storage": _google}
-"""What pyarrow opens, by the services of `storage_options`; fsspec opens all else."""
-
-
 def file_state(location: Location, info: FileInfo) -> str:
     """Name, size and time of change of a file: they differ between two states of it."""
     name = location.relative(info.path)
     state = f"{name or info.base_name}\0{info.size}\0{info.mtime_ns}"
-    key = location.fsspec_key(name)  # fsspec gives pyarrow no times
+    key = location.state_key(name)  # fsspec gives pyarrow no times
     return state if key is None else f"{state}\0{key}"
 
 

@@ -15,11 +15,7 @@ from probclass_core.arrow.bundle import as_json
 from probclass_core.arrow.parts import source_columns
 from probclass_core.errors import ProbClassError
 from probclass_core.io.filters import Where, parse_where
-from probclass_core.io.missing_columns import (
-    MissingColumns,
-    missing_shares,
-    with_missing_columns,
-)
+from probclass_core.io.missing_columns import MissingColumns, missing_shares, with_missing_columns
 from probclass_core.io.open import format_of, open_table
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import Plan, Source

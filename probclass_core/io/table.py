@@ -24,11 +24,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import (
-    BATCH_ROWS,
-    check_columns,
-    in_slices,
-)
+from probclass_core.arrow.arrays import BATCH_ROWS, check_columns, in_slices
 from probclass_core.arrow.bundle import json_digest
 from probclass_core.execution.threads import prefetch
 from probclass_core.io.filters import Where, expression

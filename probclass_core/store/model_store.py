@@ -26,8 +26,9 @@ from probclass_core.errors import (
     one_of,
     suggest,
 )
-from probclass_core.io.filesystem import Location, open_location
+from probclass_core.io.filesystem import Location
 from probclass_core.io.inspection import scored_by
+from probclass_core.io.object_stores import open_location
 from probclass_core.io.references import ABANDONED, TableRef
 from probclass_core.io.storage_options import SERVICE_OF
 from probclass_core.model.model import Model, ModelOption, as_model

@@ -16,8 +16,8 @@ from typing import Any, Literal, Self, TypeAlias
 
 from probclass_core.arrow.bundle import plain_json
 from probclass_core.errors import StoreError
-from probclass_core.io.filesystem import Location
 from probclass_core.io.failures import CONTENDED_ATTEMPTS, contended_attempts
+from probclass_core.io.filesystem import Location
 from probclass_core.store.records import (
     ContentId,
     Object,

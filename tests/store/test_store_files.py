@@ -20,7 +20,7 @@ from sample_models import SampleModel
 import probclass_core as pc
 from probclass_core.arrow.bundle import Bundle
 from probclass_core.errors import StoreError
-from probclass_core.io.filesystem import open_location
+from probclass_core.io.object_stores import open_location
 from probclass_core.store.model_store import ModelStore
 
 

@@ -18,7 +18,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 import probclass_core as pc
 from probclass_core.errors import StoreError, TableError
-from probclass_core.io.conditional_writes import NOT_IN_CONFIG, ConditionalWrites
+from probclass_core.io.object_stores import NOT_IN_CONFIG, open_location
 from probclass_core.io.storage_options import (
     SERVICES,
     pyarrow_options,
@@ -100,4 +100,5 @@ def test_the_docs_name_every_option() -> None:
 
 
 def test_a_secret_is_not_shown() -> None:
-    assert SECRET not in repr(ConditionalWrites("S3", "b", {"secret_access_key": SECRET}))
+    secrets = {"access_key_id": "k", "secret_access_key": SECRET, "region": "r"}
+    assert SECRET not in repr(open_location("s3://b/table", secrets))

@@ -34,14 +34,9 @@ from probclass_core.io.commit.parquet_writer import (
 )
 from probclass_core.io.commit.schemas import EvolvingSink
 from probclass_core.io.failures import translate_write_errors
-from probclass_core.io.filesystem import Location, is_file, open_location
-from probclass_core.io.local_files import (
-    CONTENT,
-    put_in_place,
-    staging_folder,
-    sync,
-    sync_names,
-)
+from probclass_core.io.filesystem import Location, is_file
+from probclass_core.io.local_files import CONTENT, put_in_place, staging_folder, sync, sync_names
+from probclass_core.io.object_stores import open_location
 from probclass_core.io.parquet.discovery import (
     hive_folder,
     hive_segment,

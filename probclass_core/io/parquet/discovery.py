@@ -21,7 +21,8 @@ from pyarrow.fs import FileInfo, FileType
 from probclass_core.arrow.types import common_columns, safe_types, value_type
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.failures import is_transient, retry, translate_read_errors
-from probclass_core.io.filesystem import Location, file_state, is_file, is_scratch, open_location
+from probclass_core.io.filesystem import Location, file_state, is_file, is_scratch
+from probclass_core.io.object_stores import open_location
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.files import with_utf8_names
 from probclass_core.io.references import TableRef, matches, split_pattern

@@ -29,9 +29,9 @@ from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.parquet_writer import ParquetPart, read_commit_record
-from probclass_core.io.conditional_writes import Revision
 from probclass_core.io.failures import retry, translate_read_errors
-from probclass_core.io.filesystem import Location, file_state, open_location, scratch_name
+from probclass_core.io.filesystem import Location, Revision, file_state, scratch_name
+from probclass_core.io.object_stores import open_location
 from probclass_core.io.parquet.directory_sink import FolderSink
 from probclass_core.io.parquet.discovery import (
     DELTA_LOG,
