@@ -57,7 +57,7 @@ class Delta(TableFormat):
             return False
 
     def open(self, ref: TableRef) -> Source:
-        return _call("delta.table", "delta_table", ref)
+        return _call("delta.table", "DeltaFiles", ref)
 
     def sink(self, ref: TableRef, partition: Mapping[str, Any]) -> Sink:
         return _call("delta.sink", "DeltaSink", ref, partition)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from probclass_core.io.commit.parquet_writer import DATA_FILE
 from probclass_core.io.filesystem import Location, is_file
 from probclass_core.io.parquet.columns import ColumnMatch, StoredColumn, field_id
 from probclass_core.io.parquet.dataset import DatasetTable
+from probclass_core.io.parquet.files import partition_condition
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import deltalake_options
 
@@ -45,31 +45,25 @@ _LOG = "_delta_log"
 _OURS = re.compile(rf"{DATA_FILE}(?:#\d+)?|{_LOG}/[^/]+#\d+")
 
 
-def delta_table(ref: TableRef) -> DeltaFiles:
-    """Open the table at the version that the reference names, or at its newest.
-
-    Raises:
-        TableError: if there is no such table or version, or it uses a feature that cannot be read.
-    """
-    with translate_delta_errors(ref):
-        return DeltaFiles(open_delta(ref), ref)
-
-
 class DeltaFiles(DatasetTable):
-    """The files of a Delta table at one version.
+    """The files of a Delta table at the version that a reference names, or at its newest.
 
     Files never change, so their paths and their deleted rows identify the state of the input.
 
     Args:
-        table: the table at that version.
-        ref: reference to it.
+        ref: the table.
+
+    Raises:
+        TableError: if there is no such table or version, or it uses a feature that cannot be read.
     """
 
-    def __init__(self, table: DeltaTable, ref: TableRef) -> None:
-        self._fields = _schema(table)
-        self._mapping = _column_mapping(table)
-        self._deleted = _deleted_rows(table, ref)
-        dataset = _dataset(table, ref)
+    def __init__(self, ref: TableRef) -> None:
+        with translate_delta_errors(ref):
+            table = open_delta(ref)
+            self._fields = _schema(table)
+            self._mapping = _column_mapping(table)
+            self._deleted = _deleted_rows(table, ref)
+            dataset = _dataset(table, ref)
         super().__init__(
             dataset,
             uri=ref.uri,
@@ -181,7 +175,7 @@ def _dataset(table: DeltaTable, ref: TableRef) -> ds.Dataset:
     for encoded, partition in zip(actions["path"].to_pylist(), partitions, strict=False):
         path = unquote(encoded)
         known = path in conditions
-        condition = conditions[path] if known else _condition(partition, schema)
+        condition = conditions[path] if known else partition_condition(partition, schema)
         fragments.append(parquet.make_fragment(path, filesystem, condition))
     return ds.FileSystemDataset(fragments, schema, parquet, filesystem)
 
@@ -198,15 +192,6 @@ def _without_minima(actions: pa.Table, schema: pa.Schema) -> set[str]:
             all_null = pc.fill_null(pc.equal(nulls, actions["num_records"]), fill_value=False)
             mask = pc.or_(mask, pc.and_not(pc.is_null(minima), all_null))
     return {unquote(path) for path in actions["path"].filter(mask).to_pylist()}
-
-
-def _condition(partition: Mapping[str, Any], schema: pa.Schema) -> pc.Expression:
-    """Return the condition that all rows of a file meet by its partition."""
-    condition = pc.scalar(value=True)
-    for name, value in partition.items():
-        value = pa.scalar(value, schema.field(name).type)
-        condition &= pc.field(name) == value if value.is_valid else pc.field(name).is_null()
-    return condition
 
 
 def open_delta(ref: TableRef) -> DeltaTable:

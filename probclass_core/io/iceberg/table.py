@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,8 +29,9 @@ from probclass_core.io.commit.parquet_writer import DATA_FILE
 from probclass_core.io.failures import translate_read_errors
 from probclass_core.io.filesystem import Location
 from probclass_core.io.filters import Where, typed_conditions
-from probclass_core.io.parquet.columns import ColumnMatch, StoredColumn, field_id, typed_scalar
+from probclass_core.io.parquet.columns import ColumnMatch, StoredColumn, field_id
 from probclass_core.io.parquet.dataset import DatasetTable
+from probclass_core.io.parquet.files import partition_condition
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.storage_options import pyiceberg_options
 
@@ -130,7 +131,9 @@ class IcebergTable(DatasetTable):
         self._tasks |= located
         fragments = [
             parquet.make_fragment(
-                path, self._filesystem, self._partition_condition(task.file, schema)
+                path,
+                self._filesystem,
+                partition_condition(self._partition_of(task.file, schema.names), schema),
             )
             for path, task in located.items()
         ]
@@ -186,17 +189,15 @@ class IcebergTable(DatasetTable):
                     raise TableError(f"cannot read {name}: {one_line(error)}.") from error
         return self._deletes[name]
 
-    def _partition_condition(self, file: DataFile, schema: pa.Schema) -> pc.Expression | None:
-        """Return the condition that all rows of a file meet by its partition, if any."""
-        condition = None
-        for number, field in enumerate(self._table.specs()[file.spec_id].fields):
-            name = self._columns.find_column_name(field.source_id)
-            if name not in schema.names or not isinstance(field.transform, IdentityTransform):
-                continue
-            value = typed_scalar(file.partition[number], schema.field(name).type)
-            term = pc.field(name) == value if value.is_valid else pc.field(name).is_null()
-            condition = term if condition is None else condition & term
-        return condition
+    def _partition_of(self, file: DataFile, names: Collection[str]) -> dict[str, Any]:
+        """Return the columns of these names that have one value in a file by its partition."""
+        fields = enumerate(self._table.specs()[file.spec_id].fields)
+        values = {
+            self._columns.find_column_name(field.source_id) or "": file.partition[number]
+            for number, field in fields
+            if isinstance(field.transform, IdentityTransform)
+        }
+        return {name: values[name] for name in values if name in names}
 
 
 def predicate(name: str, operator: str, value: Any) -> ice.BooleanExpression:

@@ -67,6 +67,15 @@ def partition_of(fragment: ds.Fragment) -> dict[str, Any]:
     return dict(ds.get_partition_keys(fragment.partition_expression))
 
 
+def partition_condition(partition: Mapping[str, Any], schema: pa.Schema) -> pc.Expression:
+    """Return the condition that all rows of a file meet by its partition."""
+    condition = pc.scalar(value=True)
+    for name in partition:
+        value = typed_scalar(partition[name], schema.field(name).type)
+        condition &= pc.field(name) == value if value.is_valid else pc.field(name).is_null()
+    return condition
+
+
 def partition_values(fragment: ds.Fragment, names: Sequence[str]) -> tuple[Any, ...]:
     """Return the values of partition columns, None for one that the file is in no folder of."""
     values = partition_of(fragment) if names else {}
