@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
+from probclass_core.errors import PluginError
 
 _FEW_ROWS = 256
 """Up to this many rows `numpy.argmax`, which goes row by row, beats a loop over the classes."""
@@ -84,8 +85,17 @@ def normalize(joint: FloatArray, log_prior: FloatArray) -> Posterior:
     Args:
         joint: log p(x | c) + log P(c), ``(n, k)``, finite or −inf.
         log_prior: log P(c), ``(k,)``: the posterior of a row that no class can explain.
+
+    Raises:
+        PluginError: if the joint is something else, which only an estimator with a fault gives.
     """
     peak = joint.max(axis=1)
+    if not (peak < np.inf).all():
+        row = int(np.argmin(peak < np.inf))
+        raise PluginError(
+            f"the density of {np.count_nonzero(~(peak < np.inf)):,} rows is NaN or +∞, such as of "
+            f"row {row} of a batch: the log_density of an estimator must be finite or −∞."
+        )
     impossible = np.isneginf(peak)
     scaled = joint - np.where(impossible, 0.0, peak)[:, None]
     scaled[impossible] = log_prior

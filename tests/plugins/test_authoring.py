@@ -158,6 +158,19 @@ def test_results_of_another_shape_are_errors_that_say_what_is_expected(
         pc.fit(TABLE, pc.ModelSpec("y", [pc.Block("faulty", ["x"])])).predict({"x": [1.0, 2.0]})
 
 
+@pytest.mark.parametrize("fault", [np.nan, np.inf])
+def test_a_density_that_is_no_number_is_an_error_and_not_a_posterior(fault: float) -> None:
+    class Fractional(Faulty):
+        def log_density(self, x: Any, p: Any) -> Any:
+            return np.where(x > 2.0, fault, -np.square(x - p.mean))
+
+    with pc.trying(Fractional):
+        model = pc.fit(TABLE, pc.ModelSpec("y", [pc.Block("faulty", ["x"])]))
+        assert np.isfinite(model.predict_proba({"x": [1.0]})).all()
+        with pytest.raises(PluginError, match=r"of 1 rows is NaN or \+∞, such as of row 1"):
+            model.predict_proba({"x": [1.0, 3.0]})
+
+
 @pytest.mark.parametrize("address", ["no.such_module:Narrow", "math:Narrow", "Narrow", "math"])
 def test_an_address_without_a_factory_is_an_error(address: str) -> None:
     plugin = EstimatorPlugin("narrow", address, "an estimator that is not there")
