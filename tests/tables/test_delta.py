@@ -12,7 +12,7 @@ from delta_and_iceberg import DeltaLake, lake_fixture, rows, rows_by_month, spec
 from deltalake import DeltaTable
 
 import probclass_core as pc
-from probclass_core.errors import TableError
+from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.delta import sink as delta_sink
 from probclass_core.io.delta.table import open_delta
 
@@ -125,3 +125,12 @@ def test_a_table_that_takes_the_place_of_the_sink_meanwhile_is_recognized(tmp_pa
     assert DeltaTable(sink.uri).version() == 3
     assert rows_by_month(lake.read("scored")) == {f"2014-0{month}": 4 for month in range(1, 5)}
     assert [one["rows"] for one in pc.commits(sink)] == [4] * 4
+
+
+def test_a_table_is_not_begun_among_the_files_of_another(tmp_path: Path) -> None:
+    model, target = pc.fit(months(1), spec()), tmp_path / "scored"
+    pc.score(model, months(1), target)
+    before = {path: path.stat().st_mtime_ns for path in target.rglob("*")}
+    with pytest.raises(TableMismatchError, match=r"is not a Delta table, and has files such as"):
+        pc.score(model, months(1), pc.TableRef(str(target), format="delta"))
+    assert {path: path.stat().st_mtime_ns for path in target.rglob("*")} == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,11 +21,12 @@ from pyarrow.fs import FileSystem, PyFileSystem
 
 from probclass_core.errors import TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.commit.log_sink import LogSink, NewFile, PartitionFile, partition_key
-from probclass_core.io.commit.parquet_writer import COMMIT_KEY
+from probclass_core.io.commit.parquet_writer import COMMIT_KEY, DATA_FILE
 from probclass_core.io.delta.table import (
     check_writable,
     delta_filesystem,
     open_delta,
+    parquet_files,
     translate_delta_errors,
 )
 from probclass_core.io.parquet.discovery import hive_folder
@@ -69,10 +71,20 @@ class DeltaSink(LogSink[DeltaTable]):
             try:
                 table = open_delta(self.ref)
             except TableNotFoundError:
+                self._check_folder()
                 return None
             check_writable(self.ref, table)
         self._check_constraints(table)
         return table
+
+    def _check_folder(self) -> None:
+        """Refuse a folder with files of another table: readers of files would read both."""
+        for path in parquet_files(self.ref):
+            if not re.fullmatch(DATA_FILE, path):
+                raise TableMismatchError(
+                    f"{self.uri} is not a Delta table, and has files such as {path!r}; write to "
+                    "another folder, or convert it by deltalake.convert_to_deltalake."
+                )
 
     def newest(self) -> DeltaTable | None:
         # Opening a table replays its log since the last checkpoint; an update reads what is new.

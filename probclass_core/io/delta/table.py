@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.table import MAX_SUPPORTED_READER_VERSION, SUPPORTED_READER_FEATURES
-from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
+from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from probclass_core.errors import TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.commit.parquet_writer import DATA_FILE
@@ -264,7 +264,7 @@ def delta_leftovers(ref: TableRef) -> list[Leftover]:
     with translate_delta_errors(ref):
         table = open_delta(ref)
         check_writable(ref, table)
-        location = Location(_filesystem(ref), "", ref.uri.rstrip("/"), remote="://" in ref.uri)
+        location = _location(ref)
 
         def named() -> set[str]:
             table.update_incremental()
@@ -285,8 +285,16 @@ def _files_in_log(location: Location) -> Iterator[str]:
                         yield unquote(action[kind]["path"])
 
 
-def _filesystem(ref: TableRef) -> FileSystem:
+def parquet_files(ref: TableRef) -> Iterator[str]:
+    """Yield the paths of all Parquet files in the folder, of which a table need not know."""
+    for info in _location(ref).entries("", recursive=True):
+        if is_file(info) and info.path.endswith(".parquet"):
+            yield info.path
+
+
+def _location(ref: TableRef) -> Location:
     """Return the table's storage; a local disk as it is, for delta-rs hides unfinished files."""
-    if "://" in ref.uri:
-        return delta_filesystem(ref)
-    return SubTreeFileSystem(str(Path(ref.uri).resolve()), LocalFileSystem())
+    remote = "://" in ref.uri
+    local = SubTreeFileSystem(str(Path(ref.uri).resolve()), LocalFileSystem())
+    filesystem = delta_filesystem(ref) if remote else local
+    return Location(filesystem, "", ref.uri.rstrip("/"), remote=remote)
