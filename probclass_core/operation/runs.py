@@ -32,6 +32,7 @@ from probclass_core.errors import (
     SpecError,
     StoreError,
     TableError,
+    suggest,
 )
 from probclass_core.execution.engine import EngineOption
 from probclass_core.execution.progress import ProgressOption
@@ -130,7 +131,8 @@ def plan_run(
             before the next ones, from making a model of another time.
 
     Raises:
-        SpecError: if a number is too small, or `partition` does not name one partition column.
+        SpecError: if a number is too small, `partition` does not name one partition column, or the
+            table has no column `label`.
         DataError: if there are too few labeled partitions before, or they are too far away.
         TableError: if the table does not exist or cannot be read.
     """
@@ -143,6 +145,8 @@ def plan_run(
             )
     table = open_table(source)
     column, newest = time_column(table, partition)
+    if label is not None and label not in (names := table.schema.names):
+        raise SpecError(f"no column {label!r}; the table has {suggest(label, names)}")
     scored = {column: newest}
     before = {each[column] for each in table.partitions()} - {None}
     values = sorted(value for value in before if value < newest)

@@ -337,6 +337,11 @@ def test_of_several_partition_columns_one_is_named_as_the_time(
             )
 
 
+def test_a_label_that_the_table_lacks_is_no_label_that_is_late(by_region: Path) -> None:
+    with pytest.raises(SpecError, match=r"no column 'lat'; the table has .* mean 'late'\?"):
+        plan_run(by_region, {"week": "14"}, label="lat", train=2)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
