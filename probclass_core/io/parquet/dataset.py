@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -75,8 +75,9 @@ class DatasetTable(Source):
         has_log: whether a log names the columns of the table and its files, which never change.
     """
 
-    _matched: tuple[pa.Schema, Sequence[StoredColumn]] | None = None
-    """The schema of the file that was matched last, and its columns; most files have the same."""
+    _matched: tuple[pa.Schema, Set[str], Mapping[str, StoredColumn]] | None = None
+    """The schema of the file that was matched last, which most files have, the columns that it
+    has, and those that Arrow would not read as they are in the table."""
 
     def __init__(
         self,
@@ -197,18 +198,17 @@ class DatasetTable(Source):
         names = {*file_schema.names}
         return [StoredColumn(name, name if name in names else None) for name in self.schema.names]
 
-    def _stored(self, file_schema: pa.Schema) -> Sequence[StoredColumn]:
+    def _stored(self, file_schema: pa.Schema) -> tuple[Set[str], Mapping[str, StoredColumn]]:
         if self._matched is None or not self._matched[0].equals(file_schema, check_metadata=True):
-            self._matched = file_schema, self._match(file_schema)
-        return self._matched[1]
-
-    def _changed_columns(self, file_schema: pa.Schema) -> dict[str, StoredColumn]:
-        """Return the columns that Arrow would not read from a file as they are in the table."""
-        return {
-            column.name: column
-            for column in self._stored(file_schema)
-            if not column.same and (column.present or column.name in file_schema.names)
-        }
+            columns = self._match(file_schema)
+            changed = {
+                column.name: column
+                for column in columns
+                if not column.same and (column.present or column.name in file_schema.names)
+            }
+            present = {column.name for column in columns if column.present}
+            self._matched = file_schema, present, changed
+        return self._matched[1:]
 
     def _name(self, fragment: ds.Fragment) -> str:
         """Return the name of a file, which remains the same if the table is copied."""
@@ -219,8 +219,7 @@ class DatasetTable(Source):
         """Count the rows in files without a column, by column."""
         rows: dict[str, int] = {}
         for file in files:
-            present = {one.name for one in self._stored(file.schema) if one.present}
-            present |= partition_of(file.fragment).keys()
+            present = self._stored(file.schema)[0] | partition_of(file.fragment).keys()
             for name in columns:
                 if name not in present:
                     rows[name] = rows.get(name, 0) + sum(file.rows)
@@ -292,7 +291,7 @@ class DatasetTable(Source):
             reopen,
             None if footer is None else footer.file,
             self._version(fragment, state),
-            self._changed_columns(schema),
+            self._stored(schema)[1],
         )
 
     def _fragments(self, partition: Mapping[str, Any] | None, where: Where) -> list[ds.Fragment]:
