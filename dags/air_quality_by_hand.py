@@ -9,10 +9,7 @@ from __future__ import annotations
 from air_quality_settings import COMMON, LAKE, SPECS, STORE
 from airflow.sdk import Asset, Param, dag
 
-from probclass_airflow import (
-    ProbClassPromoteOperator,
-    ProbClassTrainOperator,
-)
+from probclass_airflow import ProbClassPromoteOperator, ProbClassTrainOperator
 
 SPEC = SPECS[0]
 MODEL = SPEC.stem

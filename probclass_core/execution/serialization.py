@@ -18,13 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from probclass_core.errors import (
-    PluginError,
-    ProbClassError,
-    SpecError,
-    TableError,
-    one_line,
-)
+from probclass_core.errors import PluginError, ProbClassError, SpecError, TableError, one_line
 from probclass_core.execution.threads import single_threaded_blas
 from probclass_core.release import VERSION
 

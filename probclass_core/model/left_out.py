@@ -21,12 +21,7 @@ import pyarrow.compute as pc
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray, label_codes
 from probclass_core.arrow.rows import Rows
 from probclass_core.estimation.contract import Estimator, LeaveOneOut
-from probclass_core.estimation.kinds.sample import (
-    COUNT,
-    HASH,
-    SAMPLE_ROWS,
-    equal_rows_are_copies,
-)
+from probclass_core.estimation.kinds.sample import COUNT, HASH, SAMPLE_ROWS, equal_rows_are_copies
 from probclass_core.estimation.statistics import Statistics, bind, summarize_batches
 from probclass_core.model.bin_densities import BinDensity
 from probclass_core.model.block_weights import below_best

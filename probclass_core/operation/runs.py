@@ -43,12 +43,7 @@ from probclass_core.io.selection import Selection, count_labels
 from probclass_core.io.table import Source
 from probclass_core.model.decision import DecisionOption
 from probclass_core.model.model import Model
-from probclass_core.operation.order import (
-    judged_beyond,
-    rows_judged,
-    steps_between,
-    time_column,
-)
+from probclass_core.operation.order import judged_beyond, rows_judged, steps_between, time_column
 from probclass_core.pipeline.evaluation import evaluate
 from probclass_core.store.model_store import ModelStore
 from probclass_core.store.promotions import Promotion

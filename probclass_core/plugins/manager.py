@@ -20,13 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
-from probclass_core.errors import (
-    PluginError,
-    SpecError,
-    one_of,
-    suggest,
-    unknown_option,
-)
+from probclass_core.errors import PluginError, SpecError, one_of, suggest, unknown_option
 from probclass_core.plugins import hookspecs
 from probclass_core.plugins.descriptors import (
     PROBCLASS_API,

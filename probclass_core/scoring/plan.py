@@ -16,10 +16,7 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import names_of_columns
 from probclass_core.arrow.bundle import as_json, json_digest
 from probclass_core.arrow.parts import source_columns
-from probclass_core.errors import (
-    TableError,
-    TableMismatchError,
-)
+from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.filters import Where, parse_where, partition_text, typed_partition
 from probclass_core.io.missing_columns import missing_shares, with_missing_columns
 from probclass_core.io.open import open_sink, open_table

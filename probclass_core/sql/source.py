@@ -22,12 +22,7 @@ from probclass_core.io.references import TableRef
 from probclass_core.io.table import Plan, Query, Source, Unit, columns_and_filter
 from probclass_core.spec.model_spec import ModelSpec
 from probclass_core.sql.aggregation import Aggregation, NeedsRows
-from probclass_core.sql.connections import (
-    Database,
-    SqlColumn,
-    database_of,
-    open_database,
-)
+from probclass_core.sql.connections import Database, SqlColumn, database_of, open_database
 from probclass_core.sql.dialects import Dialect
 
 log = logging.getLogger(__name__)

@@ -37,14 +37,7 @@ from probclass_core.store.evaluations import Evaluated, EvaluationRecord, evalua
 from probclass_core.store.gate import Decision, Gate
 from probclass_core.store.model_records import ModelRecords, read_model_records
 from probclass_core.store.promotions import Ledger, Move, Promotion, counted, returns, user
-from probclass_core.store.records import (
-    encode_json,
-    is_id,
-    listed,
-    read_all,
-    read_json,
-    timestamp,
-)
+from probclass_core.store.records import encode_json, is_id, listed, read_all, read_json, timestamp
 from probclass_core.store.references import (
     DEFAULT_ALIAS,
     MANIFEST,
@@ -58,12 +51,7 @@ from probclass_core.store.references import (
     is_model_name,
     parse_ref,
 )
-from probclass_core.store.scorings import (
-    Scored,
-    ScoringRecord,
-    new_partitions,
-    scoring_records,
-)
+from probclass_core.store.scorings import Scored, ScoringRecord, new_partitions, scoring_records
 
 
 @runtime_checkable

@@ -12,10 +12,7 @@ import pytest
 from airflow.sdk import DAG, Asset
 
 import probclass_core as pc
-from probclass_airflow import (
-    score_task_group,
-    train_task_group,
-)
+from probclass_airflow import score_task_group, train_task_group
 
 SPEC = {
     "label": "air",

@@ -11,10 +11,7 @@ import pytest
 from lakes import write_rows
 
 import probclass_core as pc
-from probclass_airflow import (
-    ProbClassEvaluateOperator,
-    ProbClassScoreOperator,
-)
+from probclass_airflow import ProbClassEvaluateOperator, ProbClassScoreOperator
 
 RETRIES = {"retries": 2, "retry_delay": timedelta(seconds=0)}
 

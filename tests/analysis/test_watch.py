@@ -17,12 +17,7 @@ from probclass_core.analysis.distributions.health import (
     DensityHealth,
     Health,
 )
-from probclass_core.analysis.distributions.watch import (
-    CHECKS,
-    LABEL_CHECKS,
-    Verdict,
-    raise_failed,
-)
+from probclass_core.analysis.distributions.watch import CHECKS, LABEL_CHECKS, Verdict, raise_failed
 from probclass_core.errors import DataError, HealthError, SpecError
 from probclass_core.scoring.checks import EarlierPartitions, is_in_order
 

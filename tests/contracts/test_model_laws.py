@@ -7,14 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import (
-    BLOCKS,
-    drawn_model,
-    fitted_or_rejected,
-    queries,
-    spec_of,
-    training_tables,
-)
+from samples import BLOCKS, drawn_model, fitted_or_rejected, queries, spec_of, training_tables
 
 import probclass_core as pc
 from probclass_core.model.stored import model_from_bundle

@@ -12,11 +12,7 @@ import pyarrow as pa
 from pages import ROOT
 
 import probclass_core as pc
-from probclass_core.estimation.contract import (
-    Estimator,
-    FormulaLikelihood,
-    LeaveOneOut,
-)
+from probclass_core.estimation.contract import Estimator, FormulaLikelihood, LeaveOneOut
 from probclass_core.estimation.statistics import bind
 from probclass_core.plugins.manager import estimator_plugins
 

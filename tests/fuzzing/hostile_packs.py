@@ -40,12 +40,7 @@ from probclass_core.arrow.bundle import pack_tables, unpack_tables
 from probclass_core.errors import StoreError
 from probclass_core.io.table import Footer
 from probclass_core.model.stored import model_from_bundle
-from probclass_core.store.statistics_cache import (
-    Entry,
-    Pack,
-    encode_pack,
-    pack_name,
-)
+from probclass_core.store.statistics_cache import Entry, Pack, encode_pack, pack_name
 
 CANNOT_BE_WRITTEN = (ValueError, TypeError, OverflowError, AttributeError)
 """Errors of Arrow, JSON and our own writers for values that no file can contain."""

@@ -22,11 +22,7 @@ from hostile_packs import keep
 import probclass_core as pc
 from probclass_core.arrow.bundle import pack_tables
 from probclass_core.errors import hide_credentials
-from probclass_core.estimation.statistics import (
-    Statistics,
-    merge,
-    summarize_batches,
-)
+from probclass_core.estimation.statistics import Statistics, merge, summarize_batches
 from probclass_core.store.statistics_cache import Entry, encode_pack, pack_name
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")

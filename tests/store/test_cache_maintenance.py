@@ -12,15 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from daily_lake import (
-    DAYS,
-    SPEC,
-    fit_and_count,
-    packs,
-    rows_of,
-    units,
-    warnings_in,
-)
+from daily_lake import DAYS, SPEC, fit_and_count, packs, rows_of, units, warnings_in
 from lakes import write_rows
 from python_processes import start_python
 

@@ -9,15 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute
 import pytest
-from daily_lake import (
-    DAYS,
-    SPEC,
-    CountingTable,
-    days_between,
-    fit_and_count,
-    footers_of,
-    rows_of,
-)
+from daily_lake import DAYS, SPEC, CountingTable, days_between, fit_and_count, footers_of, rows_of
 from lakes import write_rows
 
 import probclass_core as pc

@@ -12,16 +12,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.dataset as ds
 import pytest
-from daily_lake import (
-    DAYS,
-    SPEC,
-    CountingTable,
-    days_between,
-    fit_and_count,
-    packs,
-    rows_of,
-    units,
-)
+from daily_lake import DAYS, SPEC, CountingTable, days_between, fit_and_count, packs, rows_of, units
 from lakes import write_rows
 
 import probclass_core as pc

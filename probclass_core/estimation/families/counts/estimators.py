@@ -39,12 +39,7 @@ from probclass_core.estimation.families.counts.likelihood import (
 )
 from probclass_core.estimation.families.scarce import NoLikelihood, pooled_unless, without_values
 from probclass_core.estimation.kinds.count_sums import ClassCounts, CountSums
-from probclass_core.estimation.options import (
-    EstimatorOptions,
-    OptionPath,
-    number,
-    option,
-)
+from probclass_core.estimation.options import EstimatorOptions, OptionPath, number, option
 
 
 def _parse_vocabulary(path: OptionPath, value: Any) -> list[str]:
