@@ -212,9 +212,10 @@ def careful_lightgbm(train: pa.Table) -> Fitted:
     """The same at a learning rate of 0.05, stopped early on the newest partition of training."""
     from lightgbm import LGBMClassifier, early_stopping
 
-    newest = train[PARTITION].to_numpy() == max(train[PARTITION].to_pylist())
     shape, codes = _shaper(train), _codes(train)
     frame = shape(train)
+    newest = train[PARTITION].to_numpy() == max(train[PARTITION].to_pylist())
+    newest &= np.isin(codes, codes[~newest])  # rows of a new class are trained on
     model = LGBMClassifier(
         n_estimators=1_000, learning_rate=0.05, n_jobs=1, verbose=-1, random_state=0
     ).fit(

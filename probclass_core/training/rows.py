@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -305,7 +305,7 @@ def _summarize_units(
 ) -> Iterator[Statistics]:
     """Yield the statistics of the units, in order: from the cache, or summarized and cached."""
 
-    def summarized(units: Iterable[Unit]) -> Iterator[Statistics]:
+    def summarized(units: Iterable[Unit]) -> Generator[Statistics]:
         if engine.in_process:
             yield from engine.map(partial(summarize, on_rows=on_rows), units)
             return
@@ -335,6 +335,7 @@ def _summarize_units(
                 cached.save(unit.digest, statistics, footers)
             yield statistics
     finally:
+        computed.close()  # so that its engine stops now, also after an error that somebody keeps
         cached.flush()
 
 
