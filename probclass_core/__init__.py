@@ -35,6 +35,7 @@ The packages follow the pipeline::
     attached     methods such as `Model.save`, attached below to classes of lower packages
     release      the number of this release
     errors       exceptions; messages say what is wrong, where, and how to fix it
+    display      how records, tables and models print, as text and as HTML
     arguments    arguments of public functions, checked against their annotations
     spec/        Block, ModelSpec: what to model; files of specs
     plugins/     descriptors, hook specifications, and the manager that finds plugins by name

@@ -113,6 +113,7 @@ def test_a_fit_imports_only_what_it_needs(tmp_path: Path) -> None:
         "arguments",
         "arrow",
         "attached",
+        "display",
         "errors",
         "estimation",
         "execution",

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.arrow.display import Part, Report, TablePart
+from probclass_core.display import Part, Report, TablePart
 from probclass_core.errors import SpecError, nearest, one_of
 from probclass_core.model.posterior import log_of, normalize
 from probclass_core.spec.model_spec import category_text, distribution, probabilities

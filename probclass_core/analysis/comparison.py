@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
+from probclass_core.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import DataError, SpecError, expect, naming, one_of, shown
 from probclass_core.estimation.evidence import dirichlet_categorical
 from probclass_core.estimation.statistics import Statistics, bind

@@ -27,8 +27,8 @@ from probclass_core.arrow.arrays import (
     class_labels,
     label_codes,
 )
-from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.attached import EvaluationMethods
+from probclass_core.display import Part, Report, TablePart, counted
 from probclass_core.errors import DataError, MissingLabelsError, one_of
 from probclass_core.estimation.kinds.class_counts import MAX_CLASSES
 from probclass_core.model.decision import REJECTION_REASONS, DecisionOption, Decisions

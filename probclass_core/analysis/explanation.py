@@ -26,9 +26,9 @@ from probclass_core.analysis.json_values import json_values
 from probclass_core.analysis.surprise import UNUSUAL, surprise_table
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import FloatArray, IntArray
-from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.rows import Rows
 from probclass_core.attached import ExplanationMethods
+from probclass_core.display import Part, Report, TablePart, counted
 from probclass_core.errors import DataError, SpecError, shown, suggest
 from probclass_core.estimation.contract import ItemizedLikelihood
 from probclass_core.io.filters import Where

@@ -20,8 +20,8 @@ from probclass_core.analysis.explanation import MAX_ROWS, UNITS, Units, weights_
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import FloatArray, in_slices
-from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.rows import Rows
+from probclass_core.display import Part, Report, TablePart, counted
 from probclass_core.errors import DataError, SpecError
 from probclass_core.io.filters import Where
 from probclass_core.io.selection import Selection

@@ -29,7 +29,7 @@ from probclass_core.analysis.evaluation import (
 from probclass_core.analysis.json_values import json_values
 from probclass_core.analysis.row_moments import RowMoments
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.arrow.display import Part, Report, TablePart
+from probclass_core.display import Part, Report, TablePart
 from probclass_core.errors import naming
 from probclass_core.execution.engine import Engine
 from probclass_core.execution.progress import RowCounter

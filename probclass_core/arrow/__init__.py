@@ -8,6 +8,5 @@ parts          where batches become features; parts of dates and times such as t
 unreadable     why Arrow cannot convert a data frame: the column, and how to fix it
 row_hashes     hashes of the values of rows, whatever their types
 sparse_counts  columns of counts, of words or of documents as sparse matrices
-display        reports of results as text and as HTML
 bundle         Arrow tables and a manifest as checksummed files
 """

@@ -49,8 +49,8 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, IntArray
-from probclass_core.arrow.display import counted
 from probclass_core.arrow.rows import Rows
+from probclass_core.display import counted
 from probclass_core.errors import DataError, NotSupportedError, PluginError, SpecError, one_of
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.kinds.kind import DistinctRows, Kind, Sums

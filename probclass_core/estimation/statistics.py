@@ -22,10 +22,10 @@ from probclass_core.arguments import checks_arguments
 from probclass_core.arrow import arrays
 from probclass_core.arrow.arrays import BoolArray, FloatArray
 from probclass_core.arrow.bundle import from_ipc, to_ipc
-from probclass_core.arrow.display import Part, Report, TablePart, counted
 from probclass_core.arrow.parts import common_time_zones, feature_schema, select, with_time_zones
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import common_type
+from probclass_core.display import Part, Report, TablePart, counted
 from probclass_core.errors import DataError, ProbClassError, SpecError, StoreError, expect, one_of
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.kinds import profile

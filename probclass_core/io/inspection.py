@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from probclass_core.arguments import checks_arguments
-from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart
+from probclass_core.display import Part, Report, ShortRepr, TablePart
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.parquet_writer import commit_record_in
 from probclass_core.io.failures import translate_read_errors

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from probclass_core.arrow.display import Part, TablePart, counted
+from probclass_core.display import Part, TablePart, counted
 from probclass_core.model.block_weights import ranked_blocks
 from probclass_core.spec.model_spec import Block, ModelSpec, category_text
 

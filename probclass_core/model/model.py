@@ -29,11 +29,11 @@ import pyarrow as pa
 
 from probclass_core.arrow.arrays import FloatArray, as_table, batch_rows, in_slices
 from probclass_core.arrow.bundle import Bundle, json_digest
-from probclass_core.arrow.display import Part, Report
 from probclass_core.arrow.parts import TimeZones, select, source_columns, time_zones
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import type_names
 from probclass_core.attached import ModelMethods
+from probclass_core.display import Part, Report
 from probclass_core.errors import NotSupportedError, SpecError, expect
 from probclass_core.estimation.contract import BinnedLikelihood, Likelihood
 from probclass_core.estimation.statistics import bind

@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any, NewType
 
-from probclass_core.arrow.display import Part, Report, html_parts, report_of
+from probclass_core.display import Part, Report, html_parts, report_of
 from probclass_core.report.formatting import shorten
 
 Html = NewType("Html", str)

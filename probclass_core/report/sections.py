@@ -19,7 +19,7 @@ import pyarrow as pa
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.importance import Importance
 from probclass_core.arrow.bundle import Bundle
-from probclass_core.arrow.display import TablePart, counted, report_of
+from probclass_core.display import TablePart, counted, report_of
 from probclass_core.model.block_weights import ranked_blocks
 from probclass_core.model.description import describe
 from probclass_core.model.model import SPEC_NOTES

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from probclass_core.analysis.distributions.health import Health
 from probclass_core.analysis.distributions.watch import Verdict
 from probclass_core.arrow.bundle import as_json, json_digest
-from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart, counted
+from probclass_core.display import Part, Report, ShortRepr, TablePart, counted
 from probclass_core.errors import DataError, PartitionError, SpecError, TableError
 from probclass_core.io.filters import partition_text
 from probclass_core.io.sink import ColumnChanges

@@ -20,8 +20,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from probclass_core.arguments import ColumnName, checks_arguments
-from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart, counted
 from probclass_core.attached import ModelSpecMethods
+from probclass_core.display import Part, Report, ShortRepr, TablePart, counted
 from probclass_core.errors import SpecError, nearest, one_of, shown, suggest
 from probclass_core.plugins.manager import check_option_names, find_conditional, find_estimator
 from probclass_core.spec.files import read_values

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from probclass_core.arguments import check_argument
-from probclass_core.arrow.display import ShortRepr
+from probclass_core.display import ShortRepr
 from probclass_core.errors import DataError, SpecError, suggest
 
 LESS_IS_BETTER = {

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pyarrow.fs import FileInfo, FileType
 
-from probclass_core.arrow.display import ShortRepr
+from probclass_core.display import ShortRepr
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
 from probclass_core.store.evaluations import EvaluationRecord

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, cast, get_type_hints
 
 from probclass_core.arguments import check_argument
 from probclass_core.arrow.bundle import Buffer
-from probclass_core.arrow.display import ShortRepr
+from probclass_core.display import ShortRepr
 from probclass_core.errors import StoreError
 from probclass_core.io.filesystem import Location
 from probclass_core.spec.files import check_depth

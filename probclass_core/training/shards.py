@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from probclass_core.arguments import checks_arguments
-from probclass_core.arrow.display import ShortRepr
+from probclass_core.display import ShortRepr
 from probclass_core.errors import SpecError, expect, shown
 from probclass_core.estimation.statistics import summarize_batches
 from probclass_core.io.filters import Where

@@ -14,7 +14,7 @@ import numpy as np
 
 from probclass_core.analysis.distributions.divergence import in_shared_bins, of_samples
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.arrow.display import Part, Report, ShortRepr, TablePart, counted
+from probclass_core.display import Part, Report, ShortRepr, TablePart, counted
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,10 +14,10 @@ import pyarrow as pa
 import probclass_core as pc
 from probclass_core import ModelStore
 from probclass_core.arrow.bundle import Bundle
-from probclass_core.arrow.display import MOST_ROWS
 from probclass_core.cli.messages import log, progress
 from probclass_core.cli.options import Age, Count, DryRun, EngineRows, Store, StoredModel
 from probclass_core.cli.output import Part, column_values, key_values, parts_of, prose, show, table
+from probclass_core.display import MOST_ROWS
 from probclass_core.errors import SpecError, suggest, without_credentials
 from probclass_core.io.references import ABANDONED
 from probclass_core.model.decision import DecisionRule

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import tomli_w
 
 import probclass_core as pc
-from probclass_core.arrow.display import MOST_ROWS
 from probclass_core.cli.messages import progress
 from probclass_core.cli.options import (
     Aliases,
@@ -24,6 +23,7 @@ from probclass_core.cli.options import (
     parse_half_life,
 )
 from probclass_core.cli.output import Part, key_values, report_parts, show, show_report, table
+from probclass_core.display import MOST_ROWS
 from probclass_core.errors import PartitionError, SpecError
 from probclass_core.scoring.score import Deleted
 from probclass_core.spec.model_spec import Effort

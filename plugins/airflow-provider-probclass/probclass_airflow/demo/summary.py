@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import probclass_core as pc
 from probclass_airflow.demo.local_airflow import LocalAirflow
 from probclass_airflow.links import ROUTE, store_key
-from probclass_core.arrow.display import TablePart, as_text
+from probclass_core.display import TablePart, as_text
 
 if TYPE_CHECKING:
     from probclass_core.store.model_records import ModelRecords
