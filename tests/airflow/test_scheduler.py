@@ -103,7 +103,7 @@ with DAG("asked", schedule=None, **COMMON):
         store=STORE,
         model="served@new",
         partition={"month": "2014-02"},
-        min_z=0.0,
+        allow_training_rows=True,
         propose=True,
     )
     ProbClassApproveOperator(
@@ -391,8 +391,10 @@ def test_a_promotion_waits_for_a_person_among_the_required_actions(
     client: Client, home: Path, served: pc.ModelStore
 ) -> None:
     champion = served.resolve("served@champion")
-    spec = pc.ModelSpec.auto(home / "lake", "air", exclude=["pm25"], where="month <= 2013-12")
-    version = served.save(pc.fit(home / "lake", spec, where="month <= 2013-12"), "served")
+    judged = "month = 2014-02"  # better on its own rows than any other model
+    version = served.save(
+        pc.fit(home / "lake", label="air", exclude=["pm25"], where=judged), "served"
+    )
     served.promote("served", version, "new")
     client.unpause("asked")
     run_id = client.trigger("asked")
