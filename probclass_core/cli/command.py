@@ -91,6 +91,14 @@ class Group(click.Group):
             )
         return self.commands.get(name)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their first sentences, which Click would cut off."""
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, one.get_short_help_str(limit=200)) for name, one in found if one]
+            )
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "ls" in self.tree and args[:1] != ["--help"] and not {*args[:1]} & {*self.tree}:
             args = ["ls", *args]
