@@ -142,12 +142,9 @@ def _flagged(store: pc.ModelStore, version: ModelVersion, month: str) -> bool:
 def _events(store: pc.ModelStore, model: str) -> dict[str, str]:
     """What each month's run did to the champion, by month."""
     events: dict[str, str] = {}
-    month = ""
-    for entry in store.history(model, "champion"):
-        if "where" in entry.provenance:  # the gate judged on the month before
-            (*_, judged) = (condition[2] for condition in entry.provenance["where"])
-            month = month_range(judged, 2)[1]
-        is_prior = "class prior" in str(entry.reason) and "where" not in entry.provenance
+    for entry in store.history(model, "champion"):  # each by what was judged, the month before
+        month = month_range(entry.provenance["partition"]["month"], 2)[1]
+        is_prior = str(entry.reason).startswith("class prior")
         events[month] = "fallback" if is_prior else entry.action
     return events
 

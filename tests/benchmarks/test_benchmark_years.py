@@ -56,3 +56,4 @@ def test_two_months_in_airflow_serve_what_the_library_serves(tmp_path: Path) -> 
         assert (out / "years.png").stat().st_size > 10_000
     assert served["airflow"] == served["library"]
     assert [each["flagged"] for each in served["airflow"]["unguarded"]] == [True, None]
+    assert "none" not in {each["event"] for months in served["airflow"].values() for each in months}
