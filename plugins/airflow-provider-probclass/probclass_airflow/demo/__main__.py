@@ -1,6 +1,6 @@
 """Operate a model on some months in a local Airflow, one of which arrives without a column.
 
-python -m probclass_airflow.demo [--months 6] [--output demo-output] [--stay]
+python -m probclass_airflow.demo [--months 6] [--output demo-output] [--stay] [--dags dags]
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> int:
     signal.signal(signal.SIGHUP, _interrupt)
     try:
         with _own_folder(arguments.output.resolve()) as output:
-            _operate(output, arguments.months, arguments.stay)
+            _operate(output, arguments.dags.resolve(), arguments.months, arguments.stay)
     except (DemoError, pc.ProbClassError, OSError) as error:
         _say(f"The demo failed: {error}")
         return 1
@@ -45,15 +45,15 @@ def main() -> int:
     return 0
 
 
-def _operate(output: Path, months: int, stay: bool) -> None:
+def _operate(output: Path, dags: Path, months: int, stay: bool) -> None:
     began = time.monotonic()
     lake, store = lay_out(output / "lake"), pc.ModelStore(output / "models")
     _say(f"Hourly weather and air quality in Beijing, one partition per month: {_shown(lake)}")
     _say("Airflow starts (SQLite, LocalExecutor, scheduler, DAG processor, API server)")
     with LocalAirflow(
         home=output / "airflow",
-        dags=ROOT / "dags",
-        plugins=ROOT / "plugins",
+        dags=dags,
+        plugins=dags.parent / "plugins",
         environment={
             "PROBCLASS_HOME": str(output),
             "AIRFLOW__PROBCLASS__STORES": store.uri,
@@ -62,7 +62,7 @@ def _operate(output: Path, months: int, stay: bool) -> None:
         airflow.start()
         airflow.start_scheduler()
         _say(f"Airflow runs after {time.monotonic() - began:.0f} s, logs: {_shown(airflow.logs)}")
-        _say(f"One run of {_shown(ROOT / 'dags' / DAG)}.py for each month:")
+        _say(f"One run of {_shown(dags / DAG)}.py for each month:")
         tasks = 0
         for month in range(1, months + 1):
             if month == months // 2 + 1:
@@ -123,6 +123,9 @@ def _arguments() -> argparse.Namespace:
         "--months", type=int, choices=range(3, 13), default=6, help="number of months of 2014"
     )
     parser.add_argument("--output", type=Path, default=ROOT / "demo-output", help="output folder")
+    parser.add_argument(
+        "--dags", type=Path, default=ROOT / "dags", help="DAG folder, next to plugins/"
+    )
     parser.add_argument("--stay", action="store_true", help="keep Airflow running until Ctrl-C")
     return parser.parse_args()
 
