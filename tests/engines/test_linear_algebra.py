@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from workloads import SPEC
 
 import probclass_core as pc
+from probclass_core.execution import threads
 
 TIMEOUT = 60.0
 
@@ -29,7 +30,9 @@ def blas_threads() -> set[int]:
 
 
 @pytest.fixture(autouse=True)
-def two_threads() -> Iterator[None]:
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # A generator that another test left unfinished would still hold the limit of the process.
+    monkeypatch.setattr(threads, "_blas_limit", threads._BlasLimit())
     # In threads that end: until then, threadpoolctl would accept changes from no other.
     with ThreadPoolExecutor(1) as short_lived:
         limit = short_lived.submit(threadpool_limits, 2, "blas").result()
