@@ -410,6 +410,7 @@ def test_a_promotion_waits_for_a_person_among_the_required_actions(
     assert question["subject"] == f"Promote served@{version.id[:12]} to champion?"
     assert "| paired gain |" in question["body"]
     assert served.resolve("served@champion") == champion
+    time.sleep(3)  # no person answers before the scheduler has heard that the task waits
     client.ask("PATCH", path, json={"chosen_options": ["Promote"]})
     wait_for(lambda: state() == "success")
     assert served.resolve("served@champion") == version
