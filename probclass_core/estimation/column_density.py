@@ -181,14 +181,14 @@ class ColumnDensity(Estimator):
         return " ".join([kind, " and ".join(bounds)])
 
     def in_ranges(self, estimates: Mapping[str, FloatArray]) -> tuple[Estimates, BoolArray]:
-        """Estimates, with those of all classes where they are not in their ranges.
+        """The estimates; one outside its range is replaced by the estimate of all classes.
 
         Args:
             estimates: parameters of ``n`` classes, then of all together, ``(n + 1,)`` each.
 
         Returns:
-            The parameters, ``(n,)`` each, NaN if those of all classes are not in their ranges
-            either; and where they are not the class's own, ``(n,)``.
+            The parameters, ``(n,)`` each, NaN if the estimate of all classes is outside its range
+            too; and which classes have estimates that were replaced, ``(n,)``.
         """
         if not isinstance(estimates, Mapping) or estimates.keys() != self.parameters.keys():
             returned = one_of(estimates) if isinstance(estimates, Mapping) else shown(estimates)

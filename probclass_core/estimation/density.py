@@ -312,7 +312,7 @@ class _Column:
         return self.density.in_ranges(self._estimate(left))[0]
 
     def _estimate(self, m: Mapping[str, Moments]) -> Mapping[str, FloatArray]:
-        """The parameters from moments of which the last are those of all classes."""
+        """The parameters; the last moments are of all classes together."""
         terms, spread = self._usable(m), self._spread(m)
         if spread is not None:
             alone = self._is_alone(spread, _first(m).count)
@@ -323,7 +323,7 @@ class _Column:
         return self.density.spread(self._usable(m))
 
     def _usable(self, m: Mapping[str, Moments]) -> Terms:
-        """Moments with those of all classes, the last, in place of none."""
+        """The moments; a class without values has the last ones, of all classes together."""
         return Terms(
             {
                 term: _choose(each.count > 0.0, each, each.map(itemgetter(-1)))

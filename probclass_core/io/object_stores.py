@@ -331,7 +331,7 @@ def _translate_errors(*passed: type[Exception]) -> Iterator[None]:
         text = re.sub(r"\?\S*", "", str(error).partition("\n\n")[0])
         if "169.254.169.254" in text:
             text = (
-                f"no credentials for conditional writes; give them as options or in environment "
+                f"no credentials to write with; give them as options or in environment "
                 f"variables, or for a profile of AWS install boto3 ({text})"
             )
         raise OSError(text) from None
@@ -385,7 +385,7 @@ def _aws_credentials(options: dict[str, Any]) -> Any:
     """
     role, has_boto3 = options.get("role_arn"), find_spec("boto3") is not None
     if role and not has_boto3:
-        raise ImportError("conditional writes with role_arn need boto3: pip install boto3.")
+        raise ImportError("to write with role_arn, install boto3: pip install boto3.")
     given = options.get("access_key_id") or options.get("skip_signature")
     if not role and (given or not has_boto3):
         return None

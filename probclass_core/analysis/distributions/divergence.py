@@ -74,7 +74,7 @@ def in_shared_bins(
         other_masses: likewise.
 
     Returns:
-        The cuts that are shared, and the masses of both between them; None if there is no such cut.
+        The shared cuts, and the masses of both between them; None without a shared cut.
     """
     if not len(cuts) or not len(other_cuts):
         return None

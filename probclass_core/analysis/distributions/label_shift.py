@@ -39,7 +39,7 @@ _LEAST_PRECISION = 4.0
 """Inverse of the largest variance of a number between 0 and 1, which a share has at most."""
 
 _ROUNDING = 1e-3
-"""By which given shares may differ from a sum of 1, such as those of a report."""
+"""Largest difference of the sum of given shares from 1: a report may have rounded them."""
 
 _STEPS = 200
 _TOLERANCE = 1e-7

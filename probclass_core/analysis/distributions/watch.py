@@ -412,7 +412,7 @@ def _moved_class(
 def _low_accuracies(
     watch: Watch, own: Mapping[str, Any], promoted: Mapping[str, Any] | None
 ) -> Iterator[Verdict]:
-    """Accuracies below that of the prior, a floor, and that at the promotion.
+    """Whether the accuracy is below the prior's, `min_accuracy`, or the one at the promotion.
 
     Args:
         watch: the thresholds.
@@ -452,7 +452,7 @@ def _low_accuracies(
 
 
 def _high_log_loss(own: Mapping[str, Any]) -> Iterator[Verdict]:
-    """A log loss above that of the class prior."""
+    """Whether the log loss is above the class prior's."""
     found, baseline = own["log_loss"], own["baseline_log_loss"]
     loss, usual = (math.inf if value is None else value for value in (found, baseline))
     error = own["log_loss_gain_error"] or 0.0

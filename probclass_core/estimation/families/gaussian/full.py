@@ -1,11 +1,10 @@
 """Multivariate normals: a covariance per class, or one covariance for all classes.
 
-Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.1.2, Algorithm 18.1 and eq. 18.3. The
-density is evaluated through the Cholesky factor of the covariance, Σ = L Lᵀ: the Mahalanobis
-distance is |L⁻¹(x − μ)|² and ½ log |Σ| is the sum of log L_jj. With one covariance it is linear
-discriminant analysis: Hastie, Tibshirani and Friedman, *The Elements of Statistical Learning*,
-section 4.3. The log-likelihoods of two classes differ by a linear function of the features, because
-the quadratic term is common to all classes.
+Zaki and Meira, *Data Mining and Machine Learning*, ch. 18.1.2, Algorithm 18.1 and eq. 18.3. With
+one covariance it is linear discriminant analysis: Hastie, Tibshirani and Friedman, *The Elements of
+Statistical Learning*, section 4.3. The log-likelihoods of two classes differ by a linear function
+of the features, because the quadratic term is common to all classes. The density is in
+`multivariate`.
 """
 
 from __future__ import annotations
