@@ -24,7 +24,6 @@ REPORTS = {
     "importance": "importance air@first lake --partition month=2010-04",
     "inspect": "inspect air@first",
     "models": "models",
-    "plugins": "estimators --check",
     "table": "table inspect lake",
     "versions": "models air",
 }

@@ -1,4 +1,4 @@
-"""estimators: list the registered estimators, and check that every plugin loads."""
+"""estimators: list and describe the registered estimators; plugin new: a project for another."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ import json
 import keyword
 import re
 import string
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
-
-import click
-import pluggy
 
 import probclass_core
 from probclass_core.cli.output import prose, show, table
 from probclass_core.errors import PluginError, SpecError
 from probclass_core.estimation.options import describe_options
 from probclass_core.plugins.descriptors import PROBCLASS_API, EstimatorPlugin
-from probclass_core.plugins.manager import FoundPlugin, estimator_plugins, find_estimator, registry
+from probclass_core.plugins.manager import estimator_plugins, find_estimator, registry
 
 _TRAITS = ("factorizes", "passes", "proper", "state_grows")
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -29,23 +25,13 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 def estimators(
     name: Annotated[str | None, "NAME: Describe this estimator and its options."] = None,
-    *,
-    check: bool = False,
 ) -> None:
     """List the registered estimators, or describe one and its options.
 
-    If a plugin cannot be loaded, the command fails; --check shows the traceback.
+    If a plugin cannot be loaded, the command fails with its error; -vv shows the traceback.
 
     Example: probclass estimators gaussian_full
-
-    Options:
-        check: load every plugin and report failures; exit code 2 if one fails.
     """
-    if check:
-        if name is not None:
-            raise SpecError("--check loads every plugin and cannot be used with NAME.")
-        _check()
-        return
     plugins = estimator_plugins() if name is None else {name: find_estimator(name)}
     records = [
         {
@@ -111,49 +97,6 @@ def _described(plugin: EstimatorPlugin) -> str:
     return ", ".join(description for description, applies in descriptions.items() if applies)
 
 
-def _check() -> None:
-    records = [_record(plugin) for plugin in registry().plugins]
-    shown = [
-        {
-            "plugin": record["plugin"],
-            "distribution": f"{record['distribution']} {record['version']}",
-            "offers": record["offers"],
-            "state": "broken" if record["advice"] else "good",
-        }
-        for record in records
-    ]
-    failures = {record["advice"]: record["traceback"] for record in records if record["advice"]}
-    reports = [f"{advice}\n\n{text or ''}".rstrip() for advice, text in failures.items()]
-    show({"plugins": records}, table(shown, "Plugins"), *reports)
-    if failures:
-        raise click.exceptions.Exit(2)
-
-
-def _record(plugin: FoundPlugin) -> dict[str, Any]:
-    distribution, version = plugin.distribution or ("probclass", probclass_core.__version__)
-    return {
-        "plugin": plugin.module,
-        "distribution": distribution,
-        "version": version,
-        "offers": list(plugin.offers),
-        "advice": None if plugin.failure is None else str(plugin.failure),
-        "traceback": plugin_traceback(plugin.failure) or None,
-    }
-
-
-def plugin_traceback(failure: BaseException | None) -> str:
-    """The traceback of an error in a plugin; empty if there is none.
-
-    Options:
-        failure: error of loading the plugin, whose cause is the error in the plugin.
-    """
-    while isinstance(failure, PluginError):
-        failure = failure.__cause__
-    if failure is None or isinstance(failure, pluggy.PluginValidationError):
-        return ""
-    return "".join(traceback.format_exception(failure))
-
-
 def new(
     name: Annotated[str, "NAME: Name of the estimator in specs, such as log_normal."],
     *,
@@ -205,8 +148,7 @@ def _names(name: str) -> dict[str, str]:
             f"{name!r} cannot name an estimator: use lower-case words of letters and digits, "
             "joined by '_' and starting with a letter, such as 'log_normal'."
         )
-    known = registry()
-    if name in known.estimators or any(name in plugin.offers for plugin in known.plugins):
+    if name in registry().estimators:
         raise PluginError(f"estimator {name!r} is already registered; choose another name.")
     major, minor = probclass_core.__version__.split(".")[:2]
     class_name = "".join(word.capitalize() for word in name.split("_"))
