@@ -208,7 +208,7 @@ class ScorePart:
         """The entries of a commit record that follow from the rows; none without rows."""
         if not sums.rows:
             return {}
-        return {"health": self.meter.under(options.prior).health(sums).to_dict()}
+        return {"health": self.meter.health(sums, options.prior).to_dict()}
 
 
 @dataclass

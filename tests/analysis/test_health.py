@@ -1,4 +1,4 @@
-"""The health of rows: exact counts, drift, and shares of the classes without labels."""
+"""The health of rows: exact counts, drift, and mean posteriors of the classes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import probclass_core as pc
-from probclass_core.analysis.distributions import sums as health_sums
 from probclass_core.analysis.distributions.columns import expected_columns
 from probclass_core.analysis.distributions.health import Health
-from probclass_core.analysis.distributions.label_shift import estimate_shares
 from probclass_core.analysis.distributions.sums import HealthMeter
-from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError
 from probclass_core.scoring.batch import BatchScorer
@@ -66,7 +63,6 @@ def test_rows_like_those_of_training_are_healthy(model: pc.Model) -> None:
         assert column.drift < 4 * column.drift_error
         assert sum(column.counts) == health.sampled
     assert health.log_density.rare == pytest.approx(0.01, abs=0.006)
-    assert health.unestimated is None
     assert Health.from_dict(json.loads(json.dumps(health.to_dict()))) == health
 
 
@@ -76,11 +72,10 @@ def test_the_bins_of_each_column_have_the_probability_of_the_mixture(model: pc.M
     columns = expected_columns(model)
     batch = rows.select([column.name for column in columns]).combine_chunks().to_batches()[0]
     for column in columns:
-        _, of_column = column.measure(Rows(batch), 1)
+        _, counts = column.measure(Rows(batch), 1)
         assert column.expected is not None
         assert column.expected.sum() == pytest.approx(1.0, abs=1e-9)
-        shares = np.bincount(of_column, minlength=column.size) / len(rows)
-        np.testing.assert_allclose(shares, column.expected, atol=0.01)
+        np.testing.assert_allclose(counts[: column.size] / len(rows), column.expected, atol=0.01)
 
 
 def test_nulls_unseen_and_outside_values_are_counted_exactly(model: pc.Model) -> None:
@@ -108,47 +103,6 @@ def test_a_column_that_changed_drifts_and_no_other(
     drift = {key: column.drift or 0.0 for key, column in pc.health(model, rows).columns.items()}
     assert drift.pop(name) > 0.05
     assert max(drift.values()) < 0.01
-
-
-def test_shares_are_not_estimated_outside_of_the_training_range(model: pc.Model) -> None:
-    rows = drawn(2_000, TRAINING, 5)
-    fahrenheit = rows.set_column(0, "x", pa.array(rows["x"].to_numpy() * 1.8 + 32))
-    with_density = pc.health(model, fahrenheit)
-    assert "1 % quantile" in (with_density.unestimated or "")
-    assert "The shares of the classes are unknown: " in str(with_density)
-    assert {one.estimated for one in with_density.classes.values()} == {None}
-    without = pc.fit(drawn(2_000, TRAINING, 0), SPEC)
-    assert "'x' is outside of the range" in (pc.health(without, fahrenheit).unestimated or "")
-
-
-@pytest.mark.parametrize("shares", [TRAINING, (0.6, 0.2, 0.2), (0.05, 0.9, 0.05)])
-def test_estimated_shares_are_within_their_errors_under_a_label_shift(
-    model: pc.Model, shares: tuple[float, float, float]
-) -> None:
-    """In at least 90 % of the months; intervals of 95 % miss 5 of 48 with probability 0.05."""
-    estimated = 0
-    for month in range(48):
-        u: Any = pc.health(model, drawn(400, shares, 100 + month)).classes["u"]
-        estimated += abs(u.estimated - shares[0]) <= 1.96 * u.error
-    assert estimated >= 43, "90 % of 48"
-
-
-@pytest.mark.parametrize("shares", [(0.6, 0.2, 0.2), (0.0, 0.5, 0.5)])
-def test_em_finds_the_shares_of_largest_likelihood(shares: tuple[float, float, float]) -> None:
-    """Kuhn and Tucker: all derivatives of the mean log-likelihood are 1 where a share is positive,
-    and at most 1 elsewhere."""
-    random = np.random.default_rng(0)
-    means, prior = np.array([0.0, 1.0, 3.0]), np.array(TRAINING)
-    x = random.normal(means[random.choice(3, 3_000, p=shares)], 1.0)
-    joint = np.exp(-0.5 * (x[:, None] - means) ** 2) * prior
-    probability: FloatArray = joint / joint.sum(axis=1, keepdims=True)
-    found = estimate_shares(probability, prior)
-    np.testing.assert_allclose(found.shares, shares, atol=0.05)
-    assert (np.abs(found.shares - shares) <= 4 * found.errors).all()
-    ratio = probability / prior
-    slopes = (ratio / (ratio @ found.shares)[:, None]).mean(axis=0)
-    assert slopes == pytest.approx(np.where(found.shares > 1e-4, 1.0, slopes), abs=1e-4)
-    assert slopes.max() < 1.0 + 1e-3
 
 
 def test_a_column_with_a_single_value_in_a_class_has_counts_and_no_drift() -> None:
@@ -184,34 +138,39 @@ def test_a_calibrated_model_measures_a_shift_from_the_rows_of_its_calibration() 
     calibrated = pc.calibrate(pc.fit(copied(5_000, TRAINING, 0), spec), held_out)
     mean = calibrated.training["calibration"]["mean_posterior"]
     assert list(mean.values()) == pytest.approx([0.4, 0.4, 0.2], abs=0.02)
-    rows = copied(20_000, (0.1, 0.3, 0.6), 8)
-    found = [one.estimated for one in pc.health(calibrated, rows).classes.values()]
-    assert found == pytest.approx([0.1, 0.3, 0.6], abs=0.05)
+    classes = pc.health(calibrated, copied(20_000, (0.4, 0.4, 0.2), 8)).classes.values()
+    assert [one.prior for one in classes] == pytest.approx(list(mean.values()), rel=1e-5)
+    assert [one.expected for one in classes] == pytest.approx(list(mean.values()), abs=0.02)
 
 
 @given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=8), cut=st.integers(0, 8))
 def test_sums_do_not_depend_on_how_they_are_merged(
     model: pc.Model, sizes: list[int], cut: int
 ) -> None:
-    """Parts of consecutive batches, with a sample that has to be thinned."""
     meter, rule = HealthMeter(model), model.compile_rule("map")
     bounds = np.minimum(np.cumsum([0, *sizes, 300]), 300)
     rows = drawn(300, TRAINING, 9).combine_chunks().to_batches()[0]
     batches = [rows.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(health_sums, "SAMPLE_ROWS", 50)
-        parts = [meter.measure(model.rows(batch), *model.decide(batch, rule)) for batch in batches]
-        whole = meter.total(parts)
-        merged = meter.total(parts[:cut]) + meter.total(parts[cut:])
-    assert merged.rows == whole.rows == 300
-    np.testing.assert_array_equal(merged.columns, whole.columns)
-    np.testing.assert_array_equal(merged.predicted, whole.predicted)
-    np.testing.assert_allclose(merged.probability, whole.probability, rtol=1e-12)
-    assert len(merged.samples) == len(whole.samples)
-    for one, other in zip(merged.samples, whole.samples, strict=True):
-        assert one.stride == other.stride
-        np.testing.assert_array_equal(one.log_probability, other.log_probability)
-        np.testing.assert_array_equal(one.bins, other.bins)
+    parts = [meter.measure(model.rows(batch), *model.decide(batch, rule)) for batch in batches]
+    whole = meter.measure(model.rows(rows), *model.decide(rows, rule))
+    for merged in (meter.total(parts), meter.total(parts[:cut]) + meter.total(parts[cut:])):
+        for name, value in vars(whole).items():
+            np.testing.assert_allclose(getattr(merged, name), value, rtol=1e-12, atol=1e-12)
+
+
+def test_counts_of_large_batches_are_of_evenly_spaced_rows(model: pc.Model) -> None:
+    """Of two batches, the larger one has its share of the bins, although less of it is counted."""
+    meter, rule = HealthMeter(model), model.compile_rule("map")
+    total = meter.zero()
+    for rows in (drawn(90_000, (1, 0, 0), 1), drawn(3_000, (0, 0, 1), 2)):
+        batch = rows.combine_chunks().to_batches()[0]
+        total += meter.measure(model.rows(batch), *model.decide(batch, rule))
+    health = meter.health(total)
+    assert 6_000 < health.sampled < 8_000
+    counts = np.array(health.columns["c"].counts)
+    assert counts.sum() == pytest.approx(health.sampled, abs=2)
+    shares = np.array([90 * 0.8**2 + 3 * 0.2**2, 90 * 0.32 + 3 * 0.32, 90 * 0.04 + 3 * 0.64, 0])
+    np.testing.assert_allclose(counts / counts.sum(), shares / 93, atol=0.02)
 
 
 def test_a_source_without_rows_is_refused(model: pc.Model) -> None:
@@ -225,4 +184,3 @@ def test_models_without_densities_or_marginals_say_what_they_do_not_know() -> No
     health = pc.health(pc.fit(training, spec), drawn(300, TRAINING, 1))
     assert health.columns["x"].drift is None
     assert sum(health.columns["x"].counts) == 300, "to compare with another partition"
-    assert health.unestimated is None

@@ -48,8 +48,8 @@ USUAL = Health(
         ),
     },
     classes={
-        "a": ClassHealth(0.2, 0.2, 0.2, 0.2, 0.02),
-        "b": ClassHealth(0.8, 0.8, 0.8, 0.8, 0.02),
+        "a": ClassHealth(0.2, 0.2, 0.2),
+        "b": ClassHealth(0.8, 0.8, 0.8),
     },
     log_density=DensityHealth(0.01, 0.0),
 )
@@ -64,9 +64,7 @@ def with_column(health: Health, name: str, **values: Any) -> Health:
 def with_shares(health: Health, a: float) -> Health:
     shares = {"a": a, "b": 1.0 - a}
     classes = {
-        name: replace(
-            one, predicted=shares[name], expected=shares[name], estimated=shares[name], error=0.005
-        )
+        name: replace(one, predicted=shares[name], expected=shares[name])
         for name, one in health.classes.items()
     }
     return replace(health, classes=classes)
@@ -114,7 +112,6 @@ def test_differences_within_the_sampling_error_are_no_verdicts() -> None:
     few = replace(
         with_shares(with_column(USUAL, "x", nulls=0.2, drift=0.2, drift_error=0.1), 0.5), rows=9
     )
-    few = replace(few, classes={name: replace(one, error=0.2) for name, one in few.classes.items()})
     assert pc.Watch().check(few, {"day=1": replace(USUAL, rows=3)}) == []
 
 

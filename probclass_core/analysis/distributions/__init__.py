@@ -6,7 +6,7 @@ divergence        the Jensen–Shannon divergence in bits
 drift             `drift`: two models compared class by class and column by column
 health            `Health`, the record of one partition
 columns           what a model expects of each column, and its measurement in batches
-label_shift       shares of the classes without labels
+label_shift       posteriors under other shares of the classes
 sums              gathers the health batch by batch, while rows are scored
 watch             `Watch`: the checks before a commit and of an evaluation, and `Verdict`
 """

@@ -20,16 +20,13 @@ from probclass_core.analysis.distributions.divergence import of_sample
 from probclass_core.analysis.distributions.grid import Grid
 from probclass_core.analysis.distributions.health import ColumnHealth
 from probclass_core.analysis.distributions.reading import read_column, training_ends
-from probclass_core.arrow.arrays import MISSING, FloatArray, is_numeric_type
+from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray, is_numeric_type
 from probclass_core.arrow.rows import Rows, bins_of
 from probclass_core.estimation.marginals import Curve, Levels
 from probclass_core.model.model import Model
 
 MOST_BINS = 10
 """Most bins of a column."""
-
-NULL_BIN = 255
-"""Code of the bin of a null, which is not among the bins."""
 
 _LEVELS = np.arange(1, MOST_BINS) / MOST_BINS
 _DIGITS = 4
@@ -78,19 +75,18 @@ class ExpectedColumn:
         of_others = dict.fromkeys(self.known or (), len(self.values))
         return {**of_others, **{value: number for number, value in enumerate(self.values)}}
 
-    def measure(self, rows: Rows, stride: int) -> tuple[list[int], np.ndarray]:
-        """Count what is unusual in ``n`` rows, and find the bins of every ``stride``-th row.
+    def measure(self, rows: Rows, stride: int) -> tuple[list[int], IntArray]:
+        """Count what is unusual in ``n`` rows, and every ``stride``-th row by bins.
 
         Returns:
             Numbers of nulls (NaN included), of categories that no training row had, and of values
-            outside the range of the training rows; and the bin of each of the ``m`` sampled rows,
-            `NULL_BIN` for a null, ``(m,)`` uint8.
+            outside the range of the training rows; and the number of sampled rows in each bin,
+            nulls in none, ``(MOST_BINS,)``.
         """
         if self.known is not None:
             return self._measure_categories(rows, stride)
         if not self.is_number:
-            bins = np.full(-(-len(rows) // stride), NULL_BIN, np.uint8)
-            return [rows.column(self.name).null_count, 0, 0], bins
+            return [rows.column(self.name).null_count, 0, 0], np.zeros(MOST_BINS, np.int64)
         values = rows.numbers(self.name)
         lowest, highest, nulls = rows.extremes(self.name)
         low = -math.inf if self.low is None else self.low
@@ -99,20 +95,20 @@ class ExpectedColumn:
         if lowest < low or highest > high:
             outside = int(np.count_nonzero((values < low) | (values > high)))
         sampled = np.ascontiguousarray(values[::stride])
-        bins = bins_of(sampled, self.cuts.tolist()).astype(np.uint8)
         if nulls:
-            bins[np.isnan(sampled)] = NULL_BIN
-        return [int(nulls), 0, outside], bins
+            sampled = sampled[~np.isnan(sampled)]
+        bins = bins_of(sampled, self.cuts.tolist())
+        return [int(nulls), 0, outside], np.bincount(bins, minlength=MOST_BINS)
 
-    def health(self, shares: FloatArray, bins: np.ndarray) -> ColumnHealth:
+    def health(self, shares: FloatArray, counts: IntArray) -> ColumnHealth:
         """The health of the column.
 
         Args:
             shares: shares of rows that `measure` counts, ``(3,)``.
-            bins: the bin of each sampled row, as `measure` finds them.
+            counts: number of sampled rows in each bin, ``(MOST_BINS,)``.
         """
         nulls, unseen, outside = shares.tolist()
-        counts = np.bincount(bins, minlength=NULL_BIN)[: self.size]
+        counts = counts[: self.size]
         expected = drift = error = None
         if self.expected is not None:
             expected = tuple(rounded(share, 4) for share in self.expected.tolist())
@@ -132,17 +128,17 @@ class ExpectedColumn:
             expected=expected,
         )
 
-    def _measure_categories(self, rows: Rows, stride: int) -> tuple[list[int], np.ndarray]:
+    def _measure_categories(self, rows: Rows, stride: int) -> tuple[list[int], IntArray]:
         codes, values = rows.categories(self.name)
-        of_value = np.array(
-            [*(self._bin_of.get(value, MISSING) for value in values), NULL_BIN], np.int64
-        )
+        # Nulls, whose code is −1, are in a bin after all others, which is left out.
+        bins = np.array([*(self._bin_of.get(value, MISSING) for value in values), MOST_BINS])
         nulls = int(np.count_nonzero(codes == MISSING))
         unseen = 0
-        if (of_value == MISSING).any():
-            unseen = int((of_value[codes] == MISSING).sum())
-            of_value[of_value == MISSING] = len(self.values)
-        return [nulls, unseen, 0], of_value[codes[::stride]].astype(np.uint8)
+        if (bins == MISSING).any():
+            unseen = int((bins[codes] == MISSING).sum())
+            bins[bins == MISSING] = len(self.values)
+        counts = np.bincount(bins[codes[::stride]], minlength=MOST_BINS)[:MOST_BINS]
+        return [nulls, unseen, 0], counts
 
 
 def expected_columns(model: Model) -> list[ExpectedColumn]:

@@ -1,7 +1,7 @@
 """The health of a partition: what its rows contained, compared with what the model expects.
 
 It needs no labels. All values are plain numbers and texts, so that it fits in a commit record; a
-share, a probability or a quantile has at most six significant digits.
+share or a probability has at most six significant digits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class ColumnHealth(ShortRepr):
             lower cut; empty for other columns, or if the model does not suggest any.
         values: of other columns the at most 9 most frequent categories, each a bin; the bin of all
             others comes last and has no name.
-        counts: number of sampled rows in each of at most 10 bins; nulls are in none.
+        counts: number of rows in each of at most 10 bins, of those that are counted there; nulls
+            are in none.
         expected: probability of each bin under the mixture, or None if it is unknown.
     """
 
@@ -93,16 +94,11 @@ class ClassHealth:
         predicted: share of the rows that are predicted as the class; rejected rows are not.
         expected: mean posterior of the class.
         prior: prior of the class under which the posterior was calculated.
-        estimated: share of the class among the rows, estimated by EM under a label shift; None if
-            it cannot be estimated.
-        error: standard error of `estimated`.
     """
 
     predicted: float
     expected: float
     prior: float
-    estimated: float | None = None
-    error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -143,14 +139,11 @@ class Health(Report):
 
     Attributes:
         rows: number of rows.
-        sampled: number of rows among them that the bins, the quantiles of log p(x) and the
-            estimates rest on.
+        sampled: number of rows among them that are counted in the bins of columns.
         rejected: share of the rows that the decision rule rejected.
         columns: each feature of the model by its name, such as ``"hour(pickup)"``.
         classes: each class by its name, in class order.
         log_density: distribution of log p(x); None if the model does not give it.
-        unestimated: why the shares of the classes are not estimated, as a sentence; None if they
-            are.
     """
 
     rows: int
@@ -159,7 +152,6 @@ class Health(Report):
     columns: Mapping[str, ColumnHealth]
     classes: Mapping[str, ClassHealth]
     log_density: DensityHealth | None
-    unestimated: str | None = None
 
     def shares(self) -> Iterator[Share]:
         """The shares of rows that are unlike those of training."""
@@ -199,19 +191,14 @@ class Health(Report):
     def _report(self) -> list[Part]:
         """What is unusual of the rows, the classes, and the columns that differ most."""
         density = self.log_density
-        says_class = len(self.classes) > 1
         sentences = []
-        if says_class and self.unestimated is not None:
-            sentences.append(f"The shares of the classes are unknown: {self.unestimated}")
         if self.rejected:
             sentences.append(f"{self.rejected:.2%} of the rows were rejected.")
         if density is not None and density.rare is not None:
             sentences.append(f"{density.rare:.2%} of the rows are rare; 1 % would be usual.")
         if density is not None and density.impossible:
             sentences.append(f"{density.impossible:.2%} of the rows have p(x) = 0.")
-        by_class = _columns(
-            "class", self.classes, ("prior", "predicted", "expected", "estimated", "error")
-        )
+        by_class = _columns("class", self.classes, ("prior", "predicted", "expected"))
         ranked = dict(sorted(self.columns.items(), key=lambda item: -item[1].unusual))
         by_column = _columns(
             "column", ranked, ("drift", "nulls", "training_nulls", "unseen", "outside")
@@ -219,7 +206,11 @@ class Health(Report):
         return [
             f"Health of {counted(self.rows, 'row')}",
             sentences,
-            *([TablePart(by_class, "classes, as shares of the rows")] if says_class else []),
+            *(
+                [TablePart(by_class, "classes, as shares of the rows")]
+                if len(self.classes) > 1
+                else []
+            ),
             TablePart(by_column, "columns, most unusual first; drift in bits, others as shares"),
         ]
 
