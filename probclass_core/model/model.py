@@ -337,9 +337,8 @@ class Model(Report, ModelMethods):
         relative = [name for name in names if not self.likelihoods[name].normalized]
         if relative:
             raise NotSupportedError(
-                f"log p(x) is not known: the likelihoods of block {relative[0]!r} lack a term that "
-                "all classes share, as those of neighbors do whose metric gives a ball of unknown "
-                "volume (use a Minkowski metric)."
+                f"log p(x) is not known: the likelihood of block {relative[0]!r} is not a density, "
+                "as that of a normal with the option outliers is not."
             )
         if not names:
             raise NotSupportedError(NO_DENSITY)

@@ -83,15 +83,15 @@ def test_a_table_in_memory_is_scored_into_a_partition(sink: Path) -> None:
         pc.score(model(), table, sink, partition={"month": "2015-01"})
 
 
-def test_the_density_of_a_ball_of_unknown_volume_is_null(lake: Path, sink: Path) -> None:
-    block = pc.Block("knn_density", ["x", "y"], k=3, metric="canberra")
+def test_the_density_of_a_likelihood_that_is_none_is_null(lake: Path, sink: Path) -> None:
+    block = pc.Block("gaussian_full", ["x", "y"], outliers=0.01)
     other = pc.fit(lake, pc.ModelSpec("air", [block]))
     pc.score(other, lake, sink, options=pc.ScoringOptions(columns=[]))
     table = ds.dataset(sink).to_table()
     assert table["log_density"].null_count == table.num_rows == 141
     assert table.schema.field("log_density").type == pa.float64()
     assert table["probability"].null_count == 0
-    with pytest.raises(NotSupportedError, match="ball of unknown volume"):
+    with pytest.raises(NotSupportedError, match="is not a density"):
         other.score_samples(rows := pq.read_table(lake))
     assert len(other.predict(rows)) == 141
 

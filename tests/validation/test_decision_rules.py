@@ -14,7 +14,7 @@ from probclass_core.errors import DataError, NotSupportedError, SpecError
 
 ROWS = pa.table({"x": [1.0, 2.0, 3.0, 4.0, 5.0, 7.0], "y": list("aaabbb")})
 MODEL = pc.fit(ROWS, pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])]))
-ANGLES = pc.fit(ROWS, pc.ModelSpec("y", [pc.Block("knn_density", ["x"], metric="canberra")]))
+FLOORED = pc.fit(ROWS, pc.ModelSpec("y", [pc.Block("gaussian_full", ["x"], outliers=0.01)]))
 
 
 COST = pa.table({"class": ["a"], "prediction": ["b"], "cost": [1.0]})
@@ -59,11 +59,11 @@ def test_a_quantile_outside_the_stored_range_is_refused(quantile: float) -> None
 
 
 def test_densities_that_are_not_normalized_have_no_quantiles() -> None:
-    with pytest.raises(NotSupportedError, match="ball of unknown volume"):
-        pc.with_density_quantiles(ANGLES, ROWS)
-    with pytest.raises(NotSupportedError, match="ball of unknown volume"):
-        ANGLES.predict(ROWS, {"min_rarity": 0.01})
-    assert pc.calibrate(ANGLES, ROWS).calibration is not None, "posteriors can still be calibrated"
+    with pytest.raises(NotSupportedError, match="is not a density"):
+        pc.with_density_quantiles(FLOORED, ROWS)
+    with pytest.raises(NotSupportedError, match="is not a density"):
+        FLOORED.predict(ROWS, {"min_rarity": 0.01})
+    assert pc.calibrate(FLOORED, ROWS).calibration is not None, "posteriors can still be calibrated"
 
 
 def test_changing_the_prior_of_a_calibrated_model_is_refused() -> None:
