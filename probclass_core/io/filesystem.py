@@ -180,7 +180,7 @@ class Location:
         Returns:
             False if another process replaced, made or removed the file first.
         """
-        if self.revision(path).data != seen.data:
+        if seen.compared and self.revision(path).data != seen.data:
             return False
         self.write(path, data)
         return True
@@ -348,29 +348,22 @@ class FsspecLocation(Location):
     def _forget_listings(self) -> None:
         self._fsspec.invalidate_cache()
 
-    def replace(self, path: str, data: Content, seen: Revision) -> bool:
-        if seen.compared:
-            return super().replace(path, data, seen)
-        # Some file systems show a file before it is complete.
-        target, folder = self.absolute(path), path.rpartition("/")[0]
-        scratch = self.absolute(f"{folder}/{scratch_name()}".lstrip("/"))
-        with translate_write_errors(self.uri_of(path), error=self.error):
-            try:
-                retry(partial(self._put, scratch, data))
-                retry(partial(self.filesystem.move, scratch, target))
-            finally:
-                with suppress(OSError):
-                    self.filesystem.delete_file(scratch)
-        return True
-
     def _read(self, path: str, at_most: int | None) -> Buffer:
         if at_most is not None:
             _check_size(path, self._fsspec.size(path), at_most)
         return bytes(self._fsspec.cat_file(path))
 
     def _put(self, path: str, data: Content) -> None:
-        self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
-        self._fsspec.pipe_file(path, bytes(data))
+        folder = path.rpartition("/")[0]
+        self.filesystem.create_dir(folder, recursive=True)
+        # Some file systems show a file before it is complete.
+        scratch = f"{folder}/{scratch_name()}"
+        try:
+            self._fsspec.pipe_file(scratch, bytes(data))
+            self.filesystem.move(scratch, path)
+        finally:
+            with suppress(OSError):
+                self.filesystem.delete_file(scratch)
 
 
 def scratch_name() -> str:

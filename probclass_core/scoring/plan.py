@@ -180,7 +180,7 @@ class ScoringPlanner:
         if not sink.appends:
             raise TableMismatchError(
                 f"{self.sink.uri}: tables of this format cannot be appended to; score with "
-                "overwrite='partition'."
+                "overwrite='partition', or write a Delta table."
             )
         if plan.snapshot is None:
             raise TableMismatchError(

@@ -190,12 +190,27 @@ SERVED = {
 }
 """Kind of bucket and format of the backends that need a server."""
 
-everywhere = pytest.mark.parametrize(
-    "backend",
-    [*BACKENDS, *(pytest.param(name, marks=pytest.mark.services) for name in SERVED)],
-    indirect=True,
-)
+_ALL = [*BACKENDS, *(pytest.param(name, marks=pytest.mark.services) for name in SERVED)]
+
+
+def _with_backends(*, objects: bool | None) -> pytest.MarkDecorator:
+    """Run a test with backends: with all, or with those that are Parquet objects or are not."""
+
+    def is_chosen(backend: Any) -> bool:
+        name = backend if isinstance(backend, str) else str(backend.values[0])
+        return objects in (None, name == "object store" or name.startswith("parquet on"))
+
+    return pytest.mark.parametrize("backend", [*filter(is_chosen, _ALL)], indirect=True)
+
+
+everywhere = _with_backends(objects=None)
 """Run a test with every backend, not only with the local ones."""
+
+appending = _with_backends(objects=False)
+"""Run a test with every backend whose partitions rows can be added to."""
+
+objects = _with_backends(objects=True)
+"""Run a test with every backend whose partitions are one object each."""
 
 
 def append(model: pc.Model, source: Any, sink: pc.TableRef, **options: Any) -> ScoreReport:

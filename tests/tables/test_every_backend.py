@@ -18,7 +18,9 @@ from backends import (
     Arrives,
     Backend,
     append,
+    appending,
     everywhere,
+    objects,
 )
 from delta_and_iceberg import DeltaLake, rows, spec
 
@@ -102,6 +104,7 @@ def test_partitions_by_dates_numbers_texts_and_nulls(
     assert found == {tuple(map(str, key)): 40 for key in keys}
 
 
+@appending
 def test_a_partition_value_of_another_type_than_the_table_has(
     backend: Backend, model: pc.Model, tmp_path: Path
 ) -> None:
@@ -123,6 +126,7 @@ def test_a_partition_value_of_another_type_than_the_table_has(
 # Appending rows.
 
 
+@appending
 def test_each_input_is_appended_once(backend: Backend, model: pc.Model, arrives: Arrives) -> None:
     first, second = arrives("first"), arrives("second", start=100.0, size=3)
     sink, later = backend.ref("scored"), [("2014-01", 100.0 + x) for x in range(3)]
@@ -144,7 +148,7 @@ def test_each_input_is_appended_once(backend: Backend, model: pc.Model, arrives:
     assert no_leftovers(sink)
 
 
-@everywhere
+@appending
 def test_rows_of_other_writers_stay(backend: Backend, model: pc.Model, arrives: Arrives) -> None:
     append(model, arrives("first"), backend.ref("twin"), partition=JANUARY)
     backend.write("scored", backend.read("twin"))
@@ -163,6 +167,21 @@ def test_rows_of_other_writers_stay(backend: Backend, model: pc.Model, arrives: 
     assert backend.xs("scored") == later
 
 
+@objects
+def test_rows_cannot_be_added_to_an_object_and_other_objects_are_not_replaced(
+    backend: Backend, model: pc.Model, arrives: Arrives
+) -> None:
+    source, sink = arrives("first"), backend.ref("scored")
+    with pytest.raises(TableError, match="tables of this format cannot be appended to"):
+        append(model, source, sink, partition=JANUARY)
+    pc.score(model, source, backend.ref("twin"), partition=JANUARY)
+    backend.write("scored", backend.read("twin"))
+    with pytest.raises(TableError, match="is not part of a table written here"):
+        pc.score(model, source, sink, partition=JANUARY)
+    assert backend.xs("scored") == JANUARY_ROWS
+
+
+@appending
 def test_an_input_without_identity_is_not_appended(backend: Backend, model: pc.Model) -> None:
     table = rows("2014-01")
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
@@ -171,6 +190,7 @@ def test_an_input_without_identity_is_not_appended(backend: Backend, model: pc.M
             append(model, source, backend.ref("scored"), partition=JANUARY)
 
 
+@appending
 @pytest.mark.parametrize("overwrite", ["partition", "append"])
 def test_a_commit_records_its_model_input_and_run(
     backend: Backend, tmp_path: Path, overwrite: str
@@ -202,6 +222,7 @@ def test_a_commit_records_its_model_input_and_run(
 # Refusals.
 
 
+@appending
 @pytest.mark.parametrize(
     ("partition", "overwrite"),
     [(JANUARY, "append"), (FEBRUARY, "append"), (FEBRUARY, "partition")],

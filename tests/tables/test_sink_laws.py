@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backends import Backend, everywhere
+from backends import Backend, appending, objects
 
 import probclass_core as pc
 from probclass_core.authoring import Sink
@@ -60,13 +60,27 @@ class Formats(SinkLaws):
         return {name: partial(read, "scored") for name, read in self.others.items()}
 
 
-@everywhere
+@appending
 class TestPartitionedFormats(Formats):
     """On local disks and on servers of object stores."""
 
 
+@objects
+class TestPartitionedObjects(Formats):
+    """A Parquet directory on an object store, where a partition is one object."""
+
+    appends = False
+
+
+@pytest.mark.parametrize("backend", LOCAL, indirect=True)
 class TestFormatsWithoutPartitions(Formats):
     partitioned = removes = False
+    kills = 0
+
+
+@pytest.mark.parametrize("backend", ["object store"], indirect=True)
+class TestObjectsWithoutPartitions(Formats):
+    partitioned = appends = removes = False
     kills = 0
 
 

@@ -91,6 +91,10 @@ class FolderSink(EvolvingSink):
         entries = self.table.entries(folder)
         return [info for info in entries if not info.base_name.startswith(("_", "."))]
 
+    def is_ours(self, info: FileInfo) -> bool:
+        """Whether a replacement of the partition removes this entry of its folder."""
+        return _is_parquet(info)
+
     def _check_target(self) -> None:
         """Check that a partition gets next to its like, and a table where no partitions are."""
         table, level = self.table, ""
@@ -105,7 +109,7 @@ class FolderSink(EvolvingSink):
                 )
             self._checked.add((level, name))
             level = f"{level}/{hive_segment(name, value)}".lstrip("/")
-        foreign = [info for info in self.visible_entries(self.folder) if not _is_parquet(info)]
+        foreign = [info for info in self.visible_entries(self.folder) if not self.is_ours(info)]
         if foreign:
             raise TableMismatchError(
                 f"{self.location} contains {foreign[0].base_name!r}, which is not part of a table "
@@ -116,7 +120,7 @@ class FolderSink(EvolvingSink):
         self, schema: pa.Schema, replaced: Sequence[Mapping[str, Any]]
     ) -> ColumnChanges:
         folders = {self.table.absolute(hive_folder(partition)) for partition in replaced}
-        files = filter(_is_parquet, list_files(self.table)[0])
+        files = filter(_is_parquet, list_files(self.table))
         kept = [info.path for info in files if info.path.rpartition("/")[0] not in folders]
         existing = None
         if kept:

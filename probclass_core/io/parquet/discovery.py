@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,13 +12,12 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
 from probclass_core.arrow.types import common_columns, safe_types, value_type
 from probclass_core.errors import TableError, TableMismatchError
-from probclass_core.io.failures import is_transient, retry, translate_read_errors
-from probclass_core.io.filesystem import Location, file_state, is_file, is_scratch
+from probclass_core.io.failures import retry, translate_read_errors
+from probclass_core.io.filesystem import Location, file_state, is_file
 from probclass_core.io.object_stores import open_location
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.files import with_utf8_names
@@ -34,14 +30,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _FILES_TRIED = 3
 """Files at each end of a table that are tried for one that can be read."""
 
-MAIN = "part-0.parquet"
-
-REPLACED_KEY = "probclass.replaced"
-"""Key in the footer of `MAIN`: the states of the files that it replaced; see `file_state`."""
-
 DELTA_LOG = "_delta_log"
-
-_CONCURRENT_READS = 16
 
 
 def parquet_table(ref: TableRef, partition: Mapping[str, Any] | None = None) -> DatasetTable:
@@ -144,7 +133,7 @@ def find_files(ref: TableRef, kind: str, partition: Mapping[str, Any] | None = N
         uri = location.uri_of(pattern) if location.remote else ref.uri
         if not files:
             raise TableError(f"no file matches {uri}.")
-        return FoundFiles(uri, location, without_replaced(location, files))
+        return FoundFiles(uri, location, files)
     files = data_files(location, partition)
     if not files:
         exists = location.info("").type != FileType.NotFound
@@ -224,21 +213,11 @@ def data_files(location: Location, partition: Mapping[str, Any] | None = None) -
         TableError: if it is a table of another format, or cannot be read.
     """
     table = location.info("")
-    return [table] if is_file(table) else list_files(location, partition)[0]
+    return [table] if is_file(table) else list_files(location, partition)
 
 
-def list_files(
-    location: Location, partition: Mapping[str, Any] | None = None
-) -> tuple[list[FileInfo], list[FileInfo]]:
-    """List the data files of a folder, and the files that writers of ours left; see `data_files`.
-
-    On an object store one object, `MAIN`, is a partition that was written here. Other objects of
-    its folder are rows that were added to it, and count, or what it replaced and is about to be
-    deleted: its footer names those, so that no reader of ours sees them.
-
-    Raises:
-        TableError: as `data_files`.
-    """
+def list_files(location: Location, partition: Mapping[str, Any] | None = None) -> list[FileInfo]:
+    """List the data files of a folder; see `data_files`."""
     entries = _entries(location, "", partition or {})
     if not location.remote:
         _refuse_loops(entries)
@@ -246,11 +225,7 @@ def list_files(
     paths = [location.relative(info.path) for info in files]
     if any(path.startswith(f"{DELTA_LOG}/") for path in paths):
         raise is_delta(location)
-    visible = [info for info, path in zip(files, paths, strict=True) if _is_visible(path)]
-    data = without_replaced(location, visible)
-    kept = {info.path for info in data}
-    left = [info for info in visible if info.path not in kept]
-    return data, [*left, *filter(is_scratch, files)]
+    return [info for info, path in zip(files, paths, strict=True) if _is_visible(path)]
 
 
 def _entries(location: Location, folder: str, partition: Mapping[str, Any]) -> list[FileInfo]:
@@ -265,40 +240,6 @@ def _entries(location: Location, folder: str, partition: Mapping[str, Any]) -> l
         if _is_value(text, rest.pop(unquote(name))):
             entries += _entries(location, location.relative(info.path), rest)
     return sorted(entries, key=lambda info: str(info.path))
-
-
-def without_replaced(location: Location, files: Sequence[FileInfo]) -> list[FileInfo]:
-    """Leave out the files that the main object of their folder replaced.
-
-    Args:
-        location: location of the table.
-        files: files of it, by path.
-    """
-    if not location.remote:
-        return list(files)
-    sizes = Counter(map(_folder, files))
-    mains = [info for info in files if info.base_name == MAIN and sizes[_folder(info)] > 1]
-    if not mains:
-        return list(files)
-    with ThreadPoolExecutor(_CONCURRENT_READS, thread_name_prefix="probclass-footer") as pool:
-        lists = list(pool.map(lambda info: _replaced_by(location, info), mains))
-    replaced = {state for states in lists for state in states}
-    return [info for info in files if file_state(location, info) not in replaced]
-
-
-def _folder(info: FileInfo) -> str:
-    return str(info.path).rpartition("/")[0]
-
-
-def _replaced_by(location: Location, info: FileInfo) -> Iterable[str]:
-    with translate_read_errors(location.uri):
-        try:
-            footer = retry(lambda: pq.read_metadata(info.path, filesystem=location.filesystem))
-            return list(json.loads((footer.metadata or {}).get(REPLACED_KEY.encode(), b"[]")))
-        except (OSError, pa.ArrowException, ValueError) as error:
-            if isinstance(error, OSError) and is_transient(error):
-                raise  # once it can be read again, replaced rows would count
-            return ()  # whoever reads the file will report it
 
 
 def is_delta(location: Location) -> TableMismatchError:

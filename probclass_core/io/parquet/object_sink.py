@@ -9,17 +9,14 @@ A reader may have the footer of the old object, and request pages once the new o
 Two successive objects are therefore compressed by different codecs, neither of which decompresses
 what the other made: such a reader gets an error, never rows of both.
 
-Added rows are an object of their own, named by its commit. A partition of several objects is
-replaced by one that says which ones it replaces (`discovery`); those are deleted afterwards.
+Rows cannot be added to a partition: readers would see several objects as one replaces them.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import AbstractContextManager, closing
 from mmap import ACCESS_READ, mmap
 from typing import IO, Any
 
@@ -30,19 +27,15 @@ from pyarrow.fs import FileInfo, FileType
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.parquet_writer import ParquetPart, read_commit_record
 from probclass_core.io.failures import retry, translate_read_errors
-from probclass_core.io.filesystem import Location, Revision, file_state, scratch_name
+from probclass_core.io.filesystem import Location, Revision, is_scratch, scratch_name
 from probclass_core.io.object_stores import open_location
 from probclass_core.io.parquet.directory_sink import FolderSink
-from probclass_core.io.parquet.discovery import (
-    DELTA_LOG,
-    MAIN,
-    REPLACED_KEY,
-    is_delta,
-    list_files,
-    without_replaced,
-)
+from probclass_core.io.parquet.discovery import DELTA_LOG, is_delta
 from probclass_core.io.references import Leftover, TableRef
 from probclass_core.io.sink import CommitRecord, StagedPartition
+
+MAIN = "part-0.parquet"
+"""Name of the object that is a partition."""
 
 _CODECS = ("snappy", "zstd")
 
@@ -52,6 +45,8 @@ _MOST_BYTES = 5_000_000_000
 
 class ObjectSink(FolderSink):
     """A partition of a table on an object store; see `FolderSink`."""
+
+    appends = False
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
         table = open_location(ref.uri, ref.options)
@@ -65,42 +60,28 @@ class ObjectSink(FolderSink):
 
     @property
     def exists(self) -> bool:
-        return bool(self.visible_entries(self.folder))
+        return self.table.is_file(self.main)
+
+    def is_ours(self, info: FileInfo) -> bool:
+        return bool(info.base_name == MAIN)
 
     def commits(self) -> Sequence[CommitRecord | None]:
-        return [
-            read_commit_record(info.path, self.table.filesystem)
-            for info in without_replaced(self.table, self.visible_entries(self.folder))
-        ]
+        if not self.exists:
+            return []
+        return [read_commit_record(self.table.absolute(self.main), self.table.filesystem)]
 
     def stage(
         self, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool = False
     ) -> AbstractContextManager[StagedObject]:
-        return closing(StagedObject(self, schema, commit, append=append))
+        return closing(StagedObject(self, schema, commit))
 
     def remove(self) -> None:
-        seen, entries = self.seen(), self.visible_entries(self.folder)
-        if not entries:
-            return
-        if [info.base_name for info in entries] != [MAIN]:
-            with closing(StagedObject(self, pa.schema([]), {}, append=False)) as staged:
-                staged.parts(1)
-                staged.publish()  # no rows, in place of several objects at once
-            seen = self.seen()
-        if self.seen() != seen:
-            raise self.conflict()
-        self.table.remove(self.path_of(MAIN))
+        self.table.remove(self.main)
 
-    def seen(self) -> Revision:
-        """Which object is the partition, if the store has conditional requests."""
-        return self.table.revision(self.path_of(MAIN), content=False)
-
-    def conflict(self) -> TableError:
-        """The error that another writer came first."""
-        return TableError(
-            f"{self.location} was replaced by another writer during this run, which changed "
-            "nothing; run it again."
-        )
+    @property
+    def main(self) -> str:
+        """Path of the object that is the partition, relative to the table."""
+        return self.path_of(MAIN)
 
     def path_of(self, name: str) -> str:
         """Return the path of a file of the partition, relative to the table."""
@@ -120,33 +101,15 @@ def _check_table(table: Location) -> None:
 
 
 class StagedObject(StagedPartition):
-    """A staged partition, or rows to add to one: a local file until it is put in place."""
+    """A staged partition: a local file until it is put in place."""
 
     _parts: Sequence[ObjectPart] = ()
 
-    def __init__(
-        self, sink: ObjectSink, schema: pa.Schema, commit: Mapping[str, Any], *, append: bool
-    ) -> None:
-        self._sink = sink
-        self._commit = commit
-        self._schema = schema
-        self._codec = _CODECS[0]
-        self._replaced: list[FileInfo] = []
+    def __init__(self, sink: ObjectSink, schema: pa.Schema, commit: Mapping[str, Any]) -> None:
+        self._sink, self._schema, self._commit = sink, schema, commit
         # Read now, so that a commit of another writer since then is not replaced unseen.
-        self._seen = sink.seen()
-        entries = sink.visible_entries(sink.folder)
-        main = next((info for info in entries if info.base_name == MAIN), None)
-        self._added: str | None = None
-        if append:
-            self._added = _name_of_added(commit["commit_id"], self._seen, main)
-            return
-        if main is not None:
-            self._codec = _other_codec(sink.table, main)
-        self._replaced = [info for info in entries if info is not main]
-        if self._replaced:
-            states = [file_state(sink.table, info) for info in self._replaced]
-            metadata = {**(schema.metadata or {}), REPLACED_KEY: json.dumps(states)}
-            self._schema = schema.with_metadata(metadata)
+        self._seen = sink.table.revision(sink.main, content=False)
+        self._codec = _other_codec(sink.table, sink.main)
 
     def parts(self, count: int) -> Sequence[ObjectPart]:
         # One request puts one object, so the rows are not divided.
@@ -154,19 +117,13 @@ class StagedObject(StagedPartition):
         return self._parts
 
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
-        sink, (part,) = self._sink, self._parts
+        (part,) = self._parts
         part.finish()
-        if self._added is not None:
-            commit_id = self._commit["commit_id"]
-            if commit_id not in {record["commit_id"] for record in sink.commit_records}:
-                # If there is one of this name, another attempt at this commit came first.
-                part.put(sink.path_of(self._added), Revision(None, compared=False))
-            return
-        if not part.put(sink.path_of(MAIN), self._seen):
-            raise sink.conflict()
-        for info in self._replaced:
-            with suppress(TableError):  # no reader of ours sees it, and a later commit tries again
-                sink.table.remove(sink.table.relative(info.path))
+        if not part.put(self._sink.main, self._seen):
+            raise TableError(
+                f"{self._sink.location} was replaced by another writer during this run, which "
+                "changed nothing; run it again."
+            )
 
     def close(self) -> None:
         super().close()
@@ -237,17 +194,10 @@ class ObjectPart(ParquetPart):
             self._temporary.close()
 
 
-def _name_of_added(commit_id: str, seen: Revision, main: FileInfo | None) -> str:
-    """Return a name that attempts at one commit share, and none after the partition is replaced."""
-    state = [None if main is None else main.mtime_ns, dict(seen.version)]
-    digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-    return f"part-{commit_id[:24]}-{digest[:8]}.parquet"
-
-
-def _other_codec(table: Location, main: FileInfo) -> str:
-    """Return the codec of an object that replaces another; see above."""
+def _other_codec(table: Location, path: str) -> str:
+    """Return the codec of an object that replaces another, if there is one; see above."""
     try:
-        footer = pq.read_metadata(main.path, filesystem=table.filesystem)
+        footer = pq.read_metadata(table.absolute(path), filesystem=table.filesystem)
     except (OSError, pa.ArrowException):  # no reader can have begun to read it
         return _CODECS[0]
     if not footer.num_row_groups or not footer.num_columns:
@@ -257,16 +207,16 @@ def _other_codec(table: Location, main: FileInfo) -> str:
 
 
 def object_leftovers(ref: TableRef) -> list[Leftover]:
-    """List replaced objects, and what was sent between processes, also of live writers.
+    """List what was sent between processes, also of live writers.
 
     Raises:
         TableError: if the table does not exist, or cannot be read.
     """
     table = open_location(ref.uri, ref.options)
-    files, left = list_files(table)
-    if not files and not left and not _exists(table.info("")):
+    entries = table.entries("", recursive=True)
+    if not entries and not _exists(table.info("")):
         raise TableError(f"{table.uri} does not exist.")
-    return table.leftovers(left)
+    return table.leftovers(filter(is_scratch, entries))
 
 
 def _exists(info: FileInfo) -> bool:
