@@ -1,7 +1,7 @@
 """All records of a model: one listing, and the files that this process has not read yet.
 
-A record is kept in brief, evaluations without tables and scorings without histograms, with size and
-time of its file: records do not change, but aliases do.
+A record is kept in brief, evaluations without tables, with size and time of its file: records do
+not change, but aliases do.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ModelRecords(ShortRepr):
             in their provenance.
         aliases: its aliases by name, sorted.
         evaluations: evaluations of all versions, without tables, oldest first.
-        scorings: scorings with all versions, without histograms, oldest first.
+        scorings: scorings with all versions, oldest first.
         promotions: promotions that count, rollbacks and refusals, oldest first.
         damaged: one sentence for each damaged file, with the reason.
     """

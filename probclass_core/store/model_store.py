@@ -722,9 +722,8 @@ class ModelStore:
 
         The partitions that a check stopped are recorded as well, with the reason, and so are those
         that failed with an error which a retry does not fix. Partitions that were skipped, and that
-        were recorded when they were written, are not recorded again, so a retry is harmless. Of a
-        record above 1 MB, the histograms of the health are left out, and then all columns but the
-        most unusual ones.
+        were recorded when they were written, are not recorded again, so a retry is harmless. The
+        histograms of the health are in the commits of the sink alone, see `commits`.
 
         Args:
             version: version that scored, or a reference to it.
@@ -748,7 +747,7 @@ class ModelStore:
         return [record.write(self._files) for record in records]
 
     def scorings(self, name: str) -> list[ScoringRecord]:
-        """Return the recorded scorings of a model, oldest first, without histograms.
+        """Return the recorded scorings of a model, oldest first.
 
         Damaged records are left out; `records` lists them.
 

@@ -7,10 +7,10 @@ task that was killed between the commit and the record. So a retry adds no recor
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+from typing import Any, Protocol
 
 from probclass_core.arrow.bundle import as_json, json_digest, plain_json
 from probclass_core.errors import StoreError, hide_credentials
@@ -25,13 +25,10 @@ from probclass_core.store.records import (
 )
 from probclass_core.store.references import ModelVersion
 
-_MAX_BYTES = 1_000_000
-"""Largest record stored with the whole health of its partitions."""
-_MAX_BRIEF_BYTES = 100_000
-"""Largest record in the index with all columns of the health of its partitions."""
-_CHECKS = ("drift", "nulls", "unseen", "outside")
 _MAX_PARTITIONS = 500
 """Most partitions of a record; more make several records."""
+_MAX_COLUMNS = 5_000
+"""Most columns of the health of all partitions of a record."""
 
 
 class Scored(Protocol):
@@ -62,7 +59,8 @@ class ScoringRecord(Record):
         sink: path or URI of the scored table.
         partitions: for each partition its values as ``partition``, commit_id, source, input (digest
             of the rows' files), input_version, rule (digest of conditions, columns and decision),
-            rows, skipped, and if they are known health and verdicts, see `Health.to_dict`.
+            rows, skipped, and if they are known verdicts and health, see `Health.to_dict`: without
+            histograms, and of many columns the most unusual ones.
         provenance: how it was made, such as a run id.
         stopped: for each partition that was not scored, because of a check or an error that a retry
             does not fix, or in a run that catches up, its values as ``partition`` and the reason as
@@ -84,11 +82,6 @@ class ScoringRecord(Record):
     def path(self) -> str:
         """Path of the file in the store."""
         return f"{self.model}/{self.folder}/{self.id}.json"
-
-    def brief(self) -> Self:
-        """The record without histograms and, if they are many, with the worst columns."""
-        without_counts = _with_columns(self.partitions, _without_counts)
-        return replace(self, partitions=_within(_MAX_BRIEF_BYTES, without_counts))
 
 
 def new_partitions(report: Scored, records: Iterable[ScoringRecord]) -> list[Mapping[str, Any]]:
@@ -158,7 +151,8 @@ def scoring_records(
         if catches_up or not one.is_transient
     ]
     for start in range(0, max(len(partitions), min(len(stopped), 1)), _MAX_PARTITIONS):
-        chosen = _within(_MAX_BYTES, as_json(partitions[start : start + _MAX_PARTITIONS]))
+        part = partitions[start : start + _MAX_PARTITIONS]
+        chosen = [_recorded(one, _MAX_COLUMNS // len(part)) for one in as_json(part)]
         time = timestamp()
         digest = json_digest([version.id, report.uri, chosen, stopped])
         records.append(
@@ -176,48 +170,24 @@ def scoring_records(
     return records
 
 
-def _within(
-    most_bytes: int, partitions: Sequence[Mapping[str, Any]]
-) -> Sequence[Mapping[str, Any]]:
-    """The partitions, with less of their health if they are too large."""
-    for reduce in (_without_counts, _most_unusual):
-        if len(json.dumps(partitions, indent=2)) <= most_bytes:
-            break
-        partitions = _with_columns(partitions, reduce)
-    return partitions
-
-
-def _with_columns(
-    partitions: Sequence[Mapping[str, Any]], reduce: Callable[[dict[str, Any]], dict[str, Any]]
-) -> list[Mapping[str, Any]]:
-    """The partitions, with less of the columns of their health, if that is known."""
-    found: list[Mapping[str, Any]] = []
-    for one in partitions:
-        health = one.get("health")
-        columns = health.get("columns") if isinstance(health, dict) else None
-        if isinstance(health, dict) and isinstance(columns, dict) and columns:
-            one = {**one, "health": {**health, "columns": reduce(columns)}}
-        found.append(one)
-    return found
-
-
-def _without_counts(columns: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: {key: value for key, value in column.items() if not isinstance(value, (list, dict))}
-        for name, column in columns.items()
-        if isinstance(column, dict)
+def _recorded(partition: Mapping[str, Any], most: int) -> Mapping[str, Any]:
+    """A partition with the most unusual columns of its health, without their histograms."""
+    health = partition.get("health") or {}
+    columns = {
+        name: {key: value for key, value in column.items() if not isinstance(value, list)}
+        for name, column in health.get("columns", {}).items()
     }
+    if not columns:
+        return partition
+    kept = nlargest(most, columns, key=lambda name: _unusual(columns[name]))
+    return {**partition, "health": {**health, "columns": {name: columns[name] for name in kept}}}
 
 
-def _most_unusual(columns: dict[str, Any]) -> dict[str, Any]:
-    """The one column that is the most unusual by each check."""
-
-    def size(name: str, check: str) -> float:
-        value = columns[name].get(check) if isinstance(columns[name], dict) else None
-        return max(-1.0, min(value, 1e300)) if isinstance(value, (int, float)) else -1.0
-
-    worst = {max(columns, key=lambda name: size(name, check)) for check in _CHECKS}
-    return {name: column for name, column in columns.items() if name in worst}
+def _unusual(column: Mapping[str, Any]) -> float:
+    """The largest of the checks of a column, which are all from 0 to 1."""
+    checks = [column.get(check) or 0.0 for check in ("nulls", "drift", "unseen", "outside")]
+    checks[0] -= column.get("training_nulls") or 0.0
+    return float(max(checks))
 
 
 def _place(sink: str, one: Mapping[str, Any]) -> tuple[str, frozenset[tuple[str, str]]]:

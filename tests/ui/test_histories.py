@@ -7,7 +7,7 @@ import os
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from html import unescape
 from itertools import pairwise
@@ -664,8 +664,12 @@ def test_hostile_values_are_text(history: History) -> None:
     history.store.promote("air", version, "champion", by=HANDLER, reason=SCRIPT)
     verdicts = [{"action": SCRIPT, "sentence": HANDLER}, SCRIPT, 3]
     health = {"columns": {SCRIPT: {"drift": 0.5, "nulls": "x"}, "y": 3}, "log_density": SCRIPT}
-    history.score(version, SCRIPT, task="../" + HANDLER, verdicts=verdicts, health=health)
-    history.score(version, "2014-01", health={"columns": [SCRIPT]}, input_version=HANDLER)
+    history.score(version, SCRIPT, task="../" + HANDLER, verdicts=verdicts)
+    history.score(version, "2014-01", input_version=HANDLER)
+    recorded = history.store.scorings("air")
+    for record, values in zip(recorded, (health, {"columns": [SCRIPT]}), strict=True):
+        (one,) = record.partitions
+        replace(record, partitions=[{**one, "health": values}]).write(history.store.files)
     history.score(version, "0001-01-01T00:00:00+05:00")  # before the first day in UTC
     history.judge(version, HANDLER, 0.5)
     for page in PAGES:
