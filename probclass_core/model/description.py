@@ -50,7 +50,7 @@ def describe(
         *([f"Half-life: {half_life_text(aging)}."] if (aging := training.get("half_life")) else []),
         *([] if spec.label is None else [TablePart(classes)]),
         _blocks(spec, postfit.get("block_weights")),
-        [*spec.notes, *training.get("notes", ()), *_notes(training, postfit)],
+        [*spec.notes, *training.get("notes", ()), *_notes(postfit)],
     ]
 
 
@@ -102,12 +102,8 @@ def _columns(block: Block) -> str:
     return f"{columns} given {', '.join(block.given)}" if block.given else columns
 
 
-def _notes(training: Mapping[str, Any], postfit: Mapping[str, pa.Table]) -> Iterator[str]:
+def _notes(postfit: Mapping[str, pa.Table]) -> Iterator[str]:
     if "calibration" in postfit:
-        fitted = training.get("calibration") or {}
-        yield (
-            f"The posterior is calibrated: {fitted.get('method', 'an unknown method')}"
-            f"{'' if fitted.get('applied', True) else ', not applied: it does not help'}."
-        )
+        yield "The posterior is calibrated."
     if "density_quantiles" in postfit:
         yield "It says how rare a row is."

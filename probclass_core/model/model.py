@@ -44,7 +44,7 @@ from probclass_core.model.block_weights import (
     WeightedBlocks,
     given_weights,
 )
-from probclass_core.model.calibration import Calibrator, apply_calibration, compile_calibration
+from probclass_core.model.calibration import Calibration
 from probclass_core.model.decision import (
     CompiledRule,
     DecisionOption,
@@ -251,7 +251,7 @@ class Model(Report, ModelMethods):
         """Posteriors from log-likelihoods ``(n, k)``, as `log_likelihoods` returns them."""
         posterior = normalize(weighted + self.log_prior, self.log_prior)
         if self.calibrator is not None:
-            posterior = apply_calibration(posterior, self.calibrator)
+            posterior = self.calibrator.apply(posterior)
         if product is not None:
             density = log_density(product + self.log_prior)
             posterior = dataclasses.replace(posterior, log_density=density)
@@ -278,11 +278,11 @@ class Model(Report, ModelMethods):
         return WeightedBlocks(self.weights.bias, self.compiled_blocks)
 
     @cached_property
-    def calibrator(self) -> Calibrator | None:
+    def calibrator(self) -> Calibration | None:
         """The calibration, ready for use; None without one."""
         if self.calibration is None:
             return None
-        return compile_calibration(self.calibration, self.classes)
+        return Calibration.from_table(self.calibration)
 
     def compile_rule(self, decision: DecisionOption) -> CompiledRule:
         """Compile a decision rule for `decide`.

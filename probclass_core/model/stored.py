@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import ONE_CLASS, FloatArray
+from probclass_core.arrow.arrays import ONE_CLASS
 from probclass_core.arrow.bundle import RESTORE, Bundle
 from probclass_core.arrow.parts import with_time_zones
 from probclass_core.arrow.types import schema_from_names
@@ -28,18 +28,15 @@ from probclass_core.estimation.tidy import (
     ROUNDING,
     Range,
     check_column,
-    label_rows,
     notes_of,
 )
 from probclass_core.model.bin_densities import check_bin_densities
-from probclass_core.model.calibration import METHODS
 from probclass_core.model.density_quantiles import QUANTILES
 from probclass_core.model.model import OPTIONAL_TABLES, SPEC_NOTES, Model
 from probclass_core.plugins.manager import find_estimator
 from probclass_core.spec.model_spec import ModelSpec, category_text
 
 _POSITIVE = Range(low=np.finfo(np.float64).tiny)
-_POSITIVE_PROBABILITY = Range(low=_POSITIVE.low, high=1.0)
 
 
 def model_from_bundle(bundle: Bundle, *, where: str = "this bundle") -> Model:
@@ -203,25 +200,9 @@ def _check_block_weights(table: pa.Table, model: Model) -> None:
 
 def _check_calibration(table: pa.Table, classes: pa.Array) -> None:
     check_column(table, "value", pa.float64())
-    check_column(table, "knot", pa.float64())
-    methods = set(table["method"].to_pylist())
-    if len(methods) != 1 or not methods <= {"identity", *METHODS}:
-        raise StoreError(f"the calibration has the methods {sorted(map(str, methods))}.")
-    if methods == {"isotonic"}:
-        label_rows(table, classes)
-        PROBABILITY.check("calibration knot", table["knot"])
-        _POSITIVE_PROBABILITY.check("calibrated probability", table["value"])
-        for label in classes:
-            rows = table.filter(pc.equal(table["class"], label))
-            _check_ascending("calibration knot", rows["knot"].to_numpy())
-            _check_ascending("calibrated probability", rows["value"].to_numpy())
-        return
     _POSITIVE.check("temperature", table["value"].slice(0, 1))
-    lowest = Range(high=0.0, nulls=methods == {"identity"})
-    lowest.check("lowest score", table["knot"].slice(0, 1))
     FINITE.check("bias", table["value"].slice(1))
-    biases = classes.to_pylist() if methods == {"temperature_and_bias"} else []
-    if table["class"].to_pylist() != [None, *biases]:
+    if table["class"].to_pylist() != [None, *classes.to_pylist()]:
         raise StoreError("the biases of the calibration are not those of the classes.")
 
 
@@ -231,9 +212,6 @@ def _check_quantiles(table: pa.Table) -> None:
     quantiles = table["quantile"].to_numpy()
     if not len(quantiles) or not np.array_equal(quantiles, QUANTILES[-len(quantiles) :]):
         raise StoreError("the quantiles of the density are not the thousandths.")
-    _check_ascending("log_density", table["log_density"].to_numpy())
-
-
-def _check_ascending(name: str, values: FloatArray) -> None:
-    if not len(values) or (values[1:] < values[:-1]).any():
-        raise StoreError(f"{name} is not in ascending order.")
+    values = table["log_density"].to_numpy()
+    if (values[1:] < values[:-1]).any():
+        raise StoreError("log_density is not in ascending order.")

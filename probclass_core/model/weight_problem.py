@@ -44,7 +44,6 @@ class WeightProblem:
         most: largest weight.
         penalty: nats of log-likelihood that a unit of weight must gain, of all blocks or of each.
         pull: p of ½ p Σ (w − 1)², which pulls weights to 1.
-        has_biases: whether there are biases besides 0.
     """
 
     factors: FloatArray
@@ -55,7 +54,6 @@ class WeightProblem:
     most: float = np.inf
     penalty: float | FloatArray = 0.0
     pull: float = 0.0
-    has_biases: bool = True
 
     def of(self, blocks: IntArray) -> WeightProblem:
         """The problem of some of the blocks, by their places."""
@@ -82,8 +80,7 @@ class WeightProblem:
         information = np.einsum("bcn,bcn,n->b", self.factors, self.factors, self.counts)
         of_class = np.bincount(self.truth, self.counts, len(self.log_prior))
         unit = 1.0 / np.sqrt(1.0 + np.append(information, of_class))
-        of_bias = (None, None) if self.has_biases else (0.0, 0.0)
-        bounds = [(0.0, self.most / each) for each in unit[:size]] + [of_bias] * len(of_class)
+        bounds = [(0.0, self.most / each) for each in unit[:size]] + [(None, None)] * len(of_class)
 
         def objective(steps: FloatArray) -> tuple[float, FloatArray]:
             value, gradient = self._value_and_gradient(steps * unit)

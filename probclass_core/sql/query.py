@@ -25,7 +25,7 @@ from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.contract import FormulaLikelihood
 from probclass_core.estimation.formulas import FORMULA_VERSION, Expression, Formula
 from probclass_core.model.block_weights import CAP, BlockWeights, CompiledBlock
-from probclass_core.model.calibration import IsotonicMaps, Softmax
+from probclass_core.model.calibration import LOWEST_SCORE, Calibration
 from probclass_core.model.model import Model
 from probclass_core.scoring.batch import BatchScorer
 from probclass_core.scoring.options import ScoringOption, ScoringOptions
@@ -295,11 +295,8 @@ class _Query:
         posterior, log_sum = self._normalize(joints, "q", prior)
         if densities is not None:
             _, log_sum = self._normalize(densities, "u", prior)
-        calibrator = model.calibrator
-        if isinstance(calibrator, Softmax):
-            posterior = self._softmax(calibrator, posterior, prior)
-        elif isinstance(calibrator, IsotonicMaps):
-            posterior = self._isotonic(calibrator, posterior)
+        if model.calibrator is not None:
+            posterior = self._calibrated(model.calibrator, posterior)
         ratio = self.scorer.log_ratio
         if ratio is not None:
             shifted = sums([posterior, self._literals(ratio)])
@@ -311,51 +308,20 @@ class _Query:
             log_density = f"CAST(NULL AS {self.dialect.double})"
         return posterior, log_density
 
-    def _softmax(
-        self, calibrator: Softmax, posterior: list[str], prior: Sequence[str]
-    ) -> list[str]:
+    def _calibrated(self, calibrator: Calibration, posterior: list[str]) -> list[str]:
         """exp(s / T + b) of scores s; rows that no class explains keep their posterior."""
         self._stage("most_probable", {"best": self.dialect.function("GREATEST", *posterior)})
+        least = self.dialect.literal(LOWEST_SCORE)
+        temperature = self.renderer.literal(calibrator.temperature)
         scaled = []
         for column, bias in zip(posterior, calibrator.bias, strict=True):
-            score = f"({column} - best)"
-            if math.isfinite(calibrator.lowest):
-                least = self.dialect.literal(calibrator.lowest)
-                score = self.dialect.function("GREATEST", score, least)
-            text = f"{score} / {self.renderer.literal(calibrator.temperature)}"
-            scaled.append(plus([text, self.dialect.literal(float(bias))]) if bias else text)
+            score = self.dialect.function("GREATEST", f"({column} - best)", least)
+            scaled.append(plus([f"{score} / {temperature}", self.dialect.literal(float(bias))]))
         names = self._each("scaled", "w", scaled)
         calibrated, _ = self._normalize(names, "c", posterior)
-        return self._calibrated(posterior, calibrated, "qm IS NULL")
-
-    def _calibrated(
-        self, before: Sequence[str], after: Sequence[str], unexplained: str
-    ) -> list[str]:
-        """Calibrated log posteriors, those before where no class explains the row."""
-        pairs = zip(before, after, strict=True)
-        kept = [f"CASE WHEN {unexplained} THEN {old} ELSE {new} END" for old, new in pairs]
+        pairs = zip(posterior, calibrated, strict=True)
+        kept = [f"CASE WHEN qm IS NULL THEN {old} ELSE {new} END" for old, new in pairs]
         return self._each("calibrated", "e", kept)
-
-    def _isotonic(self, calibrator: IsotonicMaps, posterior: list[str]) -> list[str]:
-        """Maps that are linear between knots; rows that no class explains keep their posterior."""
-        names = self._each("uncalibrated", "a", map(self._exp, posterior))
-        mapped = []
-        for name, (knots, values) in zip(names, calibrator.maps, strict=True):
-            slopes = self._literals(np.diff(values) / np.diff(knots))
-            starts, levels = self._literals(knots), self._literals(values)
-            lines = [
-                f"({name} - {start}) * {slope} + {level}"
-                for start, slope, level in zip(starts, slopes, levels, strict=False)
-            ]
-            mapped.append(bisected(name, starts, [levels[0], *lines, levels[-1]]))
-        names = self._each("mapped", "i", mapped)
-        zero, minus_infinity = self.dialect.literal(0.0), self.dialect.literal(-math.inf)
-        self._stage("total", {"total": f"NULLIF({plus(names)}, {zero})"})
-        logs = [
-            f"CASE WHEN {name} > {zero} THEN LN({name} / total) ELSE {minus_infinity} END"
-            for name in names
-        ]
-        return self._calibrated(posterior, logs, "qm IS NULL OR total IS NULL")
 
     # From the posterior to the scored columns.
 

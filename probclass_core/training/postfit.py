@@ -19,20 +19,13 @@ from probclass_core.analysis.evaluation import true_classes
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import MISSING, FloatArray, weight_vector
-from probclass_core.errors import DataError, SpecError, one_of
+from probclass_core.errors import DataError
 from probclass_core.execution.progress import ProgressOption, RowCounter, draws_progress
 from probclass_core.execution.threads import ordered_map
 from probclass_core.io.filters import Where
 from probclass_core.io.open import open_table
 from probclass_core.io.selection import Selection
-from probclass_core.model.calibration import (
-    MAX_TEMPERATURE,
-    METHODS,
-    HeldOut,
-    apply_calibration,
-    compile_calibration,
-    fit_calibration,
-)
+from probclass_core.model.calibration import MAX_TEMPERATURE, Calibration, HeldOut, fit_calibration
 from probclass_core.model.density_quantiles import LogDensities
 from probclass_core.model.model import Model, ModelOption, as_model
 from probclass_core.model.posterior import Posterior
@@ -99,7 +92,6 @@ def with_density_quantiles(
 def calibrate(
     model: ModelOption,
     source: Any,
-    method: str = "temperature_and_bias",
     *,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
@@ -113,7 +105,7 @@ def calibrate(
     has weights.
 
     The calibration is compared with none: each fifth of the rows is calibrated by a map fitted on
-    the others. If that does not lower their log loss, the calibration is the identity, and a
+    the others. If that does not lower their log loss, the model is not calibrated, and a
     warning is logged. ``training["calibration"]`` of the result has ``applied``, the log loss
     (nats per row, null if infinite) as ``uncalibrated_log_loss`` and ``calibrated_log_loss``, and
     the ``mean_posterior`` of each class, from which a `Health` measures a shift of the classes.
@@ -122,8 +114,6 @@ def calibrate(
         model: fitted model, or a `ProbClassifier`.
         source: labeled rows, as for `fit`. Rows that the model was trained on hide its errors and
             give a poor calibration.
-        method: ``"temperature_and_bias"``, ``"temperature"``, which does not change the most
-            probable class, or ``"isotonic"``; see the module `calibration`.
         partition: partition to read, or None for all.
         where: row filter, or None for all rows.
         workers: number of threads, one per processor by default. The result does not depend on it.
@@ -133,13 +123,11 @@ def calibrate(
         The calibrated model.
 
     Raises:
-        SpecError: if the method is unknown, or the model has no label.
+        SpecError: if the model has no label.
         DataError: if a column is missing, or no row has a label of one of the model's classes.
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
-    if method not in METHODS:
-        raise SpecError(f"calibration method {method!r} is unknown; use {one_of(METHODS)}.")
     label = model.spec.label_for("calibrate")
     raw = dataclasses.replace(model, calibration=None)
 
@@ -162,49 +150,44 @@ def calibrate(
             f"nothing to calibrate on: no row has a label {label!r} that the model knows"
             + (f" and a weight above 0 ({rows} have the label)." if rows else ".")
         )
-    fitted = fit_calibration(batches, raw.classes, method)
-    names = ("uncalibrated_log_loss", "calibrated_log_loss")
-    losses = {name: getattr(fitted, name) for name in names}
-    if not fitted.applied:
+    calibration, before, after = fit_calibration(batches)
+    if calibration is None:
         log.warning(
-            "the posteriors stay as they are: calibrated by %s, the log loss of held-out rows "
-            "would be %.4f instead of %.4f.",
-            method,
-            fitted.calibrated_log_loss,
-            fitted.uncalibrated_log_loss,
+            "the posteriors stay as they are: calibrated, the log loss of held-out rows would be "
+            "%.4f instead of %.4f.",
+            after,
+            before,
         )
-    elif fitted.bounded:
+    elif calibration.temperature > MAX_TEMPERATURE - 1:
         log.warning(
             "the temperature reached its bound of %g: on these rows the posterior is no better "
             "than chance, so the calibrated one almost ignores it; check the labels and the model.",
             MAX_TEMPERATURE,
         )
     record = {
-        "method": method,
-        "applied": fitted.applied,
+        "applied": calibration is not None,
         "rows": rows,
-        **json_values(losses),
-        "mean_posterior": _mean_posterior(batches, fitted.table, raw),
+        **json_values({"uncalibrated_log_loss": before, "calibrated_log_loss": after}),
+        "mean_posterior": _mean_posterior(batches, calibration, raw),
     }
     calibrated = dataclasses.replace(
         raw,
-        calibration=fitted.table,
+        calibration=None if calibration is None else calibration.table(raw.classes),
         training={**model.training, "calibration": {**record, **read}},
     )
-    return calibrated.made_from(model.inputs or model.id, method, inputs)
+    return calibrated.made_from(model.inputs or model.id, "calibration", inputs)
 
 
 def _mean_posterior(
-    batches: Sequence[HeldOut], calibration: pa.Table, model: Model
+    batches: Sequence[HeldOut], calibration: Calibration | None, model: Model
 ) -> dict[str, float]:
     """The mean calibrated posterior of each class over the held-out rows."""
-    calibrator = compile_calibration(calibration, model.classes)
     total = np.zeros(len(model.classes))
     for batch in batches:
         density = np.where(batch.explained, 0.0, -np.inf)
         posterior = Posterior(batch.log_probability, np.exp(batch.log_probability), density)
-        if calibrator is not None:
-            posterior = apply_calibration(posterior, calibrator)
+        if calibration is not None:
+            posterior = calibration.apply(posterior)
         total += batch.weights @ posterior.probability
     return dict(zip(model.class_names, (total / total.sum()).tolist(), strict=True))
 

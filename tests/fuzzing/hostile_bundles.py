@@ -135,8 +135,9 @@ def models() -> dict[str, Bundle]:
         for name, spec in SPECS.items():
             bundles[name] = pc.fit(data, pc.ModelSpec("y", **spec)).to_bundle()
     model = pc.fit(data, pc.ModelSpec("y", {"gaussian_diagonal": ["x", "z"]}))
-    for method in ("temperature", "temperature_and_bias", "isotonic"):
-        bundles[method] = pc.calibrate(model, rows(3000), method).to_bundle()
+    calibrated = pc.calibrate(model, rows(3000))
+    assert calibrated.calibration is not None
+    bundles["calibrated"] = calibrated.to_bundle()
     bundles["density_quantiles"] = pc.with_density_quantiles(model, data).to_bundle()
     return bundles
 

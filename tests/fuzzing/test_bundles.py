@@ -41,8 +41,7 @@ def bundles() -> dict[str, Bundle]:
         ("categorical", "categorical", "log_probability", -9.0, "log_probability is not what the"),
         ("discretized", "discretized", "lower", 0.5, "lower is not what the counts"),
         ("poisson", "poisson", "rate", -3.0, "rate is not what the counts"),
-        ("isotonic", "calibration", "value", 7.0, "calibrated probability is 7.0"),
-        ("isotonic", "calibration", "value", 0.0, "calibrated probability is 0.0"),
+        ("calibrated", "calibration", "value", np.nan, "bias is nan"),
         ("weights", "block_weights", "value", -2.0, "block weight is -2.0"),
     ],
 )

@@ -65,13 +65,12 @@ COSTS = {"one": {"it's two": 5.0, 'th"ree': 0.5}, 'th"ree': {"one": 2.0}}
 
 
 @pytest.mark.parametrize(
-    ("weights", "method"),
+    ("weights", "calibrated"),
     [
-        (None, None),
-        ("fit", "temperature_and_bias"),
-        ({"gaussian_diagonal": 0.5}, "isotonic"),
-        (None, "temperature"),
-        (None, "isotonic"),
+        (None, False),
+        ("fit", True),
+        ({"gaussian_diagonal": 0.5}, True),
+        (None, True),
     ],
 )
 @pytest.mark.parametrize(
@@ -82,7 +81,7 @@ COSTS = {"one": {"it's two": 5.0, 'th"ree': 0.5}, 'th"ree': {"one": 2.0}}
     ],
 )
 def test_decisions_weights_and_calibration_are_in_the_query(
-    decision: dict[str, object], method: str | None, weights: object, rows: pa.Table
+    decision: dict[str, object], calibrated: bool, weights: object, rows: pa.Table
 ) -> None:
     spec = pc.ModelSpec(
         "label",
@@ -91,8 +90,8 @@ def test_decisions_weights_and_calibration_are_in_the_query(
     )
     table = training()
     model = pc.fit(table, spec)
-    if method is not None:
-        model = pc.calibrate(model, with_wrong_labels(training(5, 3000)), method=method)
+    if calibrated:
+        model = pc.calibrate(model, with_wrong_labels(training(5, 3000)))
         assert model.calibrator is not None
     model = pc.with_density_quantiles(model, table)
     for engine in ("duckdb", "sqlite"):
@@ -316,9 +315,9 @@ def test_an_estimator_without_a_formula_is_refused_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("method", [None, "temperature_and_bias", "isotonic"])
+@pytest.mark.parametrize("calibrated", [False, True])
 def test_contributions_of_weights_calibrations_and_rules_are_those_of_python(
-    engine: str, method: str | None
+    engine: str, calibrated: bool
 ) -> None:
     """Blocks that are limited, bins with densities, and rejected rows."""
     blocks = [
@@ -338,10 +337,10 @@ def test_contributions_of_weights_calibrations_and_rules_are_those_of_python(
         density=[str(block.name) for block in density],
     )
     model = pc.fit(training(), spec)
-    if method is not None:
+    if calibrated:
         labels = training()["label"].take(pa.array(np.arange(600) // 3 * 3))
         mixed_up = training().set_column(0, "label", labels)
-        model = pc.calibrate(model, mixed_up, method=method)
+        model = pc.calibrate(model, mixed_up)
         assert model.calibrator is not None
     rows = hard_rows()
     rule = pc.DecisionRule(costs={"one": {"it's two": 3.0}}, min_probability=0.6)

@@ -13,7 +13,6 @@ from sample_models import SampleModel
 
 import probclass_core as pc
 from probclass_core.errors import PluginError
-from probclass_core.model.calibration import METHODS
 
 BLOCKS = [
     pc.Block("gaussian_full", ["bill_length_mm", "bill_depth_mm"]),
@@ -72,11 +71,10 @@ def model(penguins: pa.Table) -> pc.Model:
     return pc.fit(penguins, pc.ModelSpec("species", [BILL]))
 
 
-@pytest.mark.parametrize("method", METHODS)
 def test_a_calibrated_model_is_read_back_unchanged(
-    tmp_path: Path, penguins: pa.Table, held_out: pa.Table, model: pc.Model, method: str
+    tmp_path: Path, penguins: pa.Table, held_out: pa.Table, model: pc.Model
 ) -> None:
-    calibrated = pc.with_density_quantiles(pc.calibrate(model, held_out, method), penguins)
+    calibrated = pc.with_density_quantiles(pc.calibrate(model, held_out), penguins)
     store = pc.ModelStore(tmp_path)
     version = store.save(calibrated, "penguins")
     loaded = store.load(version.ref)
@@ -91,21 +89,18 @@ def test_a_calibrated_model_is_read_back_unchanged(
     assert loaded.predict(penguins, rule) == calibrated.predict(penguins, rule)
     record = loaded.training["calibration"]
     assert record == calibrated.training["calibration"]
-    assert (record["method"], record["applied"], record["rows"]) == (method, True, 344)
+    assert (record["applied"], record["rows"]) == (True, 344)
     assert record["calibrated_log_loss"] < record["uncalibrated_log_loss"]
     # The loaded model is saved as the same version: nothing was lost.
     assert pc.ModelStore(tmp_path / "other").save(loaded, "penguins").id == version.id
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", [pa.bool_(), pa.int32(), pa.dictionary(pa.int8(), pa.string())])
-def test_classes_of_every_type_are_calibrated(
-    tmp_path: Path, method: str, kind: pa.DataType
-) -> None:
+def test_classes_of_every_type_are_calibrated(tmp_path: Path, kind: pa.DataType) -> None:
     words = {pa.bool_(): [True, False], pa.int32(): [3, 12]}.get(kind, ["no", "yes"])
     table = pa.table({"x": [1.0, 2.0, 3.0, 2.5, 4.0, 5.0], "y": pa.array([*words] * 3, kind)})
     spec = pc.ModelSpec("y", [pc.Block("gaussian_diagonal", ["x"])])
-    calibrated = pc.calibrate(pc.fit(table, spec), table, method)
+    calibrated = pc.calibrate(pc.fit(table, spec), table)
     version = pc.ModelStore(tmp_path).save(calibrated, "m")
     loaded = pc.ModelStore(tmp_path).load(version.ref)
     probabilities = loaded.predict_proba(table)
@@ -122,11 +117,10 @@ def test_calibration_and_quantiles_are_part_of_the_content_id(
     others = [
         pc.calibrate(model, held_out),
         pc.calibrate(model, first_rows),
-        pc.calibrate(model, held_out, "isotonic"),
         pc.with_density_quantiles(model, penguins),
         pc.with_density_quantiles(model, first_rows),
     ]
-    assert len({model.id, *(other.id for other in others)}) == 6
+    assert len({model.id, *(other.id for other in others)}) == 5
     without = dataclasses.replace(others[0], calibration=None)
     assert without.id == model.id
     assert pc.calibrate(model, held_out).id == others[0].id

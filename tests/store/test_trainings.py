@@ -101,7 +101,7 @@ def test_other_rows_another_spec_and_a_changed_model_are_other_versions(
     saved.append(store.save(pc.fit(lake, SPEC, partition={"day": "1"}), "kinds"))
     saved.append(store.save(pc.fit(lake, dataclasses.replace(SPEC, prior="uniform")), "kinds"))
     saved.append(store.save(dataclasses.replace(model, training={}).with_prior("uniform"), "kinds"))
-    saved.append(store.save(pc.calibrate(model, lake), "kinds"))
+    saved.append(store.save(pc.with_density_quantiles(model, lake), "kinds"))
     assert len({version.id for version in saved}) == 4, "both uniform priors are one version"
     day = Path(lake) / "day=2"
     write_rows(day, pq.read_table(day, partitioning=None).slice(10))

@@ -164,16 +164,16 @@ def _log_losses(model: Model) -> dict[str, float]:
 class ProbClassCalibrateOperator(ProbClassOperator):
     """Calibrate the posteriors of a stored model on labeled rows, and save the new version.
 
+    If it does not lower the log loss of held-out rows, the model stays as it is.
+
     Args:
         model: ``name@alias`` or ``name@id``; the new version is saved under the same name.
         alias: alias to promote the new version to.
-        method: ``"temperature_and_bias"``, ``"temperature"`` or ``"isotonic"``; if it does not
-            lower the log loss of held-out rows, the posteriors stay as they are.
         kwargs: source, store, partition, where, workers and the connections, see
             `ProbClassOperator`; arguments of `BaseOperator`.
 
     Returns (XCom and the `extra` of outlet assets):
-        model (``name@id``), alias, of (``name@id`` before calibration), method, applied, rows,
+        model (``name@id``), alias, of (``name@id`` before calibration), applied, rows,
         uncalibrated_log_loss and calibrated_log_loss (nats on held-out rows; null if infinite).
     """
 
@@ -181,7 +181,6 @@ class ProbClassCalibrateOperator(ProbClassOperator):
         *ProbClassOperator.template_fields,
         "model",
         "alias",
-        "method",
     )
     saves_model = True
     ui_color = "#e6dcf4"
@@ -191,13 +190,11 @@ class ProbClassCalibrateOperator(ProbClassOperator):
         *,
         model: str,
         alias: str | None = None,
-        method: Literal["temperature_and_bias", "temperature", "isotonic"] = "temperature_and_bias",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.model = model
         self.alias = alias
-        self.method = method
 
     def call(self, run: dict[str, str]) -> dict[str, Any]:
         """Load, calibrate, save, promote."""
@@ -205,7 +202,7 @@ class ProbClassCalibrateOperator(ProbClassOperator):
 
         store = self.model_store()
         version, model = self.load_model(store, self.model)
-        model = pc.calibrate(model, self.table(), self.method, **self.read_options())
+        model = pc.calibrate(model, self.table(), **self.read_options())
         saved = self.save_model(store, model, version.model, self.alias, run)
         return {
             "model": saved.ref,
@@ -213,13 +210,7 @@ class ProbClassCalibrateOperator(ProbClassOperator):
             "of": version.ref,
             **{
                 name: model.training["calibration"][name]
-                for name in (
-                    "method",
-                    "applied",
-                    "rows",
-                    "uncalibrated_log_loss",
-                    "calibrated_log_loss",
-                )
+                for name in ("applied", "rows", "uncalibrated_log_loss", "calibrated_log_loss")
             },
         }
 

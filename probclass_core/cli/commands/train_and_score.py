@@ -186,31 +186,26 @@ def calibrate(
     model: StoredModel,
     source: Source,
     *,
-    method: str = "temperature_and_bias",
     name: str | None = None,
     alias: Aliases = (),
     rows: WorkerRows,
 ) -> None:
     """Calibrate a model's posteriors on labeled rows that it was not trained on.
 
-    The calibrated model is saved as a new version; the original does not change. If the method does
-    not lower the log loss of held-out rows, the posteriors stay as they are, with a warning.
+    The calibrated model is saved as a new version; the original does not change. If a calibration
+    does not lower the log loss of held-out rows, the model stays as it is, with a warning.
 
     Example: probclass calibrate air@champion lake --partition month=2014-01 --alias calibrated
 
     Options:
-        method: temperature_and_bias|temperature|isotonic: fit one temperature and a bias for each
-            class; only a temperature, which keeps the most probable class; or an isotonic function
-            for each class.
         name: name to save the calibrated model under; by default the same.
     """
     name = name or model.version.model
     _check_names(name, alias)
     with progress("calibrating") as report:
-        calibrated = pc.calibrate(model.load(), source, method, progress=report, **vars(rows))
+        calibrated = pc.calibrate(model.load(), source, progress=report, **vars(rows))
     saved, is_new = _save(model.models, calibrated, name, alias)
     calibration, record = calibrated.calibration, calibrated.training["calibration"]
-    assert calibration is not None
     numbers = ("rows", "applied", "uncalibrated_log_loss", "calibrated_log_loss")
     before, after = ("∞" if record[one] is None else f"{record[one]:.4f}" for one in numbers[2:])
     _show_saved(
@@ -220,16 +215,15 @@ def calibrate(
         not is_new,
         {
             "of": model.version.ref,
-            "method": method,
             **{one: record[one] for one in numbers},
-            "calibration": calibration.to_pylist(),
+            "calibration": None if calibration is None else calibration.to_pylist(),
         },
         {
             "of": model.version.ref,
             "rows": f"{record['rows']:,} labeled",
             "log loss": f"{before} before, {after} when calibrated by other rows",
         },
-        table(calibration, "Calibration", limit=MOST_ROWS),
+        *([] if calibration is None else [table(calibration, "Calibration", limit=MOST_ROWS)]),
     )
 
 
