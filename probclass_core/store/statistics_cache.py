@@ -34,10 +34,11 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -77,9 +78,6 @@ _MAX_SECONDS = 60.0
 
 _MAX_LISTINGS = 5
 """Attempts to read all packs while other processes join them."""
-
-_MAX_PACKS_IN_MEMORY = 256
-"""About as many units are merged at once, whose statistics use the memory of their packs."""
 
 _TYPES = {
     "unit": pa.string(),
@@ -126,21 +124,19 @@ class CachedStatistics:
         self._spec = spec
         self._summary = _summary_of(spec)
         self._folder = f"{_FOLDER}/{self._summary}"
-        self._pack = functools.lru_cache(_MAX_PACKS_IN_MEMORY)(self._read_pack)
-        self._known: set[str] = set()  # paths of the packs that were opened
+        self._entries: dict[str | None, tuple[str, Entry]] = {}  # with the path of its pack
         self._damaged: set[str] = set()
-        self._path_of: dict[str | None, str] = {}  # of the pack, by unit
         self._new: dict[str, Entry] = {}
         self._new_bytes = 0
         self._written = time.monotonic()
         try:
-            self._open_packs()
+            self._read_packs()
         except StoreError as error:
             self._give_up("Statistics are neither cached nor reused", error)
 
     def contains(self, unit: str | None) -> bool:
-        """Whether there is an entry of the unit; `load` may still find that it is damaged."""
-        return unit in self._path_of
+        """Whether there was an entry of the unit; `load` may still find that it is damaged."""
+        return unit in self._entries
 
     def load(self, unit: str | None, features: pa.Schema) -> Statistics | None:
         """Return the statistics of a unit, or None if they are missing or damaged.
@@ -149,18 +145,11 @@ class CachedStatistics:
             unit: digest of the unit.
             features: the model's columns as the table has them, with their canonical types.
         """
-        if not self.contains(unit):
+        if unit not in self._entries:
             return None
-        try:
-            entry = self._entry(str(unit))
-        except StoreError as error:
-            self._give_up("Statistics are neither cached nor reused", error)
-            return None
-        path = self._path_of[unit]
+        path, entry = self._entries[unit]
         where = self._files.uri_of(path)
         try:
-            if entry is None:
-                return None
             statistics = entry.statistics(self._spec, features, where)
             if self.checks_each:
                 statistics.check(f"statistics in {where}")
@@ -169,18 +158,6 @@ class CachedStatistics:
             return None
         self.reused += 1
         return statistics
-
-    def _entry(self, unit: str) -> Entry | None:
-        """The entry of a unit, or None if another process has removed it."""
-        for _ in range(2):
-            try:
-                return self._pack(self._path_of[unit]).entry(unit)
-            except (FileNotFoundError, KeyError):
-                self._open_packs()  # another process has joined the pack with others
-            except ValueError as error:
-                self._report_damage(self._path_of[unit], error)
-                break
-        return None
 
     def save(
         self, unit: str | None, statistics: Statistics, footers: Sequence[Footer] = ()
@@ -208,8 +185,6 @@ class CachedStatistics:
             return
         try:
             written = self._write_pack(self._new)
-            self._known.add(written)
-            self._path_of.update(dict.fromkeys(self._new, written))
             for path in self._damaged - {written}:  # equal entries have the name that they had
                 self._files.remove(path)
             self._join_small_packs()
@@ -218,41 +193,39 @@ class CachedStatistics:
         self._new.clear()
         self._new_bytes = 0
 
-    def _open_packs(self) -> None:
-        """Open the packs that are new in the folder."""
+    def _read_packs(self) -> None:
+        """Read the packs in the folder."""
+        known: set[str] = set()
         for _ in range(_MAX_LISTINGS):
             try:
                 for name in self._files.names(self._folder):
                     path = f"{self._folder}/{name}"
-                    if name.endswith(_SUFFIX) and path not in self._known:
-                        self._open_pack(path)
-                return
+                    if name.endswith(_SUFFIX) and path not in known:
+                        entries = self._read_pack(path).items()
+                        self._entries |= {unit: (path, entry) for unit, entry in entries}
+                        known.add(path)
+                break
             except FileNotFoundError:
                 continue  # another process has joined it with others
+        for _, entry in self._entries.values():
+            self.footers |= {footer.file: footer for footer in entry.footers}
 
-    def _open_pack(self, path: str) -> None:
-        try:
-            pack = self._pack(path)
-        except ValueError as error:
-            self._report_damage(path, error)
-        else:
-            self._path_of.update(dict.fromkeys(pack.units, path))
-            self.footers.update(pack.footers())
-        self._known.add(path)
-
-    def _read_pack(self, path: str) -> Pack:
-        """Read a pack.
+    def _read_pack(self, path: str) -> dict[str, Entry]:
+        """The entries of a pack by their units; none if it is damaged, or of another summary.
 
         Raises:
             FileNotFoundError: if it is gone.
-            ValueError: if it is damaged, or of another summary.
             StoreError: if it cannot be read.
         """
         name, where = path.rpartition("/")[2].removesuffix(_SUFFIX), self._files.uri_of(path)
-        pack = Pack(self._files.read(path), name, where)
-        if pack.summary != self._summary:
-            raise ValueError(f"{where} is of another summary.")
-        return pack
+        try:
+            summary, entries = decode_pack(self._files.read(path), name, where)
+            if summary != self._summary:
+                raise ValueError(f"{where} is of another summary.")
+        except ValueError as error:
+            self._report_damage(path, error)
+            return {}
+        return entries
 
     def _write_pack(self, entries: Mapping[str, Entry]) -> str:
         """Publish a pack, and return its path."""
@@ -272,9 +245,8 @@ class CachedStatistics:
             return
         written, entries = set[str](), dict[str, Entry]()
         for path in small:
-            with suppress(ValueError, FileNotFoundError):  # damaged, or joined by another process
-                pack = self._read_pack(path)
-                entries |= {unit: pack.entry(unit) for unit in pack.units}
+            with suppress(FileNotFoundError):  # joined by another process
+                entries |= self._read_pack(path)
             size = sum(len(entry.tables) for entry in entries.values())
             if entries and (size >= _MAX_PACK_BYTES or path == small[-1]):
                 written.add(self._write_pack(entries))
@@ -427,57 +399,38 @@ class Entry:
         return Statistics(spec, features, tables, self.rows, self.null_labels)
 
 
-class Pack:
-    """The entries of a pack.
+def decode_pack(data: Buffer, name: str, where: str) -> tuple[str, dict[str, Entry]]:
+    """The summary of a pack, and its entries by their units, which use the memory of the file.
 
     Args:
         data: bytes of the file.
         name: name of the file, without suffix.
         where: name of the pack in messages.
 
-    Attributes:
-        summary: what the entries are statistics of.
-
     Raises:
         ValueError: if the bytes are not a pack, or not the ones that were stored.
     """
-
-    def __init__(self, data: Buffer, name: str, where: str) -> None:
-        try:
-            if pack_name(data) != name:
-                raise ValueError("its SHA-256 does not match")
-            (batch,) = from_ipc(data).to_batches()
-            batch.validate(full=True)
-            self.summary = batch.schema.metadata[b"summary"].decode()
-            self._row_of = {unit: row for row, unit in enumerate(batch["unit"].to_pylist())}
-            self._heads = batch.select(["rows", "null_labels"]).to_pylist()
-            self._footers = [
-                tuple(Footer(one["file"], _schema(one["schema"]), tuple(one["rows"])) for one in of)
-                for of in batch["footers"].to_pylist()
-            ]
-            self._tables = batch["tables"]
-            for footers, head in zip(self._footers, self._heads, strict=True):
-                if footers and not _can_hold(footers, head["rows"]):
-                    raise ValueError(f"footers of fewer rows than the {head['rows']} that count")
-        except Exception as error:  # damaged values can cause any error
-            raise ValueError(f"{where} is damaged: {one_line(error)}.") from error
-
-    @property
-    def units(self) -> Set[str]:
-        """Digests of the units."""
-        return self._row_of.keys()
-
-    def footers(self) -> dict[str, Footer]:
-        """The footers by the digest of their file."""
-        return {footer.file: footer for footers in self._footers for footer in footers}
-
-    def entry(self, unit: str) -> Entry:
-        """The entry of a unit."""
-        row = self._row_of[unit]
-        (_, ends, values), size = self._tables.buffers(), len(self._tables)
-        start, end = np.frombuffer(ends, np.int64, size + 1)[row : row + 2].tolist()
-        tables = values[start:end]  # an element of the array would be a copy
-        return Entry(**self._heads[row], tables=tables, footers=self._footers[row])
+    try:
+        if pack_name(data) != name:
+            raise ValueError("its SHA-256 does not match")
+        (batch,) = from_ipc(data).to_batches()
+        batch.validate(full=True)
+        (_, ends, tables), size = batch["tables"].buffers(), len(batch)
+        places = pairwise(np.frombuffer(ends, np.int64, size + 1).tolist())
+        entries = {}
+        for row, (start, end) in zip(batch.drop_columns("tables").to_pylist(), places, strict=True):
+            footers = tuple(
+                Footer(one["file"], _schema(one["schema"]), tuple(one["rows"]))
+                for one in row["footers"]
+            )
+            if footers and not _can_hold(footers, row["rows"]):
+                raise ValueError(f"footers of fewer rows than the {row['rows']} that count")
+            entries[row["unit"]] = Entry(
+                row["rows"], row["null_labels"], tables[start:end], footers
+            )
+        return batch.schema.metadata[b"summary"].decode(), entries
+    except Exception as error:  # damaged values can cause any error
+        raise ValueError(f"{where} is damaged: {one_line(error)}.") from error
 
 
 def pack_name(data: Buffer) -> str:

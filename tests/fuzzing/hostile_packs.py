@@ -40,7 +40,7 @@ from probclass_core.arrow.bundle import pack_tables, unpack_tables
 from probclass_core.errors import StoreError
 from probclass_core.io.table import Footer
 from probclass_core.model.stored import model_from_bundle
-from probclass_core.store.statistics_cache import Entry, Pack, encode_pack, pack_name
+from probclass_core.store.statistics_cache import Entry, decode_pack, encode_pack, pack_name
 
 CANNOT_BE_WRITTEN = (ValueError, TypeError, OverflowError, AttributeError)
 """Errors of Arrow, JSON and our own writers for values that no file can contain."""
@@ -57,7 +57,7 @@ class Kept:
         spec: its spec.
         path: path of the pack.
         data: bytes of the pack.
-        pack: the pack.
+        summary: what the pack has statistics of.
         unit: digest of its one unit.
         entry: the entry of the unit.
         tables: tables of the entry.
@@ -67,7 +67,7 @@ class Kept:
     spec: pc.ModelSpec
     path: Path
     data: bytes
-    pack: Pack
+    summary: str
     unit: str
     entry: Entry
     tables: Mapping[str, pa.Table]
@@ -80,11 +80,10 @@ def keep(name: str, table: Path, store: Path) -> Iterator[Kept]:
     model = pc.fit(table, spec, cache=store)
     for path in sorted(store.rglob("*.arrow")):
         data = path.read_bytes()
-        pack = Pack(data, path.stem, name)
-        (unit,) = pack.units
-        entry = pack.entry(unit)
+        summary, entries = decode_pack(data, path.stem, name)
+        ((unit, entry),) = entries.items()
         tables = unpack_tables(entry.tables, stream=True)
-        yield Kept(spec, path, data, pack, unit, entry, tables, model.id)
+        yield Kept(spec, path, data, summary, unit, entry, tables, model.id)
 
 
 def fields_of(kept: Kept) -> Iterator[Field]:
@@ -128,7 +127,7 @@ def changed_pack(kept: Kept, kind: str, path: Path_, draw: random.Random) -> byt
     """
     if kind == "file":
         return changed_bytes(kept.data, draw)
-    summary, unit, entry = kept.pack.summary, kept.unit, kept.entry
+    summary, unit, entry = kept.summary, kept.unit, kept.entry
     if kind == "summary":
         summary = draw.choice(["", "x", summary[::-1]])
     elif path == ("unit",):

@@ -94,7 +94,7 @@ def test_statistics_of_no_rows_are_computed_again(
     value = change(right[column][0].as_py())
     wrong = {**kept.tables, table: with_value(right, column, 0, value)}
     entry = Entry(60, 0, pack_tables(wrong, stream=True), kept.entry.footers)
-    data = encode_pack(kept.pack.summary, {kept.unit: entry})
+    data = encode_pack(kept.summary, {kept.unit: entry})
     kept.path.unlink()
     kept.path.with_stem(pack_name(data)).write_bytes(data)
     model = pc.fit(tmp_path / "rows.parquet", kept.spec, cache=tmp_path / "store")

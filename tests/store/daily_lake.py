@@ -16,7 +16,7 @@ import pytest
 import probclass_core as pc
 from probclass_core.io.open import open_table
 from probclass_core.io.table import Footer, Plan, Source, Unit
-from probclass_core.store.statistics_cache import Pack
+from probclass_core.store.statistics_cache import decode_pack
 
 SPEC = pc.ModelSpec("air", {"gaussian_full": ["x", "y"], "categorical": ["wind"]}, weight="w")
 DAYS = [f"2014-01-{day:02d}" for day in range(1, 9)]
@@ -97,8 +97,8 @@ def days_between(first: str, last: str) -> list[tuple[str, str, str]]:
 
 def units(store: pc.ModelStore) -> list[str]:
     """The units that have cached statistics of any model."""
-    opened = (Pack(path.read_bytes(), path.stem, str(path)) for path in packs(store))
-    return [unit for pack in opened for unit in sorted(pack.units)]
+    opened = (decode_pack(path.read_bytes(), path.stem, str(path)) for path in packs(store))
+    return [unit for _, entries in opened for unit in sorted(entries)]
 
 
 def packs(store: pc.ModelStore) -> list[Path]:
