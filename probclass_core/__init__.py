@@ -71,7 +71,6 @@ __version__ = VERSION
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-attach(ModelMethods, "linear_form", "analysis.linear_form:linear_form")
 attach(ModelMethods, "plot", "plots.methods:ModelPlots", property)
 attach(ModelMethods, "predict_table", "scoring.batch:predict_table")
 attach(ModelMethods, "report", "report.page:report")

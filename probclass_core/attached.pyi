@@ -1,6 +1,5 @@
 """What `attached` has when the code runs, for type checkers and editors."""
 
-from probclass_core.analysis.linear_form import linear_form as _linear_form
 from probclass_core.plots.methods import EvaluationPlots, ModelPlots
 from probclass_core.plots.results import waterfall as _waterfall
 from probclass_core.report.page import report as _report
@@ -10,7 +9,6 @@ from probclass_core.store.model_folder import save as _save
 from probclass_core.structure.auto import auto as _auto
 
 class ModelMethods:
-    linear_form = _linear_form
     predict_table = _predict_table
     report = _report
     save = _save

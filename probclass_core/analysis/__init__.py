@@ -3,7 +3,6 @@
 evaluation   accuracy, log loss, Brier score and confusion on labeled rows
 paired       two models on the same rows: the gain, and its standard error
 reliability  whether predicted probabilities match observed frequencies
-linear_form  models whose log odds are linear in the features, as tables of weights
 explanation  contributions of each block to the log odds of a row
 surprise     which columns make a row unusual
 importance   what each column contributes to predictions on average

@@ -117,18 +117,6 @@ class MarginalLikelihood(Likelihood, Protocol):
 
 
 @runtime_checkable
-class LinearLikelihood(Likelihood, Protocol):
-    """A likelihood whose log is linear in the features, up to a term common to all classes."""
-
-    def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
-        """Feature names ``d``, weights ``(k, d)`` and intercepts ``(k,)`` without the prior.
-
-        ``log p(x | c) = weights[c] · x + intercept[c] + (the same for every class)``.
-        """
-        ...
-
-
-@runtime_checkable
 class FormulaLikelihood(Likelihood, Protocol):
     """A likelihood that is a closed formula of the columns, from which SQL is made."""
 

@@ -443,27 +443,6 @@ def marginals_are_those_of_the_log_likelihood(
 
 
 @law
-def a_linear_form_gives_the_differences(trial: Trial, *, table: pa.Table) -> Equations:
-    """If a likelihood has a linear form, it gives the differences between classes."""
-    model = trial.fit(table)
-    likelihood = trial.likelihood(model)
-    if not isinstance(likelihood, contract.LinearLikelihood):
-        return
-    try:
-        names, weights, intercept = likelihood.linear_form()
-    except NotSupportedError:
-        return
-    if not set(names) <= set(trial.columns):
-        return
-    rows = table.select(list(names)).drop_null()
-    features = np.array([rows[name].to_numpy() for name in names], dtype=np.float64)
-    linear = (weights @ features).T + intercept
-    values = trial.log_likelihood(model, rows)
-    scale = 1.0 + np.abs(linear).max(initial=0.0)  # size of terms that cancel in differences
-    yield (values - values[:, :1]) / scale, (linear - linear[:, :1]) / scale, rows
-
-
-@law
 def sql_says_what_the_log_likelihood_says(
     trial: Trial, *, table: pa.Table, rows: pa.Table
 ) -> Equations:

@@ -355,22 +355,6 @@ class _Written(_Altered):
         return Formula([])
 
 
-class _ClaimsToBeLinear(_Base):
-    """Returns a linear form for a quadratic log-likelihood."""
-
-    def likelihood(self, parameters: pa.Table, classes: pa.Array) -> Any:
-        return _Linear(super().likelihood(parameters, classes), len(classes), self.features.names)
-
-
-class _Linear(_Altered):
-    def __init__(self, inner: Likelihood, classes: int, features: Sequence[str]) -> None:
-        super().__init__(inner, lambda rows, values: values)
-        self.shape, self.features = (classes, len(features)), features
-
-    def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
-        return self.features, np.zeros(self.shape), np.zeros(self.shape[0])
-
-
 def _observed(estimator: Estimator, rows: Rows) -> FloatArray:
     """Number of features that each row has, ``(n, 1)``."""
     known = ~np.isnan(rows.matrix(estimator.features.names))
@@ -421,7 +405,6 @@ BROKEN: Mapping[str, type[Estimator]] = {
     "items_sum_to_the_log_likelihood": _ItemizesOnlyHalf,
     "leaving_out_no_weight_changes_nothing": _LeavesOutTheFirstRow,
     "marginals_are_those_of_the_log_likelihood": _DescribesAnotherDensity,
-    "a_linear_form_gives_the_differences": _ClaimsToBeLinear,
     "sql_says_what_the_log_likelihood_says": _WritesAnotherFormula,
 }
 """Law to an estimator that breaks it, for blocks of at least two numeric columns, or counts."""

@@ -15,7 +15,6 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB
 
 import probclass_core as pc
-from probclass_core.errors import NotSupportedError
 
 X, Y = load_digits(return_X_y=True)
 PIXELS = [f"x{position}" for position in range(X.shape[1])]
@@ -106,10 +105,3 @@ def test_multinomial_of_fractions_agrees_with_multinomial_nb() -> None:
     model = fitted(table, "y", pc.Block("multinomial", PIXELS))
     peer = MultinomialNB().fit(fractions, Y)
     assert_close(model.predict_log_proba(table), peer.predict_log_proba(fractions))
-
-
-@pytest.mark.parametrize("estimator", ["bernoulli", "multinomial", "poisson"])
-def test_impossible_counts_have_no_linear_form(estimator: str) -> None:
-    model = fitted(DIGITS, "y", pc.Block(estimator, PIXELS, pseudo_count=0))
-    with pytest.raises(NotSupportedError, match="set pseudo_count above 0"):
-        model.linear_form()

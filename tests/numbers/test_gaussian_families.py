@@ -20,7 +20,6 @@ from sklearn import datasets
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import probclass_core as pc
-from probclass_core.errors import NotSupportedError
 
 FAMILIES = ["gaussian_diagonal", "gaussian_full", "gaussian_shared"]
 PRIOR = {
@@ -67,29 +66,6 @@ def test_shared_covariance_agrees_with_linear_discriminant_analysis(name: str, s
     # scikit-learn's least squares lose a few digits on the 30 different units of breast_cancer.
     np.testing.assert_allclose(model.predict_proba(table), peer.predict_proba(x), atol=2e-9)
     assert model.predict(table).to_pylist() == peer.predict(x).tolist()
-
-
-def test_linear_forms_of_blocks_add_up_to_the_joint() -> None:
-    table = sample(40)
-    blocks = [pc.Block("gaussian_shared", ["z", "x"]), pc.Block("gaussian_shared", ["y"])]
-    model = fitted(table, "c", *blocks)
-    form = model.linear_form()
-    assert form["feature"].to_pylist() == ["z", "x", "y", None] * 2
-    assert form["class"].to_pylist() == ["a"] * 4 + ["b"] * 4
-    weights = form["weight"].to_numpy().reshape(2, 4)
-    rows = np.column_stack([table[name].to_numpy() for name in "zxy"])
-    linear = rows @ weights[:, :-1].T + weights[:, -1]
-    joint = model.joint_log_likelihood(table)
-    np.testing.assert_allclose(np.diff(linear), np.diff(joint), atol=1e-10)
-
-
-def test_a_nonlinear_model_has_no_linear_form() -> None:
-    blocks = [pc.Block("gaussian_shared", ["x"]), pc.Block("gaussian_full", ["y"], name="other")]
-    with pytest.raises(
-        NotSupportedError,
-        match=r"block 'other' \(gaussian_full\) is not linear .* of this model: 'gaussian_shared'",
-    ):
-        fitted(sample(12), "c", *blocks).linear_form()
 
 
 @pytest.mark.parametrize(

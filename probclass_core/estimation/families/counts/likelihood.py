@@ -187,19 +187,6 @@ class CountLikelihood:
         rate = None if self.factors.rates is None else self.factors.rates[place]
         return derive(self._alone(column), column, mean=rate, variance=rate)
 
-    def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
-        """What is left out, log x! and the like, is common to all classes.
-
-        Raises:
-            NotSupportedError: if a weight is infinite.
-        """
-        if self.certain is not None or not np.isfinite(self.factors.weights).all():
-            raise NotSupportedError(
-                "no linear form: a feature that a class never showed, or always, has an infinite "
-                "weight; set pseudo_count above 0."
-            )
-        return self.features.to_pylist(), self.factors.weights.T, self.absence.sum(axis=0)
-
 
 class SharesLikelihood(CountLikelihood):
     """Counts given their total: each of them is of one feature, with a probability.

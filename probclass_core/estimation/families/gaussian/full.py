@@ -27,7 +27,6 @@ from probclass_core.estimation.families.gaussian import normal
 from probclass_core.estimation.families.gaussian.multivariate import (
     FlooredLikelihood,
     FullLikelihood,
-    SharedLikelihood,
 )
 from probclass_core.estimation.kinds.joint_moments import JointMoments, single_moments, tensor_of
 from probclass_core.estimation.options import NUMBERS, choice, number
@@ -54,7 +53,6 @@ class GaussianFull(Estimator):
 
     name: ClassVar[str] = "gaussian_full"
     models = NUMBERS
-    density: ClassVar[type[FullLikelihood]] = FullLikelihood
 
     class Options(normal.NormalOptions):
         """Options of `GaussianFull` and `GaussianShared`."""
@@ -173,7 +171,7 @@ class GaussianFull(Estimator):
         normals = self._read(parameters.take(rows))
         if self.options.outliers:
             return FlooredLikelihood(*normals, self.options.outliers)
-        return self.density(*normals)
+        return FullLikelihood(*normals)
 
     def _read(self, parameters: pa.Table) -> tuple[list[str], FloatArray, FloatArray]:
         """Names, means and covariances of the ``d`` columns that have values.
@@ -273,7 +271,6 @@ class GaussianShared(GaussianFull):
     """
 
     name: ClassVar[str] = "gaussian_shared"
-    density: ClassVar[type[FullLikelihood]] = SharedLikelihood
 
     def _by_covariance(self, values: FloatArray) -> FloatArray:
         return values[None]

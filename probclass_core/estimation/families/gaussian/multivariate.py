@@ -185,17 +185,6 @@ class FlooredLikelihood(FullLikelihood):
         return density
 
 
-class SharedLikelihood(FullLikelihood):
-    """log N(x; μ_c, Σ): a quadratic form common to all classes, and a linear form for each."""
-
-    def linear_form(self) -> tuple[Sequence[str], FloatArray, FloatArray]:
-        """w_c = Σ⁻¹ μ_c and b_c = −½ μ_cᵀ Σ⁻¹ μ_c, through Σ = L Lᵀ."""
-        whiten, _ = self._whitened(tuple(range(len(self.features))))
-        centers = np.einsum("kij,kj->ki", whiten, self.mean)
-        weights = np.einsum("kij,ki->kj", whiten, centers)
-        return self.features, weights, -0.5 * np.einsum("ki,ki->k", centers, centers)
-
-
 def _squared_length(factor: FloatArray, distances: Sequence[Expression]) -> Expression:
     """The squared length of a product of lower triangular ``(k, d, d)`` and ``d`` distances."""
     factor = np.where(np.abs(factor) < 1e-150, 0.0, factor)
