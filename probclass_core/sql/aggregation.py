@@ -2,8 +2,8 @@
 
 Three kinds of queries read the rows::
 
-    rows      number of rows, of those without a label, and of those with an invalid weight
-    classes   rows and weights of each class; values, minimum and maximum of each feature
+    rows      number of rows, and of those without a label
+    classes   rows of each class; values, minimum and maximum of each feature
     blocks    sums about the means of each class, and counts of distinct values
 
 Deviations are taken from the mean of the class before they are multiplied; E[x²] − m² is never
@@ -45,9 +45,6 @@ from probclass_core.sql.texts import Stages
 
 _LARGEST = 1e100
 """Larger numbers, whose squares add up beyond float64, are left to the rows."""
-
-_WEIGHTS = 1e-6, 1e100
-"""Where arithmetic raises errors, the products of other weights might."""
 
 _TINY = 1e-150
 """Where arithmetic raises errors, smaller deviations are 0."""
@@ -96,6 +93,8 @@ class Aggregation:
         check_columns(self._schema, spec.label_and_weight)
         if spec.takes_sample:
             raise NeedsRows("the model needs a sample of them")
+        if spec.weight is not None:
+            raise NeedsRows("they have weights")
         features = feature_schema(self._schema, spec.features)
         estimators = bind(spec, features)
         aggregates = {
@@ -111,7 +110,11 @@ class Aggregation:
             for name, each in aggregates.items():
                 if isinstance(each, DistinctRows):
                     blocks[name] = self._distinct(estimators[name], each)
-        counts = {"class": self._classes, "rows": self._class_rows, "count": self._class_counts}
+        counts = {
+            "class": self._classes,
+            "rows": self._class_rows,
+            "count": self._class_rows.astype(np.float64),
+        }
         tables = {
             "classes": ClassCounts(spec, self._classes.type).merge([pa.table(counts)]),
             **{name: blocks[name] for name in estimators if name in blocks},
@@ -133,23 +136,19 @@ class Aggregation:
     # Queries.
 
     def _input(self, renderer: _RowRenderer) -> str:
-        """The columns that expressions need, the label g and the weight w."""
-        inputs = [f"{text} AS {name}" for name, text in renderer.columns.levels[0].items()]
-        listed = ", ".join([*self._label_and_weight(), *inputs])
+        """The label g, and the columns that expressions need."""
+        columns = {"g": self._label(), **renderer.columns.levels[0]}
+        listed = ", ".join(f"{text} AS {name}" for name, text in columns.items())
         return f"SELECT {listed}\n  FROM {self._source}"
 
-    def _label_and_weight(self) -> list[str]:
-        spec, dialect = self._spec, self._dialect
-        assert spec.label is not None  # without one, a sample of the rows is needed
-        kind = self._schema.field(spec.label).type
-        if pa.types.is_floating(kind):
-            label = _RowRenderer(dialect, self._schema).raw_number(spec.label)
-        else:
-            label = self._read_as(spec.label)
-        parts = [f"{label} AS g"]
-        if spec.weight is not None:
-            parts.append(f"{_RowRenderer(dialect, self._schema).raw_number(spec.weight)} AS w")
-        return parts
+    def _label(self) -> str:
+        label = self._spec.label
+        assert label is not None  # without one, a sample of the rows is needed
+        if not pa.types.is_floating(self._schema.field(label).type):
+            return self._read_as(label)
+        renderer = _RowRenderer(self._dialect, self._schema)
+        renderer.number(label)
+        return next(iter(renderer.columns.levels[0].values()))
 
     def _read_as(self, name: str) -> str:
         """A column as it is read: text of SQLite is compared byte by byte."""
@@ -161,24 +160,9 @@ class Aggregation:
     def _as_double(self, text: str) -> str:
         return f"CAST({text} AS {self._dialect.double})"
 
-    @property
-    def _counted(self) -> str:
-        """Condition of the rows that count in training."""
-        return "g IS NOT NULL" + (" AND w > 0" if self._spec.weight is not None else "")
-
-    @property
-    def _total_weight(self) -> str:
-        return "COUNT(*)" if self._spec.weight is None else "SUM(w)"
-
     def _read(self, query: str, schema: pa.Schema) -> pa.Table:
         batches = self._database.batches(query, schema, batch_rows(len(schema)))
         return pa.Table.from_batches(batches, schema)
-
-    def _numbers(self, query: str, count: int) -> FloatArray:
-        """The only row of a query of numbers, null as NaN: ``(count,)``."""
-        schema = pa.schema([(f"c{number}", pa.float64()) for number in range(count)])
-        table = self._read(query, schema)
-        return np.array([column[0].as_py() for column in table.columns], dtype=np.float64)
 
     def _count_rows(self) -> tuple[int, int]:
         """Number of rows, and of those without a label.
@@ -186,28 +170,9 @@ class Aggregation:
         Raises:
             DataError: if the label column has an unsuitable type.
         """
-        spec, dialect = self._spec, self._dialect
-        self._labels(pa.array([], self._schema.field(spec.label).type))
-        wanted = ["COUNT(*)", "COUNT(*) - COUNT(g)"]
-        if spec.weight is not None:
-            if not is_numeric_type(self._schema.field(spec.weight).type):
-                raise NeedsRows("the weight is not a number")
-            wrong = f"w IS NULL OR w < 0 OR w > {dialect.literal(float(np.finfo(float).max))}"
-            wanted += [
-                f"SUM(CASE WHEN {wrong} THEN 1 ELSE 0 END)",
-                "MIN(CASE WHEN w > 0 THEN w END)",
-                "MAX(w)",
-            ]
-        listed = ", ".join(map(self._as_double, wanted))
-        body = self._input(_RowRenderer(dialect, self._schema))
-        query = f"WITH pc_input AS ({body})\nSELECT {listed} FROM pc_input"
-        rows, null_labels, *weights = self._numbers(query, len(wanted))
-        if weights:
-            wrong_weights, least, most = weights
-            if wrong_weights > 0:
-                raise NeedsRows("some weights are null, negative or infinite")
-            if dialect.raises and (least < _WEIGHTS[0] or most > _WEIGHTS[1]):
-                raise NeedsRows("some weights are very small or large")
+        self._labels(pa.array([], self._schema.field(self._spec.label).type))
+        query = f"SELECT COUNT(*), COUNT(*) - COUNT({self._label()}) FROM {self._source}"
+        ((rows, null_labels),) = self._database.rows(query)
         return int(rows), int(null_labels)
 
     def _count_classes(self, labeled: int) -> None:
@@ -222,12 +187,12 @@ class Aggregation:
             else:
                 value = renderer.columns.add("r", self._read_as(name), 0).text
                 wanted += [f"COUNT({value})", "NULL", "NULL"]
-        classes, sums = self._by_class(renderer, [], [f"{self._total_weight}", *wanted], None)
+        classes, sums = self._by_class(renderer, [], wanted, None)
         self._classes = sorted_classes(classes)
         order = label_codes(self._classes, classes)
-        rows, counts, found = sums[order, 0], sums[order, 1], sums[order, 2:]
-        self._class_rows, self._class_counts = rows.astype(np.int64), counts
-        if self._spec.weight is None and rows.sum() != labeled:
+        rows, found = sums[order, 0], sums[order, 1:]
+        self._class_rows = rows.astype(np.int64)
+        if rows.sum() != labeled:
             raise _changed()
         found = found.reshape(len(classes), len(features), 3)
         total = int(rows.sum())
@@ -305,7 +270,7 @@ class Aggregation:
     def _with(self, renderer: _RowRenderer, deviations: Sequence[str]) -> str:
         stages = Stages()
         stages.add("input", self._input(renderer))
-        stages.add("rows", f"SELECT * FROM {stages.last} WHERE {self._counted}")
+        stages.add("rows", f"SELECT * FROM {stages.last} WHERE g IS NOT NULL")
         if deviations:
             means = ", ".join(f"AVG({name}) AS m_{name}" for name in deviations)
             stages.add("means", f"SELECT g AS mg, {means} FROM pc_rows GROUP BY g")
@@ -336,12 +301,11 @@ class Aggregation:
                 raise NeedsRows(f"column {column!r} has values beyond {_LARGEST:g}")
         means = list(renderer.deviations.values())
         complete = [renderer.number(name).text for name in self._complete & renderer.numbers]
-        weighted = "" if self._spec.weight is None else "w * "
         distinct = list(dict.fromkeys(terms.values()))
         wanted = [f"SUM(CASE WHEN {' OR '.join(refused) or '1 = 0'} THEN 1 ELSE 0 END)"]
         wanted += [f"COUNT({column})" for column in complete]
         wanted += [f"MIN(m_{column})" for column in means]
-        wanted += [f"SUM({weighted}{term})" for term in distinct]
+        wanted += [f"SUM({term})" for term in distinct]
         rows = self._class_rows.astype(np.float64)
         classes, found = self._by_class(renderer, means, wanted, rows)
         parts = iter(np.nan_to_num(found[:, 1:], nan=0.0).T)
@@ -367,11 +331,11 @@ class Aggregation:
         for group in block.groups:
             rows = 0.0
             for batch in self._distinct_rows(group):
-                label, count, weight, *columns = batch.columns
-                rows += float(np.sum(count.to_numpy()))
+                label, count, *columns = batch.columns
+                counts = count.to_numpy()
+                rows += float(counts.sum())
                 features = pa.RecordBatch.from_arrays(columns, names=list(group))
-                labels = self._labels(label)
-                merged.add(estimator.summarize(Rows(features), labels, weight.to_numpy()))
+                merged.add(estimator.summarize(Rows(features), self._labels(label), counts))
             if rows != self._class_rows.sum():
                 raise _changed()
         return merged.result()
@@ -382,14 +346,12 @@ class Aggregation:
         keys = ", ".join(["g", *names])
         query = (
             f"{self._with(renderer, [])}\nSELECT g, {self._as_double('COUNT(*)')} AS n, "
-            f"{self._as_double(self._total_weight)} AS s, {', '.join(names)} "
-            f"FROM pc_values GROUP BY {keys}"
+            f"{', '.join(names)} FROM pc_values GROUP BY {keys}"
         )
         schema = pa.schema(
             [
                 self._schema.field(self._spec.label),
                 ("n", pa.float64()),
-                ("s", pa.float64()),
                 *(self._schema.field(name) for name in group),
             ]
         )
@@ -414,11 +376,6 @@ class _RowRenderer(Renderer):
         self.deviations: dict[str, str] = {}
         self.numbers: set[str] = set()
         self._complete_columns = set(complete)
-
-    def raw_number(self, name: str) -> str:
-        """A column as a double, as SQL of the source."""
-        self.number(name)
-        return next(iter(self.columns.levels[0].values()))
 
     def number(self, name: str) -> Sql:
         self.numbers.add(name)
