@@ -7,7 +7,6 @@ A class for each medium says how a file is put in place: here for a local disk a
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -95,11 +94,8 @@ class Location:
             self._forget_listings()
             return retry(lambda: self.filesystem.get_file_info(self.absolute(path)))
 
-    def etag(self, path: str) -> str | None:
-        """Return the ETag of an object, or its generation on Google Cloud Storage.
-
-        The result is None if the object does not exist, or the file system does not report ETags.
-        """
+    def identity(self, path: str) -> object:
+        """Return what differs between two files of one name, size and time; None if unknown."""
         return None
 
     def state_key(self, path: str) -> str | None:
@@ -273,21 +269,22 @@ class LocalLocation(Location):
     """A local path: files are staged next to the target, synced, and renamed into place."""
 
     def _read(self, path: str, at_most: int | None) -> Buffer:
-        # Opening a named pipe would otherwise wait for its writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            status = os.fstat(descriptor)
-            if not S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "it is not a regular file", path)
-            _check_size(path, status.st_size, at_most)
-            # A mapped file that is cut off while it is in use kills the process.
-            if status.st_size <= _MOST_IN_MEMORY:
-                with open(descriptor, "rb", closefd=False) as file:
-                    return file.read()
-        finally:
-            os.close(descriptor)
+        status = Path(path).stat()
+        if not S_ISREG(status.st_mode):  # opening a named pipe would wait for its writer
+            raise OSError(errno.EINVAL, "it is not a regular file", path)
+        _check_size(path, status.st_size, at_most)
+        # A mapped file that is cut off while it is in use kills the process.
+        if status.st_size <= _MOST_IN_MEMORY:
+            return Path(path).read_bytes()
         with pa.memory_map(path) as mapped:
             return mapped.read_buffer()
+
+    def identity(self, path: str) -> object:
+        """Inode of a file, its size, and when it last changed, also by a rename."""
+        with suppress(OSError):
+            status = Path(self.absolute(path)).stat()
+            return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        return None
 
     def write(self, path: str, data: Content) -> None:
         with self._staging(path) as (target, staging):
@@ -422,37 +419,19 @@ class FileVersion:
             TableError: if the file was replaced, changed or removed since the plan, whatever error
                 reading it raised then.
         """
-        identity = self._identity()
-        if not self.location.remote:
-            self._check(self._is_as_planned())
+        identity = self.location.identity(self.path)
         try:
             yield
         except Exception as error:
-            self._check(self._is_same(identity), error)
+            self._check(identity, error)
             raise
-        self._check(self._is_same(identity))
+        self._check(identity)
 
-    def _check(self, unchanged: bool, cause: Exception | None = None) -> None:
-        if not unchanged:
-            uri = self.location.uri_of(self.path)
+    def _check(self, identity: object, cause: Exception | None = None) -> None:
+        """Check that the file has this identity, and the state of the plan."""
+        location, path = self.location, self.path
+        # An ETag does not cover the time of the file.
+        is_same = location.identity(path) == identity
+        if not is_same or file_state(location, location.info(path)) != self.state:
+            uri = location.uri_of(path)
             raise TableError(f"{uri} has changed while it was being read; run it again.") from cause
-
-    def _is_as_planned(self) -> bool:
-        return file_state(self.location, self.location.info(self.path)) == self.state
-
-    def _is_same(self, identity: object) -> bool:
-        """Whether the file is the one that had this identity; an ETag does not cover its time."""
-        same = self._identity() == identity
-        return same and (self._is_as_planned() if self.location.remote else True)
-
-    def _identity(self) -> object:
-        """What differs between two files of one name, size and time; None if it is unknown."""
-        return self.location.etag(self.path) if self.location.remote else self._status()
-
-    def _status(self) -> tuple[int, ...] | None:
-        """Inode of a local file, its size, and when it last changed, also by a rename."""
-        try:
-            status = Path(self.location.absolute(self.path)).stat()
-        except OSError:
-            return None
-        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -90,7 +90,8 @@ class ObjectStoreLocation(Location):
         """Pickle without the client, which may have credentials and connections."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
-    def etag(self, path: str) -> str | None:
+    def identity(self, path: str) -> object:
+        """The ETag of an object, or its generation on Google Cloud Storage."""
         with translate_read_errors(self.uri_of(path), error=self.error):
             try:
                 file = retry(lambda: self.filesystem.open_input_file(self.absolute(path)))

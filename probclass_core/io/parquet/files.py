@@ -27,9 +27,6 @@ from probclass_core.io.table import Footer, Unit
 _CHUNK_ROWS = BATCH_ROWS
 """Consecutive row groups of a file are read together up to this many rows."""
 
-_FEW_ROWS = 16_384
-"""Up to this many rows of a file are read at once, which takes less time than batch by batch."""
-
 _BUFFER_BYTES = 65_536
 """Bytes that are read from a file at once."""
 
@@ -113,20 +110,6 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-def _check_indices(column: pa.DictionaryArray) -> None:
-    """Refuse indices outside the dictionary, in less time than Arrow, which looks at each.
-
-    Raises:
-        pa.ArrowInvalid: naming such an index.
-    """
-    ends = pc.min_max(column.indices)
-    for end in (ends["min"].as_py(), ends["max"].as_py()):
-        if end is not None and not 0 <= end < len(column.dictionary):
-            raise pa.ArrowInvalid(
-                f"index {end} is not in its dictionary of {len(column.dictionary)} values"
-            )
-
-
 @dataclass(frozen=True)
 class PlannedFile:
     """A file that a plan reads.
@@ -204,21 +187,12 @@ class Reading:
 
     @cached_property
     def needed(self) -> list[str]:
-        """The requested columns and those of the filter, in the order of the table."""
-        needed, text = {*self.columns}, str(self.row_filter)
-        if self.row_filter is not None:
-            needed |= {
-                name for name in self.schema.names if name in text and self._filter_uses(name)
-            }
-        return [name for name in self.schema.names if name in needed]
+        """The requested columns and those of the filter, in the order of the table.
 
-    def _filter_uses(self, name: str) -> bool:
-        """Whether the filter has a column; an expression cannot be inspected, so try without."""
-        try:
-            self.schema.empty_table().drop_columns(name).filter(self.row_filter)
-        except pa.ArrowInvalid:
-            return True
-        return False
+        An expression cannot be inspected, so the names in its text count, even those of values.
+        """
+        text = "" if self.row_filter is None else str(self.row_filter)
+        return [name for name in self.schema.names if name in self.columns or name in text]
 
 
 @dataclass(frozen=True)
@@ -309,9 +283,6 @@ class RowGroups(Unit):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if not (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type)):
                 try:
-                    if pa.types.is_dictionary(column.type):
-                        _check_indices(column)
-                        column = column.dictionary
                     column.validate(full=True)
                 except pa.ArrowInvalid as error:
                     reason = one_line(error).rstrip(".")
@@ -429,11 +400,7 @@ def _read_groups(
         pa.ArrowInvalid: at the end, if Arrow found another number of rows than the footer says.
     """
     found = 0
-    if size <= min(rows, _FEW_ROWS):
-        batches = file.read_row_groups(groups, columns, use_threads=False).to_batches()
-    else:
-        batches = file.iter_batches(rows, groups, columns, use_threads=False)
-    for batch in batches:
+    for batch in file.iter_batches(rows, groups, columns, use_threads=False):
         found += batch.num_rows
         yield batch
     if found != size:
