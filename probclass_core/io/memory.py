@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from probclass_core.arrow.arrays import BATCH_ROWS, as_table, in_slices, joined, read_rows
+from probclass_core.arrow.arrays import BATCH_ROWS, as_table, in_slices, read_rows
 from probclass_core.arrow.bundle import from_ipc, to_ipc
 from probclass_core.arrow.types import in_safe_types, safe_types
 from probclass_core.errors import TableError
@@ -89,56 +90,25 @@ class ArrowDataset(Source):
 
     def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
         columns, row_filter = columns_and_filter(self.schema, columns, query)
-        units = []
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        fragments: list[ds.Fragment] = []
         for fragment in self._dataset.get_fragments(filter=row_filter):
             groups = getattr(fragment, "split_by_row_group", lambda whole=fragment: [whole])
-            units += [_Fragment(one, self.schema, columns, row_filter) for one in groups()]
-        if row_filter is not None and not units:
+            fragments += groups()
+        if row_filter is not None and not fragments:
             raise _no_row(query)
-        rows = [unit.fragment.count_rows() for unit in units]
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        return Plan(schema, units, sum(rows), None, unit_rows=rows)
-
-
-@dataclass(frozen=True)
-class _Fragment(Unit):
-    """Some rows of a dataset, as a unit.
-
-    Attributes:
-        fragment: a file, row groups of one, or rows in memory.
-        schema: all columns.
-        columns: columns to read.
-        row_filter: rows to read, or None for all.
-    """
-
-    fragment: ds.Fragment
-    schema: pa.Schema
-    columns: Sequence[str]
-    row_filter: pc.Expression | None
-    digest: None = None
-
-    def __str__(self) -> str:
-        return str(getattr(self.fragment, "path", "a dataset in memory"))
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        size = read_rows(pa.schema([self.schema.field(name) for name in self.columns]))
-        with translate_read_errors(str(self)):
-            batches = self.fragment.to_batches(
-                schema=self.schema,
-                columns=list(self.columns),
-                filter=self.row_filter,
-                batch_size=size,
-                batch_readahead=2,
-                use_threads=False,
+        scan = {"columns": columns, "filter": row_filter, "batch_size": read_rows(schema)}
+        scan |= {"schema": self.schema, "batch_readahead": 2, "use_threads": False}
+        units = [
+            _Batches(
+                str(getattr(one, "path", "a dataset in memory")),
+                partial(one.to_batches, **scan),
+                schema,
             )
-            yield from joined(batches, size)
-
-
-def _no_row(query: Query) -> TableError:
-    return TableError(
-        f"no row matches partition {dict(query.get('partition') or {})} and where "
-        f"{query.get('where')}."
-    )
+            for one in fragments
+        ]
+        rows = [fragment.count_rows() for fragment in fragments]
+        return Plan(schema, units, sum(rows), None, unit_rows=rows)
 
 
 class StreamTable(Source):
@@ -160,28 +130,39 @@ class StreamTable(Source):
     def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
         columns, row_filter = columns_and_filter(self.schema, columns, query)
         schema = pa.schema([self.schema.field(name) for name in columns])
-        return Plan(schema, [_Stream(self._batches, schema, row_filter)], None, None)
+        name, batches = "a reader, which can be read once,", self._batches.__iter__
+        return Plan(schema, [_Batches(name, batches, schema, row_filter)], None, None)
 
 
 @dataclass(frozen=True)
-class _Stream(Unit):
-    """The rows of a reader, as a unit.
+class _Batches(Unit):
+    """Batches of an object, as a unit.
 
     Attributes:
-        batches: the reader.
-        schema: columns of the batches.
+        name: what is read, in messages.
+        batches: returns the batches.
+        schema: columns to read.
         row_filter: rows to read, or None for all.
     """
 
-    batches: pa.RecordBatchReader
+    name: str
+    batches: Callable[[], Iterable[pa.RecordBatch]]
     schema: pa.Schema
-    row_filter: pc.Expression | None
+    row_filter: pc.Expression | None = None
     digest: None = None
 
     def __str__(self) -> str:
-        return "a reader, which can be read once,"
+        return self.name
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        for batch in map(in_safe_types, self.batches):
-            kept = batch if self.row_filter is None else batch.filter(self.row_filter)
-            yield from in_slices([kept.select(self.schema.names)], read_rows(self.schema))
+        with translate_read_errors(self.name):
+            for batch in map(in_safe_types, self.batches()):
+                kept = batch if self.row_filter is None else batch.filter(self.row_filter)
+                yield from in_slices([kept.select(self.schema.names)], read_rows(self.schema))
+
+
+def _no_row(query: Query) -> TableError:
+    return TableError(
+        f"no row matches partition {dict(query.get('partition') or {})} and where "
+        f"{query.get('where')}."
+    )
