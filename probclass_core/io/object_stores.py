@@ -49,7 +49,7 @@ from probclass_core.io.filesystem import (
 )
 from probclass_core.io.storage_options import (
     SERVICE_OF,
-    is_plain_http,
+    obstore_options,
     pyarrow_options,
     read_options,
 )
@@ -64,7 +64,7 @@ _OpenedFileSystem = tuple[FileSystem, str, Mapping[str, Any]]
 _TAIL = 65_536
 """Bytes at the end of a file that tell ours from any other: a footer, or all."""
 
-_TIMEOUT = 300
+_TIMEOUT = 300.0
 """Seconds that a request may take, which may have to put gigabytes."""
 
 _CHECKED: set[tuple[str | None, ...]] = set()
@@ -343,24 +343,16 @@ def _open_store(service: str, bucket: str, options: dict[str, Any]) -> ObjectSto
         raise ImportError("obstore writes files here: pip install 'probclass[object-store]'")
     from obstore.store import AzureStore, GCSStore, S3Store
 
-    client: dict[str, Any] = {
-        "allow_http": is_plain_http(options),
-        "timeout": timedelta(seconds=options.get("timeout", _TIMEOUT)),
-    }
-    if "connect_timeout" in options:
-        client["connect_timeout"] = timedelta(seconds=options["connect_timeout"])
-    if "proxy_url" in options:
-        client["proxy_url"] = options["proxy_url"]
-    if "root_certificate" in options:
-        client["root_certificate"] = Path(options["root_certificate"]).read_bytes()
     settings: dict[str, Any] = {
-        "config": {name: options[name] for name in options if name not in NOT_IN_CONFIG},
-        "client_options": client,
+        "config": obstore_options({"timeout": _TIMEOUT, **options}),
         "retry_config": {
             "max_retries": ATTEMPTS - 1,
             "retry_timeout": timedelta(seconds=REQUEST_SECONDS),
         },
     }
+    if "root_certificate" in options:
+        certificate = Path(options["root_certificate"]).read_bytes()
+        settings["client_options"] = {"root_certificate": certificate}
     if service == "S3":
         return S3Store(bucket, credential_provider=_aws_credentials(options), **settings)
     if service == "Azure":
@@ -369,13 +361,6 @@ def _open_store(service: str, bucket: str, options: dict[str, Any]) -> ObjectSto
         # Without a token, obstore asks for one before every write, even without signatures.
         settings["config"] |= {"bearer_token": "anonymous"}
     return GCSStore(bucket, **settings)
-
-
-NOT_IN_CONFIG = {
-    *("timeout", "connect_timeout", "proxy_url", "root_certificate"),
-    *("role_arn", "role_session_name", "external_id"),
-}
-"""Options that obstore takes as arguments of their own, or its sources of credentials do."""
 
 
 def _aws_credentials(options: dict[str, Any]) -> Any:

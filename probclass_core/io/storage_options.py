@@ -130,17 +130,25 @@ def deltalake_options(uri: str, options: Mapping[str, Any]) -> dict[str, str] | 
     service = SERVICE_OF.get(uri.partition("://")[0])
     if service is None:
         return {name: _text(value) for name, value in options.items()} or None
-    translated = _translate(service, options, "deltalake")
-    texts = {name: _text(value, milliseconds=True) for name, value in translated.items()}
-    if is_plain_http(options):
-        texts["allow_http"] = "true"
+    texts = _texts(_translate(service, options, "deltalake"), options)
     return {"retry_timeout": f"{REQUEST_SECONDS}s", **texts}
 
 
-def is_plain_http(options: Mapping[str, Any]) -> bool:
-    """Whether an object store is accessed without TLS, as on localhost."""
+NOT_IN_CONFIG = frozenset({"root_certificate", "role_arn", "role_session_name", "external_id"})
+"""Options that obstore takes as arguments of their own, or its sources of credentials do."""
+
+
+def obstore_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the configuration of obstore for options that `read_options` returned."""
+    names = options.keys() - NOT_IN_CONFIG
+    return _texts({name: options[name] for name in names}, options)
+
+
+def _texts(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, str]:
+    """The values as the object stores of Rust take them; without TLS if the options say so."""
+    texts = {name: _text(value, milliseconds=True) for name, value in values.items()}
     endpoint = options.get("endpoint") or options.get("base_url")
-    return str(endpoint).startswith("http://")
+    return {**texts, "allow_http": str(str(endpoint).startswith("http://")).lower()}
 
 
 def pyiceberg_options(options: Mapping[str, Any]) -> dict[str, str]:

@@ -18,9 +18,11 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 import probclass_core as pc
 from probclass_core.errors import StoreError, TableError
-from probclass_core.io.object_stores import NOT_IN_CONFIG, open_location
+from probclass_core.io.object_stores import open_location
 from probclass_core.io.storage_options import (
+    NOT_IN_CONFIG,
     SERVICES,
+    obstore_options,
     pyarrow_options,
     pyiceberg_options,
     read_options,
@@ -51,7 +53,7 @@ def test_each_library_knows_its_names(service: str, monkeypatch: pytest.MonkeyPa
             assert of_iceberg.issuperset(pyiceberg_options(given))
         if option.name not in NOT_IN_CONFIG:
             with suppress(GenericError):
-                OBSTORE[service]("bucket", config=read_options(service, given), client_options={})
+                OBSTORE[service]("bucket", config=obstore_options(read_options(service, given)))
 
 
 def test_properties_of_a_catalog_are_passed_on() -> None:
