@@ -137,8 +137,7 @@ BLOCKS: Mapping[str, list[pc.Block]] = {
         pc.Block("categorical", ["word"], given=["flag", "order"]),
         pc.Block("discretized", ["x"], given=["word"]),
     ],
-    "given_numbers": [pc.Block("gaussian_full", N[:1], given=N[1:3])],
-    "given_joint": [pc.Block("categorical_joint", ["word"], given=["flag"])],
+    "given_category": [pc.Block("categorical", ["word"], given=["flag"])],
     "mixed": [
         pc.Block("gaussian_diagonal", N[:2]),
         pc.Block("gaussian_full", N[2:4]),

@@ -47,7 +47,6 @@ BLOCKS: Mapping[str, list[pc.Block]] = {
         pc.Block("categorical", ["u"]),
         pc.Block("categorical", ["v"], given=["u"]),
         pc.Block("discretized", ["x"], given=["u", "v"], cuts={"x": [0.0, 1.5]}),
-        pc.Block("gaussian_full", ["y"], given=["x"]),
     ],
 }
 POOL = [

@@ -55,7 +55,6 @@ PLUGINS = [
 SPECS: dict[str, dict[str, Any]] = {
     "gaussian_diagonal": {"blocks": {"gaussian_diagonal": ["x", "z"]}},
     "gaussian_full": {"blocks": {"gaussian_full": ["x", "z"]}},
-    "gaussian given": {"blocks": [pc.Block("gaussian_full", ["x"], given=["z"])]},
     "shrunk": {"blocks": [pc.Block("gaussian_full", ["x", "z"], shrinkage="oas")]},
     "gaussian_shared": {"blocks": {"gaussian_shared": ["x", "z"]}},
     "categorical": {"blocks": {"categorical": ["a", "b"]}},

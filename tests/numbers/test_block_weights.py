@@ -130,8 +130,10 @@ def test_given_weights_of_one_are_the_product() -> None:
 def test_the_weight_of_a_conditional_is_about_what_the_given_columns_add() -> None:
     """The log-likelihood of the same column alone is subtracted from that of the conditional."""
     table = flowers()
-    alone = pc.Block("gaussian_full", ["a"], "alone")
-    pair = pc.Block("gaussian_full", ["a"], "pair", given=["noise"])
+    alone = pc.Block("discretized", ["a"], "alone", cuts={"a": [0.5]})
+    pair = pc.Block(
+        "discretized", ["a"], "pair", given=["noise"], cuts={"a": [0.5], "noise": [0.0]}
+    )
     model = pc.fit(table, weighted(alone, pair, COLOR))
     a, given, color = np.moveaxis(model.log_likelihood_by_block(table), 2, 0)
     values = weights_of(model)

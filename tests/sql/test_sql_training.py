@@ -38,7 +38,7 @@ from probclass_core.estimation.families.gaussian.diagonal import GaussianDiagona
 
 ROWS = training()
 AGGREGATED = [case for case in BUILT_IN if not case.startswith(("given", "discretized", "written"))]
-AGGREGATED += ["given_numbers", "given_joint"]
+AGGREGATED += ["given_category"]
 """Cases whose statistics the database computes."""
 
 

@@ -176,7 +176,6 @@ def test_an_invalid_block_is_refused(estimator: str, options: dict[str, Any], me
     [
         ("gaussian_diagonal", {"dof": 1}, r"has no option 'dof'; it has .*'ddof', .* mean 'ddof'"),
         ("categorical", {"given": "v", "smooth": "zeros"}, "categorical has no option 'smooth'"),
-        ("gaussian_full", {"given": "v", "rigde": 1}, "has no option 'rigde'.* mean 'ridge'"),
     ],
 )
 def test_an_unknown_option_is_refused_before_there_is_data(

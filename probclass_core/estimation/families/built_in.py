@@ -26,13 +26,11 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         "gaussian_full",
         _address("gaussian.full:GaussianFull"),
         "a multivariate normal per class, with its full covariance",
-        _address("joint_conditional:ConditionalFull"),
     )
     yield EstimatorPlugin(
         "gaussian_shared",
         _address("gaussian.full:GaussianShared"),
         "a multivariate normal per class, with one covariance: linear",
-        _address("joint_conditional:ConditionalShared"),
     )
     yield EstimatorPlugin(
         "categorical",
@@ -44,7 +42,6 @@ def probclass_estimators() -> Iterable[EstimatorPlugin]:
         "categorical_joint",
         _address("counted.joint:CategoricalJoint"),
         "the joint distribution of categories, with pseudo-counts",
-        _address("joint_conditional:ConditionalJoint"),
     )
     yield EstimatorPlugin(
         "discretized",

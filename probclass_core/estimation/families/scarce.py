@@ -34,7 +34,7 @@ class NoLikelihood:
     def marginal(self, column: str) -> None:
         """None: it says nothing about any column."""
 
-    def formula(self, missing: Sequence[str] = ()) -> Formula:
+    def formula(self) -> Formula:
         return Formula([])
 
 

@@ -281,12 +281,7 @@ class CategoricalJointLikelihood:
         codes[names.index(column)] = np.arange(len(values))
         return Levels(values, np.exp(self.of_codes(codes)).T)
 
-    def formula(self, missing: Sequence[str] = ()) -> Formula:
-        """See `FormulaLikelihood`.
-
-        Args:
-            missing: columns that are null in every row: those that a conditional sums out.
-        """
+    def formula(self) -> Formula:
         shape = [encoder.size for encoder in self.encoders]
         if math.prod(shape) * len(self.counts) > MOST_LOOKUPS:
             raise NotSupportedError(
@@ -297,8 +292,6 @@ class CategoricalJointLikelihood:
         codes = np.indices(shape).reshape(len(shape), -1)
         for code, encoder in zip(codes, self.encoders, strict=True):
             code[:] = encoder.codes_of(self.unseen)[code]
-            if encoder.name in missing:
-                code[:] = encoder.null
         table = self.of_codes(codes).reshape(-1, *shape)
         refused = [each for encoder in self.encoders for each in encoder.refused(self.unseen)]
         return Formula([Lookup([encoder.code() for encoder in self.encoders], table)], refused)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -79,30 +79,24 @@ class FullLikelihood:
         mean, variance = self.mean[:, at], self.covariance[:, at, at]
         return derive(self, column, pa.schema(schema), mean=mean, variance=variance)
 
-    def formula(self, missing: Sequence[str] = ()) -> Formula:
-        """See `FormulaLikelihood`.
-
-        Args:
-            missing: columns that are null in every row: those that a conditional sums out.
-        """
-        places = [at for at, name in enumerate(self.features) if name not in missing]
-        if not places:
+    def formula(self) -> Formula:
+        columns = [Column(name) for name in self.features]
+        places = range(len(columns))
+        if not columns:
             return Formula([])
-        columns = {at: Column(self.features[at]) for at in places}
-        if len(places) > _MOST_PATTERNS:
-            names = [self.features[at] for at in places]
-            density = self._formula_of(np.array(places), columns)
-            return Formula([formulas.if_known(list(columns.values()), density)], complete=names)
+        of_all = self._formula_of(np.array(places), columns)
+        if len(columns) > _MOST_PATTERNS:
+            return Formula([formulas.if_known(columns, of_all)], complete=self.features)
         branches: list[tuple[Condition, Expression]] = []
-        for size in range(len(places)):
+        for size in places:
             for observed in itertools.combinations(places, size):
                 nulls = [columns[at].is_null for at in places if at not in observed]
                 condition = functools.reduce(operator.and_, nulls)
                 density = self._formula_of(np.array(observed, dtype=np.intp), columns)
                 branches.append((condition, density))
-        return Formula([Case(branches, self._formula_of(np.array(places), columns))])
+        return Formula([Case(branches, of_all)])
 
-    def _formula_of(self, observed: IntArray, columns: Mapping[int, Column]) -> Expression:
+    def _formula_of(self, observed: IntArray, columns: Sequence[Column]) -> Expression:
         """log f of some columns that are not null."""
         if not len(observed):
             return formulas.as_expression(0.0)
@@ -173,7 +167,7 @@ class FlooredLikelihood(FullLikelihood):
         of_all = np.tile(center, (copies, 1)), np.tile(covariance, (copies, 1, 1))
         return FullLikelihood(self.features, *of_all)
 
-    def _formula_of(self, observed: IntArray, columns: Mapping[int, Column]) -> Expression:
+    def _formula_of(self, observed: IntArray, columns: Sequence[Column]) -> Expression:
         own = Named(super()._formula_of(observed, columns))
         wide = self._wide(len(self.mean))._formula_of(observed, columns)
         floor = Named(float(self.log_share) + wide)
