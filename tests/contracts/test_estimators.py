@@ -192,7 +192,7 @@ class TestDiscretizedWithNulls(TestDiscretized):
 
 class TestBernoulli(Laws):
     estimator = find_estimator("bernoulli").estimator
-    columns = FLAGS  # its linear form is a function of presence, not of counts
+    columns = FLAGS
     options = OPTIONS["bernoulli"]
     outcomes = flags_of
 

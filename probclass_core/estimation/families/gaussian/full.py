@@ -80,7 +80,7 @@ class GaussianFull(Estimator):
             at_most=0.5,
             doc="Share ε of the rows that may be far from those of a class: no class is less "
             "probable than ε times a normal of all classes together, at least twice as wide as "
-            "each. Far from all rows the classes are equally probable; no form is linear.",
+            "each. Far from all rows the classes are equally probable.",
         )
         conjugate_prior: normal.ConjugatePrior = normal.conjugate_prior(
             joint=True,
@@ -259,7 +259,7 @@ class GaussianShared(GaussianFull):
     """A multivariate normal per class, with one covariance pooled within the classes.
 
     Σ = Σ_c scatter_c / (Σ_c count_c − ddof · k), over the rows that have both features. A class of
-    one row is fine, because it needs no covariance of its own. The likelihood has a linear form.
+    one row is fine, because it needs no covariance of its own.
     The conjugate prior is an inverse Wishart for the one Σ, and given Σ a normal mean for each
     class; the degrees of freedom count the rows of all classes.
 
