@@ -281,14 +281,6 @@ class IsExtreme(Condition):
 
 
 @dataclass(frozen=True, eq=False)
-class IsCode(Condition):
-    """Whether a column has a position, such as that of values that training never saw."""
-
-    code: Code
-    position: int
-
-
-@dataclass(frozen=True, eq=False)
 class Junction(Condition):
     """Both conditions, or at least one of them."""
 

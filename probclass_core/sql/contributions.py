@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from probclass_core.errors import NotSupportedError
-from probclass_core.estimation.formulas import Column, Expression, IsCode, Lookup
+from probclass_core.estimation.formulas import Column, Expression, Lookup
 from probclass_core.model.contributions import ROUNDING, Contributions
 from probclass_core.model.model import Model
 from probclass_core.sql.render import Renderer, nodes
@@ -205,6 +205,4 @@ def _columns_of(term: Expression) -> set[str]:
             names.add(node.name)
         elif isinstance(node, Lookup):
             names.update(code.column for code in node.codes)
-        elif isinstance(node, IsCode):
-            names.add(node.code.column)
     return names

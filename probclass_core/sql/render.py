@@ -32,7 +32,6 @@ from probclass_core.estimation.formulas import (
     Distance,
     Expression,
     Function,
-    IsCode,
     IsExtreme,
     IsNull,
     Junction,
@@ -367,9 +366,6 @@ class Renderer:
             size = f"ABS({x.text})"
             below = f"{size} > {literal(0.0)} AND {size} < {literal(1.0 / _EXTREME)}"
             return Sql(f"({size} > {literal(_EXTREME)} OR {below})", x.level)
-        if isinstance(condition, IsCode):
-            code = self.code(condition.code)
-            return Sql(f"{code.text} = {condition.position}", code.level)
         if isinstance(condition, Junction):
             sides = [self.condition(side, at) for side in (condition.left, condition.right)]
             decisive = condition.operator == "OR"

@@ -37,9 +37,8 @@ GIVEN_OPTIONS = [
     {"cells": 4},
     {"missing": "level", "strength": "loo", "unseen": "ignore"},
     {"missing": "level", "strength": "loo", "shared_strength": "loo"},
-    {"strength": 0.5, "pseudo_count": 0.1, "back_off": "uniform", "cells": 4},
+    {"strength": 0.5, "pseudo_count": 0.1, "cells": 4},
 ]
-DIRICHLET = {"back_off": "uniform", "strength": 2}
 NORMAL_PRIOR = {"conjugate_prior": {"mean": 0.0, "variance": 1.0}}
 
 
@@ -239,25 +238,11 @@ class TestKnnDensity(Laws):
     options = OPTIONS["knn_density"]
 
 
-class TestGaussianFullGiven(Laws):
-    estimator = find_estimator("gaussian_full").estimator
-    columns = X
-    given = Y
-    options = OPTIONS["gaussian_full"]
-
-
-class TestCategoricalJointGiven(Laws):
-    estimator = find_estimator("categorical_joint").estimator
-    columns = U
-    given = V
-
-
 class TestCategoricalGiven(Laws):
     estimator = find_estimator("categorical").estimator
     columns = CATEGORIES
     given = GIVEN
     options = GIVEN_OPTIONS
-    declared_prior = DIRICHLET | DOMAINS | {"cuts": {"x": [0.0]}}
 
 
 class TestDiscretizedGiven(Laws):
@@ -265,5 +250,4 @@ class TestDiscretizedGiven(Laws):
     columns = NUMBERS
     given = GIVEN_NUMBERS
     options = GIVEN_OPTIONS
-    declared_prior = DIRICHLET | {"cuts": {"x": [0.0], "y": [], "z": [-1, 1.5]}}
     outcomes = bins_without_given

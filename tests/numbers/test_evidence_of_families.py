@@ -24,16 +24,12 @@ PSEUDO_COUNTS: Sequence[Any] = [
     {"u": {"p": 2, "q": 1, "r": 0.5}, "w": {"s": 3, "t": 0.1, "o": 1, "n": 1}, "v": 0.3},
 ]
 TERMS = {"pseudo_count": 0.7, "vocabulary": ["a", "b", "c", "d"]}
-GIVEN = {"given": ["u"], "back_off": "uniform", "strength": 3}
 BLOCKS = {
     **{
         f"{name} {number}": pc.Block(name, CATEGORIES, domain=DOMAIN, pseudo_count=pseudo_count)
         for name in ("categorical", "categorical_joint")
         for number, pseudo_count in enumerate(PSEUDO_COUNTS)
     },
-    "categorical given a column": pc.Block(
-        "categorical", ["v", "w"], **GIVEN, domain={name: DOMAIN[name] for name in "vw"}
-    ),
     "bernoulli": pc.Block("bernoulli", COUNTS, pseudo_count=0.7),
     "bernoulli of terms": pc.Block("bernoulli", WORDS, **TERMS),
 }

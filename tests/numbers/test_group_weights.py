@@ -156,8 +156,6 @@ def test_the_name_of_a_group_tells_nothing_of_its_classes() -> None:
     assert weights_of(model)["name"] == pytest.approx(0.0, abs=1e-6)
     alone = pc.fit(frame, dataclasses.replace(spec, blocks=(KNOWS,)))
     assert weights_of(model)["knows"] == pytest.approx(weights_of(alone)["knows"], rel=1e-3)
-    refusing = pc.Block("categorical", ["day"], "name", unseen="error")
-    pc.fit(frame, dataclasses.replace(spec, blocks=(KNOWS, refusing)))
 
 
 def test_shards_and_kept_statistics_give_one_model(tmp_path: Path) -> None:

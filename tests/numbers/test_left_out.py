@@ -28,7 +28,7 @@ BLOCKS = {
         "categorical", ["u", "v"], given=["x"], cuts=CUTS_OF_X, domain=DOMAIN
     ),
     "bins given a category and a bin": pc.Block(
-        "discretized", ["x"], given=["u", "z"], cuts=CUTS, missing="level", back_off="uniform"
+        "discretized", ["x"], given=["u", "z"], cuts=CUTS, missing="level"
     ),
     "bins with nulls": pc.Block("discretized", ["x", "z"], cuts=CUTS, missing="level"),
     "neighbors": pc.Block("knn_density", ["x", "z"], k=3),

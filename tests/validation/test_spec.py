@@ -70,7 +70,7 @@ def test_a_block_can_be_given_columns_of_other_blocks() -> None:
 def test_an_estimator_without_conditionals_refuses_given_columns() -> None:
     spec = pc.ModelSpec("c", [pc.Block("gaussian_diagonal", ["x"], given=["y"])])
     table = {"x": [1.0, 2.0], "y": [1.0, 2.0], "c": ["a", "b"]}
-    message = "gaussian_diagonal does not model columns given others; .* use .*'gaussian_full'"
+    message = "gaussian_diagonal does not model columns given others; .* use 'categorical'"
     with refused(SpecError, message):
         pc.fit(table, spec)
 

@@ -91,14 +91,12 @@ class Prior:
         alpha: pseudo-count of each value, ``(m,)``.
         shared: strength of the prior that all classes share, or None.
         strengths: those of depths 1 … d; fewer while they are chosen.
-        uniform: whether every depth backs off to 1 / m.
         zeros: whether only cells without a count get the pseudo-count.
     """
 
     alpha: FloatArray
     shared: float | None
     strengths: list[float]
-    uniform: bool
     zeros: bool
 
     @property
@@ -236,8 +234,7 @@ class Chain:
         for depth, strength in enumerate(prior.strengths[: len(codes) - 1], 1):
             known = known & (codes[depth] != self.encoders[depth].null)
             counts, rows = self._left(depth, codes, classes, weights)
-            mean = 1.0 / len(prior.alpha) if prior.uniform else p
-            p = np.where(known, smoothed(counts, rows, strength * mean, strength), p)
+            p = np.where(known, smoothed(counts, rows, strength * p, strength), p)
         return p
 
     def _left(
@@ -256,10 +253,7 @@ class Chain:
         """
         cells = self.deeper[depth - 1]
         others, rest = self._left(depth, cells.codes, cells.classes, 1.0)
-        if self.prior.uniform:
-            mean = np.full(len(cells.counts), 1.0 / len(self.prior.alpha))
-        else:
-            mean = self._probability(cells.codes[:-1], cells.classes, 1.0)
+        mean = self._probability(cells.codes[:-1], cells.classes, 1.0)
         return best_strength(cells.counts, others, rest, mean, _STRENGTHS)
 
     def _all_codes(self) -> IntArray:
@@ -411,17 +405,16 @@ class CountedLikelihood:
         return counts
 
     def formula(self) -> Formula:
-        terms, refused = [], []
+        terms = []
         for chain in self.chains.values():
-            lookup, own = chain.lookup(self.options.unseen), chain.encoders[0]
+            lookup = chain.lookup(self.options.unseen)
             if lookup is None:
                 raise NotSupportedError(
-                    f"column {own.name!r} given {one_of([of.name for of in self.given])} has too "
+                    f"column {chain.name!r} given {one_of([of.name for of in self.given])} has too "
                     "many combinations of values for a table to look up; give it fewer columns."
                 )
             terms.append(lookup)
-            refused += own.refused(self.options.unseen)
-        return Formula(terms, refused)
+        return Formula(terms)
 
     @property
     def cuts(self) -> dict[str, Sequence[float]]:

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from probclass_core.arrow import arrays
-from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
+from probclass_core.arrow.arrays import FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import DataError, one_of
 from probclass_core.estimation import formulas
 from probclass_core.estimation.kinds.cells import Cells
 from probclass_core.estimation.tidy import by_feature
@@ -79,11 +78,7 @@ class Encoder:
 
         Args:
             rows: ``n`` rows.
-            unseen: what to do about unseen values: ``"ignore"`` treats them as null, ``"error"``
-                refuses them.
-
-        Raises:
-            DataError: if there are unseen values and ``unseen`` is ``"error"``.
+            unseen: what to do about unseen values: ``"ignore"`` treats them as null.
         """
         return rows.once(self.name, (self._key, unseen), lambda: self._of_rows(rows, unseen))
 
@@ -107,15 +102,6 @@ class Encoder:
         between = [] if self.cuts is not None else [code_of_unseen]
         return np.array([*range(len(self.known)), *between, null])
 
-    def refused(self, unseen: str) -> list[formulas.IsCode]:
-        """The conditions under which `of_rows` raises an error."""
-        if unseen != "error":
-            return []
-        code, size = self.code(), len(self.known)
-        outside = [] if isinstance(code, formulas.Bins) else [formulas.IsCode(code, size)]
-        nulls = [formulas.IsCode(code, size + len(outside))] if self._lacks_null else []
-        return [*outside, *nulls]
-
     @property
     def _lacks_null(self) -> bool:
         """Whether null is a value that training never saw."""
@@ -125,42 +111,14 @@ class Encoder:
         codes_of = self.codes_of(unseen)
         if self.cuts is not None:
             bins = rows.bins(self.name, self.cuts, len(self.known))
-            if not self._lacks_null:
-                return bins  # which are the codes
-            if unseen == "error":
-                self._refuse_nulls(bins == len(self.known))
-            return codes_of[bins]
+            return codes_of[bins] if self._lacks_null else bins  # which are the codes
         codes, texts = rows.categories(self.name)
         positions = arrays.label_codes(
             pa.array(texts, pa.string()), pa.array(self.known, pa.string())
         )
-        unknown = positions == arrays.MISSING
-        if unseen == "error":
-            if unknown.any():
-                self._refuse(codes, texts, unknown)
-            if self._lacks_null:
-                self._refuse_nulls(codes == arrays.MISSING)
-        positions[unknown] = len(self.known)
+        positions[positions == arrays.MISSING] = len(self.known)
         result: IntArray = np.append(codes_of[positions], codes_of[-1])[codes]
         return result
-
-    def _refuse(self, codes: IntArray, texts: Sequence[str], unknown: BoolArray) -> None:
-        """Raise an error if there are unseen values."""
-        outside = np.append(unknown, False)[codes]
-        if outside.any():
-            raise DataError(
-                f"column {self.name!r}: rows outside its domain: {int(outside.sum())}, such as "
-                f"{texts[codes[np.argmax(outside)]]!r}; it knows {one_of(self.known)}. "
-                "Set unseen to 'pseudo_count' or 'ignore' to score them."
-            )
-
-    def _refuse_nulls(self, is_null: BoolArray) -> None:
-        """Raise an error if there are nulls, which training never saw."""
-        if is_null.any():
-            raise DataError(
-                f"column {self.name!r}: {int(is_null.sum())} rows are null, which training never "
-                "saw. Set unseen to 'pseudo_count' or 'ignore' to score them."
-            )
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from probclass_core.arrow import arrays
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
 from probclass_core.arrow.types import is_number_type
-from probclass_core.errors import DataError, NotSupportedError, SpecError, StoreError, one_of
+from probclass_core.errors import DataError, SpecError, StoreError, one_of
 from probclass_core.estimation import tidy
 from probclass_core.estimation.contract import Estimator, Likelihood
 from probclass_core.estimation.evidence import dirichlet_categorical
@@ -43,7 +43,7 @@ from probclass_core.estimation.families.counted.options import (
     DiscretizedOptions,
 )
 from probclass_core.estimation.histogram import Histogram
-from probclass_core.estimation.kinds.cells import CellIndex, Cells, bin_names, given_title
+from probclass_core.estimation.kinds.cells import Cells, bin_names, given_title
 from probclass_core.estimation.kinds.grids import ColumnCounts, ColumnGrid, Grids
 from probclass_core.estimation.options import (
     CATEGORIES,
@@ -334,7 +334,7 @@ class Counted(Estimator):
         alpha, shared = options.alpha_of(own.name, own.values), options.shared_strength
         if isinstance(shared, str):
             shared = best_shared_strength(counts, alpha, self.row_weight)
-        return Prior(alpha, shared, [], options.back_off == "uniform", options.smooth == "zeros")
+        return Prior(alpha, shared, [], options.smooth == "zeros")
 
     def _tables(self, chain: Chain, classes: pa.Array) -> Iterator[pa.Table]:
         """Parameters of a column: a table for each number of given columns."""
@@ -443,47 +443,6 @@ class Counted(Estimator):
         result[np.arange(len(rows)), truth] = likelihood.left_out(rows, truth, weights)
         return result
 
-    def log_evidence(self, statistics: pa.Table) -> float:
-        """Dirichlet–categorical for each class and combination of given values.
-
-        The prior is the pseudo-counts; given columns, ``strength / m`` for each of m values.
-        Declare domains and cuts to compare evidences of different rows, which may contain different
-        values.
-
-        Raises:
-            NotSupportedError: if the options are not those of such a prior.
-            DataError: if a given column is null and nulls are marginalized.
-        """
-        self.options.check_prior(self.features.names, given=bool(self.given.names))
-        if self.kind.grids.columns:
-            raise NotSupportedError(
-                f"{self.name} offers no log evidence of cuts that are computed from the rows; "
-                f"declare cuts of {one_of(self.kind.grids.columns)}."
-            )
-        classes = arrays.sorted_classes(statistics["class"])
-        total = 0.0
-        for counted in self._counted(self._read([statistics]), classes):
-            (own, *given), cells = counted.encoders, counted.counts
-            if not own.values:
-                continue
-            known = cells.codes[0] != own.null
-            for encoder, code in zip(given, cells.codes[1:], strict=True):
-                if (code[known] == encoder.null).any():
-                    raise DataError(
-                        f"column {encoder.name!r}, which {own.name!r} is given, is null in some "
-                        f"rows, so that the evidence of {self.name} has no closed form; drop those "
-                        "rows, or set missing='level'."
-                    )
-            keys = np.concatenate([cells.classes[None], cells.codes[1:]])[:, known]
-            rows = CellIndex(keys, [len(classes), *(encoder.size for encoder in given)])
-            counts = np.zeros((len(rows.first), len(own.values)))
-            np.add.at(counts, (rows.group, cells.codes[0][known]), cells.counts[known])
-            alpha = self.options.alpha_of(own.name, own.values)
-            if given:
-                alpha = np.full(len(alpha), float(self.options.strength) / len(alpha))
-            total += float(dirichlet_categorical(counts, alpha).sum())
-        return total
-
 
 def _is_sparse(counts: FloatArray) -> bool:
     """Whether parameters list only the cells with a count."""
@@ -504,6 +463,25 @@ class Categorical(_Alone):
     models = children = CATEGORIES
     Options = CategoricalOptions
 
+    def log_evidence(self, statistics: pa.Table) -> float:
+        """Dirichlet–categorical of each column: the pseudo-counts are the prior.
+
+        Declare domains to compare evidences of different rows, which may contain different values.
+
+        Raises:
+            NotSupportedError: if the options are not those of such a prior.
+        """
+        self.options.check_prior(self.features.names)
+        classes = arrays.sorted_classes(statistics["class"])
+        total = 0.0
+        for counted in self._counted(self._read([statistics]), classes):
+            (own,), cells = counted.encoders, counted.counts
+            counts = np.zeros((len(classes), own.size))
+            np.add.at(counts, (cells.classes, cells.codes[0]), cells.counts)
+            alpha = self.options.alpha_of(own.name, own.values)
+            total += float(dirichlet_categorical(counts[:, : len(alpha)], alpha).sum())
+        return total
+
 
 class Discretized(_Alone):
     """Independent binned numbers given the class; see `Counted`."""
@@ -511,7 +489,6 @@ class Discretized(_Alone):
     name: ClassVar[str] = "discretized"
     models = children = NUMBERS
     Options = DiscretizedOptions
-    log_evidence = Estimator.log_evidence
 
 
 class ConditionalCategorical(Counted):

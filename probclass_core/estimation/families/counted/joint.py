@@ -293,8 +293,7 @@ class CategoricalJointLikelihood:
         for code, encoder in zip(codes, self.encoders, strict=True):
             code[:] = encoder.codes_of(self.unseen)[code]
         table = self.of_codes(codes).reshape(-1, *shape)
-        refused = [each for encoder in self.encoders for each in encoder.refused(self.unseen)]
-        return Formula([Lookup([encoder.code() for encoder in self.encoders], table)], refused)
+        return Formula([Lookup([encoder.code() for encoder in self.encoders], table)])
 
     def of_codes(self, codes: IntArray) -> FloatArray:
         """log p of codes ``(d, n)``: ``(k, n)``, nulls summed out."""

@@ -85,10 +85,10 @@ class CountedOptions(options.EstimatorOptions):
     )
     unseen: str = options.choice(
         "pseudo_count",
-        ("pseudo_count", "ignore", "error"),
+        ("pseudo_count", "ignore"),
         doc="A value outside the domain: 'pseudo_count' scores it as one that the class never "
-        "showed, with the column's α or the least of its values', 'ignore' as missing, 'error' "
-        "refuses. In training, a value outside a declared domain is an error unless 'ignore'. An "
+        "showed, with the column's α or the least of its values', 'ignore' as missing. "
+        "In training, a value outside a declared domain is an error unless 'ignore'. An "
         "unseen value of a given column is not an error: the estimate is that given one column "
         "fewer.",
     )
@@ -150,13 +150,6 @@ class CountedOptions(options.EstimatorOptions):
         "strength for each column and number of given columns, by the likelihood of the training "
         "rows as if each had been left out.",
     )
-    back_off: str = options.choice(
-        "given",
-        ("given", "uniform"),
-        doc="What an estimate is smoothed towards: 'given' the estimate without the last of its "
-        "given columns; 'uniform' the same probability of every value, a Dirichlet prior, for "
-        "which log evidence has a closed form.",
-    )
 
     def validate(self) -> None:
         for column, values in self.domain.items():
@@ -207,24 +200,13 @@ class CountedOptions(options.EstimatorOptions):
         least = min(alpha.values())  # that of null
         return np.array([least if value is None else alpha[value] for value in domain], np.float64)
 
-    def check_prior(self, columns: Sequence[str], *, given: bool = False) -> None:
-        """Refuse options that are not a Dirichlet prior.
-
-        Args:
-            columns: the columns to model.
-            given: whether they are given others.
+    def check_prior(self, columns: Sequence[str]) -> None:
+        """Refuse options that are not a Dirichlet prior of each of these columns.
 
         Raises:
             NotSupportedError: naming the option.
         """
         offers = f"{self._estimator} offers no log evidence with"
-        if given:
-            if self.back_off != "uniform" or isinstance(self.strength, str):
-                raise NotSupportedError(
-                    f"{self._estimator} given other columns offers log evidence only with "
-                    "back_off='uniform' and a number as strength."
-                )
-            return
         if self.smooth != "all":
             raise NotSupportedError(
                 f"{offers} smooth={self.smooth!r}, whose probabilities do not sum to 1; set "
@@ -246,17 +228,10 @@ class CountedOptions(options.EstimatorOptions):
                 )
 
 
-class _AloneOptions(CountedOptions):
-    """Options of columns that are given nothing."""
-
-    strength = LEAVE_ONE_OUT
-    back_off = "given"
-
-
-class CategoricalOptions(_AloneOptions):
+class CategoricalOptions(CountedOptions):
     """Options of `Categorical`."""
 
-    method, bins, cells, cuts = "mdl", 0, 0, {}
+    strength, method, bins, cells, cuts = LEAVE_ONE_OUT, "mdl", 0, 0, {}
 
 
 class JointOptions(CategoricalOptions):
@@ -265,10 +240,10 @@ class JointOptions(CategoricalOptions):
     missing, shared_strength = "marginalize", None
 
 
-class DiscretizedOptions(_AloneOptions):
+class DiscretizedOptions(CountedOptions):
     """Options of `Discretized`."""
 
-    domain, unseen, smooth = {}, "pseudo_count", "all"
+    strength, domain, unseen, smooth = LEAVE_ONE_OUT, {}, "pseudo_count", "all"
     pseudo_count = options.number(1.0, doc="α of every bin.")
 
 
