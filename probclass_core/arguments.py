@@ -7,6 +7,7 @@ else has a parser of its own, which says more: `open_table`, `parse_where`, `Dec
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import functools
 import inspect
 import os
@@ -22,12 +23,13 @@ from typing import (
     TypeAlias,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
 )
 
-from probclass_core.errors import SpecError, nearest, one_of, shown
+from probclass_core.errors import SpecError, nearest, one_of, shown, suggest
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -86,6 +88,24 @@ def check_argument(name: str, value: object, expected: Any) -> None:
         words.insert(0, f"one of {one_of(choices)}")
     hint = nearest(value, choices) if isinstance(value, str) else _name_within(value, kinds)
     raise SpecError(f"{name} must be {' or '.join(words)}, got {shown(value)}.{hint}")
+
+
+def from_fields(cls: type[Result], values: Mapping[str, Any], what: str) -> Result:
+    """A dataclass of options from a mapping of its fields.
+
+    Args:
+        cls: the class, which checks the values.
+        values: values by name of the field.
+        what: what the class is called in messages.
+
+    Raises:
+        SpecError: if a name is unknown.
+    """
+    known: Sequence[str] = [field.name for field in dataclasses.fields(cast(Any, cls))]
+    for name in values:
+        if name not in known:
+            raise SpecError(f"{what} has no {name!r}; it has {suggest(name, known)}")
+    return cls(**values)
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from probclass_core.arguments import from_fields
 from probclass_core.arrow.arrays import MISSING, FloatArray, IntArray
 from probclass_core.errors import SpecError, one_of, shown, suggest
 from probclass_core.model.posterior import Posterior, normalize
@@ -88,13 +89,7 @@ class DecisionRule:
         Raises:
             SpecError: if a key is unknown or a value is invalid.
         """
-        known = tuple(cls.__dataclass_fields__)
-        for key in values:
-            if key not in known:
-                raise SpecError(
-                    f"unknown key {key!r} in the decision rule; known: {suggest(key, known)}"
-                )
-        return cls(**values)
+        return from_fields(cls, values, "a decision rule")
 
     @classmethod
     def parse(cls, decision: DecisionOption) -> DecisionRule:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_type_hints
 
 from probclass_core.analysis.distributions.watch import Watch, WatchOption
-from probclass_core.arguments import check_argument
-from probclass_core.errors import SpecError, shown, suggest
+from probclass_core.arguments import check_argument, from_fields
+from probclass_core.errors import SpecError, shown
 from probclass_core.io.missing_columns import MissingColumns
 from probclass_core.model.decision import DecisionOption, DecisionRule
 
@@ -101,11 +101,7 @@ class ScoringOptions:
             raise SpecError(
                 f"options must be ScoringOptions or a table of their names, got {shown(options)}."
             )
-        known = [field.name for field in fields(cls)]
-        for name in options:
-            if name not in known:
-                raise SpecError(f"unknown option {name!r}; known: {suggest(name, known)}")
-        return cls(**options)
+        return from_fields(cls, options, "scoring")
 
     @classmethod
     def of_rows(cls, options: ScoringOption, caller: str) -> ScoringOptions:

@@ -97,8 +97,6 @@ def test_each_fault_is_reported_by_its_check(check: str) -> None:
     persistent = pc.Watch().check(fault, {**usual, "month=2014-08": fault})
     assert [one.check for one in persistent] == [check] * (check not in ("drift", "prior", "rows"))
     assert pc.Watch(ignore=[check]).check(fault, usual) == []
-    if check in pc.Watch.__dataclass_fields__:
-        assert pc.Watch.from_dict({check: "off"}).check(fault, usual) == []
     raise_failed([verdict], "month=2014-09")
     (failed,) = pc.Watch(fail=[check]).check(fault, usual)
     with pytest.raises(HealthError, match=r"month=2014-09: .*Nothing of it was written") as info:
@@ -255,11 +253,10 @@ def test_standard_errors_are_those_of_paired_differences() -> None:
 
 
 def test_a_watch_is_plain_json() -> None:
-    watch = pc.Watch(nulls=0.2, rows=None, fail=["nulls", "missing"], rollback=("log_loss",))
-    values = {"nulls": 0.2, "rows": None, "fail": ["nulls", "missing"], "rollback": ["log_loss"]}
+    watch = pc.Watch(nulls=0.2, fail=["nulls", "missing"], rollback=("log_loss",))
+    values = {"nulls": 0.2, "fail": ["nulls", "missing"], "rollback": ["log_loss"]}
     assert watch.to_dict() == values
     assert pc.Watch.from_dict(values) == watch
-    assert pc.Watch.from_dict({**values, "rows": "off"}) == watch
     assert pc.Watch().to_dict() == {}
     thresholds = {*pc.Watch.__dataclass_fields__} - {"ignore", "fail", "rollback"}
     assert len(thresholds) <= 10
@@ -272,7 +269,7 @@ def test_a_watch_is_plain_json() -> None:
         ({"nuls": 0.1}, "a watch has no 'nuls'.*Did you mean 'nulls'"),
         ({"fail": ["nulls"], "ignore": ["nulls"]}, "'nulls' of a watch has several actions"),
         ({"rows": 1.0}, "rows of a watch must be a number above 1"),
-        ({"missing": "off"}, "check 'missing' of a watch has no threshold; .* list it in ignore"),
+        ({"nulls": None}, "nulls of a watch must be a number .* got None; .* list it in ignore"),
         ({"rollback": ["nulls"]}, "'nulls' is made before the commit and cannot roll back"),
     ],
 )

@@ -34,7 +34,7 @@ def test_a_fault_is_a_warning_and_fails_on_demand(probclass: Any, model: Path) -
     result = probclass(f"score m lake scored {february} --json")
     assert result.code == 0
     assert "month=2014-02: Column 'x' is null in 100 %" in result.err
-    (probclass.folder / "watch.toml").write_text('nulls = "off"\n')
+    (probclass.folder / "watch.toml").write_text('ignore = ["nulls"]\n')
     probclass.ok(f"score m lake again {february} --watch watch.toml")
     probclass.ok(f"score m lake off {february} --watch off")
     (probclass.folder / "probclass.toml").write_text('[score]\nwatch = "watch.toml"\n')

@@ -30,7 +30,7 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-NULLS = pc.Watch(min_rows=10, rows=None)
+NULLS = pc.Watch(min_rows=10, ignore=["rows"])
 """Checks partitions of few rows, too, for nulls; x has nulls in January, but not in training."""
 
 

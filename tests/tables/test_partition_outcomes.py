@@ -443,7 +443,7 @@ def test_batches_cover_the_pending_partitions_once(model: pc.Model, tmp_path: Pa
             "'tiny@12345678' is a reference: give the store that has it",
         ),
         ({"deleted": "fail", "options": {"overwrite": "append"}}, "leave one of them out"),
-        ({"options": {"colums": "x"}}, "unknown option 'colums'.*Did you mean 'columns'"),
+        ({"options": {"colums": "x"}}, "scoring has no 'colums'.*Did you mean 'columns'"),
     ],
 )
 def test_a_wrong_argument_is_refused_before_anything_is_written(

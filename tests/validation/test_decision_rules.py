@@ -26,7 +26,10 @@ COST = pa.table({"class": ["a"], "prediction": ["b"], "cost": [1.0]})
     [
         ("most", "decision by 'most' is unknown; use 'map', 'ml'"),
         (7, "decision must be 'map', 'ml', a DecisionRule or a table .* got 7"),
-        ({"min_probabilty": 0.9}, "unknown key 'min_probabilty' .* mean 'min_probability'"),
+        (
+            {"min_probabilty": 0.9},
+            "a decision rule has no 'min_probabilty'.* mean 'min_prob",
+        ),
         ({"min_probability": math.nan}, "min_probability must be"),
         ({"min_probability": True}, "min_probability must .*got True"),
         ({"min_rarity": -0.1}, "min_rarity must .*-0.1"),

@@ -19,6 +19,7 @@ import numpy as np
 
 from probclass_core.analysis.distributions.health import ColumnHealth, Health
 from probclass_core.analysis.evaluation import Evaluation
+from probclass_core.arguments import from_fields
 from probclass_core.arrow.parts import is_date_part
 from probclass_core.errors import HealthError, SpecError, one_of, shown, suggest
 
@@ -39,10 +40,10 @@ floor."""
 _MOST_SENTENCES = 5
 """Verdicts that an error repeats."""
 
-_ACTIONS = ("ignore", "fail", "rollback")
-"""Actions whose checks are listed; all others warn."""
-
 Action = Literal["ignore", "warn", "fail", "rollback"]
+
+_ACTIONS: tuple[Action, ...] = ("ignore", "fail", "rollback")
+"""Actions whose checks are listed; all others warn."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ def raise_failed(verdicts: Iterable[Verdict], where: str) -> None:
 class Watch:
     """Thresholds of checks, and what to do about those that are not passed.
 
-    A threshold of None turns its check off. By default a check that is not passed is a warning,
-    which is logged and recorded with the commit. Checks without a threshold: ``missing`` (a column
+    By default a check that is not passed is a warning, which is logged and recorded with the
+    commit. Checks without a threshold: ``missing`` (a column
     of the model is missing in some of the files), ``accuracy`` and ``log_loss`` (the model is worse
     than none, which always predicts the most frequent class, or the class prior).
 
@@ -129,7 +130,7 @@ class Watch:
             was loaded twice has twice as many, a short month 0.9 times.
         min_rows: 300 rows from which on distributions are checked: rare, drift and prior. The 24
             hours of a day are alike, and unlike those of other days.
-        min_accuracy: a floor of your own for the accuracy; off by default.
+        min_accuracy: a floor of your own for the accuracy; none by default.
         accuracy_drop: 0.1 less accuracy than in the evaluation at the promotion.
         ignore: checks that are not made.
         fail: checks that stop the commit: `score` raises a `HealthError`, and nothing is written.
@@ -140,16 +141,16 @@ class Watch:
         SpecError: if a check is unknown or named twice, or a threshold is not a number.
     """
 
-    nulls: float | None = 0.1
-    unseen: float | None = 0.05
-    outside: float | None = 0.05
-    rare: float | None = 0.1
-    drift: float | None = 0.5
-    prior: float | None = 0.25
-    rows: float | None = 1.8
+    nulls: float = 0.1
+    unseen: float = 0.05
+    outside: float = 0.05
+    rare: float = 0.1
+    drift: float = 0.5
+    prior: float = 0.25
+    rows: float = 1.8
     min_rows: float = 300
-    min_accuracy: float | None = None
-    accuracy_drop: float | None = 0.1
+    min_accuracy: float = 0.0
+    accuracy_drop: float = 0.1
     ignore: Sequence[str] = ()
     fail: Sequence[str] = ()
     rollback: Sequence[str] = ()
@@ -157,10 +158,8 @@ class Watch:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.name in _ACTIONS:
-                object.__setattr__(self, field.name, _check_names(field.name, value))
-            elif value is not None or field.name == "min_rows":
-                object.__setattr__(self, field.name, _check_threshold(field.name, value))
+            check = _check_names if field.name in _ACTIONS else _check_threshold
+            object.__setattr__(self, field.name, check(field.name, value))
         listed = [*self.ignore, *self.fail, *self.rollback]
         for name in listed:
             if listed.count(name) > 1:
@@ -173,11 +172,8 @@ class Watch:
 
     def action(self, check: str) -> Action:
         """What to do if a check is not passed; ``"ignore"`` if it is turned off."""
-        if check in self.ignore:
-            return "ignore"
-        if check in self.fail:
-            return "fail"
-        return "rollback" if check in self.rollback else "warn"
+        actions = (action for action in _ACTIONS if check in getattr(self, action))
+        return next(actions, "warn")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: those that differ from the defaults."""
@@ -192,27 +188,14 @@ class Watch:
         """The inverse of `to_dict`: thresholds by name, and lists of checks by action.
 
         Args:
-            values: such as ``{"nulls": 0.2, "rows": null, "fail": ["nulls", "missing"]}``. In TOML,
-                which has no null, ``"off"`` turns a check off.
+            values: such as ``{"nulls": 0.2, "ignore": ["rows"], "fail": ["nulls", "missing"]}``.
 
         Raises:
             SpecError: if a name is unknown, or a value is invalid.
         """
         if not isinstance(values, Mapping):
             raise SpecError(f"a watch is a table of thresholds and actions, got {values!r}.")
-        known = {field.name for field in dataclasses.fields(cls)}
-        for name in values:
-            if name not in known:
-                if name in (*CHECKS, *LABEL_CHECKS):
-                    raise SpecError(
-                        f"check {name!r} of a watch has no threshold; to turn it off, list it in "
-                        "ignore."
-                    )
-                raise SpecError(f"a watch has no {name!r}; it has {suggest(name, known)}")
-        fields: dict[str, Any] = {
-            name: None if value == "off" else value for name, value in values.items()
-        }
-        return cls(**fields)
+        return from_fields(cls, values, "a watch")
 
     @classmethod
     def parse(cls, watch: WatchOption) -> Watch | None:
@@ -255,12 +238,11 @@ class Watch:
         """
         before = earlier or {}
         verdicts = [*_missing(missing or {}), *_faulty_shares(self, health, in_order)]
-        if before and self.rows is not None:
+        if before:
             verdicts += _changed_rows(self.rows, health.rows, before)
         if health.rows >= self.min_rows and (before or not in_order):
-            if self.drift is not None:
-                verdicts += _drifted_columns(self.drift, health, before, in_order)
-            if self.prior is not None and health.classes:
+            verdicts += _drifted_columns(self.drift, health, before, in_order)
+            if health.classes:
                 verdicts += _moved_class(self.prior, health, before)
         return self._with_actions(verdicts)
 
@@ -312,8 +294,10 @@ def _check_threshold(name: str, value: Any) -> float:
             number = float(value)
     bound = "above 1" if name == "rows" else "of at least 0"
     if not (number > 1.0 if name == "rows" else number >= 0.0) or math.isinf(number):
-        off = "" if name == "min_rows" else ', or None (in TOML "off") to turn the check off'
-        raise SpecError(f"{name} of a watch must be a number {bound}{off}; got {value!r}.")
+        raise SpecError(
+            f"{name} of a watch must be a number {bound}, got {value!r}; to turn a check off, list "
+            "it in ignore."
+        )
     return number
 
 
@@ -333,7 +317,7 @@ def _faulty_shares(watch: Watch, health: Health, in_order: bool) -> Iterator[Ver
     rows = health.rows
     for check, column, share, usual, what in health.shares():
         most = getattr(watch, check)
-        if share is None or usual is None or most is None or share <= usual:
+        if share is None or usual is None or share <= usual:
             continue
         if check == "outside" and in_order and is_date_part(str(column)):
             continue
@@ -437,10 +421,9 @@ def _low_accuracies(
     )
     yield from below("accuracy", baseline, SURE_OF_SCORES * gain_error, "majority", less)
     least, drop, error = watch.min_accuracy, watch.accuracy_drop, _accuracy_error(own)
-    if least is not None:
-        less = f"less than {least:.4g} (standard error {error:.4f})"
-        yield from below("min_accuracy", least, SURE_OF_SCORES * error, None, less)
-    if drop is not None and promoted is not None and promoted["accuracy"] is not None:
+    less = f"less than {least:.4g} (standard error {error:.4f})"
+    yield from below("min_accuracy", least, SURE_OF_SCORES * error, None, less)
+    if promoted is not None and promoted["accuracy"] is not None:
         before, error = promoted["accuracy"], math.hypot(error, _accuracy_error(promoted))
         less = (
             f"and was {before:.4f} on {promoted['rows']:,} rows at the promotion; the limit is "
