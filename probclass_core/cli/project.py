@@ -9,6 +9,7 @@ Relative paths are relative to the file.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,9 @@ SHARED = (
 
 _PATHS = ("store", "source", "sink", "spec", "cache_store", "costs", "watch")
 """Keys whose values may be paths."""
+
+_LOCAL = re.compile(r"^(\w+\+(?=/|\w+://))?((file|duckdb|sqlite)://)?")
+"""What comes before the path of a local table: its format, and the scheme of its URI."""
 
 _DERIVED = (
     "label",
@@ -188,7 +192,10 @@ def _checked(path: Path, where: str, name: str, value: Any, known: Keys) -> Any:
 
 def _located(value: str, path: Path) -> str:
     """A path relative to the project file as one relative to the working directory."""
-    return value if "://" in value or path == Path(FILE) else str(path.parent / value)
+    place = _LOCAL.sub("", value)
+    if "://" in place or path == Path(FILE):
+        return value
+    return f"{value.removesuffix(place)}{path.parent / place}"
 
 
 def _unknown(

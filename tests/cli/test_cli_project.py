@@ -71,6 +71,15 @@ def test_the_nearest_file_of_the_parents_is_read_and_its_paths_are_relative_to_i
     Path("deep/er").mkdir(parents=True)
     monkeypatch.chdir("deep/er")
     assert project("evaluate --json").json["rows"] == 8
+    monkeypatch.chdir("../..")
+    Path("tips.txt").write_text("x;air\n0,5;bad\n2,5;good\n")
+    Path("delta").mkdir()
+    sink, source = Path("delta").resolve(), "csv+file://tips.txt?delimiter=;&decimal=,"
+    text = FILE.replace('"lake"', f'"{source}"').replace('"scored"', f'"delta+{sink}"')
+    Path("probclass.toml").write_text(text)
+    monkeypatch.chdir("deep/er")
+    assert project("evaluate --json").json["rows"] == 2
+    assert project("score --json").json["uri"] == str(sink)
     Path("../probclass.toml").write_text('store = "models"\n')
     assert "deep/models is empty" in project("inspect air").err
 
