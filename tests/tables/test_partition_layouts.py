@@ -24,10 +24,10 @@ LAYOUTS = {
 }
 
 
-def write(folder: Path, name: str, suffix: str) -> None:
+def write(folder: Path, name: str, suffix: str, **columns: Any) -> None:
     path = folder / f"{name}.{suffix}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = pa.table({"x": np.linspace(-1, 1, 240), "y": ["a", "b"] * 120})
+    rows = pa.table({"x": np.linspace(-1, 1, 240), "y": ["a", "b"] * 120, **columns})
     if suffix == "csv":
         pa.csv.write_csv(rows, path)
     else:
@@ -48,6 +48,23 @@ def test_a_file_in_no_partition_is_an_error_before_anything_is_scored(
     with pytest.raises(TableError, match=outside):
         pc.score(model, lake, sink)
     assert not sink.exists()
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_the_folder_counts_if_files_have_the_partition_column_too(
+    tmp_path: Path, suffix: str
+) -> None:
+    write(tmp_path / "lake", "k=north/a", suffix, k=["west"] * 240)
+    write(tmp_path / "lake", "k=south/a", suffix, k=["north", "south"] * 120)
+    model = pc.fit(tmp_path / "lake", pc.ModelSpec("y", {"categorical": "k"}))
+    values = model.parameters["categorical"].select(["value", "count"]).to_pylist()
+    assert {(row["value"], row["count"]) for row in values} == {("north", 120), ("south", 120)}
+    found = [
+        pc.evaluate(model, tmp_path / "lake", **rows).rows
+        for rows in ({"where": "k = north"}, {"partition": {"k": "north"}})
+    ]
+    assert found == [240, 240]
+    assert pc.score(model, tmp_path / "lake", tmp_path / "scored").rows == 480
 
 
 def test_a_loop_of_links_is_an_error(tmp_path: Path) -> None:

@@ -346,12 +346,17 @@ class RowGroups(Unit):
                 yield rows.select(list(reading.columns))
 
     def _stored_columns(self, in_file: Collection[str]) -> list[StoredColumn]:
-        """Return where the file has the requested columns, and those of the filter."""
+        """Return where the file has the requested columns, and those of the filter.
+
+        The value of the partition comes before a column of the file with the same name.
+        """
         partition, columns = partition_of(self.file.fragment), []
         for name in self.reading.needed:
-            stored = StoredColumn(name, name if name in in_file else None)
-            column = self.file.changed.get(name, stored)
-            columns.append(replace(column, default=partition.get(name, column.default)))
+            if name in partition:
+                columns.append(StoredColumn(name, None, partition[name]))
+            else:
+                stored = StoredColumn(name, name if name in in_file else None)
+                columns.append(self.file.changed.get(name, stored))
         return columns
 
     def _matching_groups(self) -> Sequence[int]:
