@@ -334,7 +334,8 @@ class PlannedPartition:
         Raises:
             TableError: if the table has other columns.
         """
-        replaced = () if self._appends else [one.sink.partition for one in partitions]
+        keeps_columns = self._appends or self.planner.options.schema == "same"
+        replaced = () if keeps_columns else [one.sink.partition for one in partitions]
         changes = self.sink.check_columns(self.scorer.schema, replaced)
         if changes.added:
             log.info("%s gains the columns %s", self.sink.location, ", ".join(changes.added))

@@ -103,6 +103,9 @@ def test_the_same_columns_can_be_required(
     with pytest.raises(TableMismatchError, match=message) as caught:
         pc.score(model, tmp_path / "second", backend.ref("scored"), options={"schema": "same"})
     assert not caught.value.is_transient
+    lands(tmp_path / "again", "2014-01", site=pa.array(["a"] * 40))
+    with pytest.raises(TableMismatchError, match=message):  # also if all rows are replaced
+        pc.score(model, tmp_path / "again", backend.ref("scored"), options={"schema": "same"})
     assert set(column(backend, "x")) == {"2014-01"}
     with pytest.raises(SpecError, match="schema must be one of"):
         pc.score(model, tmp_path / "first", backend.ref("scored"), options={"schema": "merge"})
