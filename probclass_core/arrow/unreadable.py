@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -55,7 +56,7 @@ def _columns(data: Any) -> Iterator[tuple[str, Any]]:
 
 def _reason(values: Any, error: Exception) -> str:
     """What is wrong with the values of a column, and what to do."""
-    present = [value for value in values if value is not None and value == value]
+    present = [value for value in values if not _is_null(value)]
     kinds: dict[str, object] = {}
     for value in present:
         kinds.setdefault(type(value).__name__, value)
@@ -71,3 +72,10 @@ def _reason(values: Any, error: Exception) -> str:
     kind = next(iter(kinds), "")
     detail = one_line(error)
     return f"has {kind} values, which Arrow cannot convert: {detail}; drop it, or convert it"
+
+
+def _is_null(value: object) -> bool:
+    """Whether a value of a column of Python objects is missing; some cannot be compared."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    return type(value).__name__ in ("NoneType", "NAType", "NaTType")  # pandas need not be installed

@@ -83,6 +83,14 @@ MESSAGES: list[tuple[Call, list[str]]] = [
         ["column 'extra' mixes list values such as [1] and str values such as 'x'", "one type"],
     ),
     (
+        lambda: fit(FRAME.assign(extra=[1, "x", pd.NA, np.array([1, 2])] * (ROWS // 4))),
+        ["column 'extra' mixes int values such as 1 and str values such as 'x' and ndarray"],
+    ),
+    (
+        lambda: fit({**FRAME, "extra": np.ones((ROWS, 2))}),
+        ["column 'extra' has ndarray values, which Arrow cannot convert: only handle 1-dim"],
+    ),
+    (
         lambda: fit(FRAME.assign(extra=[complex(1, 2)] * ROWS)),
         ["column 'extra' has complex values", "drop it"],
     ),
