@@ -400,8 +400,9 @@ def encoded(
     Raises:
         DataError: if the column's values are not categories.
     """
+    where = "" if name is None else f"column {name!r}: "
     if pa.types.is_floating(value_type(column.type)):
-        column = whole_numbers(column, "" if name is None else f"column {name!r}: ")
+        column = whole_numbers(column, where)
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     if isinstance(column, pa.ChunkedArray):
@@ -411,7 +412,7 @@ def encoded(
     if indices.null_count or not pa.types.is_signed_integer(indices.type):
         indices = pc.fill_null(indices.cast(pa.int64()), MISSING)
     codes = indices.to_numpy(zero_copy_only=False)
-    values = category_values(column.dictionary)
+    values = category_values(column.dictionary, where)
     if None in values:
         null = values.index(None)
         codes = np.where(codes == null, MISSING, codes)
@@ -428,17 +429,22 @@ def _compact_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
     return column.dictionary_decode().dictionary_encode()
 
 
-def category_values(values: pa.Array) -> list[str | None]:
+def category_values(values: pa.Array, where: str = "") -> list[str | None]:
     """Values as the text of categories (see `spec.category_text`), with None for null.
+
+    Args:
+        values: the values.
+        where: beginning of a message.
 
     Raises:
         DataError: if the values are not categories.
     """
     if pa.types.is_floating(values.type):
-        values = whole_numbers(values, "")
+        values = whole_numbers(values, where)
     if not is_category_type(values.type):
         raise DataError(
-            f"{values.type} values are not categories (text, bool or integer); cast the column."
+            f"{where}{values.type} values are not categories (text, bool or integer); cast the "
+            "column."
         )
     texts: list[str | None] = values.cast(pa.string()).to_pylist()
     return texts

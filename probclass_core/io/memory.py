@@ -162,7 +162,6 @@ class _Batches(Unit):
 
 
 def _no_row(query: Query) -> TableError:
-    return TableError(
-        f"no row matches partition {dict(query.get('partition') or {})} and where "
-        f"{query.get('where')}."
-    )
+    named = {"partition": query.get("partition"), "where": query.get("where")}
+    chosen = [f"{name} {value}" for name, value in named.items() if value is not None]
+    return TableError(f"no row matches {' and '.join(chosen)}.")

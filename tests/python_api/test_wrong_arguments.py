@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,14 @@ MESSAGES: list[tuple[Call, list[str]]] = [
         ["the columns have different lengths: {'size': 2, 'color': 1}"],
     ),
     (lambda: MODEL.predict_table({"size": [0.5]}), ["no column 'color'"]),
+    (
+        lambda: pc.evaluate(MODEL, FRAME, where="size > 2"),
+        ["no row matches where [('size', '>', '2')]."],
+    ),
+    (
+        lambda: pc.fit({**FRAME, "color": [Decimal(1)] * ROWS}, SPEC),
+        ["column 'color': decimal128(1, 0) values are not categories"],
+    ),
     (
         lambda: MODEL.predict_table(FRAME, options={"columns": "kidn"}),
         ["no column 'kidn'", "mean 'kind'"],
