@@ -26,6 +26,8 @@ _MARKERS = ("", "-", ".", "?", "n/a", "na", "nan", "none", "null")
 _NUMBERS = 0.95
 """Smallest share of the texts of such a column that are numbers."""
 
+_COMMAS = r"^[-+]?\d[\d.]*(,\d+)*$"
+
 
 def numbers_at_a_glance(
     columns: Columns, rows: pa.RecordBatch, taken: Collection[str], known: Collection[str]
@@ -49,6 +51,8 @@ def numbers_at_a_glance(
             continue
         counts = pc.value_counts(texts.drop_null())
         found = _markers(counts.field("values"), counts.field("counts").to_numpy())
+        if found is None:
+            notes += _note_of_commas(column.name, texts.drop_null())
         number = Column(feature, "number", is_number=True, is_text=True)
         if differ_at_a_glance(texts):  # as text they would be left out, as a key
             if found or (found is not None and feature in known):
@@ -103,6 +107,20 @@ def _markers(texts: pa.Array | pa.ChunkedArray, counts: FloatArray) -> Mapping[s
             return None
         found[text] = found.get(text, 0.0) + float(count)
     return found
+
+
+def _note_of_commas(name: str, texts: pa.Array) -> list[str]:
+    """Say that texts are numbers like 12,5, which are not read as such: 1,234 may be 1234."""
+    texts = texts.dictionary_decode() if pa.types.is_dictionary(texts.type) else texts
+    numbers = texts.filter(pc.match_substring_regex(texts, _COMMAS))
+    with_comma = numbers.filter(pc.match_substring(numbers, ","))
+    if not len(with_comma) or len(numbers) < _NUMBERS * len(texts):
+        return []
+    note = (
+        f"{name!r} is text: numbers with a comma, such as {with_comma[0].as_py()!r}. It is not "
+        "modeled as a number; convert it, or read CSV with decimal=','."
+    )
+    return [note]
 
 
 def _note(name: str, found: Mapping[str, float], rows: str) -> str:

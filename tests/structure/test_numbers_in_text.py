@@ -78,6 +78,14 @@ def test_the_notes_say_what_is_read_as_missing(model: pc.Model) -> None:
     assert fare.startswith("'fare' is text: numbers, with '', ' - ', 'NA' read as missing (12 of ")
 
 
+@pytest.mark.parametrize("texts", [["1,5", "2", None, "2.000,75"], ["1,5", "2", "b,c", "7"]])
+def test_a_note_says_that_numbers_with_a_comma_are_text(texts: list[str]) -> None:
+    rows = {"price": texts * 30, "label": ["a", "b"] * 60}
+    notes = [note for note in pc.ModelSpec.auto(rows, "label").notes if "comma" in note]
+    expected = "'price' is text: numbers with a comma, such as '1,5'."
+    assert [note[: len(expected)] for note in notes] == [expected] * ("b,c" not in texts)
+
+
 def test_files_readers_and_databases_are_read_as_numbers(
     frame: pd.DataFrame, model: pc.Model, tmp_path: Path
 ) -> None:
