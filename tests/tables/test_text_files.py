@@ -266,7 +266,7 @@ BAD: dict[str, tuple[dict[str, str | bytes], str]] = {
     "a column twice": ({"trips.csv": "fare,fare\n1,2\n"}, "2 columns named 'fare'; rename all"),
     "another encoding": (
         {"trips.csv": GOOD.replace("b", "é").encode("latin-1")},
-        "is not UTF-8 text; name its encoding, as in .*'latin-1'",
+        "is not UTF-8 text; if it is latin-1, utf-16 or another, give options=.*latin-1'",
     ),
     "a truncated archive": (
         {"trips.csv.gz": gzip.compress((GOOD * 99).encode())[:-9]},
@@ -274,7 +274,7 @@ BAD: dict[str, tuple[dict[str, str | bytes], str]] = {
     ),
     "another delimiter": (
         {"trips.csv": GOOD.replace(",", ";")},
-        r"has one column, .*if ';' is the delimiter, give options=\{'delimiter': ';'\}",
+        r"if ';' is the delimiter, give options=\{'delimiter': ';'\}.*file://.* '\?delimiter=;'",
     ),
     "files of other formats": (
         {"trips/0.csv": GOOD, "trips/notes.txt": "mine"},
@@ -354,6 +354,8 @@ def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, Any], mess
 def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=r"no file matches .*trips-\*\.csv"):
         pc.fit(str(tmp_path / "trips-*.csv"), SPEC)
+    with pytest.raises(TableError, match=r"\?decimal=,; options are for a URI, .* file://"):
+        pc.fit("trips.csv?decimal=,", SPEC)
 
 
 def test_parquet_files_can_be_named_by_a_pattern(tmp_path: Path) -> None:

@@ -132,7 +132,9 @@ def find_files(ref: TableRef, kind: str, partition: Mapping[str, Any] | None = N
         files = _matching_files(location, pattern)
         uri = location.uri_of(pattern) if location.remote else ref.uri
         if not files:
-            raise TableError(f"no file matches {uri}.")
+            is_query = re.search(r"\?\w+=", pattern) and not location.remote
+            fix = "; options are for a URI, which begins with file://" if is_query else ""
+            raise TableError(f"no file matches {uri}{fix}.")
         return FoundFiles(uri, location, files)
     files = data_files(location, partition)
     if not files:

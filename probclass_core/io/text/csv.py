@@ -166,7 +166,7 @@ class CsvFormat:
         if len(names) == 1 and self.options.delimiter is None and found:
             raise TableError(
                 f"{location} has one column, {names[0][:SHOWN]!r}; if {found[0]!r} is the "
-                f"delimiter, give options={{'delimiter': {found[0]!r}}} of a TableRef."
+                f"delimiter, {give_option('delimiter', found[0], found[0])}."
             )
         return names
 
@@ -196,8 +196,8 @@ class CsvFormat:
     def _wrong_encoding(self, location: str, column: str | None = None) -> TableError:
         where = "" if column is None else f", column {column!r},"
         return TableError(
-            f"{location}{where} is not {self.options.encoding.upper()} text; name its encoding, "
-            "as in options={'encoding': 'latin-1'} or 'utf-16' of a TableRef; if the file is "
+            f"{location}{where} is not {self.options.encoding.upper()} text; if it is latin-1, "
+            f"utf-16 or another, {give_option('encoding', 'latin-1', 'latin-1')}; if the file is "
             "compressed, end its name with '.gz'."
         )
 
@@ -287,9 +287,14 @@ def misfit(where: str, column: str, kind: pa.DataType | str, value: object) -> D
 
 def give_type(column: str, kind: str) -> str:
     """Return how to give a column a type, as the end of a message."""
+    return give_option("types", {column: kind}, f"{column}:{kind}")
+
+
+def give_option(name: str, value: object, text: str) -> str:
+    """Return how to give an option in Python, and by its text in a URI; the end of a message."""
     return (
-        "give a TableRef the type of the column, as in "
-        f"options={{'types': {{{column!r}: {kind!r}}}}}"
+        f"give options={ {name: value} } of a TableRef, or end a URI such as file://rows.csv with "
+        f"'?{name}={text}'"
     )
 
 
