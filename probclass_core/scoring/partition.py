@@ -1,7 +1,8 @@
-"""Score partitions: read, score and write their parts, then commit each partition at once.
+"""Score partitions: read, score and write the rows of each, then commit it at once.
 
-In-process engines score the batches of one part after another; other engines score whole parts in
-their workers. Either way this process alone commits, and the files are the same byte for byte.
+In-process engines score the batches of one partition after another; other engines score whole
+partitions in their workers. Either way this process alone commits, and the files are the same byte
+for byte.
 """
 
 from __future__ import annotations
@@ -31,12 +32,6 @@ from probclass_core.scoring.options import ScoringOptions
 from probclass_core.scoring.plan import PlannedPartition, ScoringPlanner
 from probclass_core.scoring.reports import PARTITION_FAILURES, PartitionFailure
 
-PART_ROWS = 2**24
-"""Rows of a partition above which it is written as several files, each scored by one worker."""
-
-_MOST_PARTS = 4096
-"""Most files of a partition."""
-
 ScoredBatch = tuple[pa.RecordBatch, HealthSums | None]
 ScoreBatch = Callable[[pa.RecordBatch], ScoredBatch]
 MapBatches = Callable[[ScoreBatch, Iterable[pa.RecordBatch]], Iterator[ScoredBatch]]
@@ -48,7 +43,7 @@ def score_partitions(
     engine: Engine,
     counter: RowCounter,
 ) -> Iterator[Mapping[str, Any] | PartitionFailure]:
-    """Score partitions and commit each once all of its parts are staged.
+    """Score partitions and commit each once its rows are staged.
 
     A partition that cannot be read, scored or committed fails alone.
 
@@ -63,47 +58,35 @@ def score_partitions(
         For each partition in order its commit record with its ``rows``, once it is committed, or
         its error; if the rows are 0, nothing was committed.
     """
-    model, watch = planner.model, Watch.parse(planner.options.watch)
-    work = ScorePart(model, watch is not None)
+    watch = Watch.parse(planner.options.watch)
+    work = ScoreRows(planner.model, watch is not None)
     checks = None if watch is None else PartitionChecks(watch)
     open_partitions: deque[_OpenPartition] = deque()
-
-    def finished_partitions() -> Iterator[Mapping[str, Any] | PartitionFailure]:
-        while open_partitions and not open_partitions[0].unfinished:
+    staged = (_stage(one, open_partitions) for one in partitions)
+    try:
+        for finished in _score_rows(work, staged, engine, counter):
             current = open_partitions[0]
             outcome: Mapping[str, Any] | PartitionFailure
             try:
-                outcome = current.failure or _commit(current, work, checks, counter)
+                if not engine.in_process:
+                    counter.add(current.planned.rows or 0)
+                outcome = _commit(current, finished, checks, counter)
             except PARTITION_FAILURES as failure:
                 outcome = failure
             open_partitions.popleft().context.close()
             yield outcome
-
-    parts = (part for one in partitions for part in _stage_parts(one, open_partitions))
-    try:
-        for finished in _score_parts(work, parts, engine, counter):
-            yield from finished_partitions()  # those that could not be staged
-            current = open_partitions[0]
-            part = current.unfinished.popleft()
-            if isinstance(finished, PARTITION_FAILURES):
-                current.failure = current.failure or finished
-            else:
-                part.target.adopt(finished.file)
-                current.summary = finished.summary
-                current.sums += finished.sums
-            if not engine.in_process:
-                counter.add(part.plan.rows or 0)
-            yield from finished_partitions()
-        yield from finished_partitions()
     finally:
         for one in open_partitions:
             one.context.close()
 
 
-def _score_parts(
-    work: ScorePart, parts: Iterable[Part], engine: Engine, counter: RowCounter
-) -> Iterator[FinishedPart | PartitionFailure]:
-    """Score the parts, in order."""
+def _score_rows(
+    work: ScoreRows,
+    staged: Iterable[StagedRows | PartitionFailure],
+    engine: Engine,
+    counter: RowCounter,
+) -> Iterator[ScoredRows | PartitionFailure]:
+    """Score the rows of partitions, in order."""
     if engine.in_process:
 
         def map_batches(
@@ -111,13 +94,13 @@ def _score_parts(
         ) -> Iterator[ScoredBatch]:
             return engine.map(score, counter.count(batches))
 
-        return map(replace(work, map_batches=map_batches), parts)
-    return engine.map(work, parts)
+        return map(replace(work, map_batches=map_batches), staged)
+    return engine.map(work, staged)
 
 
 @dataclass(frozen=True)
-class Part:
-    """Rows of a partition that one worker scores into one file; it pickles.
+class StagedRows:
+    """The rows of a partition that one worker scores into one file; it pickles.
 
     Attributes:
         name: name in messages.
@@ -126,7 +109,6 @@ class Part:
         schema: schema of the scored rows.
         partition: values of the partition columns that every row must have.
         target: staged file for the scored rows.
-        whole: whether it is all of the partition.
     """
 
     name: str
@@ -135,35 +117,32 @@ class Part:
     schema: pa.Schema
     partition: Mapping[str, Any]
     target: StagedPart
-    whole: bool
 
     def __str__(self) -> str:
         return self.name
 
 
 @dataclass(frozen=True)
-class FinishedPart:
-    """What scoring a part leaves.
+class ScoredRows:
+    """Result of scoring the rows of a partition.
 
     Attributes:
         file: what `StagedPart.finish` returned.
-        summary: entries of the commit record that follow from the rows, if it is a whole partition.
-        sums: what the summary follows from, if it is one of several parts; empty if not watched.
+        summary: entries of the commit record that follow from the rows.
     """
 
     file: Any
     summary: Mapping[str, Any] = field(default_factory=dict)
-    sums: Sequence[HealthSums] = ()
 
 
 @dataclass(frozen=True)
-class ScorePart:
-    """The work of an engine in scoring: score a part and write it to its staged file.
+class ScoreRows:
+    """The work of an engine in scoring: score the rows of a partition and write them to its file.
 
     Attributes:
-        model: model to score with; sent to workers once, not with each part.
+        model: model to score with; sent to workers once, not with each partition.
         watch: whether to measure the health of the rows.
-        map_batches: how the batches of a part are scored.
+        map_batches: how the batches of a partition are scored.
     """
 
     model: Model
@@ -175,128 +154,94 @@ class ScorePart:
         """Measures the health of the rows."""
         return HealthMeter(self.model)
 
-    def __call__(self, part: Part) -> FinishedPart | PartitionFailure:
+    def __call__(self, rows: StagedRows | PartitionFailure) -> ScoredRows | PartitionFailure:
+        """Score staged rows; a failure to stage them is passed on."""
+        if isinstance(rows, PARTITION_FAILURES):
+            return rows
         try:
-            return self._score(part)
+            return self._score(rows)
         except PARTITION_FAILURES as failure:
             return failure
 
-    def _score(self, part: Part) -> FinishedPart:
-        scorer = BatchScorer(self.model, part.schema, part.options)
+    def _score(self, rows: StagedRows) -> ScoredRows:
+        scorer = BatchScorer(self.model, rows.schema, rows.options)
 
         def score(batch: pa.RecordBatch) -> ScoredBatch:
-            _check_partition(batch, part.partition)
+            _check_partition(batch, rows.partition)
             if not self.watch:
                 return scorer.score(batch), None
             return scorer.score_and_measure(batch, self.meter)
 
         total = self.meter.zero() if self.watch else None
-        with closing(part.target):
-            batches = part.plan.batches(scorer.batch_rows)
+        with closing(rows.target):
+            batches = rows.plan.batches(scorer.batch_rows)
             for scored, sums in self.map_batches(score, batches):
-                part.target.write(scored)
+                rows.target.write(scored)
                 if total is not None and sums is not None:
                     total += sums
             if total is None or not total.rows:
-                return FinishedPart(part.target.finish())
-            if not part.whole:
-                return FinishedPart(part.target.finish(), sums=[total])
-            summary = self.summarize(total, part.options)
-            return FinishedPart(part.target.finish(summary), summary)
-
-    def summarize(self, sums: HealthSums, options: ScoringOptions) -> Mapping[str, Any]:
-        """The entries of a commit record that follow from the rows; none without rows."""
-        if not sums.rows:
-            return {}
-        return {"health": self.meter.health(sums, options.prior).to_dict()}
+                return ScoredRows(rows.target.finish())
+            health = self.meter.health(total, rows.options.prior)
+            summary = {"health": health.to_dict()}
+            return ScoredRows(rows.target.finish(summary), summary)
 
 
 @dataclass
 class _OpenPartition:
-    """A partition whose parts are being scored.
+    """A partition whose rows are being scored.
 
     Attributes:
-        planned: the partition; None if it could not be staged.
-        staged: the staged partition, likewise.
+        planned: the partition.
         context: to be closed once the partition is committed or given up.
-        unfinished: its parts that are not finished yet, in order.
-        failure: the error of the first part that failed, or of the staging.
-        sums: what the health follows from, of those of several parts that are finished.
-        summary: entries of the commit record that follow from the rows.
+        staged: the staged partition, once there is one.
+        target: its file, likewise.
     """
 
-    planned: PlannedPartition | None
-    staged: StagedPartition | None
-    context: ExitStack
-    unfinished: deque[Part]
-    failure: PartitionFailure | None = None
-    sums: list[HealthSums] = field(default_factory=list)
-    summary: Mapping[str, Any] = field(default_factory=dict)
+    planned: PlannedPartition
+    context: ExitStack = field(default_factory=ExitStack)
+    staged: StagedPartition = field(init=False)
+    target: StagedPart = field(init=False)
 
 
-def _stage_parts(
-    partition: PlannedPartition, open_partitions: deque[_OpenPartition]
-) -> Iterator[Part]:
-    """Stage a partition, add it to the open ones, and yield its parts."""
+def _stage(
+    planned: PlannedPartition, open_partitions: deque[_OpenPartition]
+) -> StagedRows | PartitionFailure:
+    """Stage a partition and add it to the open ones."""
+    current, sink, scorer = _OpenPartition(planned), planned.sink, planned.scorer
+    open_partitions.append(current)
     try:
-        staged = _stage(partition)
+        current.staged = current.context.enter_context(planned.stage())
+        (current.target,) = current.staged.parts(1)
+        return StagedRows(
+            sink.location,
+            planned.plan,
+            scorer.options,
+            scorer.schema,
+            sink.partition,
+            current.target,
+        )
     except PARTITION_FAILURES as failure:
-        staged = _OpenPartition(None, None, ExitStack(), deque(), failure)
-    open_partitions.append(staged)
-    yield from tuple(staged.unfinished)
-
-
-def _stage(partition: PlannedPartition) -> _OpenPartition:
-    plan, sink, scorer = partition.plan, partition.sink, partition.scorer
-    with ExitStack() as context:
-        staged = context.enter_context(partition.stage())
-        plans = _divide(plan)
-        targets = staged.parts(len(plans))
-        plans = plans if len(targets) > 1 else [plan]
-        names = [sink.location]
-        if len(plans) > 1:
-            names = [f"{sink.location}, part {n} of {len(plans)}" for n in range(1, len(plans) + 1)]
-        parts = [
-            Part(
-                name,
-                rows,
-                scorer.options,
-                scorer.schema,
-                sink.partition,
-                target,
-                whole=len(plans) == 1,
-            )
-            for name, rows, target in zip(names, plans, targets, strict=True)
-        ]
-        return _OpenPartition(partition, staged, context.pop_all(), deque(parts))
-
-
-def _divide(plan: Plan) -> list[Plan]:
-    """Divide the rows of a partition into one plan per file.
-
-    The number of files follows from the plan and the sink alone, so that every engine writes the
-    same files.
-    """
-    count = -(-sum(plan.unit_rows) // PART_ROWS)
-    return plan.split(min(max(count, 1), _MOST_PARTS))
+        return failure
 
 
 def _commit(
-    partition: _OpenPartition, work: ScorePart, checks: PartitionChecks | None, counter: RowCounter
+    current: _OpenPartition,
+    scored: ScoredRows | PartitionFailure,
+    checks: PartitionChecks | None,
+    counter: RowCounter,
 ) -> Mapping[str, Any]:
     """Check and publish a staged partition unless it is empty, and return its commit record."""
-    planned, staged, summary = partition.planned, partition.staged, partition.summary
-    assert planned is not None
-    assert staged is not None
-    if partition.sums:
-        summary = work.summarize(work.meter.total(partition.sums), planned.scorer.options)
+    if isinstance(scored, PARTITION_FAILURES):
+        raise scored
+    current.target.adopt(scored.file)
+    planned, staged = current.planned, current.staged
     verdicts: Sequence[Verdict] = ()  # they follow from other partitions, too
     if staged.rows:
-        if checks is not None and "health" in summary:
-            verdicts = checks.check(planned, Health.from_dict(summary["health"]))
+        if checks is not None and "health" in scored.summary:
+            verdicts = checks.check(planned, Health.from_dict(scored.summary["health"]))
         counter.report()
-        staged.publish(summary)
-    record = {**planned.record, **summary, "rows": staged.rows}
+        staged.publish(scored.summary)
+    record = {**planned.record, **scored.summary, "rows": staged.rows}
     return {**record, "verdicts": [one.to_dict() for one in verdicts]} if verdicts else record
 
 

@@ -99,9 +99,8 @@ def score(
         dry_run: find out what would be done, and write nothing.
         store: store in which to record what was scored; that it cannot be written to is a warning.
         provenance: plain JSON values to record with each commit and in the store, such as a run id.
-        engine: engine that scores; as for `fit`. A worker of another process scores a partition, or
-            a part of a large one, and this process alone commits; the files are the same byte for
-            byte.
+        engine: engine that scores; as for `fit`. A worker of another process scores a partition,
+            and this process alone commits; the files are the same byte for byte.
         workers: number of workers of the engine; by default one per processor.
         progress: True for a bar, or a function that progress is reported to; see `ProgressOption`.
 

@@ -16,8 +16,6 @@ from workloads import SPEC, FaultyTable
 
 import probclass_core as pc
 from probclass_core.errors import TableError
-from probclass_core.io.parquet import units
-from probclass_core.scoring import partition as scored_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,17 +36,14 @@ def test_a_lost_worker_is_replaced_and_a_unit_that_kills_every_worker_is_named(
         pc.fit(always, SPEC, engine=spark)
 
 
-def test_parts_of_a_partition_are_scored_in_parallel_and_a_lost_part_again(
-    spark: SparkSession, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_partitions_are_scored_in_parallel_and_a_lost_one_again(
+    spark: SparkSession, lake: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(scored_table, "PART_ROWS", 60)
-    monkeypatch.setattr(units, "_UNIT_ROWS", 1)  # each file is a unit
     model = pc.fit(lake, SPEC)
     pc.score(model, lake, tmp_path / "threads")
     once = FaultyTable(lake, 1, workloads.kill_worker_once, tmp_path / "flag")
     assert pc.score(model, once, tmp_path / "spark", engine=spark).rows == 600
     assert (tmp_path / "flag").exists()
-    assert len(list((tmp_path / "spark").glob("*/part-*.parquet"))) == 10
     assert digests(tmp_path / "threads") == digests(tmp_path / "spark")
 
 

@@ -14,8 +14,6 @@ from lakes import write_rows
 
 import probclass_core as pc
 from probclass_core.analysis.distributions.health import Health
-from probclass_core.io.parquet import units
-from probclass_core.scoring import partition as scoring
 
 
 @pytest.fixture
@@ -34,17 +32,11 @@ NULLS = pc.Watch(min_rows=10, ignore=["rows"])
 """Checks partitions of few rows, too, for nulls; x has nulls in January, but not in training."""
 
 
-@pytest.mark.parametrize("part_rows", [2**24, 20])
 def test_every_commit_has_the_health_of_its_rows(
     backend: Backend,
     model: pc.Model,
     source: Path,
-    part_rows: int,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also if the rows are in several files."""
-    monkeypatch.setattr(scoring, "PART_ROWS", part_rows)
-    monkeypatch.setattr(units, "_UNIT_ROWS", 1)  # each file is a unit
     sink = backend.ref("scored")
     report = pc.score(model, source, sink, options=pc.ScoringOptions(watch=NULLS))
     expected = [pc.health(model, source, partition=one) for one in (JANUARY, FEBRUARY)]

@@ -24,8 +24,7 @@ from reading import read_rows
 
 import probclass_core as pc
 from probclass_core.errors import TableError
-from probclass_core.io.parquet import object_sink, units
-from probclass_core.scoring import partition as scoring
+from probclass_core.io.parquet import object_sink
 
 MONTHS = ("2014-01", "2014-02", "2014-03")
 
@@ -67,11 +66,7 @@ def files_of(sink: pc.TableRef, month: str) -> list[str]:
     return sorted(store.glob(f"{folder}/month={month}/*.parquet"))
 
 
-def test_a_large_partition_is_one_object_with_every_engine(
-    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scoring, "PART_ROWS", 20)
-    monkeypatch.setattr(units, "_UNIT_ROWS", 1)  # each file is a unit
+def test_a_partition_is_one_object_with_every_engine(lake: Path, tmp_path: Path) -> None:
     sink, ids = pc.TableRef(f"local://{tmp_path}/scored"), [*range(40), *range(100_000, 100_007)]
     with (
         ThreadPoolExecutor(2) as threads,
