@@ -98,7 +98,11 @@ class ColumnDensity(Estimator):
     support: tuple[float, float] = (-np.inf, np.inf)
     span: tuple[float, float] | None = None
     whole: bool = False
-    parameters: Mapping[str, tidy.Range]
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Mapping[str, tidy.Range]:
+        """The numbers that each parameter may be, by name; usually an attribute."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -180,11 +184,12 @@ class ColumnDensity(Estimator):
         kind = "whole numbers" if self.whole else "numbers"
         return " ".join([kind, " and ".join(bounds)])
 
-    def in_ranges(self, estimates: Mapping[str, FloatArray]) -> tuple[Estimates, BoolArray]:
+    def in_ranges(self, estimates: Mapping[str, FloatArray], n: int) -> tuple[Estimates, BoolArray]:
         """The estimates; one outside its range is replaced by the estimate of all classes.
 
         Args:
             estimates: parameters of ``n`` classes, then of all together, ``(n + 1,)`` each.
+            n: number of classes, or of rows that have estimates of their own.
 
         Returns:
             The parameters, ``(n,)`` each, NaN if the estimate of all classes is outside its range
@@ -198,7 +203,7 @@ class ColumnDensity(Estimator):
             )
         arrays = {key: np.asarray(estimates[key], np.float64) for key in self.parameters}
         shapes = {name: array.shape for name, array in arrays.items()}
-        if len({*shapes.values()}) > 1 or any(len(shape) != 1 for shape in shapes.values()):
+        if {*shapes.values()} - {(n + 1,)}:
             raise PluginError(
                 f"{self.name}: estimate returns arrays of the shapes {shapes}; each parameter is a "
                 "number for each class, as the count of a term is."
@@ -217,7 +222,7 @@ class ColumnDensity(Estimator):
         fitted: dict[str, Estimates] = {}
         instead = "the density there is that of all classes"
         for name, found in self.estimates(statistics, classes):
-            arrays, wrong = self.in_ranges(found.parameters)
+            arrays, wrong = self.in_ranges(found.parameters, len(classes))
             if np.isnan(list(arrays.values())).any():
                 continue  # the values of all classes do not suffice
             wrong &= ~found.none

@@ -309,7 +309,7 @@ class _Column:
             without = without_row(of_class, np.where(known, values, 0.0), weights)
             of_all = self.m[term].map(itemgetter(slice(-1, None)))
             left[term] = _followed(_choose(known, without, of_class), of_all)
-        return self.density.in_ranges(self._estimate(left))[0]
+        return self.density.in_ranges(self._estimate(left), len(truth))[0]
 
     def _estimate(self, m: Mapping[str, Moments]) -> Mapping[str, FloatArray]:
         """The parameters; the last moments are of all classes together."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from probclass_core.errors import PluginError, TableError, TableMismatchError
+from probclass_core.errors import PluginError, TableError, TableMismatchError, one_of
 
 if TYPE_CHECKING:
     from probclass_core.estimation.contract import Estimator
@@ -61,6 +61,8 @@ class EstimatorPlugin:
         """The descriptor of a class: its name, and the first line of its docstring."""
         if not isinstance(getattr(estimator, "name", None), str):
             raise PluginError(f"{estimator.__name__} has no name; set one for specs.")
+        if lacks := estimator.__abstractmethods__:
+            raise PluginError(f"{estimator.__name__} lacks {one_of(lacks)}, which it must define.")
         summary = (estimator.__doc__ or estimator.name).strip().partition("\n")[0]
         return cls(estimator.name, estimator, summary, estimator.conditional)
 

@@ -97,6 +97,13 @@ def test_parameters_without_ranges_are_refused_when_the_density_is_defined(
         type("Bare", (pc.Density,), {"name": "bare", "parameters": parameters})
 
 
+def test_a_density_that_lacks_a_member_is_refused_by_its_name() -> None:
+    bare = type("Bare", (pc.Density,), {"name": "bare", "log_density": Faulty.log_density})
+    message = r"^Bare lacks 'estimate', 'parameters', which it must define\.$"
+    with pytest.raises(PluginError, match=message), pc.trying(bare):
+        pass
+
+
 def test_an_estimate_without_names_is_an_error_that_lists_the_parameters() -> None:
     class Mean(pc.Density):
         name = "mean"
@@ -147,6 +154,11 @@ class Faulty(pc.Density):
             "estimate",
             {"mean": 1.0},
             r"estimate returns arrays of the shapes \{'mean': \(\)\}; each",
+        ),
+        (
+            "estimate",
+            {"mean": np.zeros(1)},
+            r"estimate returns arrays of the shapes \{'mean': \(1,\)\}; each",
         ),
     ],
 )
