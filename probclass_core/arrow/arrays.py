@@ -497,7 +497,7 @@ def class_labels(batch: pa.RecordBatch, label: str | None) -> pa.DictionaryArray
             distinct = len(pc.unique(column.drop_null()))
         counted = f" and has {distinct} distinct values in {len(column)} rows" if distinct else ""
         raise DataError(
-            f"label {label!r} is {column.type}{counted}; a class is text, bool or integer: "
+            f"label {label!r} is {kind}{counted}; a class is text, bool or integer: "
             "cast the column, or bin it into classes first."
         )
     if pa.types.is_dictionary(column.type) and column.dictionary.null_count:

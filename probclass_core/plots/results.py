@@ -102,7 +102,9 @@ def waterfall(explanation: Explanation, row: int | None = None) -> Figure:
         NotSupportedError: if matplotlib is not installed.
     """
     if "log_odds" not in explanation.rows.column_names:
-        raise DataError("the explanation has no log odds, for its model has one class.")
+        raise DataError(
+            "the explanation has no log odds to plot, for its model has one class; see surprise."
+        )
     numbers = explanation.rows["row"].to_pylist()
     if not numbers or (row is not None and row not in numbers):
         shown = "no row" if row is None else f"no row {row}"

@@ -84,6 +84,10 @@ MESSAGES: list[tuple[Call, list[str]]] = [
         ["column 'extra' mixes list values such as [1] and str values such as 'x'", "one type"],
     ),
     (
+        lambda: fit(FRAME.assign(extra=pd.Categorical(pd.to_datetime(["2024"] * ROWS))), "extra"),
+        ["label 'extra' is timestamp[us] and has 1 distinct values in 60 rows", "cast the column"],
+    ),
+    (
         lambda: fit(FRAME.assign(extra=[1, "x", pd.NA, np.array([1, 2])] * (ROWS // 4))),
         ["column 'extra' mixes int values such as 1 and str values such as 'x' and ndarray"],
     ),
