@@ -197,7 +197,7 @@ def _shown(uri: re.Match[str]) -> str:
     """A URI without password and query, with the punctuation that follows it."""
     scheme, rest = uri[1], uri[2]
     address, mark, query = rest.partition("?")
-    end = rest[len(rest.rstrip(".,;:)")) :]
+    end = "" if uri.re is _WHOLE_URI else rest[len(rest.rstrip(".,;:)")) :]
     if mark and ("=" in query or scheme.startswith("http")):
         rest = address + end
     else:

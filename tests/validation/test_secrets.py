@@ -43,6 +43,7 @@ ADDRESSES = [place.format(secret) for place in PLACES for secret in SECRETS]
         ("http://localhost:9000/air@champion", "http://localhost:9000/air@champion"),
         ("s3://bucket/trips-?.csv", "s3://bucket/trips-?.csv"),
         ("s3://key:secret@bucket/air", "s3://***@bucket/air"),
+        ("csv+file://a.csv?delimiter=;&decimal=,", "csv+file://a.csv"),
         ("cannot read s3://b/x?secret_key=s: no access.", "cannot read s3://b/x: no access."),
     ],
 )
