@@ -167,38 +167,6 @@ def dirichlet_categorical(counts: ArrayLike, alpha: ArrayLike) -> FloatArray:
     return evidence
 
 
-def gamma_poisson(
-    total: ArrayLike, rows: ArrayLike, log_factorials: ArrayLike, shape: ArrayLike, rate: ArrayLike
-) -> FloatArray:
-    """log p(counts) of Poisson rows under a Gamma(shape, rate) prior of their mean.
-
-    a log b − log Γ(a) + log Γ(a + S) − (a + S) log(b + n) − Σ w log x!, with a the shape, b the
-    rate, S the total and n the rows.
-
-    Args:
-        total: S = Σ w x, any shape; all arguments broadcast.
-        rows: n = Σ w.
-        log_factorials: Σ w log x!.
-        shape: a, total of the rows that the prior is worth.
-        rate: b, number of rows that the prior is worth.
-
-    Returns:
-        Log evidence in the common shape.
-    """
-    from scipy.special import xlog1py, xlogy
-
-    seen, size, constant, a, b = np.broadcast_arrays(
-        *map(_floats, (total, rows, log_factorials, shape, rate))
-    )
-    with np.errstate(divide="ignore"):
-        worth = np.divide(size, b, out=np.zeros(size.shape), where=size > 0.0)
-    # a log b − a log(b + n) is computed as one term: subtracting two large ones loses digits.
-    evidence: FloatArray = (
-        log_rising(a, seen) - xlog1py(a, worth) - xlogy(seen, b + size) - constant
-    )
-    return evidence
-
-
 def log_rising(start: FloatArray, by: FloatArray) -> FloatArray:
     """log Γ(start + by) / Γ(start), elementwise; if start is 0: 0 for by = 0, else −inf."""
     from scipy.special import gammaln

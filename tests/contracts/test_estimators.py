@@ -22,7 +22,6 @@ COUNTS = {"i": counts(), "j": counts()}
 TERMS = {"words": words()}
 FLAGS = {"i": counts(largest=1), "j": counts(largest=1)}
 DOMAINS = {"domain": {"u": ["", "b", "3", "ß"], "v": ["", "b", "3", "ß"]}}
-VOCABULARY = {"vocabulary": ["", "b", "3", "ß"]}
 FEW_CELLS = [{"cells": 4, **options} for options in OPTIONS["discretized"]]
 NULL_LEVELS = [{**options, "missing": "level"} for options in OPTIONS["categorical"]]
 NULL_LEVELS.append({"shared_strength": "loo", "missing": "level"})
@@ -200,7 +199,6 @@ class TestBernoulliOfTerms(Laws):
     estimator = find_estimator("bernoulli").estimator
     columns = TERMS
     options = OPTIONS["bernoulli_of_terms"]
-    declared_prior = VOCABULARY
     outcomes = documents_of
 
 
@@ -215,7 +213,6 @@ class TestMultinomialOfTerms(Laws):
     estimator = find_estimator("multinomial").estimator
     columns = TERMS
     options = OPTIONS["multinomial_of_terms"]
-    declared_prior = VOCABULARY
     outcomes = documents_of_two_words
 
 
@@ -229,7 +226,6 @@ class TestPoissonOfTerms(Laws):
     estimator = find_estimator("poisson").estimator
     columns = TERMS
     options = OPTIONS["poisson_of_terms"]
-    declared_prior = VOCABULARY
 
 
 class TestKnnDensity(Laws):

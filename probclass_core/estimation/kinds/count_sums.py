@@ -3,9 +3,8 @@
 The table has one row per class and feature with a sum that is not 0: class, feature (a column or
 term), and
 
-    count           Σ w x of the counts x; or Σ w [x > 0] if presences are counted
-    rows            Σ w of the rows with a value of the column; of those that contain the term
-    log_factorials  Σ w log x!, unless presences are counted
+    count  Σ w x of the counts x; or Σ w [x > 0] if presences are counted
+    rows   Σ w of the rows with a value of the column; of those that contain the term
 
 A null feature is that of whole rows, such as documents, whose count is their length.
 """
@@ -16,7 +15,7 @@ import functools
 import operator
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,13 +36,15 @@ class ClassCounts:
 
     Attributes:
         features: columns or terms, ``(m,)`` text.
-        sums: of each feature, by field, ``(k, m)``; 0 if nothing was seen.
-        totals: of whole rows, by field, ``(k,)``.
+        count: of each feature, ``(k, m)``; 0 if nothing was seen.
+        rows: of each feature, ``(k, m)``.
+        all_rows: rows with any value, ``(k,)``.
     """
 
     features: pa.Array
-    sums: dict[str, FloatArray]
-    totals: dict[str, FloatArray]
+    count: FloatArray
+    rows: FloatArray
+    all_rows: FloatArray
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,7 @@ class CountSums:
     reader: CountReader
     presences: bool = False
 
-    @property
-    def sums(self) -> list[str]:
-        """Columns of sums."""
-        return ["count", "rows"] if self.presences else ["count", "rows", "log_factorials"]
+    sums: ClassVar = ("count", "rows")
 
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -84,15 +82,10 @@ class CountSums:
 
     def _values(self, counts: Counts) -> Iterator[tuple[str, Any, FloatArray]]:
         """Each field with its values by row and feature ``(n, m)`` and by row ``(n,)``."""
-        from scipy.special import gammaln
-
         counted = counts.presence if self.presences else counts.matrix
         yield "count", counted, counted.sum(axis=1)
         rows = counts.presence if self.reader.of_terms else counts.known_cells
         yield "rows", rows, counts.known_rows
-        if not self.presences:
-            factorials = counts.with_values(gammaln(counts.matrix.data + 1.0))
-            yield "log_factorials", factorials, gammaln(counts.lengths + 1.0)
 
     def _table(self, labels: pa.Array, features: pa.Array, field: str, sums: Any) -> pa.Table:
         """One row per cell of one field, from ``(k, m)``, sparse or dense; other fields are 0."""
@@ -121,11 +114,10 @@ class CountSums:
             features = pa.array([x for x in self.reader.columns if x in seen], pa.string())
         elif self.reader.vocabulary is not None and total.num_rows:
             features = self.reader.vocabulary
-        cells = tidy.dense_arrays(by_feature, classes, "feature", features, self.sums)
-        totals = {field: np.zeros(len(classes)) for field in self.sums}
-        for field, values in totals.items():
-            values[arrays.label_codes(total["class"], classes)] = total[field].to_numpy()
-        return ClassCounts(features, dict(zip(self.sums, cells, strict=True)), totals)
+        count, rows = tidy.dense_arrays(by_feature, classes, "feature", features, self.sums)
+        all_rows = np.zeros(len(classes))
+        all_rows[arrays.label_codes(total["class"], classes)] = total["rows"].to_numpy()
+        return ClassCounts(features, count, rows, all_rows)
 
     def check(self, table: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""
@@ -157,15 +149,10 @@ class CountSums:
             )
             terms["count", x.name] = formulas.if_known([x], present if self.presences else x)
             terms["rows", x.name] = formulas.known(x)
-        length = functools.reduce(operator.add, [terms["count", x.name] for x in columns])
-        terms["count", None] = length
+        terms["count", None] = functools.reduce(
+            operator.add, [terms["count", x.name] for x in columns]
+        )
         terms["rows", None] = formulas.known(*columns)
-        if not self.presences:
-            for x in columns:
-                terms["log_factorials", x.name] = formulas.if_known(
-                    [x], formulas.log_gamma(x + 1.0)
-                )
-            terms["log_factorials", None] = formulas.log_gamma(formulas.Named(length) + 1.0)
         return Sums(terms, self._from_sums, refused_counts(columns, whole=self.reader.whole))
 
     def _from_sums(self, by_class: ClassSums) -> pa.Table:

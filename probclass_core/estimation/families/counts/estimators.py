@@ -28,10 +28,9 @@ from probclass_core.arrow import arrays
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.arrow.sparse_counts import CountReader
 from probclass_core.arrow.types import is_terms_type
-from probclass_core.errors import DataError, NotSupportedError, SpecError
+from probclass_core.errors import SpecError
 from probclass_core.estimation import tidy
 from probclass_core.estimation.contract import Estimator
-from probclass_core.estimation.evidence import dirichlet_categorical, gamma_poisson
 from probclass_core.estimation.families.counts.likelihood import (
     CountFactors,
     CountLikelihood,
@@ -78,16 +77,17 @@ class CountEstimator(Estimator):
 
     Attributes:
         field: column of parameters that `estimate` returns.
-        priors: options that are the prior, above 0 if it is proper; the last one is in rows.
+        prior: the option that is 0 if there is no prior.
         presences: whether presences are counted.
         of_whole_counts: whether counts must be whole.
         compiled: class of its likelihood.
     """
 
+    statistics_version = 2
     Options: ClassVar[type[CountOptions]] = CountOptions
     options: CountOptions
     field: ClassVar[str] = "log_probability"
-    priors: ClassVar[Sequence[str]] = ("pseudo_count",)
+    prior: ClassVar[str] = "pseudo_count"
     presences: ClassVar[bool] = False
     of_whole_counts: ClassVar[bool] = False
     compiled: ClassVar[type[CountLikelihood]] = CountLikelihood
@@ -157,13 +157,9 @@ class CountEstimator(Estimator):
             rows: see `possible_rows`, ``(1, k)`` or ``(m, k)``; empty if they are not recorded.
         """
 
-    @abstractmethod
-    def evidence(self, counts: ClassCounts) -> FloatArray:
-        """Log evidence of each class and feature, or of each class."""
-
     def possible_rows(self, counts: ClassCounts) -> FloatArray:
         """Rows that could show a feature: ``(k, 1)`` for terms, ``(k, m)`` for columns."""
-        return counts.totals["rows"][:, None] if self.of_terms else counts.sums["rows"]
+        return counts.all_rows[:, None] if self.of_terms else counts.rows
 
     def notes_on_rows(self, rows: FloatArray) -> Mapping[str, Any]:
         """What parameters record of `possible_rows`."""
@@ -175,8 +171,8 @@ class CountEstimator(Estimator):
         empty = [name for name in names if name not in modeled]
         if self.of_terms:
             empty, modeled = [] if modeled else names, names if modeled else []
-        count, rows = counts.sums["count"], self.possible_rows(counts)
-        none, prior = rows == 0.0, self.options.plain()[self.priors[-1]]
+        count, rows = counts.count, self.possible_rows(counts)
+        none, prior = rows == 0.0, self.options.plain()[self.prior]
         scarce = [
             *without_values(empty),
             *pooled_unless(
@@ -223,21 +219,6 @@ class CountEstimator(Estimator):
         rows = tidy.notes_of(parameters).get("rows", np.zeros((len(classes), 0)))
         return features, count, np.array(rows)[position], values
 
-    def log_evidence(self, statistics: pa.Table) -> float:
-        """Log evidence under the pseudo-counts as prior.
-
-        Raises:
-            NotSupportedError: if one of them is 0.
-        """
-        for name in self.priors:
-            if self.options.plain()[name] == 0:
-                raise NotSupportedError(
-                    f"{self.name} has no log evidence with {name}=0, which is not a proper prior; "
-                    f"set {name} above 0."
-                )
-        classes = arrays.sorted_classes(statistics["class"])
-        return float(self.evidence(self.kind.read(statistics, classes)).sum())
-
 
 class Bernoulli(CountEstimator):
     """Independent presences given the class: a feature is present if its count is above 0.
@@ -278,16 +259,11 @@ class Bernoulli(CountEstimator):
         weights = values - np.where(np.isneginf(absence), 0.0, absence)
         return CountFactors(absence, weights, presences=True)
 
-    def evidence(self, counts: ClassCounts) -> FloatArray:
-        present, alpha = counts.sums["count"], self.options.pseudo_count
-        absent = np.maximum(self.possible_rows(counts) - present, 0.0)
-        return dirichlet_categorical(np.stack([present, absent], axis=-1), alpha)
-
 
 class Poisson(CountEstimator):
     """Independent Poisson counts given the class: a rate per class and column or term.
 
-    Statistics: class, feature, count, rows, log_factorials; see `CountSums`.
+    Statistics: class, feature, count, rows; see `CountSums`.
     Parameters: class, feature, count, rate (events per row); rows are in the notes.
 
     Raises:
@@ -310,7 +286,7 @@ class Poisson(CountEstimator):
 
     options: Options
     field = "rate"
-    priors = ("pseudo_count", "pseudo_rows")
+    prior = "pseudo_rows"
     of_whole_counts = True
 
     def estimate(self, count: FloatArray, rows: FloatArray) -> FloatArray:
@@ -319,15 +295,6 @@ class Poisson(CountEstimator):
     def factors(self, values: FloatArray, count: FloatArray, rows: FloatArray) -> CountFactors:
         return CountFactors(-values, np.log(values), rates=values)
 
-    def evidence(self, counts: ClassCounts) -> FloatArray:
-        return gamma_poisson(
-            total=counts.sums["count"],
-            rows=self.possible_rows(counts),
-            log_factorials=counts.sums["log_factorials"],
-            shape=self.options.pseudo_count,
-            rate=self.options.pseudo_rows,
-        )
-
 
 class Multinomial(CountEstimator):
     """Counts given their total and the class.
@@ -335,7 +302,7 @@ class Multinomial(CountEstimator):
     log p(x | c) = log N! − Σ log x_t! + Σ x_t log p_ct, the probability of the counts of a row of
     total N: over all rows of one length it sums to 1. Counts need not be whole: x! is Γ(x + 1).
 
-    Statistics: class, feature, count, rows, log_factorials; see `CountSums`.
+    Statistics: class, feature, count, rows; see `CountSums`.
     Parameters: class, feature, count, log_probability.
 
     Raises:
@@ -349,7 +316,7 @@ class Multinomial(CountEstimator):
 
     def possible_rows(self, counts: ClassCounts) -> FloatArray:
         """The total of all counts of a class, ``(k, 1)``: each could be of any feature."""
-        total: FloatArray = counts.sums["count"].sum(axis=1, keepdims=True)
+        total: FloatArray = counts.count.sum(axis=1, keepdims=True)
         return total
 
     def notes_on_rows(self, rows: FloatArray) -> Mapping[str, Any]:
@@ -365,25 +332,3 @@ class Multinomial(CountEstimator):
 
     def factors(self, values: FloatArray, count: FloatArray, rows: FloatArray) -> CountFactors:
         return CountFactors(np.zeros(values.shape), values)
-
-    def evidence(self, counts: ClassCounts) -> FloatArray:
-        sums, totals = counts.sums, counts.totals
-        if not self.of_terms:
-            self._refuse_gaps(sums["rows"], totals["rows"])
-        coefficients = totals["log_factorials"] - sums["log_factorials"].sum(axis=1)
-        in_order = dirichlet_categorical(sums["count"], self.options.pseudo_count)
-        return np.asarray(in_order + coefficients)
-
-    def _refuse_gaps(self, rows: FloatArray, any_value: FloatArray) -> None:
-        """Refuse rows that lack a column: their integral has no closed form.
-
-        Args:
-            rows: rows with a value, by class and column, ``(k, m)``.
-            any_value: rows with any value, by class, ``(k,)``.
-        """
-        gap = any_value[:, None] - rows
-        for _, column in np.argwhere(gap > 1e-9 * any_value[:, None])[:1]:
-            raise DataError(
-                f"multinomial has no closed-form evidence: column {self.features.names[column]!r} "
-                "is null in rows that have other counts; drop these rows, or fill in 0."
-            )
