@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from probclass_core.estimation import formulas, tidy
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families import scarce
 from probclass_core.estimation.marginals import LARGEST_NUMBER, LARGEST_WHOLE, Curve
-from probclass_core.estimation.options import NUMBERS, EstimatorOptions
+from probclass_core.estimation.options import NUMBERS
 
 ABOVE_0 = math.ulp(0.0)
 """The least number above 0, for `ColumnDensity.support`."""
@@ -72,10 +72,6 @@ class ColumnEstimates:
     notes: Sequence[str] = ()
 
 
-class NoOptions(EstimatorOptions):
-    """Options of a density that has none."""
-
-
 class ColumnDensity(Estimator):
     """Independent columns of numbers given the class, each with a density of the same family.
 
@@ -94,7 +90,6 @@ class ColumnDensity(Estimator):
 
     models = NUMBERS
     factorizes = True
-    Options: ClassVar[type[EstimatorOptions]] = NoOptions
     support: tuple[float, float] = (-np.inf, np.inf)
     span: tuple[float, float] | None = None
     whole: bool = False

@@ -55,7 +55,12 @@ from probclass_core.errors import DataError, NotSupportedError, PluginError, Spe
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.kinds.kind import DistinctRows, Kind, Sums
 from probclass_core.estimation.marginals import Marginal
-from probclass_core.estimation.options import ColumnTypes, EstimatorOptions, require_types
+from probclass_core.estimation.options import (
+    ColumnTypes,
+    EstimatorOptions,
+    NoOptions,
+    require_types,
+)
 from probclass_core.estimation.tidy import check_same, label_rows, scaled, with_notes
 
 POINT_MASS_WIDTH = float(np.finfo(np.float64).tiny)
@@ -213,8 +218,7 @@ class Estimator(ABC):
         parameters_version: raise it when the table of parameters changes its shape or meaning.
         statistics_version: raise it when ``summarize`` returns other statistics for the same rows,
             so that kept ones are computed again.
-        Options: declarations of its options (see `EstimatorOptions`). If None, options are not
-            checked, and ``self.options`` is a dict of those given.
+        Options: declarations of its options, by default none; see `EstimatorOptions`.
         features: as above.
         options: the checked options.
         on_scarce: whether `annotate` refuses estimates that the rows do not suffice for; see
@@ -232,7 +236,7 @@ class Estimator(ABC):
 
     name: ClassVar[str]
     models: ClassVar[ColumnTypes | None] = None
-    Options: ClassVar[type[EstimatorOptions] | None] = None
+    Options: ClassVar[type[EstimatorOptions]] = NoOptions
     columns: ClassVar[int | None] = None
     factorizes: ClassVar[bool] = False
     passes: ClassVar[int] = 1
@@ -258,12 +262,7 @@ class Estimator(ABC):
 
     def __init__(self, features: pa.Schema, options: Mapping[str, Any]) -> None:
         self.features = features
-        if self.Options is None:
-            self.options = dict(options)
-        elif options:
-            self.options = self.Options(self.name, options, features.names)
-        else:
-            self.options = self.Options.none_given(self.name, tuple(features.names))
+        self.options = self.Options(self.name, options, features.names)
         if self.columns not in (None, len(features)):
             raise SpecError(
                 f"{self.name} models {counted(self.columns, 'column')}, and the block has "
@@ -444,12 +443,11 @@ class Estimator(ABC):
                 f"{scarce[0]} Add rows, leave such classes or columns out, or allow it by "
                 "on_scarce='pool'."
             )
-        options = self.options if self.Options is None else self.options.plain()
         return with_notes(
             parameters,
             estimator=self.name,
             features=self.features.names,
-            options=options,
+            options=self.options.plain(),
             **({"scarce": list(scarce)} if scarce else {}),
             **notes,
         )

@@ -25,9 +25,6 @@ import numpy as np
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import NotSupportedError
 
-FORMULA_VERSION = 1
-"""Version of the nodes below; raised when one changes its meaning."""
-
 MOST_LOOKUPS = 2**18
 """Most numbers of a table that a formula looks up."""
 
@@ -298,13 +295,11 @@ class Formula:
         refused: rows that ``log_likelihood`` raises an error about: one of these is true.
         complete: columns of which all or none must be null, since the density of only some of them
             cannot be written as a formula; other rows are refused. Empty by default.
-        version: version of the nodes that it is made of.
     """
 
     terms: Sequence[Expression]
     refused: Sequence[Condition] = field(default=())
     complete: Sequence[str] = field(default=())
-    version: int = FORMULA_VERSION
 
 
 IMPOSSIBLE = Constant(np.array(-np.inf))

@@ -20,8 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from typing import Any, NamedTuple, NoReturn, Self
+from functools import cache
+from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
@@ -114,12 +114,6 @@ class EstimatorOptions:
         values = {name: getattr(cls, name) for name in names}
         return {name: value for name, value in values.items() if isinstance(value, Option)}
 
-    @classmethod
-    @lru_cache
-    def none_given(cls, estimator: str, columns: tuple[str, ...]) -> Self:
-        """The options if none is given: they are immutable, so made once for these columns."""
-        return cls(estimator, {}, columns)
-
     def plain(self) -> dict[str, Any]:
         """The options as plain JSON values, exactly as given; defaults for the others."""
         return dict(self._plain)
@@ -130,6 +124,10 @@ class EstimatorOptions:
         Raises:
             SpecError: if they contradict each other.
         """
+
+
+class NoOptions(EstimatorOptions):
+    """Options of an estimator that has none."""
 
 
 def describe_options(estimator: object) -> dict[str, Option]:

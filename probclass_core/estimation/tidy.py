@@ -112,13 +112,7 @@ def _times(numbers: pa.Array, factor: float) -> pa.Array:
     if isinstance(numbers, pa.FixedShapeTensorArray):
         return pa.FixedShapeTensorArray.from_numpy_ndarray(numbers.to_numpy_ndarray() * factor)
     if isinstance(numbers, pa.LargeListArray):
-        return pa.Array.from_buffers(
-            numbers.type,
-            len(numbers),
-            numbers.buffers()[:2],
-            offset=numbers.offset,
-            children=[pc.multiply(numbers.values, factor)],
-        )
+        return pa.LargeListArray.from_arrays(numbers.offsets, pc.multiply(numbers.values, factor))
     return pc.multiply(numbers, factor)
 
 

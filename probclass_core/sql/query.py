@@ -23,7 +23,7 @@ import pyarrow as pa
 from probclass_core.arrow.arrays import FloatArray
 from probclass_core.errors import NotSupportedError, SpecError
 from probclass_core.estimation.contract import FormulaLikelihood
-from probclass_core.estimation.formulas import FORMULA_VERSION, Expression, Formula
+from probclass_core.estimation.formulas import Expression, Formula
 from probclass_core.model.block_weights import CAP, BlockWeights, CompiledBlock
 from probclass_core.model.calibration import LOWEST_SCORE, Calibration
 from probclass_core.model.model import Model
@@ -461,11 +461,6 @@ def formula_of(one: CompiledBlock) -> Formula:
         raise NotSupportedError(
             f"SQL cannot express block {one.name!r} ({estimator}): {error}"
         ) from error
-    if formula.version > FORMULA_VERSION:
-        raise NotSupportedError(
-            f"block {one.name!r} ({estimator}) has a formula of version {formula.version}, and "
-            f"this probclass reads up to version {FORMULA_VERSION}; install a newer one."
-        )
     return formula
 
 

@@ -212,17 +212,11 @@ def check_plain(table: pa.Table) -> None:
 
 
 def as_text(rows: pa.Table) -> str:
-    """A table as text, with one line per row and a dash for a null; long tables are cut."""
-    shown = rows.slice(0, _MOST_ROWS)
-    columns = [[name, *map(_cell, shown[name].to_pylist())] for name in shown.column_names]
-    widths = [max(map(len, column)) for column in columns]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in zip(*columns, strict=True)
-    ]
+    """A table as text, with one line per row; long tables are cut."""
+    lines = [f"    {row}" for row in rows.slice(0, _MOST_ROWS).to_pylist()]
     if rows.num_rows > _MOST_ROWS:
         lines.append(f"… and {rows.num_rows - _MOST_ROWS} more rows")
-    return "\n".join(f"    {line}" for line in lines)
+    return "\n".join(lines)
 
 
 def _model_or_error(statistics: Statistics) -> Model | str:
@@ -277,7 +271,3 @@ def _close(left: Any, right: Any, relative: float, absolute: float) -> bool:
         math.isclose(a, b, rel_tol=relative, abs_tol=absolute)
         for a, b in zip(numbers, others, strict=True)
     )
-
-
-def _cell(value: Any) -> str:
-    return "–" if value is None else repr(value)

@@ -122,10 +122,9 @@ def test_a_message_shows_the_law_the_rows_and_both_results() -> None:
         "     got: it is 1.0",
         'options: {"variance_floor": 1.0}',
         "table:",
-        "    (label)  (weight)  x",
-        "    'a'      1         0.0",
-        "    'b'      2         3.0",
-        "    'a'      1         –",
+        "    {'(label)': 'a', '(weight)': 1, 'x': 0.0}",
+        "    {'(label)': 'b', '(weight)': 2, 'x': 3.0}",
+        "    {'(label)': 'a', '(weight)': 1, 'x': None}",
     ]
 
 

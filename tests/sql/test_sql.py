@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any
 
@@ -304,12 +303,6 @@ def test_an_estimator_without_a_formula_is_refused_with_its_reason() -> None:
     model = pc.fit(training(), pc.ModelSpec("label", [pc.Block("knn_density", ["number"])]))
     with pytest.raises(NotSupportedError, match="compare a row with all training rows"):
         model.to_sql(dialect="duckdb", source="rows")
-    newer = pc.fit(training(), pc.ModelSpec("label", BLOCKS["gaussian_diagonal"]))
-    likelihood = newer.likelihoods["gaussian_diagonal"]
-    formula = dataclasses.replace(likelihood.formula(), version=2)  # type: ignore[attr-defined]
-    likelihood.formula = lambda: formula  # type: ignore[attr-defined]
-    with pytest.raises(NotSupportedError, match="has a formula of version 2"):
-        newer.to_sql(dialect="duckdb", source="rows")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
