@@ -338,7 +338,8 @@ class Model(Report, ModelMethods):
         if relative:
             raise NotSupportedError(
                 f"log p(x) is not known: the likelihood of block {relative[0]!r} is not a density, "
-                "as that of a normal with the option outliers is not."
+                "as those of a normal with the option outliers and of neighbors by a metric "
+                "without volume (use a Minkowski metric) are not."
             )
         if not names:
             raise NotSupportedError(NO_DENSITY)

@@ -357,7 +357,7 @@ def test_a_model_without_a_label_explains_rarity_alone(penguins: pa.Table) -> No
 
 
 def test_no_surprise_without_a_density(penguins: pa.Table) -> None:
-    blocks = [pc.Block("gaussian_full", ["body_mass_g"], outliers=0.01)]
+    blocks = [pc.Block("knn_density", ["body_mass_g"], metric="canberra")]
     explanation = pc.explain(pc.fit(penguins, pc.ModelSpec("species", blocks)), penguins, rows=0)
     assert explanation.surprise.num_rows == 0
     assert "unusual" not in str(explanation)

@@ -98,7 +98,11 @@ OPTIONS: Mapping[str, Sequence[dict[str, Any]]] = {
     "poisson_of_terms": [*_OF_TERMS, {"pseudo_count": 0, "pseudo_rows": 0}],
     "knn_density": [
         {"k": 1},
-        {"k": 3},
+        {"k": 3, "metric": "manhattan"},
+        {"k": 2, "metric": "chebyshev"},
+        {"k": 2, "metric": "minkowski", "p": 3},
+        {"k": 2, "metric": "canberra"},
+        {"k": 2, "metric": "cosine"},
         {"k": 2, "pseudo_count": 1, "scale": "standard"},
         {"k": 2, "pseudo_count": 0.5, "points": 4},
         {"k": 2, "scale": "robust", "least_ball": 0.5},

@@ -133,15 +133,28 @@ def test_categorical_agrees_with_categorical_nb(penguins: pa.Table, alpha: float
 
 
 @pytest.mark.parametrize("name", ["iris", "breast_cancer"])
-def test_knn_density_agrees_with_k_neighbors_classifier_without_ties(name: str) -> None:
+@pytest.mark.parametrize(
+    ("metric", "p"),
+    [
+        ("euclidean", 2),
+        ("manhattan", 2),
+        ("chebyshev", 2),
+        ("minkowski", 3),
+        ("canberra", 2),
+        ("braycurtis", 2),
+    ],
+)
+def test_knn_density_agrees_with_k_neighbors_classifier_without_ties(
+    name: str, metric: str, p: int
+) -> None:
     x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     train, test = Sample(x[::2], y[::2]), Sample(x[1::2], y[1::2])
     k = 7
-    peer = KNeighborsClassifier(k, algorithm="brute").fit(train.x, train.y)
+    peer = KNeighborsClassifier(k, metric=metric, p=p, algorithm="brute").fit(train.x, train.y)
     distance, _ = peer.kneighbors(test.x, n_neighbors=k + 1)
     without_tie = distance[:, k] > distance[:, k - 1] * (1.0 + 1e-9)
     assert without_tie.sum() > 20
-    block = pc.Block("knn_density", train.names, k=k)
+    block = pc.Block("knn_density", train.names, k=k, metric=metric, p=p)
     ours = fitted(train.table, "y", block).predict_proba(test.table)
     np.testing.assert_allclose(
         ours[without_tie], peer.predict_proba(test.x)[without_tie], atol=1e-12

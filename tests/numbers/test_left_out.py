@@ -33,6 +33,10 @@ BLOCKS = {
     "bins with nulls": pc.Block("discretized", ["x", "z"], cuts=CUTS, missing="level"),
     "neighbors": pc.Block("knn_density", ["x", "z"], k=3),
     "neighbors of a large ball": pc.Block("knn_density", ["x", "z"], k=4, pseudo_count=1.0),
+    "neighbors in a square": pc.Block("knn_density", ["x", "z"], k=2, metric="chebyshev"),
+    "neighbors by another metric": pc.Block(
+        "knn_density", ["x", "z"], k=3, metric="canberra", pseudo_count=0.5
+    ),
 }
 
 

@@ -83,8 +83,8 @@ def test_a_table_in_memory_is_scored_into_a_partition(sink: Path) -> None:
         pc.score(model(), table, sink, partition={"month": "2015-01"})
 
 
-def test_the_density_of_a_likelihood_that_is_none_is_null(lake: Path, sink: Path) -> None:
-    block = pc.Block("gaussian_full", ["x", "y"], outliers=0.01)
+def test_the_density_of_a_ball_of_unknown_volume_is_null(lake: Path, sink: Path) -> None:
+    block = pc.Block("knn_density", ["x", "y"], k=3, metric="canberra")
     other = pc.fit(lake, pc.ModelSpec("air", [block]))
     pc.score(other, lake, sink, options=pc.ScoringOptions(columns=[]))
     table = ds.dataset(sink).to_table()

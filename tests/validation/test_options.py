@@ -133,6 +133,10 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
         ({"columns": "u", "given": "v"}, NUMBERS),
     ],
+    "knn_density": [
+        ({"metric": "euclidian"}, r"'euclidian'; use 'euclidean', .* Did you mean 'euclidean'\?"),
+        ({"metric": "mahalanobis"}, "metric 'mahalanobis' depends on a scale"),
+    ],
     "bernoulli": [
         ({"vocabulary": ["p", "q", "p"]}, "vocabulary has 'p' twice; list each term once")
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import numpy as np
 
@@ -26,6 +27,18 @@ _MANY_DIMENSIONS = 9
 """From this dimension on a tree visits most of its leaves, and matrix products are faster."""
 
 
+class Search(Protocol):
+    """The options of `KnnDensity` that say which points are in a ball, and what they count."""
+
+    k: int
+    metric: str
+    pseudo_count: float
+
+    @property
+    def norm(self) -> float | None:
+        """Exponent of the Minkowski norm; None for another metric."""
+
+
 class Balls:
     """Training points without nulls, indexed for search.
 
@@ -34,8 +47,7 @@ class Balls:
         counts: ``(m,)`` number of rows (weight) at each point.
         classes: ``(m,)`` class of each point, as codes of any integer type.
         k_classes: number of classes.
-        k: number of neighbors.
-        pseudo_count: α, see `log_likelihood`.
+        options: options of the block.
     """
 
     def __init__(
@@ -44,27 +56,39 @@ class Balls:
         counts: FloatArray,
         classes: IntArray,
         k_classes: int,
-        k: int,
-        pseudo_count: float,
+        options: Search,
     ) -> None:
         self.points, self.counts, self.classes = points, counts, classes
         self.unweighted = bool((counts == 1.0).all())
         self.per_class = np.bincount(classes, counts, k_classes).astype(np.float64, copy=False)
-        self.k_classes, self.k, self.pseudo_count = k_classes, k, pseudo_count
+        self.k_classes, self.k = k_classes, options.k
+        self.pseudo_count, self.norm = options.pseudo_count, options.norm
         self.log_total = self._log_total(self.per_class)
         self.total = float(counts.sum())
         self.exponent = 0
         if not len(points):
             return
-        # A power of two does not round. Points that need no scaling are not copied, because they
-        # may be in a file that other processes map as well.
-        spread = 0.5 * points.max(axis=0) - 0.5 * points.min(axis=0)
+        self._choose_units(self.norm)
+        scaled = self._in_units(points)
+        index: nearest.NearestByForce | nearest.NearestByProducts | nearest.NearestByTree
+        if self.norm is None:
+            index = nearest.NearestByForce(scaled, options.metric)
+        elif self.norm == 2.0 and scaled.shape[1] >= _MANY_DIMENSIONS:
+            index = nearest.NearestByProducts(scaled)
+        else:
+            index = nearest.NearestByTree(scaled, self.norm)
+        self.nearest = index.query
+
+    def _choose_units(self, norm: float | None) -> None:
+        """Scale by a power of two, so that the p-th powers in distances are within float64.
+
+        A power of two does not round. Points that need no scaling are not copied, because they may
+        be in a file that other processes map as well.
+        """
+        spread = 0.5 * self.points.max(axis=0) - 0.5 * self.points.min(axis=0)
         exponent = int(np.frexp(spread.max())[1])
-        if abs(exponent) > _HARMLESS:
+        if norm is not None and (abs(exponent) > _HARMLESS or norm not in (1.0, 2.0, math.inf)):
             self.exponent = exponent
-        in_few = points.shape[1] < _MANY_DIMENSIONS
-        index = nearest.NearestByTree if in_few else nearest.NearestByProducts
-        self.nearest = index(self._in_units(points)).query
 
     def log_likelihood(
         self,
@@ -95,8 +119,9 @@ class Balls:
         with np.errstate(divide="ignore"):
             density = np.log(inside + self.pseudo_count)
         density -= log_total
-        radius = np.clip(radius, max(least, POINT_MASS_WIDTH), _LARGEST)
-        density -= log_ball_volume(rows.shape[1], radius)[:, None]
+        if self.norm is not None:
+            radius = np.clip(radius, max(least, POINT_MASS_WIDTH), _LARGEST)
+            density -= log_ball_volume(rows.shape[1], radius, self.norm)[:, None]
         return density
 
     def of_all_classes(self, densities: FloatArray) -> FloatArray:
@@ -216,13 +241,20 @@ class Balls:
         return counts.reshape(self.k_classes, rows)
 
 
-def log_ball_volume(d: int, radius: FloatArray) -> FloatArray:
-    """Log volume of a ball in d dimensions: π^(d/2) r^d / Γ(d/2 + 1) (Zaki and Meira, eq. 6.4).
+def log_ball_volume(d: int, radius: FloatArray, p: float) -> FloatArray:
+    """Log volume of a ball of the Minkowski p-norm in d dimensions.
+
+    V = (2 Γ(1 + 1/p) r)^d / Γ(1 + d/p); for p = 2 that is π^(d/2) r^d / Γ(d/2 + 1) (Zaki and Meira,
+    eq. 6.4), for p = ∞ the cube (2r)^d.
 
     Args:
         d: number of dimensions.
         radius: any shape, positive.
+        p: at least 1, or infinity.
     """
-    unit = 0.5 * d * math.log(math.pi) - math.lgamma(0.5 * d + 1.0)
+    if math.isinf(p):
+        unit = d * math.log(2.0)
+    else:
+        unit = d * (math.log(2.0) + math.lgamma(1.0 + 1.0 / p)) - math.lgamma(1.0 + d / p)
     volume: FloatArray = unit + d * np.log(radius)
     return volume

@@ -21,7 +21,7 @@ import pyarrow as pa
 from probclass_core.arrow import arrays
 from probclass_core.arrow.arrays import BoolArray, FloatArray, IntArray
 from probclass_core.arrow.rows import Rows
-from probclass_core.errors import NotSupportedError, StoreError
+from probclass_core.errors import NotSupportedError, SpecError, StoreError, nearest
 from probclass_core.estimation import tidy
 from probclass_core.estimation.contract import Estimator
 from probclass_core.estimation.families import scarce
@@ -29,7 +29,46 @@ from probclass_core.estimation.families.knn.balls import Balls
 from probclass_core.estimation.formulas import Formula
 from probclass_core.estimation.kinds.points import Points, check_points, coordinates
 from probclass_core.estimation.marginals import Curve, derive
-from probclass_core.estimation.options import NUMBERS, EstimatorOptions, choice, number, whole
+from probclass_core.estimation.options import (
+    NUMBERS,
+    EstimatorOptions,
+    OptionPath,
+    choice,
+    number,
+    option,
+    whole,
+)
+
+_NORMS = {"euclidean": 2.0, "manhattan": 1.0, "cityblock": 1.0, "chebyshev": math.inf}
+_NEEDS_SCALE = ("mahalanobis", "seuclidean")
+
+
+def _parse_metric(path: OptionPath, value: Any) -> str:
+    """The name of a metric that needs no parameters.
+
+    Raises:
+        SpecError: if the metric is unknown or needs parameters.
+    """
+    from scipy.spatial.distance import cdist
+
+    metric = str(value)
+    if metric in _NORMS or metric == "minkowski":
+        return metric
+    if metric in _NEEDS_SCALE:
+        raise SpecError(
+            f"{path.estimator}: metric {metric!r} depends on a scale of the data; scale the "
+            "columns first and use 'euclidean'."
+        )
+    try:
+        cdist(np.ones((1, 2)), np.ones((1, 2)), metric=metric)
+    except (ValueError, TypeError) as error:
+        raise SpecError(
+            f"{path.estimator}: unknown metric {metric!r}; use 'euclidean', 'manhattan', "
+            "'chebyshev', 'minkowski' with p, or one of scipy's cdist that needs no parameters."
+            + nearest(metric, (*_NORMS, "minkowski"))
+        ) from error
+    return metric
+
 
 _MARGIN = 0.25
 """Part of the range of the points by which a curve goes beyond them."""
@@ -66,6 +105,21 @@ class KnnDensity(Estimator):
         """Options of `KnnDensity`."""
 
         k: int = whole(5, at_least=1, doc="Number of neighbors in the ball, of all classes.")
+        metric: str = option(
+            "euclidean",
+            _parse_metric,
+            expected="the name of a metric",
+            doc="'euclidean', 'manhattan', 'chebyshev', 'minkowski' (with p), or any other of "
+            "scipy.spatial.distance.cdist that needs no parameters. The volume of a ball of those "
+            "others is unknown: they give posteriors, but no log_density.",
+        )
+        p: float = number(2.0, at_least=1.0, doc="Exponent of the Minkowski norm.")
+
+        @property
+        def norm(self) -> float | None:
+            """Exponent of the Minkowski norm; None for another metric."""
+            return self.p if self.metric == "minkowski" else _NORMS.get(self.metric)
+
         pseudo_count: float = number(
             0.0,
             doc="α, added to the neighbors of every class: the density is (K_c + α) / (n_c + α k) "
@@ -222,8 +276,6 @@ class KnnDensityLikelihood:
         least_radius: radius of the smallest ball, in these units.
     """
 
-    normalized = True
-
     def __init__(
         self, parameters: pa.Table, classes: pa.Array, options: KnnDensity.Options
     ) -> None:
@@ -245,6 +297,7 @@ class KnnDensityLikelihood:
             scale = np.array([notes["scale"][name] for name in self.features])
             self.scale = np.where(scale > 0.0, scale, 1.0)
         self.least_radius: float = notes.get("radius", 0.0)
+        self.normalized = options.norm is not None
         without_points = np.bincount(self.classes, minlength=self.k_classes) == 0
         self.pooled = without_points & (options.pseudo_count == 0.0)
         self._references = functools.cache(self._reference)
@@ -351,5 +404,4 @@ class KnnDensityLikelihood:
             complete &= ~np.isnan(column)
         if not complete.all():
             points, counts, classes = points[complete], counts[complete], classes[complete]
-        options = self.options
-        return Balls(points, counts, classes, self.k_classes, options.k, options.pseudo_count)
+        return Balls(points, counts, classes, self.k_classes, self.options)

@@ -1,4 +1,4 @@
-"""Exact nearest neighbors: by a k-d tree, or by matrix products where trees do not prune.
+"""Exact nearest neighbors: by a k-d tree, by matrix products where trees do not prune, or by force.
 
 |x − y|² = |x|² + |y|² − 2 x·y, so the distances of many rows to many points are one matrix product.
 It is computed in float32, whose error has a bound (Higham, *Accuracy and Stability of Numerical
@@ -31,25 +31,52 @@ _ROUNDING = float(np.finfo(np.float32).eps)
 
 
 class NearestByTree:
-    """An index of points in few dimensions.
+    """An index of points for a Minkowski norm.
 
     Args:
         points: ``(m, d)``, finite.
+        norm: exponent of the norm.
     """
 
-    def __init__(self, points: FloatArray) -> None:
+    def __init__(self, points: FloatArray, norm: float) -> None:
         from scipy.spatial import cKDTree
 
         self._tree = cKDTree(points)
+        self._norm = norm
 
     def query(self, rows: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
         """The nearest points of each row, nearest first; see `NearestByProducts.query`."""
-        distance, point = self._tree.query(rows, k)
+        distance, point = self._tree.query(rows, k, p=self._norm)
         return distance.reshape(-1, k), point.reshape(-1, k)
 
 
+class NearestByForce:
+    """All distances, for metrics that no index supports.
+
+    Args:
+        points: ``(m, d)``, finite.
+        metric: name of a metric of `scipy.spatial.distance.cdist`.
+    """
+
+    def __init__(self, points: FloatArray, metric: str) -> None:
+        self._points = points
+        self._metric = metric
+
+    def query(self, rows: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
+        """The nearest points of each row, nearest first; see `NearestByProducts.query`."""
+        from scipy.spatial.distance import cdist
+
+        distance, point = np.empty((len(rows), k)), np.empty((len(rows), k), dtype=np.intp)
+        step = max(1, _CELLS // len(self._points))
+        for part in (slice(start, start + step) for start in range(0, len(rows), step)):
+            every = cdist(rows[part], self._points, metric=self._metric)
+            point[part] = np.argsort(every, axis=1, kind="stable")[:, :k]
+            distance[part] = np.take_along_axis(every, point[part], axis=1)
+        return distance, point
+
+
 class NearestByProducts:
-    """An index of points in many dimensions.
+    """An index of points for the Euclidean norm.
 
     The points are not copied, because they may be in a file that many processes map, unless some
     are far out. In addition to them the index takes 4 bytes per point, and 64 during a search.
