@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,55 +50,54 @@ def model_from_bundle(bundle: Bundle, *, where: str = "this bundle") -> Model:
             parameters of another version.
         PluginError: if an estimator is not installed.
     """
-    for name, block in _recorded_blocks(bundle, where).items():
-        _check_reader(name, block, bundle.provenance)
     try:
-        return _checked_model(bundle)
+        unreadable = _unreadable_block(bundle)
+        if unreadable is None:
+            return _checked_model(bundle)
     except Exception as error:  # damaged values can cause any error
         reason = str(error) if isinstance(error, ProbClassError) else repr(error)
         raise StoreError(
             f"{where} is not a valid model: {reason.rstrip('.')}; {RESTORE}."
         ) from error
+    raise unreadable
 
 
-def _check_reader(block: str, recorded: Mapping[str, Any], provenance: Mapping[str, Any]) -> None:
-    """Refuse the parameters of a block that no installed estimator can read.
-
-    Args:
-        block: name of the block.
-        recorded: estimator and version of the parameters, as recorded in the bundle.
-        provenance: provenance of the bundle, which includes `origins`.
-
-    Raises:
-        PluginError: if the estimator is not installed.
-        StoreError: if the installed estimator reads another version of the parameters.
-    """
-    name, version = recorded["estimator"], recorded["parameters_version"]
-    plugins = provenance.get("plugins")
-    origin = plugins.get(name) if isinstance(plugins, Mapping) else None
-    fix = "install a matching release, or train again."
-    if isinstance(origin, Mapping) and origin.keys() >= {"distribution", "version"}:
-        distribution, release = origin["distribution"], origin["version"]
-        fix = f"it was made by {distribution} {release}: pip install '{distribution}=={release}'."
-    try:
-        reads = find_estimator(name).estimator.parameters_version
-    except PluginError as error:
-        if origin is None:
-            raise
-        failure = f" Not loaded: {error.__cause__}" if error.__cause__ else ""
-        raise PluginError(
-            f"block {block!r} needs the estimator {name!r}, which is not installed; {fix}{failure}"
-        ) from error
-    if version != reads:
-        raise StoreError(
-            f"block {block!r} has parameters of version {version}, but the installed {name} "
-            f"reads version {reads}; {fix}"
-        )
+def _unreadable_block(bundle: Bundle) -> PluginError | StoreError | None:
+    """The error of a block whose parameters no installed estimator can read; None if all can."""
+    plugins = bundle.provenance.get("plugins")
+    for block, recorded in bundle.content["blocks"].items():
+        name, version = recorded["estimator"], recorded["parameters_version"]
+        origin = plugins.get(name) if isinstance(plugins, Mapping) else None
+        fix = "install a matching release, or train again."
+        if isinstance(origin, Mapping) and origin.keys() >= {"distribution", "version"}:
+            made_by, release = origin["distribution"], origin["version"]
+            fix = f"it was made by {made_by} {release}: pip install '{made_by}=={release}'."
+        try:
+            reads = find_estimator(name).estimator.parameters_version
+        except PluginError as error:
+            failure = f" Not loaded: {error.__cause__}" if error.__cause__ else ""
+            return (
+                error
+                if origin is None
+                else PluginError(
+                    f"block {block!r} needs the estimator {name!r}, which is not installed; "
+                    f"{fix}{failure}"
+                )
+            )
+        if version != reads:
+            return StoreError(
+                f"block {block!r} has parameters of version {version}, but the installed {name} "
+                f"reads version {reads}; {fix}"
+            )
+    return None
 
 
 def _checked_model(bundle: Bundle) -> Model:
     tables, training = dict(bundle.tables), dict(bundle.provenance)
     spec = ModelSpec.from_dict(bundle.content["spec"])
+    recorded = {name: block["estimator"] for name, block in bundle.content["blocks"].items()}
+    if recorded != {block.name: block.estimator for block in spec.blocks}:
+        raise StoreError("its blocks are not those of its spec.")
     model = Model(
         spec=replace(spec, notes=tuple(map(str, training.pop(SPEC_NOTES, ())))),
         features=with_time_zones(
@@ -114,30 +112,6 @@ def _checked_model(bundle: Bundle) -> Model:
     # The id under which it was stored: another Arrow release might write other bytes.
     vars(model)["id"] = bundle.content_id
     return model
-
-
-def _recorded_blocks(bundle: Bundle, where: str) -> dict[str, Mapping[str, Any]]:
-    """Estimator and version of the parameters of each block, as a bundle records them.
-
-    Raises:
-        StoreError: if they are not those of the blocks of its spec.
-    """
-    content = bundle.content
-    try:
-        recorded: dict[str, Mapping[str, Any]] = {
-            str(name): dict(block) for name, block in content["blocks"].items()
-        }
-        found = {
-            name: block["estimator"]
-            for name, block in recorded.items()
-            if isinstance(block["parameters_version"], int)
-        }
-        expected = {block["name"]: block["estimator"] for block in content["spec"]["blocks"]}
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise StoreError(f"{where} does not say which blocks it has; {RESTORE}.") from error
-    if found != expected or not all(isinstance(name, str) for name in found.values()):
-        raise StoreError(f"{where}: its blocks are not those of its spec; {RESTORE}.")
-    return recorded
 
 
 def _check_model(model: Model) -> None:
