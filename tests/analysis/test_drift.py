@@ -232,12 +232,9 @@ def test_columns_of_one_model_only_are_named() -> None:
     assert pc.drift(before, after).uncompared == names
 
 
-def test_drift_of_statistics_equals_drift_of_models(iris: pa.Table) -> None:
+def test_columns_are_ranked_by_their_divergence(iris: pa.Table) -> None:
     spec = naive_spec(iris.schema, "species")
-    parts = [iris.take(list(range(start, 150, 2))) for start in (0, 1)]
-    statistics = [pc.summarize(part, spec) for part in parts]
-    models = [pc.fit(part, spec) for part in parts]
-    assert pc.drift(*statistics) == pc.drift(*models)
+    models = [pc.fit(iris.take(list(range(start, 150, 2))), spec) for start in (0, 1)]
     ranked = pc.drift(*models).by_feature["divergence"].to_pylist()
     assert ranked == sorted(ranked, reverse=True)
 

@@ -23,8 +23,6 @@ from probclass_core.arrow.arrays import FloatArray
 from probclass_core.display import Part, Report, TablePart
 from probclass_core.errors import DataError, NotSupportedError, SpecError, one_of, shown
 from probclass_core.estimation.marginals import Curve, Levels, bins
-from probclass_core.estimation.statistics import Statistics
-from probclass_core.model.finalize import finalize
 from probclass_core.model.model import Model, ModelOption, as_model, is_model
 
 _NUMBERS = (
@@ -110,16 +108,16 @@ class Drift(Report):
         return dict(json_values(vars(self)))
 
 
-def drift(before: ModelOption | Statistics, after: ModelOption | Statistics) -> Drift:
+def drift(before: ModelOption, after: ModelOption) -> Drift:
     """Compare two models by their parameters alone; no rows are read.
 
     Args:
-        before: earlier model or fitted `ProbClassifier`, or its statistics.
+        before: earlier model or fitted `ProbClassifier`.
         after: later one, likewise.
 
     Raises:
         SpecError: if the models have different labels.
-        DataError: if they have no class in common, or statistics cannot be finalized.
+        DataError: if they have no class in common.
     """
     old, new = _as_model(before), _as_model(after)
     if old.spec.label != new.spec.label:
@@ -163,9 +161,7 @@ def drift(before: ModelOption | Statistics, after: ModelOption | Statistics) -> 
     )
 
 
-def _as_model(model: ModelOption | Statistics) -> Model:
-    if isinstance(model, Statistics):
-        return finalize(model)
+def _as_model(model: ModelOption) -> Model:
     if not is_model(model):
         raise SpecError(
             f"drift compares two models, got {shown(model)}; to compare rows with a model, use "
