@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,16 +42,6 @@ from probclass_core.spec.model_spec import category_text
 MAX_ROWS = 1_000
 """Explanations are for reading; more rows than this are refused."""
 
-Units = Literal["nats", "bits", "decibans"]
-"""Units of weights of evidence."""
-
-UNITS: Mapping[Units, float] = {
-    "nats": 1.0,
-    "bits": 1.0 / math.log(2.0),
-    "decibans": 10.0 / math.log(10.0),
-}
-"""The number of each unit in one nat. Ten decibans are a factor of ten in the odds."""
-
 _MOST_REASONS = 3
 """Columns that are named as reasons why a row is unusual."""
 
@@ -69,7 +59,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Report, ExplanationMethods):
-    """The ledgers of some rows: the evidence for the prediction and against its rival.
+    """The ledgers of some rows: the evidence for the prediction and against its rival, in nats.
 
     Attributes:
         rows: one line per row: row, prediction, against (the rival), probability and
@@ -92,14 +82,12 @@ class Explanation(Report, ExplanationMethods):
             what the class adds); value; surprise; usual, the mean of the surprise of the column
             under the model; excess, the difference, null where the usual is unknown. It has no
             rows if log p(x) is not a density.
-        units: unit of all logs: a key of `UNITS`.
         model_id: content id of the model.
     """
 
     rows: pa.Table
     table: pa.Table
     surprise: pa.Table
-    units: Units
     model_id: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,7 +96,7 @@ class Explanation(Report, ExplanationMethods):
         for name, table in (("ledger", self.table), ("surprise", self.surprise)):
             for entry in json_values(table):
                 rows[entry.pop("row")][name].append(entry)
-        return {"model_id": self.model_id, "units": self.units, "rows": list(rows.values())}
+        return {"model_id": self.model_id, "rows": list(rows.values())}
 
     def _report(self) -> list[Part]:
         """The ledger of each row, and why it is unusual."""
@@ -129,13 +117,13 @@ class Explanation(Report, ExplanationMethods):
         columns: dict[str, list[Any]] = {
             "entry": [_label(entry) for entry in entries],
             "value": [_value(entry) for entry in entries],
-            self.units: [_rounded(entry["weight"]) for entry in entries],
+            "nats": [_rounded(entry["weight"]) for entry in entries],
             "total": [_rounded(entry["total"]) for entry in entries],
         }
         name, rival = row["prediction"], row["against"]
         title = f"{number}: {name} rather than {rival}"
         log_odds = "unknown" if row["log_odds"] is None else f"{row['log_odds']:+.2f}"
-        shown = TablePart(columns, title, most=len(entries), bars=self.units)
+        shown = TablePart(columns, title, most=len(entries), bars="nats")
         posterior = (
             f"posterior: {name} {row['probability']:.4g}, {rival} "
             f"{row['probability_against']:.4g}; log odds {log_odds}. Bars to the right are for "
@@ -145,11 +133,10 @@ class Explanation(Report, ExplanationMethods):
 
     def _reasons(self, row: int) -> str:
         """The columns that make a row unusual, as text."""
-        least = UNUSUAL * UNITS[self.units]
-        lines = self.surprise.filter((pc.field("row") == row) & (pc.field("excess") >= least))
+        lines = self.surprise.filter((pc.field("row") == row) & (pc.field("excess") >= UNUSUAL))
         return ", ".join(
             f"{line['item']}={'missing' if line['value'] is None else line['value']} "
-            f"({line['excess']:+.1f} {self.units})"
+            f"({line['excess']:+.1f} nats)"
             for line in lines.slice(0, _MOST_REASONS).to_pylist()
         )
 
@@ -163,7 +150,6 @@ def explain(
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
     against: object = None,
-    units: Units = "nats",
     limit: int | None = 10,
 ) -> Explanation:
     """Explain predictions: the evidence for the most probable class of each row against its rival.
@@ -177,19 +163,17 @@ def explain(
         where: row filter, or None for all rows.
         against: the rival class; by default, and if it is the prediction itself, the class with the
             second largest posterior.
-        units: ``"nats"``, ``"bits"`` or ``"decibans"``.
         limit: number of entries to list per row, the largest ones; the others are added up in one
             entry. None lists all.
 
     Raises:
-        SpecError: if a class or unit is unknown, a limit or row number is invalid, or `against` is
+        SpecError: if a class is unknown, a limit or row number is invalid, or `against` is
             given and the model has no label.
         DataError: if there are too many rows, a row does not exist, or the features do not fit the
             model.
         TableError: if the table or partition does not exist or cannot be read.
     """
     model = as_model(model)
-    scale = UNITS[units]
     if limit is not None and limit < 1:
         raise SpecError(f"limit must be at least 1, or None, got {limit!r}.")
     rival, names = None if against is None else category_text(against), model.class_names
@@ -234,24 +218,18 @@ def explain(
             "against": model.classes.take(pa.array(second)),
             "probability": of_both[:, 0],
             "probability_against": of_both[:, 1],
-            "log_odds": pc.multiply(pa.array(log_odds), scale),
+            "log_odds": log_odds,
         }
-    table = pa.Table.from_pylist(ledgers, schema=_SCHEMA)
-    return Explanation(
-        pa.table(summary),
-        _scaled(table, ("weight", "total"), scale),
-        _scaled(surprise, ("surprise", "usual", "excess"), scale),
-        units,
-        model.id,
-    )
+    ledger = _without_nan(pa.Table.from_pylist(ledgers, schema=_SCHEMA), "weight", "total")
+    surprise = _without_nan(surprise, "surprise", "usual", "excess")
+    return Explanation(pa.table(summary), ledger, surprise, model.id)
 
 
-def _scaled(table: pa.Table, names: Sequence[str], scale: float) -> pa.Table:
-    """A table with some columns multiplied, NaN as null."""
+def _without_nan(table: pa.Table, *names: str) -> pa.Table:
+    """A table whose columns have nulls instead of NaN."""
     for name in names:
-        column = table.column_names.index(name)
         known = pc.if_else(pc.is_nan(table[name]), None, table[name])
-        table = table.set_column(column, name, pc.multiply(known, scale))
+        table = table.set_column(table.column_names.index(name), name, known)
     return table
 
 

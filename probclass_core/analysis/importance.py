@@ -1,8 +1,7 @@
 """What a column contributes to predictions: the mean size of its weight of evidence.
 
 The weight of evidence of a column explains one row (`explanation`); its mean absolute value over
-rows says how much a model uses the column. It is in nats, bits or decibans, the same unit for every
-estimator.
+rows says how much a model uses the column. It is in nats, the same unit for every estimator.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from probclass_core.analysis.explanation import MAX_ROWS, UNITS, Units, weights_of_evidence
+from probclass_core.analysis.explanation import MAX_ROWS, weights_of_evidence
 from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import FloatArray, in_slices
@@ -39,17 +38,15 @@ class Importance(Report):
             - item: a feature, or the columns of a block that contribute jointly. What a feature
               contributes by itself and given other columns is added up in each row. Of a block of
               words, each word is an item.
-            - size: mean absolute weight of evidence, in ``units``: how far the item moves the log
+            - size: mean absolute weight of evidence, in nats: how far the item moves the log
               odds of the prediction against the second most probable class, in either direction.
             - weight: mean weight of evidence; positive where the item speaks for the prediction.
         rows: number of rows.
-        units: ``"nats"``, ``"bits"`` or ``"decibans"``.
         model_id: content id of the model.
     """
 
     table: pa.Table
     rows: int
-    units: str
     model_id: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,7 +54,6 @@ class Importance(Report):
         return {
             "model_id": self.model_id,
             "rows": self.rows,
-            "units": self.units,
             "importance": json_values(self.table),
         }
 
@@ -67,7 +63,7 @@ class Importance(Report):
             return ["no column contributes: the model is its class prior"]
         columns = {name: self.table[name].to_pylist() for name in ("item", "size")}
         rows = counted(self.rows, "row")
-        title = f"mean absolute weight of evidence of {rows}, in {self.units}"
+        title = f"mean absolute weight of evidence of {rows}, in nats"
         return [TablePart(columns, title, bars="size")]
 
 
@@ -79,7 +75,6 @@ def importance(
     rows: int = MAX_ROWS,
     partition: Mapping[str, Any] | None = None,
     where: Where = None,
-    units: Units = "nats",
 ) -> Importance:
     """How much each column contributes to predictions: its mean absolute weight of evidence.
 
@@ -90,10 +85,9 @@ def importance(
             drawn each time. A source with fewer rows is used whole.
         partition: partition to read, or None for all.
         where: row filter, or None for all rows.
-        units: ``"nats"``, ``"bits"`` or ``"decibans"``.
 
     Raises:
-        SpecError: if ``rows`` or ``units`` is invalid, or the model has no two classes.
+        SpecError: if ``rows`` is invalid, or the model has no two classes.
         DataError: if there are no rows, or the features do not fit the model.
         TableError: if the table or partition does not exist or cannot be read.
     """
@@ -120,11 +114,11 @@ def importance(
             for name, weight in of_item.items():
                 sums[name] += (abs(weight), weight)
     # An item that a row lacks, such as a word, has weight 0 there.
-    means = {item: total * (UNITS[units] / drawn.num_rows) for item, total in sums.items()}
+    means = {item: total / drawn.num_rows for item, total in sums.items()}
     ordered = sorted(means, key=lambda item: (-means[item][0], item))
     sizes, weights = np.array([means[item] for item in ordered]).reshape(-1, 2).T
     table = pa.table({"item": pa.array(ordered, pa.string()), "size": sizes, "weight": weights})
-    return Importance(table, drawn.num_rows, units, model.id)
+    return Importance(table, drawn.num_rows, model.id)
 
 
 def _draw(plan: Plan, size: int) -> pa.Table:

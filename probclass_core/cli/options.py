@@ -168,7 +168,6 @@ Columns = Annotated[
     "COLUMN,…: Columns to copy to the scored table; by default all, and none in a query.",
     Parser(parse_names),
 ]
-UNITS = "Unit of the weights of evidence; ten decibans are a factor of ten."
 Names = Annotated[Sequence[str], Parser(parse_names)]
 DryRun = Annotated[bool, "List what would be removed; remove nothing."]
 Count = Annotated[int, click.IntRange(min=1)]

@@ -69,7 +69,7 @@ def importance(importance: Importance, *, most: int = 15) -> Figure:
     notes = [f"{size:.3f}" if math.isfinite(size) else "∞" for size in sizes]
     axes.bar_label(bars, notes, padding=5, fontsize=9)
     axes.set_xlim(0.0, 1.45 * largest)
-    axes.set_xlabel(f"mean absolute weight of evidence ({importance.units})")
+    axes.set_xlabel("mean absolute weight of evidence (nats)")
     plain_axes(axes, f"How far each column moves the log odds in {importance.rows:,} rows")
     return figure
 
@@ -134,7 +134,7 @@ def waterfall(explanation: Explanation, row: int | None = None) -> Figure:
     width = max(edges) - min(edges) or 1.0
     axes.set_xlim(min(edges) - 0.05 * width, max(edges) + 0.15 * width)
     prediction, against = short(str(summary["prediction"])), short(str(summary["against"]))
-    axes.set_xlabel(f"log odds of {prediction} against {against} ({explanation.units})")
+    axes.set_xlabel(f"log odds of {prediction} against {against} (nats)")
     plain_axes(
         axes,
         f"Row {row}: {prediction} ({summary['probability']:.1%}) rather than {against} "
@@ -169,7 +169,7 @@ def importance_of_model(
         model: fitted model, or a `ProbClassifier`.
         source: as for `fit`; labels are not needed.
         most: largest number of columns to name, the most important ones; the others are summed.
-        options: other arguments of `probclass_core.importance`, such as ``where`` or ``units``.
+        options: other arguments of `probclass_core.importance`, such as ``where``.
 
     Returns:
         A matplotlib figure.

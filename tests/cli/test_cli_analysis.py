@@ -42,23 +42,23 @@ def test_explain_prints_a_ledger_with_bars(probclass: Any, birds: Path) -> None:
     assert result.out == f"{explanation}\n"
 
 
-def test_explain_takes_rows_a_rival_units_and_a_limit(probclass: Any, birds: Path) -> None:
+def test_explain_takes_rows_a_rival_and_a_limit(probclass: Any, birds: Path) -> None:
     chosen = "--row 1 --row 0 --where 'island in Dream' --against Gentoo"
-    result = probclass.ok(f"explain birds {birds} {chosen} --units bits --limit 1")
+    result = probclass.ok(f"explain birds {birds} {chosen} --limit 1")
     ledgers = result.out.split("\n\n")[::2]
     assert [ledger.splitlines()[0] for ledger in ledgers] == [
         "row 0: Adelie rather than Gentoo",
         "row 1: Adelie rather than Gentoo",
     ]
     for ledger in ledgers:
-        assert ledger.splitlines()[1].split()[2] == "bits"
+        assert ledger.splitlines()[1].split()[2] == "nats"
         assert "2 other columns" in ledger
 
 
 def test_explain_json_equals_the_library(probclass: Any, birds: Path) -> None:
     document = probclass(f"explain birds {birds} --row 3 --row 7 --json").json
     model = pc.ModelStore("models").load("birds")
-    assert list(document) == ["model", "model_id", "units", "rows"]
+    assert list(document) == ["model", "model_id", "rows"]
     assert document["model"] == f"birds@{model.id}"
     expected = pc.explain(model, birds, rows=[3, 7])
     assert {key: document[key] for key in list(document)[1:]} == expected.to_dict()

@@ -69,7 +69,6 @@ def model() -> pc.Model:
     ("arguments", "message"),
     [
         ({"against": "B"}, "the model has no class 'B'; it has 'a', 'b'"),
-        ({"units": "dB"}, "units must be one of 'bits', 'decibans', 'nats', got 'dB'"),
         ({"limit": 0}, "limit must be at least 1, or None, got 0"),
         ({"rows": [0, -1]}, r"rows must be .*got \[0, -1\]"),
         ({"rows": [1, 1]}, r"rows must be different numbers.*got \[1, 1\]"),

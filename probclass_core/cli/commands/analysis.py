@@ -9,10 +9,8 @@ from typing import Annotated, Any
 import click
 
 import probclass_core as pc
-from probclass_core.analysis.explanation import Units
 from probclass_core.cli.messages import progress
 from probclass_core.cli.options import (
-    UNITS,
     ChecksOption,
     Count,
     EngineRows,
@@ -91,7 +89,6 @@ def explain(
     row: Sequence[int] = (),
     rows: Rows,
     against: str | None = None,
-    units: Annotated[Units, UNITS] = "nats",
     limit: Count = 10,
 ) -> None:
     """Explain why a model predicts a class: what each column adds to the log odds.
@@ -109,7 +106,6 @@ def explain(
         source,
         rows=row or None,
         against=against,
-        units=units,
         limit=limit,
         **vars(rows),
     )
@@ -122,7 +118,6 @@ def importance(
     *,
     rows: Rows,
     explained: Count = 1_000,
-    units: Annotated[Units, UNITS] = "nats",
 ) -> None:
     """Show what each column contributes to predictions, on average over rows.
 
@@ -131,7 +126,7 @@ def importance(
     Options:
         explained: --rows N: number of rows to explain, drawn at random; the same ones each time.
     """
-    result = pc.importance(model.load(), source, rows=explained, units=units, **vars(rows))
+    result = pc.importance(model.load(), source, rows=explained, **vars(rows))
     show({"model": model.version.ref, **result.to_dict()}, str(result))
 
 
