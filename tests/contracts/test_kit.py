@@ -63,7 +63,12 @@ def test_a_law_rejects_the_estimator_that_breaks_it(law: Law, many_examples: Non
         try_law(law, estimator, columns, options, examples=300)
     message = str(broken.value)
     assert message.startswith(f"broken breaks the law {law.__name__}: ")
-    for part in ("expected: ", " got: ", f"options: {json.dumps(options[0])}", f"\n    {LABEL}"):
+    for part in (
+        "expected: ",
+        " got: ",
+        f"options: {json.dumps(options[0])}",
+        f"\n    {{{LABEL!r}: ",
+    ):
         assert part in message
     assert (WEIGHT in message) == (law is weights_count_rows)
 
