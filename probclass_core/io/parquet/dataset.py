@@ -48,9 +48,6 @@ from probclass_core.io.table import Footer, Plan, Query, Source, columns_and_fil
 _CONCURRENT_FOOTERS = 16
 """Footers of remote files that are read at the same time."""
 
-_KEPT_COLUMNS = 10_000
-"""Columns of local files up to which a plan has the footers of all files in memory."""
-
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 """Type of text that is read as Parquet's own dictionaries."""
 
@@ -258,29 +255,27 @@ class DatasetTable(Source):
         footers = [cache.get(self._digest(state)) if cache else None for state in states]
         files = list(zip(fragments, states, footers, strict=True))
         self._read_footers([fragment for fragment, _, footer in files if footer is None])
-        # A footer takes about 3 kB for each column; from a local disk it is soon read again.
-        reopen = not self._remote and len(files) * len(self.schema) > _KEPT_COLUMNS
-        return [self._planned_file(*file, reopen=reopen) for file in files]
+        return [self._planned_file(*file) for file in files]
 
     def _planned_file(
-        self, fragment: ds.Fragment, state: str, footer: Footer | None, *, reopen: bool
+        self, fragment: ds.Fragment, state: str, footer: Footer | None
     ) -> PlannedFile:
-        """Return a file with what its footer says, which may be from a cache.
+        """Return a file with what its footer says.
 
         Args:
             fragment: the file.
             state: its state.
             footer: its footer from the cache, or None to open the file.
-            reopen: whether to drop the footer from memory, and read it again with the rows.
         """
         location = self.location_of(fragment)
         if footer is None:
             with translate_read_errors(location):
-                opened = reopened(fragment) if reopen else fragment
+                # A footer takes 3 kB for each column; from a local disk it is soon read again.
+                opened = fragment if self._remote else reopened(fragment)
                 schema = with_utf8_names(opened.physical_schema)
                 rows = tuple(group.num_rows for group in opened.row_groups)
         else:
-            schema, rows, reopen = footer.schema, footer.rows, True
+            schema, rows = footer.schema, footer.rows
         return PlannedFile(
             fragment,
             state,
@@ -288,10 +283,10 @@ class DatasetTable(Source):
             location,
             schema,
             rows,
-            reopen,
-            None if footer is None else footer.file,
-            self._version(fragment, state),
-            self._stored(schema)[1],
+            reopen=footer is not None or not self._remote,
+            from_cache=None if footer is None else footer.file,
+            version=self._version(fragment, state),
+            changed=self._stored(schema)[1],
         )
 
     def _fragments(self, partition: Mapping[str, Any] | None, where: Where) -> list[ds.Fragment]:

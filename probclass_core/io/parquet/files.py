@@ -326,7 +326,7 @@ class RowGroups(Unit):
                     f"{self.file.location} has changed while it was being read; run it again."
                 )
             columns = self._stored_columns(file.schema_arrow.names)
-            schema = pa.schema([reading.schema.field(column.name) for column in columns])
+            schema = self._schema_of(columns)
             in_file = [column.stored for column in columns if column.stored is not None]
             groups = self._matching_groups()
             is_kept, rows_read = None, 0
@@ -334,16 +334,32 @@ class RowGroups(Unit):
                 is_kept = pc.invert(pc.is_in(_positions(groups, self.file.rows), self.deleted))
             size = sum(self.file.rows[number] for number in groups)
             for batch in _read_groups(file, groups, in_file, size, read_rows(schema)):
-                arrays = [
-                    self._column(batch, *one) for one in zip(columns, schema.types, strict=True)
-                ]
-                rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
-                if is_kept is not None:
-                    rows = rows.filter(is_kept.slice(rows_read, batch.num_rows))
+                kept = None if is_kept is None else is_kept.slice(rows_read, batch.num_rows)
                 rows_read += batch.num_rows
-                if reading.row_filter is not None:
-                    rows = rows.filter(reading.row_filter)
-                yield rows.select(list(reading.columns))
+                yield self._requested(batch, columns, kept)
+
+    def _schema_of(self, columns: Sequence[StoredColumn]) -> pa.Schema:
+        return pa.schema([self.reading.schema.field(column.name) for column in columns])
+
+    def _requested(
+        self,
+        batch: pa.RecordBatch,
+        columns: Sequence[StoredColumn],
+        kept: pa.BooleanArray | None = None,
+    ) -> pa.RecordBatch:
+        """Return the requested rows and columns of a batch of the file.
+
+        Args:
+            batch: the batch.
+            columns: where the file has the requested columns, and those of the filter.
+            kept: which rows are not deleted; None if all are.
+        """
+        schema, row_filter = self._schema_of(columns), self.reading.row_filter
+        arrays = [self._column(batch, *one) for one in zip(columns, schema.types, strict=True)]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        rows = rows if kept is None else rows.filter(kept)
+        rows = rows if row_filter is None else rows.filter(row_filter)
+        return rows.select(list(self.reading.columns))
 
     def _stored_columns(self, in_file: Collection[str]) -> list[StoredColumn]:
         """Return where the file has the requested columns, and those of the filter.

@@ -20,6 +20,7 @@ from probclass_core.arrow.types import common_type
 from probclass_core.errors import DataError, TableError, one_line, suggest
 from probclass_core.io.failures import retry, translate_read_errors
 from probclass_core.io.filters import Where
+from probclass_core.io.parquet.columns import StoredColumn
 from probclass_core.io.parquet.dataset import DatasetTable
 from probclass_core.io.parquet.discovery import FoundFiles, find_files
 from probclass_core.io.parquet.files import PlannedFile, Reading, RowGroups, partition_of
@@ -108,7 +109,7 @@ class TextTable(DatasetTable):
         """Read nothing: text files have no footers."""
 
     def _planned_file(
-        self, fragment: ds.Fragment, state: str, footer: Footer | None, *, reopen: bool
+        self, fragment: ds.Fragment, state: str, footer: Footer | None
     ) -> PlannedFile:
         version = self._version(fragment, state)
         location, name = self.location_of(fragment), self._name(fragment)
@@ -155,26 +156,14 @@ class TextRows(RowGroups):
         reading, fragment, location = self.reading, self.file.fragment, self.file.location
         partition = partition_of(fragment)
         in_file = [name for name in reading.schema.names if name not in partition]
-        stored = [name for name in reading.needed if name in in_file] or in_file[:1]
-        file_schema = pa.schema([reading.schema.field(name) for name in stored])
-        constants = {
-            name: pa.scalar(partition[name], reading.schema.field(name).type)
-            for name in reading.needed
-            if name in partition
-        }
+        columns = self._stored_columns(in_file)
+        stored = [one for one in columns if one.stored]
+        file_schema = self._schema_of(stored or [StoredColumn(in_file[0], in_file[0])])
         open_stream = partial(_open_stream, fragment.filesystem, fragment.path)
         with _translate_errors(location):
             batches = self.text_format.read(open_stream, location, file_schema)
             for batch in in_slices(batches, reading.batch_rows):
-                for name, value in constants.items():
-                    batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
-                if reading.row_filter is not None:
-                    batch = batch.filter(reading.row_filter)
-                yield batch.select(list(reading.columns))
-
-    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch, whose text the readers have checked."""
-        return batch
+                yield self._requested(batch, columns)
 
     def _check_columns(self, fragment: ds.Fragment) -> None:
         """Check nothing: text files have no footers."""
