@@ -128,13 +128,13 @@ class Parquet(TableFormat):
 
     def sink(self, ref: TableRef, partition: Mapping[str, Any]) -> Sink:
         _check_is_directory(ref)
+        if ref.options and "://" not in ref.uri:
+            raise TableMismatchError(f"{ref.uri}: a local path takes no options; leave them out.")
+        if Path(ref.uri).suffix == ".parquet" and not Path(ref.uri).is_dir():
+            return _call("parquet.directory_sink", "ParquetFileSink", ref, partition)
         if "://" in ref.uri:
             return _call("parquet.object_sink", "ObjectSink", ref, partition)
-        if ref.options:
-            raise TableMismatchError(f"{ref.uri}: a local path takes no options; leave them out.")
-        is_file = Path(ref.uri).suffix == ".parquet" and not Path(ref.uri).is_dir()
-        kind = "ParquetFileSink" if is_file else "DirectorySink"
-        return _call("parquet.directory_sink", kind, ref, partition)
+        return _call("parquet.directory_sink", "DirectorySink", ref, partition)
 
     def leftovers(self, ref: TableRef) -> Sequence[Leftover]:
         if "://" in ref.uri:

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from probclass_core.errors import TableMismatchError, one_of
+from probclass_core.errors import TableError, TableMismatchError, one_of
 from probclass_core.io.references import TableRef
 
 CommitRecord = Mapping[str, Any]
@@ -268,6 +268,19 @@ class Sink(ABC):
             f"{self.location}: partitions of this format cannot be removed; remove it by other "
             "means, or score with deleted='keep'."
         )
+
+
+def conflict(location: str, change: str = "was replaced") -> TableError:
+    """Return the error of a commit that another writer came before.
+
+    Args:
+        location: path or URI that the other writer changed.
+        change: what happened to it.
+    """
+    return TableError(
+        f"{location} {change} by another writer during this run, which changed nothing; run it "
+        "again."
+    )
 
 
 class TypedPartition(dict[str, Any]):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from backends import FEBRUARY, JANUARY, Backend
+from backends import FEBRUARY, JANUARY, Backend, appending
 from delta_and_iceberg import rows
 from lakes import write_rows
 
@@ -52,6 +52,7 @@ def test_every_commit_has_the_health_of_its_rows(
     assert (again.counts["unchanged"], again.health) == (2, expected)
 
 
+@appending
 def test_appended_rows_have_a_health_of_their_own(
     backend: Backend, model: pc.Model, source: Path
 ) -> None:

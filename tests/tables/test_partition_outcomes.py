@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from backends import Backend
+from backends import Backend, appending
 from delta_and_iceberg import DeltaLake, rows, rows_by_month, spec
 from lakes import write_rows
 
@@ -196,6 +196,7 @@ def test_a_stale_partition_says_what_changed(model: pc.Model, lake: Path, tmp_pa
     assert pc.score(other, lake, sink, partition=pc.Partitions(limit=3)).counts["pending"] == 1
 
 
+@appending
 @pytest.mark.parametrize("overwrite", ["partition", "append"])
 def test_a_call_that_is_stopped_is_completed_by_the_next_one(
     backend: Backend, model: pc.Model, lake: Path, overwrite: str

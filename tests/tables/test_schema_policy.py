@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from backends import FEBRUARY, Backend
+from backends import FEBRUARY, Backend, appending
 from delta_and_iceberg import rows
 from lakes import write_rows
 
@@ -36,6 +36,7 @@ def column(backend: Backend, name: str) -> dict[str, list[Any]]:
     return values
 
 
+@appending
 @pytest.mark.parametrize("overwrite", ["partition", "append"])
 def test_a_column_added_upstream_is_added_once(
     backend: Backend, model: pc.Model, tmp_path: Path, overwrite: str

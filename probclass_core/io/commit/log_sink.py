@@ -8,7 +8,6 @@ provided that the other writer left this partition alone or that the rows are on
 
 from __future__ import annotations
 
-import copy
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +37,13 @@ from probclass_core.io.failures import (
 )
 from probclass_core.io.local_files import sync, sync_names
 from probclass_core.io.references import TableRef
-from probclass_core.io.sink import ColumnChanges, CommitRecord, StagedPartition, partition_schema
+from probclass_core.io.sink import (
+    ColumnChanges,
+    CommitRecord,
+    StagedPartition,
+    conflict,
+    partition_schema,
+)
 
 LogTable = TypeVar("LogTable")
 """The table object of a format's own library, at one version."""
@@ -121,9 +126,7 @@ class LogSink(EvolvingSink, Generic[LogTable]):
         planned = self._planned
         if planned.files is None and planned.table is not None:
             planned.files = self.files_by_partition(planned.table)
-        sibling = copy.copy(self)
-        sibling._open(partition)
-        return sibling
+        return super().sibling(partition)
 
     @property
     def uri(self) -> str:
@@ -469,15 +472,9 @@ class StagedFiles(StagedPartition, Generic[LogTable]):
                 if self._commit["commit_id"] in committed:
                     return  # another attempt at this commit came first
             elif sink.current_files(table) != self._files_before:
-                raise TableError(
-                    f"{sink.location} was replaced by another writer during this run, which "
-                    "changed nothing; run it again."
-                )
+                raise conflict(sink.location)
             if sink.stored_schema(table, self._schema) != self._schema:
-                raise TableError(
-                    f"{sink.location}: another writer changed the types of the table during this "
-                    "run, which changed nothing; run it again."
-                )
+                raise conflict(sink.location, "got other types")
             self._may_be_committed = True
             added = sink.try_commit(table, files, properties, append=self._append)
             if added is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection
-from typing import Self
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +22,15 @@ class EvolvingSink(Sink):
 
     appends = True
     _may_add: frozenset[str] | None = None
+
+    def sibling(self, partition: Mapping[str, Any]) -> Self:
+        sibling = copy.copy(self)
+        sibling._open(partition)
+        return sibling
+
+    @abstractmethod
+    def _open(self, partition: Mapping[str, Any]) -> None:
+        """Take a partition, which is checked, in place of that before."""
 
     def evolving(self, columns: Collection[str]) -> Self:
         evolving = copy.copy(self)

@@ -49,6 +49,7 @@ from probclass_core.io.iceberg.table import (
     translate_iceberg_errors,
 )
 from probclass_core.io.parquet.columns import FIELD_ID, typed_scalar
+from probclass_core.io.sink import conflict
 
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 
@@ -243,10 +244,7 @@ class IcebergSink(LogSink[Table]):
         schema, columns = metadata.schema(), file.file.schema
         ids = {name: schema.find_field(name).field_id for name in columns.names}
         if ids != {column.name: int(column.metadata[FIELD_ID]) for column in columns}:
-            raise TableError(
-                f"another writer created {self.uri} or added columns to it during this run, which "
-                "changed nothing; run it again."
-            )
+            raise conflict(self.uri, "was created or got columns")
         statistics = data_file_statistics_from_parquet_metadata(
             file.finish(),
             compute_statistics_plan(schema, metadata.properties),

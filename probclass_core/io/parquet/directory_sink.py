@@ -11,14 +11,13 @@ staging folder each.
 
 from __future__ import annotations
 
-import copy
 import errno
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -76,11 +75,6 @@ class FolderSink(EvolvingSink):
         self.partition = dict(partition)
         self.folder = hive_folder(self.partition)
         self._check_target()
-
-    def sibling(self, partition: Mapping[str, Any]) -> Self:
-        sibling = copy.copy(self)
-        sibling._open(partition)
-        return sibling
 
     @property
     def location(self) -> str:

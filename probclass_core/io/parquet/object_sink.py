@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo, FileType
 
-from probclass_core.errors import TableError, TableMismatchError
+from probclass_core.errors import TableError
 from probclass_core.io.commit.parquet_writer import ParquetPart, read_commit_record
 from probclass_core.io.failures import retry, translate_read_errors
 from probclass_core.io.filesystem import Location, Revision, is_scratch, scratch_name
@@ -32,7 +32,7 @@ from probclass_core.io.object_stores import open_location
 from probclass_core.io.parquet.directory_sink import FolderSink
 from probclass_core.io.parquet.discovery import DELTA_LOG, is_delta
 from probclass_core.io.references import Leftover, TableRef
-from probclass_core.io.sink import CommitRecord, StagedPartition
+from probclass_core.io.sink import CommitRecord, StagedPartition, conflict
 
 MAIN = "part-0.parquet"
 """Name of the object that is a partition."""
@@ -50,11 +50,6 @@ class ObjectSink(FolderSink):
 
     def __init__(self, ref: TableRef, partition: Mapping[str, Any]) -> None:
         table = open_location(ref.uri, ref.options)
-        if table.path.endswith(".parquet"):
-            raise TableMismatchError(
-                f"{table.uri}: a single file cannot be written on an object store; name a "
-                "directory."
-            )
         _check_table(table)
         super().__init__(ref, partition, table)
 
@@ -120,10 +115,7 @@ class StagedObject(StagedPartition):
         (part,) = self._parts
         part.finish()
         if not part.put(self._sink.main, self._seen):
-            raise TableError(
-                f"{self._sink.location} was replaced by another writer during this run, which "
-                "changed nothing; run it again."
-            )
+            raise conflict(self._sink.location)
 
     def close(self) -> None:
         super().close()
