@@ -7,7 +7,6 @@ A class for each medium says how a file is put in place: here for a local disk a
 from __future__ import annotations
 
 import errno
-import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -35,9 +34,6 @@ _SCRATCH_SUFFIX = ".put"
 
 _STAGING_PREFIX = ".staging-"
 _LOCK_PREFIX = ".lock-"
-
-_PIECE = 2**22
-"""Bytes of a large file that are copied at once."""
 
 _MOST_IN_MEMORY = 2**28
 """Bytes up to which a local file is read into memory; a larger one is mapped."""
@@ -187,7 +183,7 @@ class Location:
         def copy() -> None:
             file.seek(0)
             with self.filesystem.open_input_stream(self.absolute(path)) as stream:
-                shutil.copyfileobj(stream, file, _PIECE)
+                stream.download(file)
 
         retry(copy)
 

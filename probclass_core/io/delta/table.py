@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import repeat
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -148,50 +147,23 @@ def _paths(table: DeltaTable) -> list[str]:
 
 
 def _dataset(table: DeltaTable, ref: TableRef) -> ds.Dataset:
-    """Return the files of a table as a dataset, each with conditions that all of its rows meet.
+    """Return the files of a table as a dataset, each with the condition of its partition.
 
-    The conditions of deltalake's own dataset are the partition and the statistics in the log. A
-    file may have no minimum of a column: the column was added later, or its writer left the
-    minimum out. That dataset would skip such a file for any condition on the column, so the file
-    is pruned by its partition alone. So are all files of a table with features for which deltalake
-    has no dataset, and of one partitioned by decimals, whose dataset cannot be negative.
+    The minima and maxima in the log are not used: a writer may leave them out, and those in the
+    footers say the same of each row group.
     """
     schema = pa.schema([field.remove_metadata() for field in _schema(table)])
-    kinds = [schema.field(name).type for name in table.metadata().partition_columns]
-    filesystem, conditions = delta_filesystem(ref), {}
-    unsupported = _reader_features(table) - SUPPORTED_READER_FEATURES
-    if not unsupported and not any(map(pa.types.is_decimal, kinds)):
-        dataset = table.to_pyarrow_dataset()
-        filesystem = dataset.filesystem  # it knows the sizes of the files
-        without_minima = _without_minima(pa.table(table.get_add_actions(flatten=True)), schema)
-        conditions = {
-            fragment.path: fragment.partition_expression
-            for fragment in dataset.get_fragments()
-            if fragment.path not in without_minima
-        }
     actions, parquet = pa.table(table.get_add_actions()), ds.ParquetFileFormat(_READ_OPTIONS)
-    partitions = actions["partition"].to_pylist() if kinds else repeat({})
-    fragments = []
-    for encoded, partition in zip(actions["path"].to_pylist(), partitions, strict=False):
-        path = unquote(encoded)
-        known = path in conditions
-        condition = conditions[path] if known else partition_condition(partition, schema)
-        fragments.append(parquet.make_fragment(path, filesystem, condition))
+    paths = _paths(table)
+    sizes = dict(zip(paths, actions["size_bytes"].to_pylist(), strict=True))
+    filesystem = delta_filesystem(ref, sizes)
+    partitioned = table.metadata().partition_columns
+    partitions = actions["partition"].to_pylist() if partitioned else [{}] * len(paths)
+    fragments = [
+        parquet.make_fragment(path, filesystem, partition_condition(partition, schema))
+        for path, partition in zip(paths, partitions, strict=True)
+    ]
     return ds.FileSystemDataset(fragments, schema, parquet, filesystem)
-
-
-def _without_minima(actions: pa.Table, schema: pa.Schema) -> set[str]:
-    """Return the paths of files that lack the minimum of a column that is not all null.
-
-    The dataset has no conditions on nested and binary columns, so their minima do not matter.
-    """
-    mask = pa.chunked_array([pa.repeat(pa.scalar(value=False), actions.num_rows)])
-    for column in schema:
-        if f"min.{column.name}" in actions.column_names and not pa.types.is_binary(column.type):
-            minima, nulls = (actions[f"{kind}.{column.name}"] for kind in ("min", "null_count"))
-            all_null = pc.fill_null(pc.equal(nulls, actions["num_records"]), fill_value=False)
-            mask = pc.or_(mask, pc.and_not(pc.is_null(minima), all_null))
-    return {unquote(path) for path in actions["path"].filter(mask).to_pylist()}
 
 
 def open_delta(ref: TableRef) -> DeltaTable:
@@ -230,9 +202,15 @@ def _check_features(ref: TableRef, table: DeltaTable, known: Collection[str], ac
         )
 
 
-def delta_filesystem(ref: TableRef) -> PyFileSystem:
-    """Return the storage of a table, with paths relative to the table."""
-    return PyFileSystem(DeltaStorageHandler(ref.uri, deltalake_options(ref.uri, ref.options)))
+def delta_filesystem(ref: TableRef, sizes: dict[str, int] | None = None) -> PyFileSystem:
+    """Return the storage of a table, with paths relative to the table.
+
+    Args:
+        ref: the table.
+        sizes: sizes of files that are known, so that none is looked up.
+    """
+    options = deltalake_options(ref.uri, ref.options)
+    return PyFileSystem(DeltaStorageHandler(ref.uri, options, sizes))
 
 
 @contextmanager

@@ -145,16 +145,11 @@ def find_files(ref: TableRef, kind: str, partition: Mapping[str, Any] | None = N
     return FoundFiles(location.uri, location, files)
 
 
-def _matching_files(location: Location, pattern: str, folder: str = "") -> Sequence[FileInfo]:
-    """List the files in a folder of a location that match a pattern, by path; see `matches`."""
-    files: list[FileInfo] = []
-    for info in location.entries(folder):
-        path = location.relative(info.path)
-        if info.type == FileType.Directory and matches(path, pattern, below=True):
-            files += _matching_files(location, pattern, path)
-        elif is_file(info) and matches(path, pattern):
-            files.append(info)
-    return sorted(files, key=lambda info: str(info.path))
+def _matching_files(location: Location, pattern: str) -> Sequence[FileInfo]:
+    """List the files below a location that match a pattern, by path; see `matches`."""
+    entries = location.entries("", recursive="/" in pattern or "**" in pattern)
+    files = filter(is_file, entries)
+    return [info for info in files if matches(location.relative(info.path), pattern)]
 
 
 def _dataset(found: FoundFiles) -> ds.Dataset:
