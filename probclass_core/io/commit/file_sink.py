@@ -118,7 +118,7 @@ class FilePart(StagedPart):
         self._sink, self._path, self._commit = sink, path, dict(commit)
         self._schema = pa.schema([field.with_type(value_type(field.type)) for field in schema])
         self._writer: BatchWriter | None = None
-        self._context: ExitStack | None = None
+        self._context = ExitStack()
         self._finished = False
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -130,8 +130,7 @@ class FilePart(StagedPart):
         if not self._finished:
             with translate_write_errors(self._sink.location):
                 self._open()
-                if self._context is not None:
-                    self._context.close()
+                self._context.close()
             self._finished = True
         return self.rows
 
@@ -140,12 +139,10 @@ class FilePart(StagedPart):
 
     def close(self) -> None:
         with suppress(OSError, pa.ArrowException):  # a finished file is already closed
-            if self._context is not None:
-                self._context.close()
+            self._context.close()
 
     def _open(self) -> BatchWriter:
         if self._writer is None:
-            self._context = ExitStack()
             opened = self._sink.open_writer(self._path, self._schema, self._commit)
             self._writer = self._context.enter_context(opened)
         return self._writer

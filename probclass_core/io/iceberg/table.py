@@ -82,12 +82,12 @@ class IcebergTable(DatasetTable):
         self._fields = schema_to_pyarrow(self._columns, include_field_ids=True)
         self._deletes: dict[str, Mapping[str, pa.ChunkedArray]] = {}
         self._tasks: dict[str, FileScanTask] = {}
-        remote = not table.location().startswith(("file:", "/"))
+        place = table.location().removeprefix("file://")
         super().__init__(
             self._dataset_of([]),
             uri=ref.uri,
-            location=(
-                Location(self._filesystem, root, table.location(), remote=True) if remote else None
+            location=Location(
+                self._filesystem, root, place, remote=not place.startswith(("file:", "/"))
             ),
             partition_columns=partition_columns,
             state=lambda fragment: self._tasks[fragment.path].file.file_path,

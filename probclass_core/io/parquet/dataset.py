@@ -64,7 +64,7 @@ class DatasetTable(Source):
     Args:
         dataset: the files, each with the condition that its partition meets.
         uri: path or URI of the table.
-        location: location of the files, or None if they are local.
+        location: location of the files.
         partition_columns: names of the partition columns, outermost first.
         state: function that returns a text which differs between two states of a file; by default
             its path.
@@ -81,7 +81,7 @@ class DatasetTable(Source):
         dataset: ds.Dataset,
         *,
         uri: str,
-        location: Location | None,
+        location: Location,
         partition_columns: Sequence[str],
         state: Callable[[ds.Fragment], str] = path_of,
         version: int | None = None,
@@ -209,8 +209,7 @@ class DatasetTable(Source):
 
     def _name(self, fragment: ds.Fragment) -> str:
         """Return the name of a file, which remains the same if the table is copied."""
-        path = path_of(fragment)
-        return path.rsplit("/", 1)[-1] if self._location is None else self._location.relative(path)
+        return self._location.relative(path_of(fragment))
 
     def _missing(self, files: Sequence[PlannedFile], columns: Sequence[str]) -> dict[str, int]:
         """Count the rows in files without a column, by column."""
@@ -231,10 +230,7 @@ class DatasetTable(Source):
 
     def location_of(self, fragment: ds.Fragment) -> str:
         """Return the path or URI of a file."""
-        path = path_of(fragment)
-        if self._location is None:
-            return path
-        return self._location.uri_of(self._location.relative(path))
+        return self._location.uri_of(self._name(fragment))
 
     def _matching_fragments(
         self, partition: Mapping[str, Any] | None, where: Where
@@ -316,9 +312,7 @@ class DatasetTable(Source):
 
     def _version(self, fragment: ds.Fragment, state: str) -> FileVersion | None:
         """Return a file in its planned state, or None if files never change."""
-        if self._location is None or self._has_log:
-            return None
-        return FileVersion(self._location, self._location.relative(path_of(fragment)), state)
+        return None if self._has_log else FileVersion(self._location, self._name(fragment), state)
 
     def _row_state(self, file: PlannedFile) -> str:
         """Return a text that differs between two states of the rows of a file."""
@@ -327,7 +321,7 @@ class DatasetTable(Source):
 
     @property
     def _remote(self) -> bool:
-        return self._location is not None and self._location.remote
+        return self._location.remote
 
     def _read_footers(self, fragments: Sequence[ds.Fragment]) -> None:
         """Read the footers of remote files concurrently; they stay in memory."""
