@@ -15,7 +15,12 @@ from pyiceberg import expressions as ice
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import PyArrowFileIO, _read_deletes, schema_to_pyarrow
+from pyiceberg.io.pyarrow import (
+    PyArrowFileIO,
+    _pyarrow_schema_ensure_small_types,
+    _read_deletes,
+    schema_to_pyarrow,
+)
 from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.schema import Schema, index_by_name
 from pyiceberg.table import FileScanTask, Table
@@ -23,7 +28,6 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 
-from probclass_core.arrow.types import map_type
 from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.commit.parquet_writer import DATA_FILE
 from probclass_core.io.failures import translate_read_errors
@@ -321,25 +325,10 @@ def locate(io: FileIO, location: str) -> tuple[FileSystem, str]:
 
 
 def arrow_schema(columns: Schema) -> pa.Schema:
-    """Return the Arrow schema of a table, without large types and field metadata."""
+    """Return the Arrow schema of a table, without large types and metadata of its columns."""
     schema = schema_to_pyarrow(columns, include_field_ids=False)
-    return pa.schema(
-        [(column.name, map_type(column.type, _without_large_type)) for column in schema]
-    )
-
-
-def _without_large_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind):
-        return pa.binary()
-    if pa.types.is_large_list(kind):
-        return pa.list_(pa.field("element", kind.value_type))
-    if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, kind.item_type)
-    if pa.types.is_struct(kind):
-        return pa.struct([(field.name, field.type) for field in kind])
-    return kind
+    small = _pyarrow_schema_ensure_small_types(schema)
+    return pa.schema([(column.name, column.type) for column in small])
 
 
 def _check_readable(uri: str, task: FileScanTask) -> None:
