@@ -35,7 +35,6 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import ListType, NestedField, StructType
 
 from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line
 from probclass_core.io.commit.log_sink import LogSink, NewFile, PartitionFile, partition_key
@@ -119,16 +118,10 @@ class IcebergSink(LogSink[Table]):
             provider = load_location_provider(metadata.location, metadata.properties)
             key = self._partition_key(metadata) if self.partition else None
             uri = provider.new_data_location(name, key)
-            columns, table_schema = metadata.schema(), arrow_schema(metadata.schema())
-            fields = [
-                *schema,
-                *(table_schema.field(column) for column in self.partition),
-            ]
-            with_ids = [
-                _field_with_ids(field.type, columns.find_field(field.name)) for field in fields
-            ]
+            with_ids = arrow_schema(metadata.schema(), include_field_ids=True)
+            fields = [with_ids.field(column) for column in (*schema.names, *self.partition)]
             filesystem, path = locate(io, uri)
-        return NewFile(uri, path, filesystem, pa.schema(with_ids))
+        return NewFile(uri, path, filesystem, pa.schema(fields))
 
     def log_records(self, table: Table) -> list[dict[str, Any] | None]:
         records: list[dict[str, Any] | None] = []
@@ -291,18 +284,6 @@ def _create_namespace(catalog: Catalog, name: str) -> None:
     except Exception:
         if not catalog.namespace_exists(name):
             raise
-
-
-def _field_with_ids(kind: pa.DataType, column: NestedField) -> pa.Field:
-    """Return the Arrow field of a column, with the id that data files store."""
-    if isinstance(column.field_type, ListType):
-        kind = pa.list_(_field_with_ids(kind.value_type, column.field_type.element_field))
-    elif isinstance(column.field_type, StructType):
-        parts = column.field_type.fields
-        kind = pa.struct([_field_with_ids(kind.field(part.name).type, part) for part in parts])
-    return pa.field(
-        column.name, kind, nullable=column.optional, metadata={FIELD_ID: str(column.field_id)}
-    )
 
 
 def _local_metadata(table: Table) -> list[Path]:

@@ -15,12 +15,7 @@ from pyiceberg import expressions as ice
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io import FileIO
-from pyiceberg.io.pyarrow import (
-    PyArrowFileIO,
-    _pyarrow_schema_ensure_small_types,
-    _read_deletes,
-    schema_to_pyarrow,
-)
+from pyiceberg.io.pyarrow import PyArrowFileIO, _read_deletes, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.schema import Schema, index_by_name
 from pyiceberg.table import FileScanTask, Table
@@ -28,6 +23,7 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 
+from probclass_core.arrow.types import map_type
 from probclass_core.errors import ProbClassError, TableError, TableMismatchError, one_line, one_of
 from probclass_core.io.commit.parquet_writer import DATA_FILE
 from probclass_core.io.failures import translate_read_errors
@@ -324,11 +320,19 @@ def locate(io: FileIO, location: str) -> tuple[FileSystem, str]:
     return files.fs_by_scheme(scheme, host), path
 
 
-def arrow_schema(columns: Schema) -> pa.Schema:
-    """Return the Arrow schema of a table, without large types and metadata of its columns."""
-    schema = schema_to_pyarrow(columns, include_field_ids=False)
-    small = _pyarrow_schema_ensure_small_types(schema)
-    return pa.schema([(column.name, column.type) for column in small])
+def arrow_schema(columns: Schema, *, include_field_ids: bool = False) -> pa.Schema:
+    """Return the Arrow schema of a table, without large types; ids are metadata of its fields."""
+    schema = schema_to_pyarrow(columns, include_field_ids=include_field_ids)
+    small = [one.with_type(map_type(one.type, _without_large_type)) for one in schema]
+    return pa.schema(small if include_field_ids else [(one.name, one.type) for one in small])
+
+
+def _without_large_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    return pa.list_(kind.value_field) if pa.types.is_large_list(kind) else kind
 
 
 def _check_readable(uri: str, task: FileScanTask) -> None:
