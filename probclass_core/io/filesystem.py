@@ -182,7 +182,7 @@ class Location:
 
         def copy() -> None:
             file.seek(0)
-            with self.filesystem.open_input_stream(self.absolute(path)) as stream:
+            with self.filesystem.open_input_file(self.absolute(path)) as stream:
                 stream.download(file)
 
         retry(copy)
