@@ -61,6 +61,7 @@ import lazy_loader
 from probclass_core.attached import (
     EvaluationMethods,
     ExplanationMethods,
+    ImportanceMethods,
     ModelMethods,
     ModelSpecMethods,
     attach,
@@ -77,5 +78,6 @@ attach(ModelMethods, "report", "report.page:report")
 attach(ModelMethods, "save", "store.model_folder:save")
 attach(ModelMethods, "to_sql", "sql.query:to_sql")
 attach(ModelSpecMethods, "auto", "structure.auto:auto", staticmethod)
-attach(EvaluationMethods, "plot", "plots.methods:EvaluationPlots", property)
+attach(EvaluationMethods, "plot", "plots.results:reliability")
 attach(ExplanationMethods, "plot", "plots.results:waterfall")
+attach(ImportanceMethods, "plot", "plots.results:importance")

@@ -27,6 +27,10 @@ class ExplanationMethods:
     """Methods that are attached to `Explanation`."""
 
 
+class ImportanceMethods:
+    """Methods that are attached to `Importance`."""
+
+
 def attach(base: type, name: str, address: str, kind: type | None = None) -> None:
     """Make a function a method, which is imported when it is first used.
 

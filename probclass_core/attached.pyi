@@ -1,6 +1,8 @@
 """What `attached` has when the code runs, for type checkers and editors."""
 
-from probclass_core.plots.methods import EvaluationPlots, ModelPlots
+from probclass_core.plots.methods import ModelPlots
+from probclass_core.plots.results import importance as _importance
+from probclass_core.plots.results import reliability as _reliability
 from probclass_core.plots.results import waterfall as _waterfall
 from probclass_core.report.page import report as _report
 from probclass_core.scoring.batch import predict_table as _predict_table
@@ -21,8 +23,10 @@ class ModelSpecMethods:
     auto = staticmethod(_auto)
 
 class EvaluationMethods:
-    @property
-    def plot(self) -> EvaluationPlots: ...
+    plot = _reliability
 
 class ExplanationMethods:
     plot = _waterfall
+
+class ImportanceMethods:
+    plot = _importance

@@ -20,6 +20,7 @@ from probclass_core.analysis.json_values import json_values
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.arrays import FloatArray, in_slices
 from probclass_core.arrow.rows import Rows
+from probclass_core.attached import ImportanceMethods
 from probclass_core.display import Part, Report, TablePart, counted
 from probclass_core.errors import DataError, SpecError
 from probclass_core.io.filters import Where
@@ -29,7 +30,7 @@ from probclass_core.model.model import ModelOption, as_model
 
 
 @dataclass(frozen=True, repr=False)
-class Importance(Report):
+class Importance(Report, ImportanceMethods):
     """How much each column, or block of columns, contributes to the predictions of a model.
 
     Attributes:

@@ -175,37 +175,29 @@ def _weigh(factor: float, log_likelihood: FloatArray) -> FloatArray:
     return np.ascontiguousarray(factor * below_best(log_likelihood.T).T)
 
 
-class WeightedBlocks:
-    """The blocks of a model with weights: what its posterior and its density are made of.
+def weighted_log_likelihoods(
+    rows: Rows, blocks: Sequence[CompiledBlock], bias: FloatArray, *, density: bool
+) -> tuple[FloatArray, FloatArray | None]:
+    """b_c + Σ_B w_B s_B,c of ``n`` rows, and Σ log p(x_B | c) of the density: each ``(n, k)``.
 
     Args:
-        bias: b of each class, ``(k,)``.
+        rows: the rows.
         blocks: blocks with a factor.
+        bias: b of each class, ``(k,)``.
+        density: whether the second is wanted; else it is None.
     """
-
-    def __init__(self, bias: FloatArray, blocks: Sequence[CompiledBlock]) -> None:
-        self._bias = bias[:, None]
-        self._blocks = blocks
-
-    def log_likelihoods(self, rows: Rows, *, density: bool) -> tuple[FloatArray, FloatArray | None]:
-        """b_c + Σ_B w_B s_B,c of ``n`` rows, and Σ log p(x_B | c) of the density: each ``(n, k)``.
-
-        Args:
-            rows: the rows.
-            density: whether the second is wanted; else it is None.
-        """
-        weighted = np.tile(self._bias, (1, len(rows)))
-        product = np.zeros_like(weighted)
-        for block in self._blocks:
-            in_density = density and block.in_density
-            if not (block.factor or in_density):
-                continue
-            log = block.log(rows)
-            if in_density:
-                product += log.by_class
-            if block.factor:
-                weighted += block.weighted(log).by_class
-        return weighted.T, product.T if density else None
+    weighted = np.tile(bias[:, None], (1, len(rows)))
+    product = np.zeros_like(weighted)
+    for block in blocks:
+        in_density = density and block.in_density
+        if not (block.factor or in_density):
+            continue
+        log = block.log(rows)
+        if in_density:
+            product += log.by_class
+        if block.factor:
+            weighted += block.weighted(log).by_class
+    return weighted.T, product.T if density else None
 
 
 def base_blocks(blocks: Sequence[Block]) -> dict[str, str]:

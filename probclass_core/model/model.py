@@ -41,8 +41,8 @@ from probclass_core.model.bin_densities import BinDensity, bin_densities
 from probclass_core.model.block_weights import (
     BlockWeights,
     CompiledBlock,
-    WeightedBlocks,
     given_weights,
+    weighted_log_likelihoods,
 )
 from probclass_core.model.calibration import Calibration
 from probclass_core.model.decision import (
@@ -239,12 +239,17 @@ class Model(Report, ModelMethods):
         The latter is None if it is not another, no density, or not wanted. Each is ``(n, k)``; the
         caller must not change them.
         """
-        rows, blocks = self.rows(batch), self._weighted_blocks
-        if blocks is None:
+        rows, weights = self.rows(batch), self.weights
+        if weights is None:
             return rows.kept("log-likelihood", lambda: self.log_likelihood(rows)), None
         density = density and self.normalized
         what = ("log-likelihoods", density)
-        weighted, product = rows.kept(what, lambda: blocks.log_likelihoods(rows, density=density))
+        weighted, product = rows.kept(
+            what,
+            lambda: weighted_log_likelihoods(
+                rows, self.compiled_blocks, weights.bias, density=density
+            ),
+        )
         return weighted, None if product is None else self._within_bins(rows, product)
 
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
@@ -270,12 +275,6 @@ class Model(Report, ModelMethods):
     def compiled_blocks(self) -> list[CompiledBlock]:
         """All blocks, ready for use."""
         return CompiledBlock.of(self.spec, self.likelihoods, self.weights)
-
-    @cached_property
-    def _weighted_blocks(self) -> WeightedBlocks | None:
-        if self.weights is None:
-            return None
-        return WeightedBlocks(self.weights.bias, self.compiled_blocks)
 
     @cached_property
     def calibrator(self) -> Calibration | None:
@@ -514,7 +513,7 @@ class Model(Report, ModelMethods):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything except the compiled likelihoods, which are derived; some do not pickle."""
-        derived = ("likelihoods", "compiled_blocks", "_weighted_blocks", "compiled_bin_densities")
+        derived = ("likelihoods", "compiled_blocks", "compiled_bin_densities")
         return {name: value for name, value in vars(self).items() if name not in derived}
 
 

@@ -6,7 +6,7 @@ drawn, so importing this package is cheap.
 planes      two columns: contours of the classes
 columns     one column: its distribution in each class, and each class given its value
 results     reliability, and what columns contribute: on average over rows, and in one row
-methods     plots as methods of what they show
+methods     plots as methods of a model
 style       colors, markers and lines of classes; axes with units
 figure      a figure that shows itself in a notebook
 """

@@ -11,18 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from probclass_core.analysis.evaluation import Evaluation
-from probclass_core.analysis.explanation import Explanation, explain
+from probclass_core.analysis.explanation import Explanation
 from probclass_core.analysis.importance import Importance
-from probclass_core.analysis.importance import importance as measure
 from probclass_core.arrow.arrays import FloatArray
-from probclass_core.errors import DataError, SpecError, suggest
-from probclass_core.model.model import ModelOption
+from probclass_core.errors import DataError, SpecError
 from probclass_core.plots.style import (
     GREY,
     INK,
     LINES,
     blank_figure,
-    class_style,
     few_names,
     legend_beside,
     plain_axes,
@@ -160,53 +157,7 @@ def _entry_text(entry: Mapping[str, Any]) -> str:
     return str(item or kind)
 
 
-def importance_of_model(
-    model: ModelOption, /, source: Any, *, most: int = 15, **options: Any
-) -> Figure:
-    """Plot how much each column contributes to predictions; see `probclass_core.importance`.
-
-    Args:
-        model: fitted model, or a `ProbClassifier`.
-        source: as for `fit`; labels are not needed.
-        most: largest number of columns to name, the most important ones; the others are summed.
-        options: other arguments of `probclass_core.importance`, such as ``where``.
-
-    Returns:
-        A matplotlib figure.
-
-    Raises:
-        SpecError, DataError, TableError: as `probclass_core.importance`.
-        NotSupportedError: if matplotlib is not installed.
-    """
-    return importance(measure(model, source, **options), most=most)
-
-
-def waterfall_of_row(
-    model: ModelOption, /, source: Any, row: int = 0, *, most: int = 12, **options: Any
-) -> Figure:
-    """Plot how the log odds of one row come about, from the prior to the posterior.
-
-    Each bar begins where the one before it ends: blue bars are for the prediction, red ones are
-    against it. The numbers are those of `probclass_core.explain`, column by column.
-
-    Args:
-        model: fitted model, or a `ProbClassifier`.
-        source: as for `fit`; labels are not needed.
-        row: number of the row, from 0, after partition and filter.
-        most: largest number of columns to name, those that contribute most; the others are summed.
-        options: other arguments of `probclass_core.explain`, such as ``where`` or ``against``.
-
-    Returns:
-        A matplotlib figure.
-
-    Raises:
-        SpecError, DataError, TableError: as `probclass_core.explain`.
-        NotSupportedError: if matplotlib is not installed.
-    """
-    return waterfall(explain(model, source, rows=row, limit=most, **options))
-
-
-def reliability(evaluation: Evaluation, *, classes: str | Sequence[str] = ()) -> Figure:
+def reliability(evaluation: Evaluation) -> Figure:
     """Plot a reliability diagram: observed frequencies against predicted probabilities.
 
     Each point is a bin of rows: their mean predicted probability, and the share of rows in which
@@ -215,33 +166,19 @@ def reliability(evaluation: Evaluation, *, classes: str | Sequence[str] = ()) ->
 
     Args:
         evaluation: evaluation to plot; see `Evaluation.reliability`.
-        classes: class or classes whose own probabilities are plotted besides the probability of the
-            predicted class.
 
     Returns:
         A matplotlib figure.
 
     Raises:
-        SpecError: if a class was not evaluated.
         NotSupportedError: if matplotlib is not installed.
     """
     figure = blank_figure(7.0, 5.6)
     from matplotlib.ticker import LogLocator
 
-    classes = [classes] if isinstance(classes, str) else classes
-    known = evaluation.per_class["class"].to_pylist()
-    for name in classes:
-        if name not in known:
-            raise SpecError(f"no class {name!r} was evaluated; there are {suggest(name, known)}")
     curve, strip = figure.subplots(2, 1, sharex=True, height_ratios=[3.5, 1])
     curve.plot([0.0, 1.0], [0.0, 1.0], color=GREY, lw=1.0, label="perfect calibration")
-    table = evaluation.reliability
-    few = _draw_bins(curve, strip, table, None, (INK, "o", "-"), "predicted class")
-    for name in classes:
-        style = class_style(known.index(name))
-        line = style.color, style.marker, style.dashes
-        few |= _draw_bins(curve, strip, table, name, line, f"class {short(name)}")
-    if few:
+    if _draw_bins(curve, strip, evaluation.reliability):
         curve.plot([], [], "o", mfc="white", mec=GREY, ms=5, label=f"fewer than {_FEW_ROWS} rows")
     curve.plot([], [], "|", color=GREY, ms=12, label="95 % interval")
     curve.set_ylim(-0.03, 1.05)
@@ -260,31 +197,20 @@ def reliability(evaluation: Evaluation, *, classes: str | Sequence[str] = ()) ->
     return figure
 
 
-def _draw_bins(
-    curve: Axes,
-    strip: Axes,
-    table: pa.Table,
-    name: str | None,
-    style: tuple[str, str, object],
-    label: str,
-) -> bool:
-    """Plot the curve and the bars of one class; returns whether a bin has few rows."""
-    color, marker, dashes = style
-    of_class = pc.is_null(table["class"]) if name is None else pc.equal(table["class"], name)
-    bins = table.filter(of_class).sort_by("lower")
+def _draw_bins(curve: Axes, strip: Axes, table: pa.Table) -> bool:
+    """Plot the bins of the predicted class; returns whether one has few rows."""
+    bins = table.filter(pc.is_null(table["class"])).sort_by("lower")
     lower, upper, rows, probability, frequency = (
         bins[key].to_numpy() for key in ("lower", "upper", "rows", "probability", "frequency")
     )
     low, high = _wilson(frequency, rows)
-    curve.vlines(probability, low, high, color=color, lw=0.8, label="_interval")
-    line: dict[str, Any] = {"color": color, "marker": marker, "markersize": 5}
-    curve.plot(probability, frequency, ls=dashes, lw=1.2, label=label, **line)
+    curve.vlines(probability, low, high, color=INK, lw=0.8, label="_interval")
+    line: dict[str, Any] = {"color": INK, "marker": "o", "markersize": 5}
+    curve.plot(probability, frequency, lw=1.2, label="predicted class", **line)
     few = rows < _FEW_ROWS
     curve.plot(probability[few], frequency[few], ls="", mfc="white", label="_few", **line)
-    filled = name is None
     for edges, count in zip(np.stack([lower, upper], axis=1), rows, strict=True):
-        shade: dict[str, Any] = {"fill": filled, "color": color, "alpha": 0.35 if filled else 1.0}
-        strip.stairs([count], edges, baseline=0.5, **shade)
+        strip.stairs([count], edges, baseline=0.5, fill=True, color=INK, alpha=0.35)
     return bool(few.any())
 
 

@@ -14,9 +14,11 @@ import probclass_core as pc
 from probclass_core import attached
 from probclass_core.analysis.evaluation import Evaluation
 from probclass_core.analysis.explanation import Explanation
+from probclass_core.analysis.importance import Importance
 
 CLASSES: dict[str, type] = {
-    f"{one.__name__}Methods": one for one in (pc.Model, pc.ModelSpec, Evaluation, Explanation)
+    f"{one.__name__}Methods": one
+    for one in (pc.Model, pc.ModelSpec, Evaluation, Explanation, Importance)
 }
 STUB = ast.parse(Path(attached.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 IMPORTED = {
@@ -76,10 +78,10 @@ def test_help_shows_signatures_and_documentation() -> None:
     text = pydoc.plain(pydoc.render_doc(pc.Model))
     assert "to_sql(model: 'Model', *, dialect: 'str'" in text
     assert "The query that scores a table where it is" in text
-    assert "Plots of a model" in text
+    assert "Plots of the columns of a model" in text
     model = pc.fit({"x": [1.0, 2.0, 4.0], "y": list("aab")}, label="y")
     assert "Write a model to a folder of its own" in pydoc.render_doc(model.save)
-    assert "Plots of a model" in pydoc.render_doc(model.plot)
+    assert "Plots of the columns of a model" in pydoc.render_doc(model.plot)
 
 
 def test_names_without_a_meaning_of_their_own_are_hidden() -> None:

@@ -123,7 +123,7 @@ def test_a_report_counts_rows_that_are_left_out(model: pc.Model, penguins: pa.Ta
 
 def test_plots_are_methods(model: pc.Model, penguins: pa.Table) -> None:
     names = [name for name in dir(model.plot) if not name.startswith("_")]
-    assert names == ["class_contours", "effect", "importance", "waterfall"]
+    assert names == ["class_contours", "effect"]
     figure = model.plot.effect("island", most=2)
     assert type(figure).__name__ == "Figure"
-    assert pc.evaluate(model, penguins).plot.reliability().axes
+    assert pc.evaluate(model, penguins).plot().axes
