@@ -137,17 +137,20 @@ class CompiledBlock:
         likelihood, table = self._lookup
         return BlockValues(table, likelihood.cells(rows))
 
-    def weighted(self, log: BlockValues) -> BlockValues:
+    def weighted(self, rows: Rows, log: BlockValues) -> BlockValues:
         """factor · s, or log p(x_B | c) itself.
 
         Args:
-            log: result of `log`.
+            rows: the rows.
+            log: result of `log` for them.
         """
         if self.factor is None:
             return log
-        if log.cells is None:
-            return BlockValues(_weigh(self.factor, log.table), None)
-        return BlockValues(self._weighted_table, log.cells)
+        if log.cells is not None:
+            return BlockValues(self._weighted_table, log.cells)
+        factor = self.factor
+        table = rows.kept((self.name, factor), lambda: _weigh(factor, log.table))
+        return BlockValues(table, None)
 
     @cached_property
     def _lookup(self) -> tuple[CellLikelihood, FloatArray] | None:
@@ -196,7 +199,7 @@ def weighted_log_likelihoods(
         if in_density:
             product += log.by_class
         if block.factor:
-            weighted += block.weighted(log).by_class
+            weighted += block.weighted(rows, log).by_class
     return weighted.T, product.T if density else None
 
 

@@ -32,10 +32,6 @@ from probclass_core.model.model import Model
 from probclass_core.model.posterior import Posterior, largest
 from probclass_core.spec.model_spec import Block
 
-_BATCHES = 4
-"""Batches of ordinary size that the numbers of one may take, since its columns are worked on
-one after another."""
-
 ROUNDING = 1e-9
 """Nats by which the contributions of columns may differ from that of their block."""
 
@@ -112,7 +108,7 @@ class Contributions:
         numbers = len(self.log_odds_names) + len(self.surprise_names)
         for one in self._model.compiled_blocks:
             numbers += 1 if one.has_table else size * len(one.block.columns)
-        return min(self._model.batch_rows, batch_rows(numbers // _BATCHES))
+        return min(self._model.batch_rows, batch_rows(numbers))
 
     def log_odds(
         self, rows: Rows, posterior: Posterior, choice: IntArray, runner_up: IntArray
@@ -235,10 +231,12 @@ class Terms:
             rows: ``n`` rows that keep results.
             number_of: number of each row, ``(n,)``, from the values of a block or a column.
         """
-        names = (*self.of_column.values(), *self.of_block.values())
-        sums = {name: np.zeros(len(rows)) for name in names}
+        sums: dict[str, FloatArray] = {}
         for name, _, part in self.parts(rows, number_of):
-            sums[name] += part
+            sums[name] = sums[name] + part if name in sums else part
+        for name in (*self.of_column.values(), *self.of_block.values()):
+            if name not in sums:
+                sums[name] = np.zeros(len(rows))
         return sums
 
     def parts(
@@ -252,7 +250,7 @@ class Terms:
             counts as a whole; in all other rows it is 0.
         """
         for name, one in self.whole:
-            yield name, one, number_of(one.weighted(one.log(rows)))
+            yield name, one, number_of(one.weighted(rows, one.log(rows)))
         for one in self.divided:
             logs = rows.kept(
                 (one.name, "columns"),
@@ -260,7 +258,7 @@ class Terms:
             )
             parts = np.stack([number_of(BlockValues(log.T, None)) for log in logs])
             if one.factor is not None:
-                whole = number_of(one.weighted(one.log(rows)))
+                whole = number_of(one.weighted(rows, one.log(rows)))
                 parts *= one.factor
                 rest = whole - parts.sum(axis=0)
                 limited = ~(np.abs(rest) <= ROUNDING * np.maximum(1.0, np.abs(whole)))

@@ -243,14 +243,13 @@ class Model(Report, ModelMethods):
         if weights is None:
             return rows.kept("log-likelihood", lambda: self.log_likelihood(rows)), None
         density = density and self.normalized
-        what = ("log-likelihoods", density)
-        weighted, product = rows.kept(
-            what,
-            lambda: weighted_log_likelihoods(
-                rows, self.compiled_blocks, weights.bias, density=density
-            ),
-        )
-        return weighted, None if product is None else self._within_bins(rows, product)
+
+        def of_blocks() -> tuple[FloatArray, FloatArray | None]:
+            blocks, bias = self.compiled_blocks, weights.bias
+            weighted, product = weighted_log_likelihoods(rows, blocks, bias, density=density)
+            return weighted, None if product is None else self._within_bins(rows, product)
+
+        return rows.kept(("log-likelihoods", density), of_blocks)
 
     def _posterior(self, weighted: FloatArray, product: FloatArray | None) -> Posterior:
         """Posteriors from log-likelihoods ``(n, k)``, as `log_likelihoods` returns them."""
