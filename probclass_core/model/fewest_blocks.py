@@ -23,7 +23,7 @@ from probclass_core.arrow.arrays import IntArray
 from probclass_core.estimation.statistics import Statistics
 from probclass_core.model.block_weights import base_blocks
 from probclass_core.model.left_out import FEW_GROUPS, LeftOutRows
-from probclass_core.model.model import Model
+from probclass_core.model.product import product
 from probclass_core.model.weight_fit import most_rows, weight_problem
 from probclass_core.model.weight_problem import Fit, WeightProblem
 
@@ -49,13 +49,21 @@ _RIDGE = 1e-6
 """Ridge of the Hessian, as a fraction of its mean diagonal: two equal blocks make it singular."""
 
 
-def fewest_blocks(
-    model: Model, statistics: Statistics, costly: Collection[str] = ()
-) -> tuple[list[str], float]:
+def weight_problem_of_sample(statistics: Statistics) -> WeightProblem:
+    """The problem of the weights of blocks that are compared with others.
+
+    Args:
+        statistics: statistics of all rows, with a sample.
+    """
+    model = product(statistics)
+    rows = LeftOutRows.of(model, statistics, most=most_rows(model), most_groups=FEW_GROUPS)
+    return weight_problem(rows)[0]
+
+
+def fewest_blocks(statistics: Statistics, costly: Collection[str] = ()) -> tuple[list[str], float]:
     """Choose blocks of a spec that fits block weights.
 
     Args:
-        model: the product of the blocks of the statistics.
         statistics: statistics of all rows, with a sample.
         costly: names of the costly blocks, none of which is the base of another.
 
@@ -63,8 +71,7 @@ def fewest_blocks(
         Names of the blocks in the order of the spec, none if no block helps, and the mean log loss
         of the sample's rows under their weights.
     """
-    rows = LeftOutRows.of(model, statistics, most=most_rows(model), most_groups=FEW_GROUPS)
-    problem, _ = weight_problem(rows)
+    problem = weight_problem_of_sample(statistics)
     names = [str(block.name) for block in statistics.spec.blocks]
     bases = {
         names.index(name): names.index(base)

@@ -17,9 +17,7 @@ from probclass_core.errors import DataError, SpecError
 from probclass_core.estimation.kinds.class_counts import MAX_CLASSES
 from probclass_core.estimation.kinds.sample import COUNT, HASH
 from probclass_core.estimation.statistics import Statistics, bind, summarize_batches
-from probclass_core.model.fewest_blocks import fewest_blocks
-from probclass_core.model.finalize import finalize
-from probclass_core.model.product import product
+from probclass_core.model.fewest_blocks import fewest_blocks, weight_problem_of_sample
 from probclass_core.spec.model_spec import Block, ModelSpec
 from probclass_core.structure.candidates import Candidates
 from probclass_core.structure.columns import ENOUGH_ROWS, Columns, listed
@@ -88,9 +86,7 @@ def _best(profile: Profile, spec_of: SpecOf) -> tuple[ModelSpec, float]:
     joint = [*candidates["normals"], *candidates["neighbors"]]
     statistics, failures = _without_failures(spec_of, statistics, joint)
     costly = candidates["neighbors"] if profile.effort != "best" else []
-    kept, log_loss = fewest_blocks(
-        product(statistics), statistics, [str(block.name) for block in costly]
-    )
+    kept, log_loss = fewest_blocks(statistics, [str(block.name) for block in costly])
     chosen = [block for block in statistics.spec.blocks if block.name in kept]
     notes = notes_on_table(profile)
     notes += notes_on_blocks(profile, candidates, statistics.spec.blocks, chosen)
@@ -135,11 +131,10 @@ def _compare(profile: Profile, like: ModelSpec, log_loss: float) -> tuple[bool, 
         log_loss: log loss of the blocks found now, on rows that they did not see.
     """
     try:
-        statistics = _summarize(profile, like.pool)
-        fitted = finalize(statistics, early=True).training["block_weights"]
+        problem = weight_problem_of_sample(_summarize(profile, like.pool))
     except (DataError, SpecError) as error:
         return False, f"The blocks are not those of like: {error}"
-    before = float(fitted["log_loss"])
+    before = problem.log_loss(*problem.solve())
     losses = f"{before:.4g} in place of {log_loss:.4g} for blocks chosen anew"
     if before <= _AS_GOOD * log_loss:
         return True, f"The blocks are those of like; their log loss is {losses}."
