@@ -15,12 +15,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from probclass_core.arguments import checks_arguments
 from probclass_core.arrow.bundle import as_json, json_digest
-from probclass_core.errors import DataError, SpecError, TableError, TableMismatchError, one_of
-from probclass_core.io.filters import Where, partition_text, typed_conditions
+from probclass_core.errors import DataError, TableError, TableMismatchError, one_of
+from probclass_core.io.filters import Where, partition_text
 from probclass_core.model.decision import DecisionRule
 from probclass_core.scoring.batch import BatchScorer
 from probclass_core.scoring.options import ScoringOption, ScoringOptions
@@ -123,16 +122,9 @@ def score_sql(
     scorer = BatchScorer(model, schema, chosen)
     with database.transaction():
         table = SqlSource(connection, source)
-        conditions = [
-            where_sql(dialect, table.columns, typed_conditions(table.schema, part, condition))
-            for part, condition in ((partition, where), (partition, None))
-        ]
-        if None in conditions or isinstance(where, pc.Expression):
-            raise SpecError(
-                f"partition {dict(partition or {})} and where {where} cannot be written as SQL in "
-                f"{dialect.name}; select the rows by a view or a query in parentheses as source."
-            )
-        selected, replaced = conditions
+        selected, replaced = (
+            where_sql(dialect, table, partition, condition) for condition in (where, None)
+        )
         rows = f"SELECT * FROM {names['source']} AS t{selected}"
         query = to_sql(model, dialect=dialect.name, source=f"({rows})", options=chosen)
         record = _Record(database, dialect.source(commits), address, identity["partition"])

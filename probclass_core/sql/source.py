@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Unpack
 
@@ -17,7 +18,7 @@ from probclass_core.arrow.arrays import in_slices, read_rows
 from probclass_core.arrow.types import value_type
 from probclass_core.errors import NotSupportedError, TableMismatchError
 from probclass_core.estimation.statistics import Statistics
-from probclass_core.io.filters import filtered_columns, typed_conditions
+from probclass_core.io.filters import Where, typed_conditions
 from probclass_core.io.references import TableRef
 from probclass_core.io.table import Plan, Query, Source, Unit, columns_and_filter
 from probclass_core.spec.model_spec import ModelSpec
@@ -116,24 +117,17 @@ class SqlSource(Source):
 
     def plan(self, columns: Sequence[str] | None = None, **query: Unpack[Query]) -> Plan:
         """See `Source.plan`; the plan has one unit."""
-        names, row_filter = columns_and_filter(self.schema, columns, query)
+        names, _ = columns_and_filter(self.schema, columns, query)
         partition, where = query.get("partition"), query.get("where")
         with self._address.open() as database:
-            dialect = database.dialect
-        conditions = None
-        if not isinstance(where, pc.Expression):
-            typed = typed_conditions(self.schema, partition, where)
-            conditions = where_sql(dialect, self.columns, typed)
-        needed = [*names]
-        if conditions is not None:
-            row_filter = None
-        elif row_filter is not None:
-            others = filtered_columns(self.schema, query)
-            needed = list(dict.fromkeys([*names, *sorted(others)]))
-        kept = {name: self.columns[name] for name in needed}
-        schema = pa.schema([self.schema.field(name) for name in names])
-        rows = _Rows(self._address, kept, schema, conditions or "", row_filter)
-        return Plan(schema, [rows], None, None)
+            text = where_sql(database.dialect, self, partition, where)
+        kept = {name: self.columns[name] for name in names}
+        return Plan(
+            pa.schema([self.schema.field(name) for name in names]),
+            [_Rows(self._address, kept, text)],
+            None,
+            None,
+        )
 
 
 @dataclass(frozen=True)
@@ -143,38 +137,30 @@ class _Rows(Unit):
     Attributes:
         address: the table.
         columns: columns to read.
-        schema: columns of the batches: the first of those.
         where: condition as SQL, or "" for none.
-        row_filter: condition as Arrow if it cannot be written as SQL, or None.
     """
 
     address: _Address
     columns: Mapping[str, SqlColumn]
-    schema: pa.Schema
     where: str
-    row_filter: pc.Expression | None
     digest: None = None
 
     def __str__(self) -> str:
         return f"table {self.address.table}"
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        rows = read_rows(self.schema)
         schema = pa.schema([(name, column.type) for name, column in self.columns.items()])
         with self.address.open() as database:
             dialect = database.dialect
             # A table can be read without its columns, for the number of its rows.
             listed = [column.read_as(dialect, name) for name, column in self.columns.items()]
             query = f"SELECT {', '.join(listed) or '1'} FROM {self._source(dialect)}"
+            rows = read_rows(schema)
             for batch in database.batches(query, schema if listed else _ONE, rows):
-                kept = batch if self.row_filter is None else batch.filter(self.row_filter)
-                yield from in_slices([kept.select(self.schema.names)], rows)
+                yield from in_slices([batch.select(schema.names)], rows)
 
     def aggregate(self, spec: ModelSpec) -> Statistics | None:
         """See `AggregatingUnit`."""
-        if self.row_filter is not None:
-            log.info("%s: rows are read: the condition cannot be written as SQL.", self)
-            return None
         with self.address.open() as database:
             source = self._source(database.dialect)
             try:
@@ -191,19 +177,23 @@ _ONE = pa.schema([("one", pa.int64())])
 
 
 def where_sql(
-    dialect: Dialect, columns: Mapping[str, SqlColumn], conditions: Sequence[tuple[str, str, Any]]
-) -> str | None:
-    """Conditions as SQL that selects the rows that Arrow selects; None if there is no such SQL."""
+    dialect: Dialect, table: SqlSource, partition: Mapping[str, Any] | None, where: Where
+) -> str:
+    """Conditions as SQL that selects the rows that Arrow selects.
+
+    Raises:
+        NotSupportedError: if it is an expression of Arrow, or a value is written differently in
+            each database.
+    """
+    if isinstance(where, pc.Expression):
+        raise _not_sql(where)
     parts = []
-    for name, op, value in conditions:
-        kind = value_type(columns[name].type)
-        column = columns[name].read_as(dialect, name)
+    for name, op, value in typed_conditions(table.schema, partition, where):
+        kind = value_type(table.columns[name].type)
+        column = table.columns[name].read_as(dialect, name)
         if op in ("in", "not in"):
-            literals = [_literal(dialect, item) for item in value]
-            if None in literals:
-                return None
-            listed = ", ".join(str(literal) for literal in literals)
-            if not literals:
+            listed = ", ".join(_literal(dialect, item) for item in value)
+            if not value:
                 text = "1 = 0" if op == "in" else f"{column} IS NOT NULL"
             else:
                 text = f"{column} {op.upper()} ({listed})"
@@ -211,8 +201,6 @@ def where_sql(
             text = f"{column} IS {'NOT ' * (op == '!=')}NULL"
         else:
             literal = _literal(dialect, value)
-            if literal is None:
-                return None
             if pa.types.is_string(kind) and dialect.name == "postgres":
                 column = f'{column} COLLATE "C"'
             text = f"{column} {_OPERATORS[op]} {literal}"
@@ -222,14 +210,28 @@ def where_sql(
     return f" WHERE {' AND '.join(parts)}" if parts else ""
 
 
-def _literal(dialect: Dialect, value: Any) -> str | None:
-    """A value as SQL, or None if it is written differently in each database."""
+def _literal(dialect: Dialect, value: Any) -> str:
+    """A value as SQL.
+
+    Raises:
+        NotSupportedError: if it is written differently in each database.
+    """
     if isinstance(value, bool | int | str):
         return dialect.value(value)
-    if isinstance(value, float):
-        return dialect.literal(value) if value == value else None
+    if isinstance(value, float) and value == value:
+        return dialect.literal(value)
+    if isinstance(value, Decimal):
+        return str(value)
     if type(value) is datetime.date:
         return f"DATE {dialect.string_literal(value.isoformat())}"
-    if isinstance(value, datetime.datetime) and value.tzinfo is None:
-        return f"TIMESTAMP {dialect.string_literal(value.isoformat(sep=' '))}"
-    return None
+    if isinstance(value, datetime.datetime):
+        kind = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMP WITH TIME ZONE"
+        return f"{kind} {dialect.string_literal(value.isoformat(sep=' '))}"
+    raise _not_sql(value)
+
+
+def _not_sql(condition: object) -> NotSupportedError:
+    return NotSupportedError(
+        f"{condition!r} in where cannot be written as SQL; give conditions such as 'x > 1', or "
+        "select the rows by a view, or a query in parentheses in place of the table."
+    )

@@ -15,7 +15,7 @@ from refusals import refused
 from sql_cases import compare, fetched, fitted, sqlite_table, training
 
 import probclass_core as pc
-from probclass_core.errors import DataError, SpecError, TableError
+from probclass_core.errors import DataError, NotSupportedError, SpecError, TableError
 from probclass_core.scoring.reports import ScoreReport
 from probclass_core.sql.connections import Database
 
@@ -159,7 +159,7 @@ def test_an_interruption_right_before_the_commit_changes_nothing(
         ("", {"options": {"columns": ["absent"]}}, TableError, "absent"),
         ("", {"partition": {"absent": 1}}, TableError, "no column 'absent' to filter by"),
         ("DROP TABLE rows", {}, TableError, "rows"),
-        ("", {"where": pac.field("key") > 1}, SpecError, "cannot be written as SQL"),
+        ("", {"where": pac.field("key") > 1}, NotSupportedError, "cannot be written as SQL"),
         ("", {"options": {"decision": {"by": "nothing"}}}, SpecError, "nothing"),
         ("", {"options": {"overwrite": "append"}}, SpecError, "no option 'overwrite'"),
     ],
