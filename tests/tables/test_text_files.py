@@ -293,6 +293,10 @@ BAD: dict[str, tuple[dict[str, str | bytes], str]] = {
         {"trips.jsonl": LINE.replace("1.5", "1") * 140 + LINE},
         r"trips\.jsonl, line 141: column 'fare' is int64, but has '1\.5'; .*'fare': 'double'",
     ),
+    "a JSON number among text": (
+        {"trips.jsonl": LINE * 140_000 + LINE.replace('"a"', "7")},
+        r"trips\.jsonl, line 140001: column 'zone' is string, but has '7'; correct the value\.$",
+    ),
     "no file": ({}, r"trips\.csv does not exist"),
 }
 

@@ -279,9 +279,11 @@ def misfit(where: str, column: str, kind: pa.DataType | str, value: object) -> D
     with suppress(ValueError):
         float(str(value))
         wider = "double"
+    # A value that is no text has no wider type: JSON lines do not mix text with others.
+    fix = "" if str(kind) == "string" else f", or {give_type(column, wider)}"
     return DataError(
         f"{where}: column {column!r} is {kind}, but has {str(value)[:SHOWN]!r}; correct the "
-        f"value, or {give_type(column, wider)}."
+        f"value{fix}."
     )
 
 
