@@ -232,7 +232,8 @@ def _change_of_levels(p: Levels, q: Levels) -> Change:
 def _masses(levels: Levels, values: Sequence[str | None]) -> FloatArray:
     """Probabilities of these values and, last, of all others: ``(m + 1, k)``."""
     masses = np.zeros((len(values) + 1, levels.probability.shape[1]))
-    masses[[values.index(name) for name in levels.names]] = levels.probability
+    places = {value: place for place, value in enumerate(values)}
+    masses[[places[name] for name in levels.names]] = levels.probability
     masses[-1] = np.maximum(0.0, 1.0 - masses.sum(axis=0))
     return masses
 
