@@ -111,21 +111,12 @@ def _usage_message(error: click.ClickException) -> str:
     return f"{message}{end} See '{context.command_path} --help'."
 
 
-@click.version_option(probclass_core.__version__, message="probclass %(version)s")
-@click.pass_context
-def _help(context: click.Context) -> None:
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
-
-
 app = OneLineErrors(
     COMMANDS,
     name="probclass",
-    callback=_help,
-    params=_help.__click_params__,  # type: ignore[attr-defined]
-    invoke_without_command=True,
     help="Train Bayes classifiers on tables, and score tables with them.",
     epilog="Options and arguments that are not given come from environment variables, then from "
     "probclass.toml in the working directory or the nearest parent. "
     "To try it on bundled data: probclass demo",
 )
+click.version_option(probclass_core.__version__, message="probclass %(version)s")(app)

@@ -72,7 +72,7 @@ def _keys(tree: Tree, words: tuple[str, ...] = ()) -> Iterator[Any]:
 
 
 class Group(click.Group):
-    """Commands of a tree; if the first one is ``ls``, it runs unless another one is named."""
+    """Commands of a tree; without one, its ``ls`` runs if it has one, or the help is shown."""
 
     def __init__(self, tree: Tree, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -102,7 +102,7 @@ class Group(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "ls" in self.tree and args[:1] != ["--help"] and not {*args[:1]} & {*self.tree}:
             args = ["ls", *args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, args or ["--help"])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """The command of the first word; for words of other tools, say which one it is here."""

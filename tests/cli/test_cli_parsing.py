@@ -92,3 +92,9 @@ def test_a_spec_printed_as_toml_reads_back_equal(label: str, options: Any, prior
 def test_a_spec_with_null_cannot_be_printed_as_toml() -> None:
     with pytest.raises(SpecError, match="--json"):
         to_toml(pc.ModelSpec("air", [pc.Block("one", ["x"], limit=None)]))
+
+
+@pytest.mark.parametrize("words", ["", "table", "cache", "plugin"])
+def test_commands_without_a_command_show_their_help(probclass: Any, words: str) -> None:
+    assert probclass.ok(words).out == probclass.ok(f"{words} --help").out
+    assert "\nCommands:\n" in probclass.ok(words).out
