@@ -63,6 +63,9 @@ _DERIVED = (
 )
 """Keys from which a spec is derived if no spec file is given."""
 
+_PROMOTION = ("model", "store", "alias", "reason", "force")
+"""Keys of a promotion in any case, without ``--if-better``."""
+
 _KINDS = {
     click.types.BoolParamType: bool,
     click.types.IntParamType: int,
@@ -106,8 +109,8 @@ def defaults(
     if {"spec", "label"} <= keys.keys():
         chosen = _one_spec(chosen, arguments)
     if "if_better" in keys and not ("--if-better" in arguments or chosen.get("if_better")):
-        # A promotion without comparing compares no rows.
-        chosen = {key: value for key, value in chosen.items() if key not in ("partition", "where")}
+        # A promotion without comparing has neither rows nor conditions.
+        chosen = {key: value for key, value in chosen.items() if key in _PROMOTION}
     chosen = {key: value for key, value in chosen.items() if value is not None}
     log.info("options from %s: %s", path, ", ".join(chosen) or "none")
     return chosen

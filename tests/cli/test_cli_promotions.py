@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -134,10 +135,13 @@ def test_the_conditions_of_the_gate_are_options(probclass: Any, store: pc.ModelS
     assert trained_on == {"challenger": "yes", "champion": "yes"}
 
 
-def test_rows_to_compare_on_need_if_better(probclass: Any, store: pc.ModelStore) -> None:
-    line = probclass.error("promote iris@good champion --where 'sepal_width > 2'")
-    assert "--if-better; add it" in line
+def test_what_is_compared_and_how_needs_if_better(probclass: Any, store: pc.ModelStore) -> None:
+    for options in ("--where 'sepal_width > 2'", "iris.parquet", "--min-z 2", "--decision ml"):
+        line = probclass.error(f"promote iris@good champion {options}")
+        assert "need --if-better." in line
     assert "needs SOURCE" in probclass.error("promote iris@good champion --if-better")
+    Path("probclass.toml").write_text('source = "iris.parquet"\n[promote]\nmin_z = 2\n')
+    assert probclass.ok("promote iris@good champion")
 
 
 def test_a_rerun_that_changes_nothing_says_so_first(probclass: Any, store: pc.ModelStore) -> None:

@@ -332,9 +332,10 @@ def promote(
                 **vars(rows),
             )
     else:
-        if rows.partition or rows.where or windows:
+        compared = source or windows or rows.partition or rows.where
+        if compared or (gate, decision) != (Gate(), DecisionRule()):
             raise SpecError(
-                "--partition, --where and --windows select rows of --if-better; add it."
+                "SOURCE, its rows and the options that say what is better need --if-better."
             )
         entry = model.models.promote(version.model, version, alias, reason=reason, force=force)
     show(document(entry), prose(_line(entry)))
