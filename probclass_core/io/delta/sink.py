@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
@@ -23,6 +22,7 @@ from probclass_core.errors import TableError, TableMismatchError, one_line, one_
 from probclass_core.io.commit.log_sink import LogSink, NewFile, PartitionFile, partition_key
 from probclass_core.io.commit.parquet_writer import COMMIT_KEY, DATA_FILE
 from probclass_core.io.delta.table import (
+    added_files,
     check_writable,
     delta_filesystem,
     open_delta,
@@ -125,15 +125,9 @@ class DeltaSink(LogSink[DeltaTable]):
         return list(table.metadata().partition_columns)
 
     def files_by_partition(self, table: DeltaTable) -> dict[frozenset[Any], list[str]]:
-        actions = pa.table(table.get_add_actions(flatten=True))
-        if not actions.num_rows:
-            return {}
-        names = self.partition_columns(table)
-        columns = [actions[f"partition.{name}"].to_pylist() for name in names]
         files: dict[frozenset[Any], list[str]] = {}
-        for path, *values in zip(actions["path"].to_pylist(), *columns, strict=True):
-            key = partition_key(dict(zip(names, values, strict=True)))
-            files.setdefault(key, []).append(unquote(path))
+        for path, (_, partition) in added_files(table).items():
+            files.setdefault(partition_key(partition), []).append(path)
         return {key: sorted(paths) for key, paths in files.items()}
 
     def locate(self, table: DeltaTable | None, name: str) -> tuple[str, FileSystem]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -127,7 +128,7 @@ def _deleted_rows(table: DeltaTable, ref: TableRef) -> dict[str, pa.Int64Array]:
     """
     if "deletionVectors" not in _reader_features(table):
         return {}
-    paths = set(_paths(table))
+    paths = added_files(table)
     deleted: dict[str, pa.Int64Array] = {}
     for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
         for uri, kept in zip(batch["filepath"].to_pylist(), batch["selection_vector"], strict=True):
@@ -141,9 +142,14 @@ def _deleted_rows(table: DeltaTable, ref: TableRef) -> dict[str, pa.Int64Array]:
     return deleted
 
 
-def _paths(table: DeltaTable) -> list[str]:
-    """Return the paths of the files of a table, which the log encodes as in URIs."""
-    return [unquote(path) for path in pa.table(table.get_add_actions())["path"].to_pylist()]
+def added_files(table: DeltaTable) -> dict[str, tuple[int, dict[str, Any]]]:
+    """Return the size and the partition of each file, by its path, which is encoded in the log."""
+    actions = pa.table(table.get_add_actions())
+    partitioned = bool(table.metadata().partition_columns)
+    partitions = actions["partition"].to_pylist() if partitioned else [{}] * actions.num_rows
+    paths = map(unquote, actions["path"].to_pylist())
+    values = zip(actions["size_bytes"].to_pylist(), partitions, strict=True)
+    return dict(zip(paths, values, strict=True))
 
 
 def _dataset(table: DeltaTable, ref: TableRef) -> ds.Dataset:
@@ -153,15 +159,11 @@ def _dataset(table: DeltaTable, ref: TableRef) -> ds.Dataset:
     footers say the same of each row group.
     """
     schema = pa.schema([field.remove_metadata() for field in _schema(table)])
-    actions, parquet = pa.table(table.get_add_actions()), ds.ParquetFileFormat(_READ_OPTIONS)
-    paths = _paths(table)
-    sizes = dict(zip(paths, actions["size_bytes"].to_pylist(), strict=True))
-    filesystem = delta_filesystem(ref, sizes)
-    partitioned = table.metadata().partition_columns
-    partitions = actions["partition"].to_pylist() if partitioned else [{}] * len(paths)
+    files, parquet = added_files(table), ds.ParquetFileFormat(_READ_OPTIONS)
+    filesystem = delta_filesystem(ref, {path: size for path, (size, _) in files.items()})
     fragments = [
         parquet.make_fragment(path, filesystem, partition_condition(partition, schema))
-        for path, partition in zip(paths, partitions, strict=True)
+        for path, (_, partition) in files.items()
     ]
     return ds.FileSystemDataset(fragments, schema, parquet, filesystem)
 
@@ -247,7 +249,7 @@ def delta_leftovers(ref: TableRef) -> list[Leftover]:
         def named() -> set[str]:
             table.update_incremental()
             # The newest version may be older than any entry still in the log.
-            return {*_paths(table), *_files_in_log(location)}
+            return {*added_files(table), *_files_in_log(location)}
 
         return location.unnamed_files(_OURS, named)
 

@@ -66,12 +66,8 @@ class TextOptions:
             raise TableMismatchError(
                 f"{ref.uri}: unknown option {name!r}; there are {suggest(name, supported)}"
             )
-        lists: Mapping[str, Callable[[Any], Any]] = {
-            "types": _types,
-            "null": _texts,
-            "names": _texts,
-        }
-        parsers = {**dict.fromkeys(supported, _text), **lists}
+        parsers: dict[str, Callable[[Any], Any]] = dict.fromkeys(supported, _text)
+        parsers |= {"types": _types, "null": _texts, "names": _texts}
         try:
             values = {name: parsers[name](value) for name, value in given.items()}
             options = cls(**values)
