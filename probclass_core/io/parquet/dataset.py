@@ -29,7 +29,6 @@ from probclass_core.io.parquet.files import (
     PlannedFile,
     Reading,
     RowGroups,
-    fragments_by_partition,
     partition_of,
     partition_values,
     path_of,
@@ -304,7 +303,15 @@ class DatasetTable(Source):
 
     @cached_property
     def _fragments_by_partition(self) -> Mapping[tuple[Any, ...], list[ds.Fragment]]:
-        return fragments_by_partition(self._dataset, self.partition_columns)
+        """The files of each partition; none if a file may have rows of several partitions."""
+        groups: dict[tuple[Any, ...], list[ds.Fragment]] = {}
+        names = self.partition_columns
+        for fragment in self._dataset.get_fragments() if names else ():
+            values = partition_of(fragment)
+            if not values.keys() >= {*names}:
+                return {}
+            groups.setdefault(tuple(values[name] for name in names), []).append(fragment)
+        return groups
 
     def _read_schema(self, files: Sequence[PlannedFile]) -> pa.Schema:
         """Return the schema of the table in types that all these files can be read as."""

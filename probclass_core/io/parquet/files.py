@@ -79,29 +79,6 @@ def partition_values(fragment: ds.Fragment, names: Sequence[str]) -> tuple[Any, 
     return tuple(values.get(name) for name in names)
 
 
-def fragments_by_partition(
-    dataset: ds.Dataset, names: Sequence[str]
-) -> Mapping[tuple[Any, ...], list[ds.Fragment]]:
-    """Group the files of a dataset by the values of its partition columns.
-
-    Args:
-        dataset: the dataset.
-        names: names of the partition columns.
-
-    Returns:
-        Files by partition; empty if a file may have rows of several partitions.
-    """
-    groups: dict[tuple[Any, ...], list[ds.Fragment]] = {}
-    if not names or not isinstance(dataset, ds.FileSystemDataset):
-        return groups
-    for fragment in dataset.get_fragments():
-        values = partition_of(fragment)
-        if not all(name in values for name in names):
-            return {}
-        groups.setdefault(tuple(values[name] for name in names), []).append(fragment)
-    return groups
-
-
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if column.type == kind:
         return column
