@@ -41,7 +41,7 @@ CommitRecord = Mapping[str, Any]
 
 
 class StagedPart(ABC):
-    """Some rows of a staged partition, in one file.
+    """The rows of a staged partition, in one file.
 
     Until rows are written it can be pickled: a copy in another process writes the rows and calls
     `finish`, and the original adopts the result.
@@ -65,8 +65,7 @@ class StagedPart(ABC):
         """Finish the file and return the metadata that `adopt` needs; it can be pickled.
 
         Args:
-            summary: further entries of the commit record, which are known once the rows are; only
-                for the single part of a partition.
+            summary: further entries of the commit record, which are known once the rows are.
 
         Raises:
             TableError: if the file does not contain the rows written.
@@ -82,41 +81,33 @@ class StagedPart(ABC):
 
 
 class StagedPartition(ABC):
-    """A partition that is being written; no reader sees it until it is published."""
+    """A partition that is being written; no reader sees it until it is published.
 
-    _parts: Sequence[StagedPart] = ()
+    Attributes:
+        part: the file that the rows go to.
+    """
+
+    part: StagedPart
 
     @property
     def rows(self) -> int:
-        """Number of rows written so far, in all parts."""
-        return sum(part.rows for part in self._parts)
+        """Number of rows written so far."""
+        return self.part.rows
 
     def close(self) -> None:
-        """Close the files, whether or not they are finished."""
-        for part in self._parts:
-            part.close()
-
-    @abstractmethod
-    def parts(self, count: int) -> Sequence[StagedPart]:
-        """Open the files that the rows go to, in order. Call it once.
-
-        Args:
-            count: number of parts; a partition that can only be one file returns one part.
-
-        Raises:
-            TableError: if the location cannot be written.
-        """
+        """Close the file, whether or not it is finished."""
+        self.part.close()
 
     @abstractmethod
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
-        """Check the staged files and make them the partition in one step: the commit.
+        """Check the staged file and make it the partition in one step: the commit.
 
         Args:
-            summary: further entries of the commit record if there are several parts; a single one
-                was finished with them. A format without commit records ignores them.
+            summary: further entries of the commit record, which the file was finished with, for a
+                format that has commit records elsewhere, too.
 
         Raises:
-            TableError: if the files do not contain the rows written, the partition cannot be
+            TableError: if the file does not contain the rows written, the partition cannot be
                 replaced, or another writer has replaced it since `Sink.stage`.
         """
 

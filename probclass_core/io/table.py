@@ -117,20 +117,6 @@ class Plan:
         # An input without a snapshot may be bound to its thread, as a database cursor is.
         return in_slices(batches if self.snapshot is None else prefetch(batches), rows)
 
-    def split(self, count: int) -> list[Plan]:
-        """Split into plans of consecutive units with about the same number of rows.
-
-        Args:
-            count: maximum number of plans. Units are not split, and `unit_rows` must be
-                known if it is more than 1.
-        """
-        if count == 1:
-            return [self]
-        parts: dict[int, list[int]] = {}
-        for number, part in enumerate(balanced_parts(self.unit_rows, count)):
-            parts.setdefault(part, []).append(number)
-        return [self.slice(numbers[0], numbers[-1] + 1) for numbers in parts.values()]
-
     def slice(self, start: int, stop: int) -> Plan:
         """Return the plan of units ``start`` to ``stop - 1``; empty if there are none."""
         unit_rows = self.unit_rows[start:stop]

@@ -194,13 +194,11 @@ class _OpenPartition:
         planned: the partition.
         context: to be closed once the partition is committed or given up.
         staged: the staged partition, once there is one.
-        target: its file, likewise.
     """
 
     planned: PlannedPartition
     context: ExitStack = field(default_factory=ExitStack)
     staged: StagedPartition = field(init=False)
-    target: StagedPart = field(init=False)
 
 
 def _stage(
@@ -211,14 +209,13 @@ def _stage(
     open_partitions.append(current)
     try:
         current.staged = current.context.enter_context(planned.stage())
-        (current.target,) = current.staged.parts(1)
         return StagedRows(
             sink.location,
             planned.plan,
             scorer.options,
             scorer.schema,
             sink.partition,
-            current.target,
+            current.staged.part,
         )
     except PARTITION_FAILURES as failure:
         return failure
@@ -233,7 +230,7 @@ def _commit(
     """Check and publish a staged partition unless it is empty, and return its commit record."""
     if isinstance(scored, PARTITION_FAILURES):
         raise scored
-    current.target.adopt(scored.file)
+    current.staged.part.adopt(scored.file)
     planned, staged = current.planned, current.staged
     verdicts: Sequence[Verdict] = ()  # they follow from other partitions, too
     if staged.rows:

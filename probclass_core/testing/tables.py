@@ -41,9 +41,6 @@ from probclass_core.io.references import TableRef
 from probclass_core.io.sink import Sink, StagedPartition
 from probclass_core.plugins.descriptors import TableFormat
 
-PARTS = 2
-"""Files that a partition is written to, if its format can have several."""
-
 SUMMARY = {"health": {"rows": 3}}
 """Entries of a commit record that are known once the rows are written."""
 
@@ -144,14 +141,11 @@ class SinkLaws:
     def test_copies_of_parts_write_in_other_processes(self, table: TableUnderTest) -> None:
         """A part that is pickled before rows are written can be finished elsewhere."""
         with table.staged("a", ()) as staged:
-            part, *others = staged.parts(PARTS)
-            copy = pickle.loads(pickle.dumps(part))
+            copy = pickle.loads(pickle.dumps(staged.part))
             copy.write(rows(SECOND))
             finished = pickle.loads(pickle.dumps(copy.finish()))
             copy.close()
-            part.adopt(finished)
-            for other in others:
-                other.finish()
+            staged.part.adopt(finished)
             assert staged.rows == len(SECOND)
             staged.publish()
         table.check({**self.first, "a": SECOND})
@@ -316,16 +310,13 @@ class TableUnderTest:
     def staged(
         self, value: str | None, values: Sequence[float], *, append: bool = False
     ) -> Iterator[StagedPartition]:
-        """Stage rows, in two parts if the format can; without values, open no part."""
+        """Stage rows, and finish their file if there are any."""
         record = {"commit_id": commit_id(values), "partition": {"part": value}}
         batch = rows(values)
         with self.sink(value).stage(batch.schema, record, append=append) as staged:
             if values:
-                parts = staged.parts(PARTS)
-                size = -(-len(values) // len(parts))
-                for number, part in enumerate(parts):
-                    part.write(batch.slice(number * size, size))
-                    part.finish(SUMMARY if len(parts) == 1 else None)
+                staged.part.write(batch)
+                staged.part.finish(SUMMARY)
             yield staged
 
     def replace(

@@ -31,11 +31,10 @@ def replace(bucket: Bucket, version: int) -> None:
     rows = pa.table(columns)
     sink = open_sink(bucket.at(TABLE), {"p": 0})
     with sink.stage(rows.schema, {"commit_id": f"{version:032x}"}) as staged:
-        (part,) = staged.parts(1)
-        with closing(part):
+        with closing(staged.part):
             for batch in rows.to_batches(max_chunksize=20_000):
-                part.write(batch)
-            part.finish()
+                staged.part.write(batch)
+            staged.part.finish()
         staged.publish()
 
 

@@ -135,7 +135,7 @@ class InPlace(ParquetFileSink):
 
 class Written(StagedFile):
     def publish(self, summary: Any = None) -> None:
-        self._parts[0].finish(summary)
+        self.part.finish(summary)
 
 
 class Broken(Parquet):

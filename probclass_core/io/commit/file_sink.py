@@ -5,7 +5,7 @@ Readers see the old file or the new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -95,13 +95,10 @@ class StagedFile(StagedPartition):
     def __init__(self, sink: FileSink, path: Path, part: StagedPart) -> None:
         self._sink = sink
         self._path = path
-        self._parts = [part]
-
-    def parts(self, count: int) -> Sequence[StagedPart]:
-        return self._parts
+        self.part = part
 
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
-        self._parts[0].finish(summary)
+        self.part.finish(summary)
         with translate_write_errors(self._sink.location):
             sync(self._path)
             put_in_place(self._path, self._sink.path)

@@ -9,6 +9,7 @@ provided that the other writer left this partition alone or that the rows are on
 from __future__ import annotations
 
 import json
+import uuid
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
@@ -22,13 +23,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem
 
 from probclass_core.arrow.bundle import as_json
 from probclass_core.errors import TableError, TableMismatchError, one_line
-from probclass_core.io.commit.parquet_writer import (
-    COMMIT_KEY,
-    ParquetPart,
-    complete_commits,
-    read_commit_record,
-    unique_names,
-)
+from probclass_core.io.commit.parquet_writer import COMMIT_KEY, ParquetPart, read_commit_record
 from probclass_core.io.commit.schemas import EvolvingSink, cast_exactly, portable_schema
 from probclass_core.io.failures import (
     CONTENDED_ATTEMPTS,
@@ -147,11 +142,10 @@ class LogSink(EvolvingSink, Generic[LogTable]):
     def commits_in(self, table: LogTable | None) -> Sequence[CommitRecord | None]:
         """See `commits`; records are read from the footers of files, and if need be from the log.
 
-        The log has the summaries of several parts and, if another engine has compacted files, the
-        records of the commits since the partition was last replaced.
+        If another engine has compacted files, the log has the records of the commits since the
+        partition was last replaced.
         """
-        files = [self._file_record(table, name) for name in self.current_files(table)]
-        commits = complete_commits(files, lambda: _by_commit(self._log_of(table)))
+        commits = [self._file_record(table, name) for name in self.current_files(table)]
         if None in commits:
             known = {record["commit_id"] for record in commits if record is not None}
             logged = _by_commit(self._since_replacement(self._log_of(table)))
@@ -372,7 +366,6 @@ class PartitionFile(ParquetPart):
         partition: values of the partition columns.
         commit: record of plain values for the footer of the file.
         location: path or URI of the partition, for messages.
-        part: number of the file among the files of the commit, and their count.
 
     Attributes:
         file: name and location of the file.
@@ -385,10 +378,9 @@ class PartitionFile(ParquetPart):
         commit: Mapping[str, Any],
         *,
         location: str,
-        part: tuple[int, int],
     ) -> None:
         super().__init__(
-            file.path, file.schema, commit, location=location, filesystem=file.filesystem, part=part
+            file.path, file.schema, commit, location=location, filesystem=file.filesystem
         )
         self.file = file
         self._partition = dict(partition)
@@ -421,9 +413,9 @@ class PartitionFile(ParquetPart):
 
 
 class StagedFiles(StagedPartition, Generic[LogTable]):
-    """Staged rows of a partition, in Parquet files that the log does not name yet."""
+    """Staged rows of a partition, in a Parquet file that the log does not name yet."""
 
-    _parts: Sequence[PartitionFile] = ()
+    part: PartitionFile
 
     def __init__(
         self,
@@ -440,25 +432,13 @@ class StagedFiles(StagedPartition, Generic[LogTable]):
         self._files_before = sink.current_files(self._table)
         self._schema = sink.stored_schema(self._table, sink.portable(schema))
         self._may_be_committed = False
-
-    def parts(self, count: int) -> Sequence[PartitionFile]:
-        sink = self._sink
         with translate_write_errors(sink.location):
-            files = [
-                sink.new_file(self._table, self._schema, f"part-{name}.parquet")
-                for name in unique_names(count)
-            ]
-        self._parts = [
-            PartitionFile(
-                file, sink.partition, self._commit, location=sink.location, part=(number, count)
-            )
-            for number, file in enumerate(files)
-        ]
-        return self._parts
+            file = sink.new_file(self._table, self._schema, f"part-{uuid.uuid4().hex}.parquet")
+        self.part = PartitionFile(file, sink.partition, self._commit, location=sink.location)
 
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
         sink = self._sink
-        files = [part for part in self._parts if part.rows]
+        files = [self.part] if self.rows else []
         record = {**self._commit, **(summary or {}), "rows": self.rows, "appended": self._append}
         properties = {COMMIT_KEY: json.dumps(record, sort_keys=True)}
         with translate_write_errors(sink.location):
@@ -497,13 +477,13 @@ class StagedFiles(StagedPartition, Generic[LogTable]):
             ) from error
 
     def close(self) -> None:
-        """Close the files, and remove them unless the log may name them.
+        """Close the file, and remove it unless the log may name it.
 
-        If a commit failed with an error, it may still have succeeded. The files then stay: a
+        If a commit failed with an error, it may still have succeeded. The file then stays: a
         reader ignores files that the log does not name, but cannot read a table without those that
         it does.
         """
         super().close()
-        for part in () if self._may_be_committed else self._parts:
+        if not self._may_be_committed:
             with suppress(OSError):
-                part.file.filesystem.delete_file(part.file.path)
+                self.part.file.filesystem.delete_file(self.part.file.path)

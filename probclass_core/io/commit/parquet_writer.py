@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -36,14 +35,8 @@ DATA_FILE = r"(?:.*/)?part-[0-9a-f]{32}\.parquet"
 """Regular expression for the paths of data files that `LogSink` writes."""
 
 
-def unique_names(count: int) -> list[str]:
-    """Return names of 32 hexadecimal digits that no other writer uses, in ascending order."""
-    prefix = uuid.uuid4().hex[:28]
-    return [f"{prefix}{number:04x}" for number in range(count)]
-
-
 class ParquetPart(StagedPart):
-    """One Parquet file of a commit; a row group is written while the next one is collected.
+    """The Parquet file of a commit; a row group is written while the next one is collected.
 
     The file is created with its first rows. Until then the object can be pickled; see
     `io.sink.StagedPart`.
@@ -54,7 +47,6 @@ class ParquetPart(StagedPart):
         commit: record of plain values for the footer of the file.
         location: path or URI of the partition, for messages.
         filesystem: file system of the path; the local one by default.
-        part: number of the file among the files of the commit, and their count.
         codec: compression of the pages.
     """
 
@@ -66,17 +58,14 @@ class ParquetPart(StagedPart):
         *,
         location: str,
         filesystem: FileSystem | None = None,
-        part: tuple[int, int] = (0, 1),
         codec: str = "snappy",
     ) -> None:
         self.rows = 0
         self.path = path
         self._codec = codec
-        number, count = part
         self._location = location
         self._filesystem = filesystem
-        part_record = {"part": number, "parts": count} if count > 1 else {}
-        record = json.dumps({**commit, **part_record}, sort_keys=True).encode()
+        record = json.dumps(commit, sort_keys=True).encode()
         # Between processes, the fields inside maps lose their names, which the file contains.
         plain = pa.ipc.read_schema(schema.serialize())
         self._schema = plain.with_metadata({**(schema.metadata or {}), COMMIT_KEY.encode(): record})
@@ -211,36 +200,3 @@ def commit_record_in(footer: pq.FileMetaData) -> dict[str, Any] | None:
         return {**record, **json.loads(metadata.get(SUMMARY_KEY.encode(), "{}"))}
     except (KeyError, TypeError, ValueError):
         return None  # another writer may use the same key
-
-
-def complete_commits(
-    file_records: Iterable[Mapping[str, Any] | None],
-    of_parts: Callable[[], Mapping[str, Mapping[str, Any]]],
-) -> list[dict[str, Any] | None]:
-    """Combine the records of files to one record for each commit whose files are all present.
-
-    Args:
-        file_records: the commit record of each file, or None for a file without one.
-        of_parts: returns the records of commits of several parts by their id, as far as they are
-            known, with their summary and, if parts without rows have no file, with their rows.
-
-    Returns:
-        Records of commits, and None for each file without one or whose commit lacks other files.
-    """
-    commits: list[dict[str, Any] | None] = []
-    parts_by_commit: dict[str, list[Mapping[str, Any]]] = {}
-    for record in file_records:
-        if record is not None and "parts" in record:
-            parts_by_commit.setdefault(record["commit_id"], []).append(record)
-        else:
-            commits.append(None if record is None else dict(record))
-    known = of_parts() if parts_by_commit else {}
-    for commit_id, parts in parts_by_commit.items():
-        commit, rows = dict(known.get(commit_id, {})), sum(part["rows"] for part in parts)
-        numbers = sorted(part["part"] for part in parts)
-        if numbers == [*range(parts[0]["parts"])] or rows == commit.get("rows"):
-            commit |= {key: parts[0][key] for key in parts[0] if key not in ("part", "parts")}
-            commits.append({**commit, "rows": rows})
-        else:
-            commits.extend([None] * len(parts))
-    return commits

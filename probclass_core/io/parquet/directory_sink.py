@@ -12,7 +12,6 @@ staging folder each.
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -20,17 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow.fs import FileInfo
 
 from probclass_core.errors import TableError, TableMismatchError
 from probclass_core.io.commit.file_sink import FileSink
-from probclass_core.io.commit.parquet_writer import (
-    COMMIT_KEY,
-    ParquetPart,
-    complete_commits,
-    read_commit_record,
-)
+from probclass_core.io.commit.parquet_writer import ParquetPart, read_commit_record
 from probclass_core.io.commit.schemas import EvolvingSink
 from probclass_core.io.failures import translate_write_errors
 from probclass_core.io.filesystem import Location, is_file
@@ -46,9 +39,6 @@ from probclass_core.io.references import TableRef
 from probclass_core.io.sink import ColumnChanges, CommitRecord, StagedPartition
 
 SUCCESS_FILE = "_SUCCESS"
-SUMMARY_FILE = "_summary.parquet"
-"""File without rows whose footer has the record of a commit of several parts."""
-
 REMOVED = "removed"
 
 
@@ -152,12 +142,7 @@ class DirectorySink(FolderSink):
         super()._check_target()
 
     def commits(self) -> Sequence[CommitRecord | None]:
-        files = self.visible_entries(self.folder)
-        return complete_commits((read_commit_record(info.path) for info in files), self._of_parts)
-
-    def _of_parts(self) -> Mapping[str, Mapping[str, Any]]:
-        record = read_commit_record(self.target / SUMMARY_FILE)
-        return {} if record is None else {record["commit_id"]: {**record, "rows": None}}
+        return [read_commit_record(info.path) for info in self.visible_entries(self.folder)]
 
     @contextmanager
     def stage(
@@ -195,9 +180,9 @@ class DirectorySink(FolderSink):
 
 
 class StagedDirectory(StagedPartition):
-    """A staged partition, or rows to add to one: Parquet files in a folder of their own."""
+    """A staged partition, or rows to add to one: a Parquet file in a folder of its own."""
 
-    _parts: Sequence[ParquetPart] = ()
+    part: ParquetPart
 
     def __init__(
         self,
@@ -209,49 +194,23 @@ class StagedDirectory(StagedPartition):
         append: bool,
     ) -> None:
         self._sink = sink
-        self._schema = schema
-        self._commit = commit
         self._append = append
         self._content = directory / CONTENT
         self._content.mkdir()
-
-    def parts(self, count: int) -> Sequence[ParquetPart]:
-        # Added rows are one file, because one rename adds it.
-        count = 1 if self._append else count
-        paths = [self._content / self._file_name(number, count) for number in range(count)]
-        self._parts = [
-            ParquetPart(
-                path, self._schema, self._commit, location=self._sink.location, part=(number, count)
-            )
-            for number, path in enumerate(paths)
-        ]
-        return self._parts
-
-    def _file_name(self, number: int, count: int) -> str:
-        if self._append:
-            # Two attempts at one commit write one file: the later replaces the earlier.
-            return f"part-{self._commit['commit_id'][:32]}.parquet"
-        # Readers sort by name, so all numbers have the same number of digits.
-        return f"part-{number:0{len(str(count - 1))}}.parquet"
+        # Two attempts to add the rows of one commit write one file: the later replaces the earlier.
+        name = f"part-{commit['commit_id'][:32] if append else 0}.parquet"
+        self.part = ParquetPart(self._content / name, schema, commit, location=sink.location)
 
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
-        paths = [Path(part.path) for part in self._parts]
-        for part in self._parts:
-            part.finish()  # also without rows: all files of a commit must exist
+        path, target = Path(self.part.path), self._sink.target
+        self.part.finish()
         with translate_write_errors(self._sink.location):
-            for path in paths:
-                sync(path)
-            target = self._sink.target
+            sync(path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            if summary and len(paths) > 1:
-                record = json.dumps({**self._commit, **summary}, sort_keys=True)
-                file = self._schema.with_metadata({COMMIT_KEY: record}).empty_table()
-                pq.write_table(file, self._content / SUMMARY_FILE)
-                sync(self._content / SUMMARY_FILE)
             (self._content / SUCCESS_FILE).touch()
             sync(self._content)
             if self._append:
-                self._add(paths[0], target)
+                self._add(path, target)
             else:
                 put_in_place(self._content, target)
             sync_names(target)

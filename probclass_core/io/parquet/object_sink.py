@@ -98,29 +98,22 @@ def _check_table(table: Location) -> None:
 class StagedObject(StagedPartition):
     """A staged partition: a local file until it is put in place."""
 
-    _parts: Sequence[ObjectPart] = ()
+    part: ObjectPart
 
     def __init__(self, sink: ObjectSink, schema: pa.Schema, commit: Mapping[str, Any]) -> None:
-        self._sink, self._schema, self._commit = sink, schema, commit
+        self._sink = sink
         # Read now, so that a commit of another writer since then is not replaced unseen.
         self._seen = sink.table.revision(sink.main, content=False)
-        self._codec = _other_codec(sink.table, sink.main)
-
-    def parts(self, count: int) -> Sequence[ObjectPart]:
-        # One request puts one object, so the rows are not divided.
-        self._parts = [ObjectPart(self._sink, self._schema, self._commit, self._codec)]
-        return self._parts
+        self.part = ObjectPart(sink, schema, commit, _other_codec(sink.table, sink.main))
 
     def publish(self, summary: Mapping[str, Any] | None = None) -> None:
-        (part,) = self._parts
-        part.finish()
-        if not part.put(self._sink.main, self._seen):
+        self.part.finish()
+        if not self.part.put(self._sink.main, self._seen):
             raise conflict(self._sink.location)
 
     def close(self) -> None:
         super().close()
-        for part in self._parts:
-            part.close_file()
+        self.part.close_file()
 
 
 class ObjectPart(ParquetPart):
