@@ -31,7 +31,7 @@ from probclass_core.estimation.kinds.kind import ClassSums, Sums
 
 
 @dataclass(frozen=True)
-class ClassCounts:
+class FeatureCounts:
     """Sums as dense arrays.
 
     Attributes:
@@ -104,7 +104,7 @@ class CountSums:
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         return tidy.sum_counts(tables, ["class", "feature"], self.sums)
 
-    def read(self, table: pa.Table, classes: pa.Array) -> ClassCounts:
+    def read(self, table: pa.Table, classes: pa.Array) -> FeatureCounts:
         """The sums as arrays: of terms those of the vocabulary, of columns those with values."""
         is_total = pc.is_null(table["feature"])
         by_feature, total = table.filter(pc.invert(is_total)), table.filter(is_total)
@@ -117,7 +117,7 @@ class CountSums:
         count, rows = tidy.dense_arrays(by_feature, classes, "feature", features, self.sums)
         all_rows = np.zeros(len(classes))
         all_rows[arrays.label_codes(total["class"], classes)] = total["rows"].to_numpy()
-        return ClassCounts(features, count, rows, all_rows)
+        return FeatureCounts(features, count, rows, all_rows)
 
     def check(self, table: pa.Table, classes: pa.Table) -> None:
         """Refuse a table that no rows have; see `Estimator.check_statistics`."""

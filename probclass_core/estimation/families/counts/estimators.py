@@ -37,7 +37,7 @@ from probclass_core.estimation.families.counts.likelihood import (
     SharesLikelihood,
 )
 from probclass_core.estimation.families.scarce import NoLikelihood, pooled_unless, without_values
-from probclass_core.estimation.kinds.count_sums import ClassCounts, CountSums
+from probclass_core.estimation.kinds.count_sums import CountSums, FeatureCounts
 from probclass_core.estimation.options import EstimatorOptions, OptionPath, number, option
 
 
@@ -157,7 +157,7 @@ class CountEstimator(Estimator):
             rows: see `possible_rows`, ``(1, k)`` or ``(m, k)``; empty if they are not recorded.
         """
 
-    def possible_rows(self, counts: ClassCounts) -> FloatArray:
+    def possible_rows(self, counts: FeatureCounts) -> FloatArray:
         """Rows that could show a feature: ``(k, 1)`` for terms, ``(k, m)`` for columns."""
         return counts.all_rows[:, None] if self.of_terms else counts.rows
 
@@ -314,7 +314,7 @@ class Multinomial(CountEstimator):
 
     compiled = SharesLikelihood
 
-    def possible_rows(self, counts: ClassCounts) -> FloatArray:
+    def possible_rows(self, counts: FeatureCounts) -> FloatArray:
         """The total of all counts of a class, ``(k, 1)``: each could be of any feature."""
         total: FloatArray = counts.count.sum(axis=1, keepdims=True)
         return total
