@@ -4,16 +4,17 @@ With a half-life of h, a row that is a partitions older than the newest counts 0
 This is a merge of the statistics of groups of partitions with factors: no row is read again.
 
 `best_half_life` compares some. Each of the latest groups is predicted by blocks of those before it,
-under the weights of the model without a half-life. It starts with none and tries shorter and
-shorter ones as long as the log loss of the latest groups falls. The best is taken if it wins by
-more than two standard errors: the rows of a group are alike, so differences of the log loss are
-averaged by group, and the error is that of the mean of the groups. It is known from few of them,
-and several half-lives are tried, so that one standard error would often be exceeded by chance.
+under the weights of the model without a half-life, and without biases, which follow the latest
+groups. It starts with none and tries shorter and shorter ones as long as the log loss of the latest
+groups falls. The best is taken if it wins by more than two standard errors: the rows of a group are
+alike, so differences of the log loss are averaged by group, and the error is that of the mean of
+the groups. It is known from few of them, and several half-lives are tried, so that one standard
+error would often be exceeded by chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,10 +27,11 @@ from probclass_core.arrow.rows import Rows
 from probclass_core.errors import DataError, NotSupportedError
 from probclass_core.estimation.kinds.sample import COUNT, HASH
 from probclass_core.estimation.statistics import Statistics, merge, scale
+from probclass_core.model.block_weights import given_weights
 from probclass_core.model.left_out import MOST_GROUPS, group_numbers, ignoring_unseen
 from probclass_core.model.model import Model
 from probclass_core.model.product import product
-from probclass_core.spec.model_spec import ModelSpec, category_text
+from probclass_core.spec.model_spec import ModelSpec
 
 TRIED = (20.0, 8.0, 3.0)
 """Half-lives that are tried, in partitions."""
@@ -123,7 +125,7 @@ def best_half_life(
     def log_losses(half_life: float | None) -> FloatArray:
         """Mean log loss of each of the latest groups."""
         losses = [
-            _log_loss(model, merge(aged(parts[:place], ages[:place], half_life)), of_group)
+            _log_loss(merge(aged(parts[:place], ages[:place], half_life)), of_group)
             for place, of_group in rows.items()
         ]
         return np.array(losses)
@@ -159,8 +161,8 @@ def _spec_that_counts(model: Model) -> ModelSpec | None:
     return replace(spec, blocks=blocks, block_weights=weights, density=())
 
 
-def _log_loss(model: Model, seen: Statistics, rows: pa.Table) -> float:
-    """Mean log loss of rows under the weights of a model and blocks of other rows.
+def _log_loss(seen: Statistics, rows: pa.Table) -> float:
+    """Mean log loss of rows by blocks of other rows, under the weights of their spec.
 
     Rows of classes that the others do not have are left out.
     """
@@ -170,10 +172,10 @@ def _log_loss(model: Model, seen: Statistics, rows: pa.Table) -> float:
     batches = rows.filter(pa.array(known)).combine_chunks().to_batches()
     if not batches:
         return 0.0
-    assert model.block_weights is not None
-    terms = {*(str(block.name) for block in spec.blocks), *map(category_text, classes.to_pylist())}
-    of_spec = pc.is_in(model.block_weights["name"], pa.array(sorted(terms), pa.string()))
-    predictor = replace(product(seen), block_weights=model.block_weights.filter(of_spec))
+    assert isinstance(spec.block_weights, Mapping)  # `_spec_that_counts`
+    names = [str(block.name) for block in spec.blocks]
+    weights = given_weights(spec.block_weights, names, classes)
+    predictor = replace(product(seen), block_weights=weights)
     counts = batches[0][COUNT].to_numpy()
     probability = predictor.posterior(Rows(batches[0])).log_probability
     return float(-(counts @ probability[np.arange(len(counts)), truth[known]]) / counts.sum())

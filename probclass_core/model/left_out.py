@@ -103,6 +103,7 @@ class LeftOutRows:
         counts: Σ w of the training rows of the group with these values, ``(n,)``.
         group: number of the group of each row, ``(n,)``; of its fold, if single rows are left out.
         groups: the groups that are left out; none if single rows are.
+        in_order: whether the groups are partitions, the oldest first.
         copies: whether equal rows are copies, which are left out together.
     """
 
@@ -113,6 +114,7 @@ class LeftOutRows:
     counts: FloatArray
     group: IntArray
     groups: Sequence[Group] = ()
+    in_order: bool = False
     copies: bool = False
 
     @classmethod
@@ -152,7 +154,7 @@ class LeftOutRows:
         if sum(len(rows) > 0 for rows in samples) > 1:
             found = cls._of(model, statistics, samples, groups)
             if np.count_nonzero(found._is_unseen) <= _MOST_UNSEEN * len(found.truth):
-                return found
+                return replace(found, in_order=bool(parts))
         _, fold = np.unique(sample[HASH].to_numpy() % np.uint64(_FOLDS), return_inverse=True)
         rows = cls._of(model, statistics, [sample])
         return replace(rows, group=fold, copies=len(sample) > 0 and equal_rows_are_copies(sample))

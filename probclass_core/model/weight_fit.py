@@ -14,6 +14,10 @@ group counting as one observation for it (for each block, λ is multiplied by `_
     w = Σ_λ a_λ w_λ        a_λ ∝ exp(−G · log loss of left-out groups under λ)
 
 The mean of the log posteriors of pools of the same blocks is such a pool again.
+
+How often a class comes changes with time by more than blocks can tell: a flu begins, a kind of
+storm gets its name. Partitions have an order, and the next one is most like the latest, so the
+biases follow these half of the way, see `_drift`.
 """
 
 from __future__ import annotations
@@ -38,6 +42,12 @@ _PENALTIES = (2.0, 6.0, 20.0, 60.0)
 _MOST_WEIGHT = 1.0
 """Largest weight by groups, that of Bayes' rule. What is the same for all rows of a group, such as
 no snow in summer, tells of a dozen groups only, and many rows of each would trust it many times."""
+
+_OLDER = 0.25
+"""What a partition counts for the drift of biases, next to the one after it."""
+
+_DRIFT_ROWS = 3.0
+"""Rows of each class, as many as are expected, that hold its drift back."""
 
 _FOLDS = 4
 """Folds of the groups on which the penalty is chosen."""
@@ -83,7 +93,8 @@ def fit_block_weights(rows: LeftOutRows) -> tuple[pa.Table, dict[str, Any]]:
         losses = _left_out_losses(problem, rows.group, penalties, fits)
     shares = softmax(-groups * losses)
     weights, bias = (np.tensordot(shares, terms, 1) for terms in zip(*fits, strict=True))
-    return weights_table(names, weights, problem.importance(weights, bias), classes, bias), {
+    latest = bias + _drift(problem, rows.group, Fit(weights, bias)) if rows.in_order else bias
+    return weights_table(names, weights, problem.importance(weights, bias), classes, latest), {
         "rows": len(problem.truth),
         "prior_log_loss": problem.log_loss(np.zeros(len(names)), np.zeros(len(classes))),
         "product_log_loss": problem.log_loss(product, np.zeros(len(classes))),
@@ -152,6 +163,22 @@ def _errors_by_group(problem: WeightProblem, group: IntArray) -> FloatArray:
     independent = np.maximum(np.square(slopes).sum(axis=1), np.finfo(np.float64).tiny)
     errors: FloatArray = np.sqrt(np.maximum(np.square(of_groups).sum(axis=1) / independent, 1.0))
     return errors
+
+
+def _drift(problem: WeightProblem, group: IntArray, fit: Fit) -> FloatArray:
+    """What is added to biases because the next partition is most like the latest, ``(k,)``.
+
+    Of groups in order of time, each counts a quarter of the one after it::
+
+        ½ log( (rows of the class + 3) / (Σ P(c | x) + 3) )
+
+    P is that of blocks which did not see the group, so that the ratio is what they could not tell.
+    Its root gives the mean of two log posteriors: with the odds of all groups, and of the latest.
+    """
+    latest = replace(problem, counts=problem.counts * _OLDER ** (group.max() - group))
+    rows = np.bincount(latest.truth, latest.counts, len(latest.log_prior))
+    drift: FloatArray = 0.5 * np.log((rows + _DRIFT_ROWS) / (latest.expected(*fit) + _DRIFT_ROWS))
+    return drift
 
 
 def _left_out_losses(

@@ -102,6 +102,12 @@ class WeightProblem:
         losses, _ = self._losses(self._scores(weights, bias))
         return float(losses @ self.counts / self.counts.sum())
 
+    def expected(self, weights: FloatArray, bias: FloatArray) -> FloatArray:
+        """Σ P(c | x) of the rows: how many of each class are expected, ``(k,)``."""
+        _, probability = self._losses(self._scores(weights, bias))
+        others = (probability * self.counts).sum(axis=1)
+        return np.insert(others, self.reference, self.counts.sum() - others.sum())
+
     def importance(self, weights: FloatArray, bias: FloatArray) -> list[float]:
         """The increase of the mean log loss without each block, in nats."""
         scores = self._scores(weights, bias)

@@ -102,23 +102,62 @@ def test_weights_solve_the_problem_that_is_documented(tmp_path: Path) -> None:
     assert fitted["penalty"] == penalties[np.argmin(unseen)]
     of_each = [solve(day >= 0, penalty) for penalty in penalties]
     mean = softmax(-DAYS * np.array(unseen) / len(day)) @ of_each
+    unseen_loss = losses(mean, day >= 0).mean()
+    shares = np.exp(posteriors(mean, day >= 0))
+    recency = 0.25 ** (DAYS - 1 - day)
+    of_class, expected = (recency @ values for values in (np.eye(2)[truth], shares))
+    mean[2:] += 0.5 * np.log((of_class + 3.0) / (expected + 3.0))
     assert [*weights_of(model).values()] == pytest.approx(mean, abs=5e-3)
     assert fitted["groups"] == DAYS
-    assert fitted["log_loss"] == pytest.approx(losses(mean, day >= 0).mean(), abs=1e-5)
+    assert fitted["log_loss"] == pytest.approx(unseen_loss, abs=1e-5)
 
 
 def test_a_column_of_a_table_in_memory_is_as_good_as_partitions(tmp_path: Path) -> None:
+    """But for its order: only partitions are known to be in that of time."""
     frame = visits()
     by_partition = weights_of(pc.fit(lake_of(frame, tmp_path / "lake"), SPEC))
+    blocks = {name: by_partition[name] for name in ("knows", "today")}
     named = dataclasses.replace(SPEC, groups="day")
-    assert weights_of(pc.fit(frame, named)) == pytest.approx(by_partition, abs=1e-6)
     as_dates = frame.assign(
         day=pd.Timestamp("2024-01-01") + pd.to_timedelta(frame["day"], unit="D")
     )
-    assert weights_of(pc.fit(as_dates, named)) == pytest.approx(by_partition, abs=1e-6)
+    for one in (frame, as_dates):
+        weights = weights_of(pc.fit(one, named))
+        assert {name: weights[name] for name in blocks} == pytest.approx(blocks, abs=1e-6)
     parts = [pc.summarize(rows, SPEC) for _, rows in frame.groupby("day")]
     by_hand = pc.finalize(pc.merge(parts), groups=parts, early=True)
     assert weights_of(by_hand) == pytest.approx(by_partition, abs=1e-6)
+
+
+def seasons(logits: list[float], per_day: int = 300) -> pd.DataFrame:
+    """Rows of days, whose classes `knows` tells apart and are as frequent as some logits say."""
+    random = np.random.default_rng(5)
+    day = np.repeat(np.arange(len(logits)), per_day)
+    ill = random.uniform(size=len(day)) < 1.0 / (1.0 + np.exp(-np.array(logits)[day]))
+    state = np.where(ill, "ill", "well")
+    knows = 0.8 * ill + random.normal(size=len(day))
+    return pd.DataFrame({"state": state, "knows": knows, "day": day})
+
+
+def test_biases_follow_the_shares_of_the_latest_partitions(tmp_path: Path) -> None:
+    """Half of the way from those of all partitions, and nowhere if shares stay the same."""
+    spec = dataclasses.replace(SPEC, blocks=(KNOWS,))
+    ratio = {}
+    for name, logits in {"steady": [0.0] * 13, "rising": np.linspace(-3, 1, 13).tolist()}.items():
+        frame = seasons(logits)
+        past, next_day = frame[frame["day"] < 12], frame[frame["day"] == 12]
+        drifting = pc.fit(lake_of(past, tmp_path / name), spec)
+        level = pc.fit(past, dataclasses.replace(spec, groups="day"))
+        by_name = [weights_of(one) for one in (drifting, level)]
+        follows = [weights["ill"] - weights["well"] for weights in by_name]
+        moved = follows[0] - follows[1]
+        mean = np.log(past["state"].eq("ill").mean() / past["state"].eq("well").mean())
+        assert moved == pytest.approx(0.5 * (logits[11] - mean), abs=0.2)
+        ratio[name] = (
+            pc.evaluate(drifting, next_day).log_loss / pc.evaluate(level, next_day).log_loss
+        )
+    assert ratio["steady"] < 1.003
+    assert ratio["rising"] < 0.95
 
 
 def test_what_a_block_knows_of_a_day_is_not_trusted_on_the_next(tmp_path: Path) -> None:
