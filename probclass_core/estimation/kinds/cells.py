@@ -55,17 +55,19 @@ class Cells:
     """Counts of each of some columns, with the columns that it is given.
 
     The table has one row per class and cell: class, feature, value (text), one column "given …" per
-    given column (text), count (Σ w). A null is a value of its own.
+    given column (text), count (Σ w).
 
     Attributes:
         columns: the columns to count.
         given: the given columns.
         cuts: ascending cut points of those that are numbers; the others are categories.
+        counts_nulls: whether a null of a counted column is a value; those of given columns are.
     """
 
     columns: Sequence[str]
     given: Sequence[str] = ()
     cuts: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    counts_nulls: bool = False
 
     sums: ClassVar = ("count",)
 
@@ -93,6 +95,9 @@ class Cells:
         values: list[str | None] = []
         parts, sizes = [], []
         for (_, texts), (cells, counts) in zip(columns.values(), counted, strict=True):
+            if not self.counts_nulls:
+                known = cells[1] > 0
+                cells, counts = cells[:, known], counts[known]
             cells[1] += len(values)
             values += [None, *texts]
             parts.append((cells, counts))

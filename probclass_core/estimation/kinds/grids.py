@@ -31,7 +31,7 @@ class ColumnGrid(NamedTuple):
     Attributes:
         name: the column.
         histogram: of its numbers.
-        nulls: Σ w of the nulls, ``(k,)``.
+        nulls: Σ w of the nulls that count, ``(k,)``.
     """
 
     name: str
@@ -42,19 +42,24 @@ class ColumnGrid(NamedTuple):
 class Grids:
     """Counts of the numbers and nulls of some columns.
 
-    The table has one row per class and column with a value or a null: class, feature, nulls (Σ w),
-    width (of a cell, else 0), values (or the lower edges of cells), counts (Σ w of each).
+    The table has one row per class and column with a value: class, feature, nulls (Σ w of the nulls
+    that count), width (of a cell, else 0), values (or the lower edges of cells), counts (Σ w of
+    each).
 
     Args:
         columns: the columns.
         cells: largest number of cells of a column; ``math.inf`` counts every number as it is.
+        null_columns: columns of which nulls count.
     """
 
     sums = ("nulls", "counts")
 
-    def __init__(self, columns: Sequence[str], cells: float) -> None:
+    def __init__(
+        self, columns: Sequence[str], cells: float, null_columns: Sequence[str] = ()
+    ) -> None:
         self.columns = columns
         self.cells = cells
+        self.null_columns = null_columns
 
     def summarize(
         self, rows: Rows, classes: pa.DictionaryArray, weights: FloatArray | None
@@ -69,8 +74,9 @@ class Grids:
             kept: BoolArray | slice = slice(None)
             if null is not None:
                 kept = ~null
-                weight = None if weights is None else weights[null]
-                nulls_of_name += np.bincount(group[null], weight, len(labels))
+                if name in self.null_columns:
+                    weight = None if weights is None else weights[null]
+                    nulls_of_name += np.bincount(group[null], weight, len(labels))
             weight = None if weights is None else weights[kept]
             cells.append(histogram(values, width, group[kept], weight, len(labels), self.cells))
         return _table(self.columns, labels, cells, nulls)
@@ -125,6 +131,12 @@ class Grids:
             ["feature"],
             features=self.columns,
         )
+        counted = statistics.filter(pc.greater(statistics["nulls"], 0.0))["feature"]
+        ignored = sorted({*counted.to_pylist()} - {*self.null_columns})
+        if ignored:
+            raise StoreError(
+                f"nulls of column {ignored[0]!r} are counted, which the model ignores."
+            )
         # Merging is exact: cells of a grid are those of the same grid again.
         if not self.merge([statistics]).equals(statistics.replace_schema_metadata()):
             raise StoreError("its cells are not those of a grid, each once and in order.")
@@ -144,13 +156,13 @@ class Grids:
 def _table(
     features: Sequence[str], classes: pa.Array, cells: Sequence[Histogram], nulls: FloatArray
 ) -> pa.Table:
-    """Statistics: one row per feature and class with a value or a null.
+    """Statistics: one row per feature and class with a value or a null that counts.
 
     Args:
         features: ``d`` names.
         classes: ``k`` labels.
         cells: of each feature.
-        nulls: Σ w of the nulls, ``(d, k)``.
+        nulls: Σ w of the nulls that count, ``(d, k)``.
     """
     present = [histogram.counts > 0.0 for histogram in cells]
     sizes = np.stack([mask.sum(axis=1) for mask in present])

@@ -136,8 +136,9 @@ class Counted(Estimator):
         cuts, names = self.options.cuts, features.names
         uncut = [name for name in self.inputs.names if self._is_cut(name) and name not in cuts]
         counted = [name for name in names if name not in uncut]
-        cells = Cells(counted, [] if uncut else given.names, cuts)
-        self._kind = ColumnCounts(cells, Grids(uncut, self.options.cells))
+        cells = Cells(counted, [] if uncut else given.names, cuts, self.models_nulls)
+        with_nulls = [name for name in uncut if name in names and self.models_nulls]
+        self._kind = ColumnCounts(cells, Grids(uncut, self.options.cells, with_nulls))
         self._has_bounds = self.children is NUMBERS and not given.names
 
     def _check_columns(self) -> None:
@@ -202,12 +203,12 @@ class Counted(Estimator):
         """The values of a column, from the labels of its cells, each with its count."""
         cuts, is_given = self.options.cuts.get(name), name in self.given.names
         known = {label: count for label, count in seen.items() if label is not None}
-        nulls = [None] if self.models_nulls and None in seen else []
         values: Sequence[str] = []
         if cuts is not None:
-            values = bin_names(cuts) if nulls or known or is_given else []
+            values = bin_names(cuts) if seen or is_given else []
         else:
             values = sorted(known) if is_given else self.options.domain_of(name, known)
+        nulls = [None] if self.models_nulls and None in seen else []
         return self._encoder(name, [*values, *nulls], cuts)
 
     def _encoder(
@@ -219,7 +220,6 @@ class Counted(Estimator):
         """The counts of a column of numbers whose cuts are computed from its histogram."""
         name, histogram, nulls = column
         cuts = self._cuts(histogram)
-        nulls = nulls if self.models_nulls else np.zeros(len(nulls))
         has_nulls = bool(nulls.any())
         values: list[str | None] = []
         if has_nulls or len(histogram.values):

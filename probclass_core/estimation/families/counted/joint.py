@@ -73,7 +73,7 @@ class CategoricalJoint(Estimator):
     @property
     def kind(self) -> Cells:
         first, *others = self.features.names
-        return Cells([first], others)
+        return Cells([first], others, counts_nulls=True)
 
     def finalize(self, statistics: pa.Table, classes: pa.Array) -> pa.Table:
         joint, _ = self._joint(statistics, classes)
