@@ -207,7 +207,8 @@ def spec_or_auto(
     if (spec is None) == (label is None):
         given = "both a spec and a label" if spec is not None else "neither a spec nor a label"
         raise SpecError(
-            f"expected a spec, or label= for a spec that is derived from the rows; got {given}."
+            f"expected a spec, or label= for a spec that is derived from the rows; got {given}. "
+            "ModelSpec.auto(rows, None) is the spec of a density without a label."
         )
     options = {
         name: value

@@ -189,9 +189,8 @@ class SelectedPartitions:
         """Add those of the partitions before the named value that are missing in the sink."""
         if self.named is None or len(chosen) != 1 or len(chosen[0]) != 1:
             raise SpecError(
-                "catch_up needs the value of one partition column, such as "
-                "where=[{'day': '2014-01-31'}]; partitions that are missing are scored in any "
-                "case if none is named."
+                "catch_up needs the value of one partition column, such as {'day': '2014-01-31'}; "
+                "partitions that are missing are scored in any case if none is named."
             )
         ((column, last),) = self._typed_part(chosen[0]).items()
         try:
