@@ -153,7 +153,8 @@ def test_sums_do_not_depend_on_how_they_are_merged(
     batches = [rows.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
     parts = [meter.measure(model.rows(batch), *model.decide(batch, rule)) for batch in batches]
     whole = meter.measure(model.rows(rows), *model.decide(rows, rule))
-    for merged in (meter.total(parts), meter.total(parts[:cut]) + meter.total(parts[cut:])):
+    first, rest = (sum(some, meter.zero()) for some in (parts[:cut], parts[cut:]))
+    for merged in (sum(parts, meter.zero()), first + rest):
         for name, value in vars(whole).items():
             np.testing.assert_allclose(getattr(merged, name), value, rtol=1e-12, atol=1e-12)
 

@@ -6,7 +6,7 @@ counted there, and stands for the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -129,10 +129,6 @@ class HealthMeter:
             rare=0 if self._rare_below is None else int((density < self._rare_below).sum()),
             impossible=int(np.isneginf(density).sum()),
         )
-
-    def total(self, sums: Iterable[HealthSums]) -> HealthSums:
-        """The sums over all rows."""
-        return sum(sums, self.zero())
 
     def health(self, sums: HealthSums, prior: Mapping[str, float] | None = None) -> Health:
         """The health of at least one row.
